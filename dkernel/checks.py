@@ -1,0 +1,84 @@
+"""The one gate for a block: two-dimensional, the right width, a real dtype, finite.
+
+Every block of every pass goes through `as_features`, inside the task that reads it, so an error names its place.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.errors import DataError
+
+__all__ = ["as_features", "nearest_name"]
+
+Place = Callable[[int], str]
+
+
+def _in_array(row: int) -> str:
+    return f"row {row}"
+
+
+def as_features(
+    X: NDArray, columns: Sequence[str] | int, dtype: str = "float32", place: Place = _in_array
+) -> NDArray[np.floating]:
+    """X as a C-contiguous (rows, p) block of `dtype`, or a DataError that names row and column.
+
+    Parameters
+    ----------
+    X : array of shape (rows, p)
+    columns : the names of the p columns, or p
+    place : says where a row of the block stands ("train.csv, row 17"), for the message
+
+    Examples
+    --------
+    >>> as_features(np.array([[1, 2], [3, 4]]), 2).dtype
+    dtype('float32')
+    """
+    width = columns if isinstance(columns, int) else len(columns)
+    if X.ndim != 2:
+        raise DataError(f"A block of features has {X.ndim} dimension(s) at {place(0)}; a table of 2 is needed.")
+    if X.shape[1] != width:
+        raise DataError(f"A block has {X.shape[1]} columns at {place(0)}; {width} are needed.")
+    if X.dtype.kind not in "fiub":
+        raise DataError(f"The features at {place(0)} are of type {X.dtype}; numbers are needed.")
+    with np.errstate(over="ignore"):
+        block = np.ascontiguousarray(X, dtype=dtype)
+        # One sum is finite if every number is and none overflows: the slow look only happens after a bad sign.
+        suspicious = not np.isfinite(block.sum(dtype=np.float64))
+    if suspicious:
+        _refuse_nonfinite(X, block, columns, place)
+    return block
+
+
+def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str] | int, place: Place) -> None:
+    bad = ~np.isfinite(block)
+    if not bad.any():
+        return
+    row, column = (int(i) for i in np.argwhere(bad)[0])
+    name = str(column) if isinstance(columns, int) else columns[column]
+    value = X[row, column]
+    why = f"too large for {block.dtype}" if np.isfinite(value) else "not finite"
+    more = int(bad.sum()) - 1
+    raise DataError(
+        f"{place(row)}, column {name!r}: the value {value} is {why}"
+        + (f" (and {more} more in this block)" if more else "")
+        + ". Every feature must be a finite number: remove or fill these rows."
+    )
+
+
+def nearest_name(name: str, names: Sequence[str]) -> str:
+    """' Did you mean ...?' for a misspelled name, or the names there are, or nothing.
+
+    Examples
+    --------
+    >>> nearest_name("lable", ["x", "label"])
+    " Did you mean 'label'?"
+    """
+    import difflib
+
+    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    if close:
+        return f" Did you mean {close[0]!r}?"
+    listed = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
+    return f" There are: {listed}." if names else ""
