@@ -1,8 +1,301 @@
-"""The hot loops: what is done to one cache tile of columns, in place, in float32.
+"""The hot loops: what is done to one cache tile of columns, in place, in float32, and the walk over the tiles of a block.
 
-Every function here has a plain numpy twin of the same name with `_reference` at its end, which defines it. A tile is a
-C-contiguous float32 array; numba compiles one signature a function and keeps it on disk. The in-place functions take ONE
-array: with two, LLVM cannot rule out that they overlap and gives up vectorising.
+Every compiled function has a plain numpy twin, its name with `_reference`, which defines it. A tile is a C-contiguous
+float32 array; numba compiles one signature a function and keeps it on disk where it may. The in-place functions take
+ONE array: with two, LLVM cannot rule out that they overlap and gives up vectorising.
 
-Source of the arithmetic: cos in turns and exp2 by range reduction to a short polynomial (ALGORITHMS 5.2).
+The arithmetic is range reduction to a short polynomial: cos and sin of an angle in turns (the 1 / (2 pi) is folded into
+the frequencies), exp2 of a clamped exponent. Coefficients are Chebyshev fits, rounded to float32. `fastmath` leaves out
+`reassoc`: it would cancel the magic constant that rounds to the nearest integer.
 """
+
+import threading
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import numba
+import numpy as np
+from numba import types
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+__all__ = [
+    "COLUMNS",
+    "ROWS",
+    "Columns",
+    "accumulate",
+    "cos_turns_inplace",
+    "exp2_inplace",
+    "l1_distances",
+    "scores",
+    "sincos_turns_inplace",
+]
+
+# The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
+ROWS = 256
+COLUMNS = 512
+
+_MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: adding and taking it away rounds a float32 to the nearest integer
+_C = tuple(np.float32(c) for c in (1.0, -19.7392025, 64.9390793, -85.4496994, 60.1656113, -25.9641647, 6.52815056))
+_S = tuple(
+    np.float32(s) for s in (6.28318453, -41.3415565, 81.5993652, -76.6108475, 41.3351746, -12.4699392)
+)
+_E = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0.0096707679, 0.0013395286))
+
+_FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
+
+
+def _compiled(signature: str) -> Callable[[Callable], Any]:
+    """numba.njit that keeps its result on disk where a place can be written, and compiles each time where none can."""
+
+    def wrap(function: Callable) -> Any:
+        options = {"fastmath": _FLAGS, "nogil": True, "error_model": "numpy"}
+        try:
+            return numba.njit(signature, cache=True, **options)(function)
+        except RuntimeError:  # numba found no directory to cache in
+            return numba.njit(signature, **options)(function)
+
+    return wrap
+
+
+@intrinsic
+def _float_from_bits(typingctx: Any, bits: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        return builder.bitcast(arguments[0], context.get_value_type(types.float32))
+
+    return types.float32(types.int32), generate
+
+
+@_compiled("void(float32[::1])")
+def _exp2(z):
+    for i in range(z.size):
+        u = max(min(z[i], np.float32(0.0)), np.float32(-126.0))
+        k = (u + _MAGIC) - _MAGIC
+        f = u - k
+        r = _E[4] + f * _E[5]
+        r = _E[3] + f * r
+        r = _E[2] + f * r
+        r = _E[1] + f * r
+        r = _E[0] + f * r
+        z[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))
+
+
+@_compiled("void(float32[::1])")
+def _cos_turns(z):
+    for i in range(z.size):
+        f = z[i] - ((z[i] + _MAGIC) - _MAGIC)
+        s = f * f
+        r = _C[5] + s * _C[6]
+        r = _C[4] + s * r
+        r = _C[3] + s * r
+        r = _C[2] + s * r
+        r = _C[1] + s * r
+        z[i] = _C[0] + s * r
+
+
+@_compiled("void(float32[:, ::1])")
+def _sincos_turns(z):
+    for i in range(z.shape[1]):
+        f = z[0, i] - ((z[0, i] + _MAGIC) - _MAGIC)
+        s = f * f
+        c = _C[5] + s * _C[6]
+        c = _C[4] + s * c
+        c = _C[3] + s * c
+        c = _C[2] + s * c
+        c = _C[1] + s * c
+        q = _S[4] + s * _S[5]
+        q = _S[3] + s * q
+        q = _S[2] + s * q
+        q = _S[1] + s * q
+        q = _S[0] + s * q
+        z[0, i] = _C[0] + s * c
+        z[1, i] = f * q
+
+
+@_compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")
+def _l1(X, Z_transposed, out):
+    for i in range(X.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = np.float32(0.0)
+        for k in range(X.shape[1]):
+            x = X[i, k]
+            for j in range(out.shape[1]):
+                out[i, j] += abs(x - Z_transposed[k, j])
+
+
+def exp2_inplace(tile: NDArray[np.float32]) -> None:
+    """z <- 2^min(z, 0), relative error below 1e-6; exponents under -126 give 2^-126.
+
+    Parameters
+    ----------
+    tile : float32, C-contiguous, any shape, overwritten
+
+    Examples
+    --------
+    >>> tile = np.array([[0.0, -1.0, -2.0]], dtype=np.float32)
+    >>> exp2_inplace(tile)
+    >>> tile.round(6).tolist()
+    [[1.0, 0.5, 0.25]]
+    """
+    _exp2(tile.reshape(-1))
+
+
+def exp2_inplace_reference(tile: NDArray[np.float32]) -> None:
+    """Define `exp2_inplace`."""
+    tile[...] = np.exp2(np.clip(tile.astype(np.float64), -126.0, 0.0))
+
+
+def cos_turns_inplace(tile: NDArray[np.float32]) -> None:
+    """z <- cos(2 pi z), absolute error below 2e-6 for |z| <= 2^10.
+
+    Parameters
+    ----------
+    tile : float32, C-contiguous, any shape, overwritten; angles in turns
+    """
+    _cos_turns(tile.reshape(-1))
+
+
+def cos_turns_inplace_reference(tile: NDArray[np.float32]) -> None:
+    """Define `cos_turns_inplace`."""
+    tile[...] = np.cos(2 * np.pi * tile.astype(np.float64))
+
+
+def sincos_turns_inplace(tiles: NDArray[np.float32]) -> None:
+    """(z, anything) <- (cos(2 pi z), sin(2 pi z)), absolute error below 2e-6 for |z| <= 2^10.
+
+    Parameters
+    ----------
+    tiles : float32, C-contiguous, shape (2, ...), overwritten; tiles[0] holds angles in turns
+    """
+    _sincos_turns(tiles.reshape(2, -1))
+
+
+def sincos_turns_inplace_reference(tiles: NDArray[np.float32]) -> None:
+    """Define `sincos_turns_inplace`."""
+    angle = 2 * np.pi * tiles[0].astype(np.float64)
+    tiles[0], tiles[1] = np.cos(angle), np.sin(angle)
+
+
+def l1_distances(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    """out[i, j] <- sum over k of |X[i, k] - Z_transposed[k, j]|.
+
+    Parameters
+    ----------
+    X : float32 (rows, p);  Z_transposed : float32 (p, m);  out : float32 (rows, m); all C-contiguous
+    """
+    _l1(X, Z_transposed, out)
+
+
+def l1_distances_reference(X: NDArray, Z_transposed: NDArray, out: NDArray) -> None:
+    """Define `l1_distances`."""
+    out[...] = np.abs(X[:, :, None].astype(np.float64) - Z_transposed[None]).sum(axis=1)
+
+
+class Columns(Protocol):
+    """What the walk needs of a map: how to prepare rows, and how to fill its groups of tiles."""
+
+    @property
+    def groups(self) -> tuple[tuple[int, int, int], ...]:
+        """(first column, tiles k, width w): the columns first ... first + k w - 1 are k tiles side by side."""
+
+    def rows(self, X: NDArray) -> Any:
+        """What `fill` wants to be given of ROWS raw rows."""
+
+    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
+        """Write the columns of one group into out, float32 (k, ROWS, w)."""
+
+
+_workspace = threading.local()
+
+
+def _buffer(size: int) -> NDArray[np.float32]:
+    """Scratch of this thread, kept between calls: fresh pages for every piece would cost a tenth of the work."""
+    held: NDArray[np.float32] | None = getattr(_workspace, "buffer", None)
+    if held is None or held.size < size:
+        held = _workspace.buffer = np.empty(size, np.float32)
+    return held
+
+
+def _padded(X: NDArray, first: int) -> NDArray:
+    """ROWS rows from `first` on. Short ones are padded: a row has the same bits alone and among others."""
+    rows = X[first : first + ROWS]
+    if len(rows) == ROWS:
+        return rows
+    return np.concatenate([rows, np.zeros((ROWS - len(rows), X.shape[1]), X.dtype)])
+
+
+def _walk(
+    columns: Columns, tile: Any, coef: NDArray[np.float32], S: NDArray[np.float32], buffer: NDArray, keep: bool
+) -> None:
+    """S += columns @ coef over the groups of one tile of rows; with keep, the columns stay in the buffer."""
+    S[...] = 0.0
+    at = 0
+    for first, k, width in columns.groups:
+        size = k * ROWS * width
+        out = buffer[at : at + size].reshape(k, ROWS, width)
+        columns.fill(tile, first, out)
+        for t in range(k):
+            S += out[t] @ coef[first + t * width : first + (t + 1) * width]
+        if keep:
+            at += size
+
+
+def scores(columns: Columns, X: NDArray, coef: NDArray, intercept: NDArray) -> NDArray[np.float32]:
+    """S = columns(X) @ coef + intercept, without ever holding columns(X).
+
+    Parameters
+    ----------
+    X : (rows, p);  coef : (D, C);  intercept : (C,)
+
+    Returns
+    -------
+    float32 (rows, C). A row's scores do not depend on the rows beside it.
+    """
+    coef = np.ascontiguousarray(coef, dtype=np.float32)
+    shift = intercept.astype(np.float32)
+    buffer = _buffer(max((k * ROWS * width for _, k, width in columns.groups), default=0))
+    out = np.empty((len(X), coef.shape[1]), np.float32)
+    S = np.empty((ROWS, coef.shape[1]), np.float32)
+    for first in range(0, len(X), ROWS):
+        _walk(columns, columns.rows(_padded(X, first)), coef, S, buffer, keep=False)
+        out[first : first + ROWS] = (S + shift)[: len(X) - first]
+    return out
+
+
+Residual = Callable[[NDArray[np.float32], int], NDArray[np.float32]]
+
+
+def accumulate(
+    columns: Columns, X: NDArray, coef: NDArray, intercept: NDArray, residual: Residual
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """G = columns(X).T @ R and g = sum of the rows of R, with R = residual(scores), tile by tile.
+
+    Parameters
+    ----------
+    X : (rows, p);  coef : (D, C);  intercept : (C,)
+    residual : (S, first row) -> R, both float32 (r, C): what each score contributes, the loss's derivative
+
+    Returns
+    -------
+    G : float64 (D, C);  g : float64 (C,)
+    """
+    n_columns, n_outputs = coef.shape
+    coef = np.ascontiguousarray(coef, dtype=np.float32)
+    shift = intercept.astype(np.float32)
+    buffer = _buffer(ROWS * n_columns)
+    G, g = np.zeros((n_columns, n_outputs)), np.zeros(n_outputs)
+    S, R = np.empty((ROWS, n_outputs), np.float32), np.zeros((ROWS, n_outputs), np.float32)
+    for start in range(0, len(X), ROWS):
+        _walk(columns, columns.rows(_padded(X, start)), coef, S, buffer, keep=True)
+        S += shift
+        n = min(ROWS, len(X) - start)
+        R[n:] = 0.0
+        R[:n] = residual(S[:n], start)
+        g += R.sum(axis=0, dtype=np.float64)
+        at = 0
+        for first, k, width in columns.groups:
+            for t in range(k):
+                tile = buffer[at : at + ROWS * width].reshape(ROWS, width)
+                G[first + t * width : first + (t + 1) * width] += tile.T @ R
+                at += ROWS * width
+    return G, g
