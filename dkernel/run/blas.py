@@ -1,0 +1,57 @@
+"""One BLAS thread per process: the parallelism is Dask's, and sums in BLAS depend on its number of threads.
+
+The limit belongs to a process, never to a task: `threadpool_limits` is process-wide, and tasks that overlap would undo
+each other's. The libraries are imported first, since one that is loaded later starts with threads of its own.
+"""
+
+import importlib
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+__all__ = ["limit_this_process", "one_blas_thread"]
+
+_LIBRARIES = ("numpy", "scipy.linalg", "numba")
+_lock = threading.Lock()
+_runs = 0
+_limits: Any = None
+
+
+def limit_this_process() -> None:
+    """One BLAS thread from now until this process ends: for workers."""
+    _limit()
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """One BLAS thread while at least one such block is open, whichever thread opened it; then the number of before.
+
+    Examples
+    --------
+    >>> from threadpoolctl import threadpool_info
+    >>> with one_blas_thread():
+    ...     {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"} <= {1}
+    True
+    """
+    global _limits, _runs
+    with _lock:
+        if _runs == 0:
+            _limits = _limit()
+        _runs += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _runs -= 1
+            if _runs == 0:
+                _limits.restore_original_limits()
+                _limits = None
+
+
+def _limit() -> Any:
+    for library in _LIBRARIES:
+        importlib.import_module(library)
+    from threadpoolctl import threadpool_limits
+
+    return threadpool_limits(limits=1, user_api="blas")

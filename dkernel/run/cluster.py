@@ -1,0 +1,139 @@
+"""The doors to a cluster: which executor a run gets, made and closed.
+
+Nothing here imports `distributed` until a cluster is asked for: a run on threads does without.
+"""
+
+import importlib.util
+import json
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dkernel.errors import ClusterError, RecipeError
+from dkernel.run.executors import Executor, ThreadsExecutor
+from dkernel.run.remote import PATIENCE, ClusterExecutor
+
+if TYPE_CHECKING:
+    from distributed import Client, LocalCluster
+
+__all__ = ["ClusterExecutor", "connect", "default_executor"]
+
+CONNECT_TIMEOUT = 10.0
+CLOSE_TIMEOUT = 10.0
+
+
+@contextmanager
+def connect(
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+    workers: int | None = None,
+    memory_limit: str | int | None = None,
+    patience: float = PATIENCE,
+) -> Iterator[Executor]:
+    """The executor that the run options ask for, closed with the block.
+
+    Parameters
+    ----------
+    scheduler : address of a Dask scheduler that runs already
+    scheduler_file : the file that it wrote (`dask scheduler --scheduler-file`)
+    workers : that many single-threaded processes on this machine, started here
+    memory_limit : of each of these processes, as in Dask ("2GiB", bytes, or 0 for none)
+    patience : seconds without workers or progress before a ClusterError
+
+    Without any of these the threads of this process do the work.
+
+    Examples
+    --------
+    >>> with connect() as executor:
+    ...     executor.name
+    'threads'
+    """
+    asked = {"scheduler": scheduler, "scheduler_file": scheduler_file, "workers": workers}
+    given = [name for name, value in asked.items() if value is not None]
+    if len(given) > 1:
+        raise RecipeError(f"{' and '.join(given)} are different places to run on: give one of them.")
+    if not given:
+        with ThreadsExecutor() as executor:
+            yield executor
+    elif workers is not None:
+        with _local_cluster(workers, memory_limit) as cluster, _client(cluster) as client:
+            with ClusterExecutor(client, patience) as executor:
+                yield executor
+    else:
+        address = scheduler or _address_in(str(scheduler_file))
+        with _client(address) as client, ClusterExecutor(client, patience) as executor:
+            yield executor
+
+
+def default_executor() -> Executor:
+    """On the caller's `Client` when this process has one, else on threads."""
+    if "distributed" in sys.modules:
+        from distributed import Client
+
+        with suppress(ValueError):
+            return ClusterExecutor(Client.current())
+    return ThreadsExecutor()
+
+
+@contextmanager
+def _local_cluster(workers: int, memory_limit: str | int | None) -> "Iterator[LocalCluster]":
+    if workers < 1:
+        raise RecipeError(f"workers={workers}: at least one process is needed.")
+    from distributed import LocalCluster
+
+    try:
+        cluster = LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            memory_limit="auto" if memory_limit is None else memory_limit,
+            dashboard_address=":0" if importlib.util.find_spec("bokeh") else None,
+            silence_logs=logging.CRITICAL,
+        )
+    except (OSError, RuntimeError) as error:
+        raise ClusterError(
+            f"The {workers} worker processes did not start: {error}. In a script of your own, call this below "
+            'if __name__ == "__main__": since every worker imports the script.'
+        ) from error
+    try:
+        yield cluster
+    finally:
+        with suppress(TimeoutError):
+            cluster.close(timeout=CLOSE_TIMEOUT)
+
+
+@contextmanager
+def _client(place: "str | LocalCluster") -> "Iterator[Client]":
+    from distributed import Client
+
+    try:
+        client = Client(place, timeout=CONNECT_TIMEOUT)
+    except (OSError, ValueError) as error:
+        raise ClusterError(
+            f"No Dask scheduler answers at {place} ({type(error).__name__}: {error}). "
+            "Check the address and that `dask scheduler` runs there and can be reached from here."
+        ) from None
+    try:
+        yield client
+    finally:
+        with suppress(TimeoutError):
+            client.close(timeout=CLOSE_TIMEOUT)
+
+
+def _address_in(scheduler_file: str) -> str:
+    """The address in a scheduler file; it may still be about to be written."""
+    deadline = time.monotonic() + CONNECT_TIMEOUT
+    while True:
+        try:
+            return str(json.loads(Path(scheduler_file).read_text())["address"])
+        except (OSError, ValueError, KeyError) as error:
+            if time.monotonic() > deadline:
+                raise ClusterError(
+                    f"No scheduler address in {scheduler_file} ({type(error).__name__}). "
+                    f"Start one with: dask scheduler --scheduler-file {scheduler_file}"
+                ) from None
+        time.sleep(0.1)

@@ -1,0 +1,212 @@
+"""Who computes a round: a plain loop, the threads of this process, or a Dask cluster (cluster.py).
+
+The loop is the specification: every executor returns the values that it returns, in the order of the calls. A call is a
+pure function with its arguments, so it may run twice, on any worker. Big values travel as handles: the blocks of a unit
+that is read ahead, and the state that every call of a round needs.
+"""
+
+import os
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+import dask
+from dask.delayed import Delayed, delayed
+
+from dkernel.errors import DKernelError
+
+__all__ = ["Call", "Executor", "Handle", "Held", "SerialExecutor", "ThreadsExecutor", "may_pass", "resolve"]
+
+T = TypeVar("T")
+RETRIES = 2
+PAUSE = 0.25
+
+
+class Handle:
+    """A value that is somewhere: in this process (`Held`) or on the cluster. Opaque to everyone but its executor."""
+
+
+@dataclass(frozen=True, eq=False)
+class Held(Handle):
+    """A handle to a value in this process."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Call:
+    """function(*args), under a key made from the content of both; handles among the args become their values.
+
+    Handles may also stand inside tuples, lists and the values of dicts.
+
+    Examples
+    --------
+    >>> from operator import add
+    >>> SerialExecutor().compute([Call("sum-1", add, (1, 2))])
+    ([3], [])
+    """
+
+    key: str
+    function: Callable[..., Any]
+    args: tuple = ()
+
+
+def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
+    """`arg` with value(handle) in the place of every handle; whatever holds no handle is passed on untouched.
+
+    Examples
+    --------
+    >>> resolve((1, [Held(2)]), lambda handle: handle.value)
+    (1, [2])
+    """
+    if isinstance(arg, Handle):
+        return value(arg)
+    if type(arg) in (tuple, list):
+        items = [resolve(item, value) for item in arg]
+        return arg if all(new is old for new, old in zip(items, arg, strict=True)) else type(arg)(items)
+    if type(arg) is dict:
+        return {name: resolve(item, value) for name, item in arg.items()}
+    return arg
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether trying again may help: trouble with a disk or a network, but not a file that is not there.
+
+    Examples
+    --------
+    >>> may_pass(ConnectionResetError()), may_pass(FileNotFoundError()), may_pass(ValueError())
+    (True, False, False)
+    """
+    final = (DKernelError, FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
+    return isinstance(error, OSError) and not isinstance(error, final)
+
+
+class Executor(ABC):
+    """Computes calls; everything above it is the same whichever it is.
+
+    `slots` is how many calls run at once. An executor is also a context manager that closes itself.
+    """
+
+    name: str
+
+    @property
+    @abstractmethod
+    def slots(self) -> int: ...
+
+    @abstractmethod
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list, list[Handle]]:
+        """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles."""
+
+    @abstractmethod
+    def keep(self, value: Any, key: str) -> Handle:
+        """`value` made available to every call, once per process; `key` is made from its content."""
+
+    @abstractmethod
+    def pick(self, handle: Handle, item: int) -> Handle:
+        """Handle of item `item` of the tuple that `handle` stands for."""
+
+    @abstractmethod
+    def release(self, handles: Iterable[Handle]) -> None:
+        """Forget these values: their memory is free once no call needs them."""
+
+    def close(self) -> None:  # noqa: B027 - nothing to close is the usual case
+        """Give back what the executor holds."""
+
+    def __enter__(self) -> "Executor":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+class _LocalExecutor(Executor):
+    """What the executors of this process share: a handle is the value itself."""
+
+    def keep(self, value: Any, key: str) -> Handle:  # noqa: ARG002 - a value at hand needs no key
+        return Held(value)
+
+    def pick(self, handle: Handle, item: int) -> Handle:
+        return Held(_value(handle)[item])
+
+    def release(self, handles: Iterable[Handle]) -> None:
+        """Nothing to do: the value goes with the last handle."""
+
+
+class SerialExecutor(_LocalExecutor):
+    """A for-loop in this thread: the definition of what every other executor returns.
+
+    Examples
+    --------
+    >>> run = SerialExecutor()
+    >>> results, _ = run.compute([Call("pow-1", pow, (run.keep(3, "three"), 2)), Call("pow-2", pow, (2, 5))])
+    >>> results
+    [9, 32]
+    """
+
+    name = "serial"
+    slots = 1
+
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list, list[Handle]]:
+        results = [_patiently(_closed(call)) for call in calls]
+        read = [_patiently(partial(unit.compute, scheduler="synchronous")) for unit in ahead]
+        return results, [Held(value) for value in read]
+
+
+class ThreadsExecutor(_LocalExecutor):
+    """Dask's threaded scheduler in this process; nothing to start.
+
+    Parameters
+    ----------
+    n : threads; every core that this process may use when None
+
+    Examples
+    --------
+    >>> ThreadsExecutor(2).compute([Call("pow-1", pow, (3, 2)), Call("pow-2", pow, (2, 5))])
+    ([9, 32], [])
+    """
+
+    name = "threads"
+    slots = 1
+
+    def __init__(self, n: int | None = None) -> None:
+        self.slots = n or _usable_cores()
+
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list, list[Handle]]:
+        # A function without arguments: Dask then has nothing to hash, copy or look into.
+        tasks = [delayed(_closed(call), name=f"run-{call.key}", traverse=False) for call in calls]
+        units = [task(dask_key_name=call.key) for task, call in zip(tasks, calls, strict=True)]
+        values = _patiently(
+            partial(dask.compute, *units, *ahead, scheduler="threads", num_workers=self.slots, traverse=False)
+        )
+        return list(values[: len(units)]), [Held(value) for value in values[len(units) :]]
+
+
+def _value(handle: Any) -> Any:
+    if not isinstance(handle, Held):
+        raise TypeError(f"A {type(handle).__name__} belongs to another executor; this one made none like it.")
+    return handle.value
+
+
+def _closed(call: Call) -> Callable[[], Any]:
+    return partial(call.function, *(resolve(arg, _value) for arg in call.args))
+
+
+def _patiently(function: Callable[[], T]) -> T:
+    for attempt in range(RETRIES):
+        try:
+            return function()
+        except OSError as error:
+            if not may_pass(error):
+                raise
+            time.sleep(PAUSE * 2**attempt)
+    return function()
+
+
+def _usable_cores() -> int:
+    """Cores that this process may use: a container or taskset may leave it fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

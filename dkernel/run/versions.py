@@ -1,0 +1,75 @@
+"""The version guard: every process of a run has the same dkernel, Python, numpy, numba, scipy and Dask.
+
+Dask only warns about a difference (`Client.get_versions(check=True)` raises nothing), and a worker with another numpy
+gives other bits, or fails in the middle with an error that says something else.
+"""
+
+import hashlib
+import platform
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from dkernel.errors import ClusterError
+
+__all__ = ["require_equal", "versions"]
+
+_PACKAGES = ("numpy", "numba", "scipy", "dask", "distributed")
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Name -> version of what decides a result; dkernel's ends in a digest of its source, so two checkouts differ.
+
+    Examples
+    --------
+    >>> list(versions())
+    ['dkernel', 'python', 'numpy', 'numba', 'scipy', 'dask', 'distributed']
+    """
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"dkernel": _own_version(), "python": python} | {name: _version(name) for name in _PACKAGES}
+
+
+def require_equal(expected: Mapping[str, str], found: Mapping[str, Mapping[str, str] | BaseException]) -> None:
+    """A ClusterError with a table unless every worker (address -> versions, or why there are none) has the expected.
+
+    Examples
+    --------
+    >>> require_equal({"numpy": "2.0"}, {"tcp://host:1": {"numpy": "2.0"}})
+    """
+    rows = []
+    for address in sorted(found):
+        theirs = found[address]
+        if isinstance(theirs, BaseException):
+            rows.append((address, "dkernel", expected.get("dkernel", ""), f"does not answer: {theirs}"))
+            continue
+        wrong = [name for name in expected if theirs.get(name) != expected[name]]
+        rows += [(address, name, expected[name], theirs.get(name, "absent")) for name in wrong]
+    if rows:
+        raise ClusterError(
+            "The workers and this process have different versions, so their results would differ:\n"
+            + _table([("worker", "package", "here", "there"), *rows])
+            + "\nInstall the same versions everywhere (one image or environment for all) and start the workers again."
+        )
+
+
+def _table(rows: list[tuple[str, ...]]) -> str:
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
+    return "\n".join("  " + line.rstrip() for line in lines)
+
+
+def _own_version() -> str:
+    root = Path(__file__).parents[1]
+    digest = hashlib.sha256()
+    for file in sorted(root.rglob("*.py")):
+        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
+    return f"{_version('dkernel')}+{digest.hexdigest()[:8]}"
+
+
+def _version(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "absent"
