@@ -1,0 +1,282 @@
+"""The recipe: everything that decides a result, in one value that can be written down and read back.
+
+Kernel, feature map, sizes, loss, alpha, passes, seed, dtype. Workers, memory, files and time are not in it, so equal
+recipes on equal data are equal models wherever they run. Command, config file, estimators and model file all say the
+same words for the same thing, and they all pass through the checks of this room.
+"""
+
+import hashlib
+import json
+import math
+import operator
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from dataclasses import replace as _replace
+from typing import Any
+
+from dkernel.checks import nearest_name
+from dkernel.errors import DKernelError, RecipeError
+from dkernel.kernels import parse
+
+__all__ = ["CHOICES", "Label", "Recipe"]
+
+Label = bool | int | float | str
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "task": ("auto", "classify", "regress"),
+    "gamma": ("auto", "median", "scale"),
+    "features": ("auto", "nystrom", "fourier"),
+    "n_components": ("auto",),
+    "sampling": ("auto", "iid", "orthogonal", "sobol"),
+    "form": ("pairs", "offset"),
+    "loss": ("squared_hinge", "hinge", "logistic", "squared"),
+    "alpha": ("auto",),
+    "scale": ("auto", "standard", "minmax", "global", "none"),
+    "metric": ("identity",),
+    "class_weight": ("balanced",),
+    "dtype": ("float32", "float64"),
+}
+"""The words that each parameter understands; those with a number beside them are `gamma`, `n_components`, `alpha`."""
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides a result; a value that is made, compared, written and read, never changed.
+
+    minimize over w, b:  mean of loss(y, w . phi(x) + b) + alpha/2 |w|^2,  phi the feature map of `kernel`
+
+    Parameters
+    ----------
+    kernel : expression, "gaussian" or "0.5 * Laplacian(gamma=0.1) + Linear()"; after a fit the expression with numbers
+    gamma : fills a kernel given by name, or one with gamma="auto" in it
+    rank : of the Nystrom map, None for all that the whitening keeps
+    form : of the Fourier map, sin/cos pairs or cos + offset
+    rounds : updates of each pass
+    class_weight : None, "balanced", or {label: weight}
+    positive : this label against the rest
+    holdout : share of the rows kept out of training to judge by; 0 for none
+
+    Examples
+    --------
+    >>> recipe = Recipe(kernel="gaussian", gamma=0.05, n_components=2000)
+    >>> Recipe.from_dict(recipe.to_dict()) == recipe
+    True
+    >>> recipe.replace(form="pair")
+    Traceback (most recent call last):
+    ...
+    dkernel.errors.RecipeError: form='pair' means nothing. Did you mean 'pairs'? Possible: pairs | offset.
+    """
+
+    task: str = "auto"
+    kernel: str = "gaussian"
+    gamma: str | float = "auto"
+    features: str = "auto"
+    n_components: str | int = "auto"
+    rank: int | None = None
+    sampling: str = "auto"
+    form: str = "pairs"
+    loss: str = "squared_hinge"
+    alpha: str | float = "auto"
+    passes: int = 1
+    rounds: int = 32
+    scale: str = "auto"
+    metric: str = "identity"
+    class_weight: str | Mapping[Label, float] | None = field(default=None, hash=False)
+    positive: Label | None = None
+    holdout: float = 0.05
+    seed: int = 0
+    dtype: str = "float32"
+
+    def __post_init__(self) -> None:
+        for name, check in _CHECKS.items():
+            object.__setattr__(self, name, check(name, getattr(self, name)))
+        self._check_together()
+
+    def _check_together(self) -> None:
+        if self.task == "regress":
+            if self.loss != "squared":
+                raise RecipeError(
+                    f"loss={self.loss!r} is for classes and task='regress' predicts numbers. Use loss='squared'."
+                )
+            for name in ("class_weight", "positive"):
+                if getattr(self, name) is not None:
+                    raise RecipeError(
+                        f"{name}={getattr(self, name)!r} is for classes and task='regress' predicts "
+                        f"numbers. Leave {name} out, or use task='classify'."
+                    )
+        if isinstance(self.n_components, int) and self.rank is not None and self.rank > self.n_components:
+            raise RecipeError(
+                f"rank={self.rank} is more than n_components={self.n_components}: a map of "
+                f"{self.n_components} columns has at most that rank. Lower rank or raise n_components."
+            )
+
+    def replace(self, **changes: Any) -> "Recipe":
+        """A recipe with these parameters and all others as here."""
+        for name in changes:
+            _refuse_unknown(name)
+        return _replace(self, **changes)
+
+    def to_dict(self) -> dict[str, Any]:
+        """The parameters as JSON has them; `class_weight` by label as pairs, since JSON's names are text only."""
+        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        if isinstance(self.class_weight, Mapping):
+            values["class_weight"] = [[label, weight] for label, weight in self.class_weight.items()]
+        return values
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> "Recipe":
+        """The recipe that `to_dict` wrote; names left out have their defaults."""
+        for name in values:
+            _refuse_unknown(name)
+        values = dict(values)
+        if isinstance(pairs := values.get("class_weight"), list | tuple):
+            if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
+                raise RecipeError(f"class_weight={pairs!r} is a list; pairs [label, weight] are needed.")
+            if not all(isinstance(label, _LABELS) for label, _ in pairs):
+                raise RecipeError(f"class_weight={pairs!r}: a label is a bool, a number or a string.")
+            values["class_weight"] = dict(pairs)
+        return cls(**values)
+
+    def to_text(self) -> str:
+        """One line of JSON, the names in order, so that equal recipes are equal texts."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+    @classmethod
+    def from_text(cls, text: str) -> "Recipe":
+        """The recipe that `to_text` wrote."""
+        try:
+            values = json.loads(text)
+        except ValueError as error:
+            raise RecipeError(f"The text of a recipe is not JSON: {error}. Use what Recipe.to_text() gives.") from error
+        if not isinstance(values, dict):
+            raise RecipeError(f"The text of a recipe holds a {type(values).__name__}; an object is needed.")
+        return cls.from_dict(values)
+
+    @property
+    def digest(self) -> str:
+        """sha256 of the text: the recipe's name in logs and run records."""
+        return hashlib.sha256(self.to_text().encode()).hexdigest()
+
+
+_LABELS = (bool, int, float, str)
+
+
+def _refuse_unknown(name: str) -> None:
+    names = [f.name for f in fields(Recipe)]
+    if name not in names:
+        raise RecipeError(f"A recipe has no parameter {name!r}.{nearest_name(str(name), names)}")
+
+
+def _plain(value: Any) -> Any:
+    """The Python value of a numpy scalar, whose repr and JSON would differ from the same number's."""
+    return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
+
+
+def _refuse(name: str, value: Any, needed: str) -> RecipeError:
+    words = CHOICES.get(name, ())
+    hint = nearest_name(value, words) if isinstance(value, str) and words else ""
+    hint = hint if hint.startswith(" Did") else ""
+    return RecipeError(f"{name}={value!r} means nothing.{hint} Possible: {needed}.")
+
+
+def _word(name: str, value: Any) -> str:
+    if not (isinstance(value, str) and value in CHOICES[name]):
+        raise _refuse(name, value, " | ".join(CHOICES[name]))
+    return str(value)
+
+
+def _whole(least: int) -> Callable[[str, Any], int]:
+    def check(name: str, value: Any) -> int:
+        try:
+            number = -1 if isinstance(_plain(value), bool) else operator.index(value)
+        except TypeError:
+            number = -1
+        if number < least:
+            raise _refuse(name, value, " | ".join([*CHOICES.get(name, ()), f"a whole number of at least {least}"]))
+        return number
+
+    return check
+
+
+def _real(needed: str, holds: Callable[[float], bool]) -> Callable[[str, Any], float]:
+    def check(name: str, value: Any) -> float:
+        plain = _plain(value)
+        try:
+            number = math.nan if isinstance(plain, bool) or not isinstance(plain, int | float) else float(plain)
+        except OverflowError:
+            number = math.inf
+        if not holds(number):
+            raise _refuse(name, value, " | ".join([*CHOICES.get(name, ()), needed]))
+        return number
+
+    return check
+
+
+def _word_or(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    def either(name: str, value: Any) -> Any:
+        return str(value) if isinstance(value, str) and value in CHOICES[name] else check(name, value)
+
+    return either
+
+
+def _or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def _kernel(name: str, value: Any) -> str:
+    text = value if isinstance(value, str) else repr(value)
+    try:
+        parse(text)
+    except DKernelError:
+        raise
+    except (ValueError, TypeError, SyntaxError) as error:
+        raise RecipeError(f"{name}={text!r} is not a kernel: {error}") from error
+    return text
+
+
+def _label(name: str, value: Any) -> Label:
+    label = _plain(value)
+    if not isinstance(label, _LABELS) or (isinstance(label, float) and not math.isfinite(label)):
+        raise _refuse(name, value, "a bool, a finite number or a string")
+    return str(label) if isinstance(label, str) else label
+
+
+def _class_weight(name: str, value: Any) -> str | dict[Label, float] | None:
+    if value is None or isinstance(value, str):
+        return None if value is None else _word(name, value)
+    if not isinstance(value, Mapping) or not value:
+        raise _refuse(name, value, "None | balanced | {label: weight}")
+    pairs: list[tuple[Label, float]] = [
+        (_label(f"{name} label", label), _weight(f"{name}[{label!r}]", weight)) for label, weight in value.items()
+    ]
+    return dict(sorted(pairs, key=_by_label))
+
+
+def _by_label(pair: tuple[Label, float]) -> tuple[str, Any]:
+    # Text and numbers have no order among themselves; equal dictionaries must still be equal texts.
+    return ("text", pair[0]) if isinstance(pair[0], str) else ("number", pair[0])
+
+
+_weight = _real("a finite number of at least 0", lambda v: math.isfinite(v) and v >= 0)
+
+_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
+    "task": _word,
+    "kernel": _kernel,
+    "gamma": _word_or(_real("a finite number above 0", lambda v: math.isfinite(v) and v > 0)),
+    "features": _word,
+    "n_components": _word_or(_whole(1)),
+    "rank": _or_none(_whole(1)),
+    "sampling": _word,
+    "form": _word,
+    "loss": _word,
+    "alpha": _word_or(_weight),
+    "passes": _whole(1),
+    "rounds": _whole(1),
+    "scale": lambda name, value: _word(name, "none" if value is None else value),
+    "metric": _word,
+    "class_weight": _class_weight,
+    "positive": _or_none(_label),
+    "holdout": _real("a share of at least 0 and less than 1", lambda v: 0 <= v < 1),
+    "seed": _whole(0),
+    "dtype": _word,
+}

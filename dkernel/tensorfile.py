@@ -1,0 +1,233 @@
+"""A file of named tensors and one JSON document, in the safetensors layout; nothing in it can run.
+
+    8 bytes   length of the header, little-endian
+    header    {"__metadata__": {"dkernel": DOCUMENT}, tensor name: {"data_offsets", "dtype", "shape"}, ...}, spaces
+    tensors   the largest item size first, then by name, each right after the one before
+
+DOCUMENT is canonical JSON (sorted names, no spaces). It lists dtype, shape and sha256 of every tensor and the sha256
+of itself, so the whole header follows from it: the reader builds the header again and compares. One content has one
+file, and a file that differs from what the writer would write is refused, be it by one bit.
+
+`safetensors.numpy.load_file` reads these files. The reader here is our own because the library checks less (no hash,
+no order, no bound before it reads), and because a file must not need more memory than it has bytes.
+"""
+
+import contextlib
+import hashlib
+import json
+import math
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.errors import ModelFileError
+
+__all__ = ["canonical", "open_tensors", "read_document", "read_tensors", "replacing", "write_tensors"]
+
+Document = dict[str, Any]
+Arrays = Mapping[str, NDArray[Any]]
+
+_HEADER_LIMIT = 100_000_000
+_DTYPES = {"BOOL": "?", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U32": "<u4", "U64": "<u8", "U8": "u1"}
+_NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
+_AGAIN = "Copy the file again, or train the model again."
+
+
+def write_tensors(path: Path, document: Mapping[str, Any], arrays: Arrays) -> str:
+    """Write the file whole or not at all; returns its sha256. `document` may not have `tensors` or `sha256` in it."""
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    sealed = _sealed({**document, "tensors": {name: _entry(name, array) for name, array in arrays.items()}})
+    digest = hashlib.sha256()
+    with replacing(path) as file:
+        for part in [_header(sealed), *(_bytes_of(arrays[name]) for name in _order(sealed["tensors"]))]:
+            digest.update(part)
+            file.write(part)
+    return digest.hexdigest()
+
+
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """A file that takes the place of `path` when all of it is on the disk, and vanishes when anything fails."""
+    staged = path.with_name(f".{path.name}.{uuid.uuid4().hex}.partial")
+    try:
+        with open(staged, "xb") as file:
+            yield file
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(staged, path)
+    except BaseException:
+        staged.unlink(missing_ok=True)
+        raise
+    # The new name is only safe from a power cut when its directory is on the disk too.
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+@contextlib.contextmanager
+def open_tensors(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """The file opened for `read_document` and then `read_tensors`; trouble with the disk is a ModelFileError."""
+    try:
+        if not Path(path).is_file():
+            found = "is not a file" if Path(path).exists() else "does not exist"
+            raise ModelFileError(f"The model {str(path)!r} {found}. Give the path that was --out of dkernel train.")
+        with open(path, "rb") as file:
+            yield file
+    except (OSError, ValueError) as error:
+        if isinstance(error, ModelFileError):
+            raise
+        raise ModelFileError(f"The model {str(path)!r} cannot be read: {error}.") from error
+
+
+def read_document(file: BinaryIO, place: str, newest: int) -> Document:
+    """The document, checked against itself and against the size of the file; `newest` is the highest protocol known."""
+    size = os.fstat(file.fileno()).st_size
+    first = file.read(8)
+    length = int.from_bytes(first, "little")
+    if len(first) < 8 or not 2 <= length <= min(_HEADER_LIMIT, size - 8):
+        raise ModelFileError(
+            f"{place} is not a dkernel model: its {size} bytes do not begin with a header that fits. "
+            "A model is the file that dkernel train or dkernel.save wrote, whole."
+        )
+    raw = file.read(length)
+    try:
+        document = _parse(_parse(raw.decode())["__metadata__"]["dkernel"])
+        _check_protocol(document["protocol"], newest, place)
+        _check_document(document, place)
+        written = _header(document)
+    except ModelFileError:
+        raise
+    except (ValueError, LookupError, TypeError, RecursionError) as error:
+        raise ModelFileError(
+            f"{place} is not a dkernel model, or it is damaged: its header cannot be read "
+            f"({type(error).__name__}: {str(error)[:200]}). {_AGAIN}"
+        ) from error
+    if first + raw != written:
+        raise ModelFileError(f"{place} is damaged: its header is not what dkernel writes. {_AGAIN}")
+    needed = len(written) + sum(_nbytes(entry) for entry in document["tensors"].values())
+    if size != needed:
+        raise ModelFileError(f"{place} is damaged: it has {size} bytes and its header describes {needed}. {_AGAIN}")
+    return document
+
+
+def read_tensors(file: BinaryIO, document: Document, place: str) -> dict[str, NDArray[Any]]:
+    """The tensors, in the file's order, each checked by its sha256."""
+    arrays = {}
+    for name in _order(document["tensors"]):
+        entry = document["tensors"][name]
+        # The size of the file was checked against the header: nothing larger than the file is ever allocated.
+        buffer = bytearray(_nbytes(entry))
+        if file.readinto(buffer) != len(buffer):  # type: ignore[attr-defined]
+            raise ModelFileError(f"{place} ends in the middle of the tensor {name!r}. {_AGAIN}")
+        if hashlib.sha256(buffer).hexdigest() != entry["sha256"]:
+            raise ModelFileError(f"{place} is damaged: the sha256 of the tensor {name!r} does not match. {_AGAIN}")
+        arrays[name] = np.frombuffer(buffer, dtype=_DTYPES[entry["dtype"]]).reshape(entry["shape"])
+    return arrays
+
+
+def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
+    if array.dtype not in _NAMES:
+        held = ", ".join(str(dtype) for dtype in _NAMES)
+        raise ModelFileError(f"The tensor {name!r} is of type {array.dtype}; a model file holds {held}.")
+    if array.dtype.kind == "f" and not np.isfinite(array).all():
+        raise ModelFileError(
+            f"The tensor {name!r} has a value that is not finite: the fit did not converge. Train again, with a "
+            "larger alpha or scaled features."
+        )
+    digest = hashlib.sha256(_bytes_of(array)).hexdigest()
+    return {"dtype": _NAMES[array.dtype], "shape": list(array.shape), "sha256": digest}
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview | bytes:
+    # A view of no bytes cannot be cast.
+    return memoryview(array).cast("B") if array.size else b""
+
+
+def _sealed(document: Document) -> Document:
+    """The document as reading will find it, with the sha256 of its own canonical text."""
+    try:
+        text = canonical(document)
+        again: Document = _parse(text)
+        if canonical(again) != text:
+            raise ValueError("a dictionary has names that are not text")
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ModelFileError(
+            f"This model cannot be written as JSON: {error}. Its facts, recipe and map may hold finite numbers, "
+            "strings, lists and dictionaries with text names."
+        ) from error
+    return {**again, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+
+
+def _header(document: Mapping[str, Any]) -> bytes:
+    """The first bytes of the file, which the document alone decides: length, JSON, spaces up to a multiple of 8."""
+    entries: dict[str, Any] = {"__metadata__": {"dkernel": canonical(document)}}
+    start = 0
+    for name in _order(document["tensors"]):
+        entry = document["tensors"][name]
+        end = start + _nbytes(entry)
+        entries[name] = {"data_offsets": [start, end], "dtype": entry["dtype"], "shape": entry["shape"]}
+        start = end
+    text = canonical(entries).encode()
+    text += b" " * (-len(text) % 8)
+    if len(text) > _HEADER_LIMIT:
+        raise ModelFileError(
+            f"The header of this model is {len(text)} bytes long; at most {_HEADER_LIMIT} can be read. It holds the "
+            "column names and the class labels: use fewer or shorter ones."
+        )
+    return len(text).to_bytes(8, "little") + text
+
+
+def _order(entries: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    # Large items first keeps every tensor aligned to its own item size without holes, which the format forbids.
+    return sorted(entries, key=lambda name: (-np.dtype(_DTYPES[entries[name]["dtype"]]).itemsize, name))
+
+
+def _nbytes(entry: Mapping[str, Any]) -> int:
+    return int(np.dtype(_DTYPES[entry["dtype"]]).itemsize * math.prod(entry["shape"]))
+
+
+def _check_protocol(protocol: Any, newest: int, place: str) -> None:
+    if type(protocol) is int and protocol > newest:
+        raise ModelFileError(
+            f"{place} was made by a newer dkernel: it has protocol {protocol} and this dkernel reads up to {newest}. "
+            "Upgrade with: pip install --upgrade dkernel"
+        )
+    if type(protocol) is not int or protocol < 1:
+        raise ModelFileError(f"{place} has the unknown protocol {protocol!r}; this dkernel reads 1 to {newest}.")
+
+
+def _check_document(document: Document, place: str) -> None:
+    unsealed = {name: value for name, value in document.items() if name != "sha256"}
+    if hashlib.sha256(canonical(unsealed).encode()).hexdigest() != document["sha256"]:
+        raise ModelFileError(f"{place} is damaged: the sha256 of its header does not match. {_AGAIN}")
+    for name, entry in document["tensors"].items():
+        shape = entry["shape"]
+        if not (
+            name != "__metadata__"
+            and set(entry) == {"dtype", "shape", "sha256"}
+            and entry["dtype"] in tuple(_DTYPES)
+            and isinstance(shape, list)
+            and len(shape) <= 8
+            and all(type(n) is int and 0 <= n < 2**48 for n in shape)
+        ):
+            raise ModelFileError(f"{place} does not describe a model: the tensor {name!r} is {str(entry)[:200]}.")
+
+
+def canonical(value: Any) -> str:
+    """The one JSON text of a value."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def _parse(text: str) -> Any:
+    return json.loads(text, parse_constant=_refuse_constant)
+
+
+def _refuse_constant(name: str) -> Any:
+    raise ValueError(f"{name} is not a number of JSON")
