@@ -1,0 +1,31 @@
+"""Kernels: immutable values with k(X, Z), an algebra, a text form, landmark columns and spectral laws.
+
+Imports numpy, scipy and floor 0 only. A new kernel is a class in `dot.py` or `stationary.py`, named in that file's
+`__all__`, and a line in the tests' catalogue.
+"""
+
+from dkernel.kernels.algebra import Product, Scaled, Sum
+from dkernel.kernels.base import Kernel
+from dkernel.kernels.columns import COLUMN_BLOCK, Columns
+from dkernel.kernels.dot import Linear, Polynomial
+from dkernel.kernels.parameters import GAMMA_WORDS
+from dkernel.kernels.parse import kernel_names, parse
+from dkernel.kernels.spectral import SAMPLINGS
+from dkernel.kernels.stationary import Gaussian, Laplacian
+
+__all__ = [
+    "COLUMN_BLOCK",
+    "GAMMA_WORDS",
+    "SAMPLINGS",
+    "Columns",
+    "Gaussian",
+    "Kernel",
+    "Laplacian",
+    "Linear",
+    "Polynomial",
+    "Product",
+    "Scaled",
+    "Sum",
+    "kernel_names",
+    "parse",
+]

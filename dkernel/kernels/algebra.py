@@ -1,0 +1,214 @@
+"""The kernels that kernels make: sums, products and positive multiples, each flat and each a value.
+
+Long sums stay one tuple, so (a + b) + c equals a + (b + c), and the text of every one reads back as the same value.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.kernels import spectral
+from dkernel.kernels.base import NOT_PSD, Kernel, Rule
+from dkernel.kernels.columns import Columns, ProductColumns, ScaledColumns, SumColumns
+from dkernel.kernels.parameters import is_number, positive
+
+__all__ = ["Product", "Scaled", "Sum"]
+
+F64 = NDArray[np.float64]
+
+
+class Composite(Kernel):
+    """A kernel made of others, its `members`."""
+
+    @property
+    @abstractmethod
+    def members(self) -> tuple[Kernel, ...]:
+        """The kernels that it is made of."""
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether all members are."""
+        return all(member.shift_invariant for member in self.members)
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """Those of the members, in their order."""
+        return tuple(word for member in self.members for word in member.placeholders)
+
+
+def _flat(kernels: tuple[Kernel, ...], kind: type[Composite]) -> tuple[Kernel, ...]:
+    """The kernels with those of the same kind opened."""
+    flat: list[Kernel] = []
+    for kernel in kernels:
+        if not isinstance(kernel, Kernel):
+            raise RecipeError(f"{kind.__name__} was given {kernel!r} as a member; a kernel is needed.")
+        flat.extend(kernel.members if isinstance(kernel, kind) else (kernel,))
+    if len(flat) < 2:
+        raise RecipeError(f"{kind.__name__} was given {len(flat)} kernel(s); at least two are needed.")
+    return tuple(flat)
+
+
+def _text(kernel: Kernel, *enclosed: type[Composite]) -> str:
+    return f"({kernel!r})" if isinstance(kernel, enclosed) else repr(kernel)
+
+
+@dataclass(frozen=True, repr=False)
+class Sum(Composite, operator="+"):
+    """k(x, z) = Σ k_i(x, z): the features of the members side by side.
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Gaussian, Linear
+    >>> Gaussian(gamma=0.5) + (Linear() + Linear())
+    Gaussian(gamma=0.5) + Linear() + Linear()
+    """
+
+    kernels: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernels", _flat(tuple(self.kernels), Sum))
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.kernels))
+
+    @property
+    def members(self) -> tuple[Kernel, ...]:
+        """The terms."""
+        return self.kernels
+
+    def bind(self, rule: Rule) -> Kernel:
+        """The sum of the bound terms."""
+        return Sum(tuple(kernel.bind(rule) for kernel in self.kernels))
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """The terms' columns, added."""
+        return SumColumns([kernel.columns(Z) for kernel in self.kernels])
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        values = self.kernels[0]._values(X, Z)
+        for kernel in self.kernels[1:]:
+            values += kernel._values(X, Z)
+        return values
+
+    def _diag(self, X: F64) -> F64:
+        return np.sum([kernel._diag(X) for kernel in self.kernels], axis=0)
+
+    def _law(self, p: int) -> spectral.Law:  # noqa: ARG002
+        raise _no_law(self, "a sum")
+
+
+@dataclass(frozen=True, repr=False)
+class Product(Composite, operator="*"):
+    """k(x, z) = Π k_i(x, z): every product of features of the members.
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Gaussian, Linear
+    >>> Gaussian(gamma=0.5) * (Linear() + Gaussian(gamma=2.0))
+    Gaussian(gamma=0.5) * (Linear() + Gaussian(gamma=2.0))
+    """
+
+    kernels: tuple[Kernel, ...]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "kernels", _flat(tuple(self.kernels), Product))
+
+    def __repr__(self) -> str:
+        # 2 * a * b reads as (2 * a) * b: only the first factor can be a multiple without parentheses.
+        first, *others = self.kernels
+        return " * ".join([_text(first, Sum), *(_text(other, Sum, Scaled) for other in others)])
+
+    @property
+    def members(self) -> tuple[Kernel, ...]:
+        """The factors."""
+        return self.kernels
+
+    def bind(self, rule: Rule) -> Kernel:
+        """The product of the bound factors."""
+        return Product(tuple(kernel.bind(rule) for kernel in self.kernels))
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """The factors' columns, multiplied."""
+        return ProductColumns([kernel.columns(Z) for kernel in self.kernels])
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        values = self.kernels[0]._values(X, Z)
+        for kernel in self.kernels[1:]:
+            values *= kernel._values(X, Z)
+        return values
+
+    def _diag(self, X: F64) -> F64:
+        return np.prod([kernel._diag(X) for kernel in self.kernels], axis=0)
+
+    def _law(self, p: int) -> spectral.Law:
+        return spectral.SumLaw([kernel._law(p) for kernel in self.kernels])
+
+
+@dataclass(frozen=True, repr=False)
+class Scaled(Composite, operator="scale"):
+    """k(x, z) = weight · kernel(x, z) with weight > 0: the features times its square root.
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Linear
+    >>> 3 * (2 * Linear())
+    6.0 * Linear()
+    """
+
+    weight: float
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        kernel = self.kernel
+        if not isinstance(kernel, Kernel):
+            raise RecipeError(f"Scaled was given {kernel!r} to multiply; a kernel is needed.")
+        if is_number(self.weight) and self.weight < 0:
+            raise RecipeError(
+                f"{kernel!r} was given the weight {self.weight!r}; a number above 0 is needed. With a negative weight "
+                f"{NOT_PSD}."
+            )
+        weight = positive(f"A multiple of {kernel!r}", "weight", self.weight)
+        if isinstance(kernel, Scaled):
+            weight, kernel = positive(repr(self.kernel), "weight", weight * kernel.weight), kernel.kernel
+        object.__setattr__(self, "weight", weight)
+        object.__setattr__(self, "kernel", kernel)
+
+    def __repr__(self) -> str:
+        return f"{self.weight!r} * {_text(self.kernel, Sum, Product)}"
+
+    @property
+    def members(self) -> tuple[Kernel, ...]:
+        """The kernel alone."""
+        return (self.kernel,)
+
+    def bind(self, rule: Rule) -> Kernel:
+        """The multiple of the bound kernel."""
+        return Scaled(self.weight, self.kernel.bind(rule))
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """The kernel's columns, multiplied."""
+        return ScaledColumns(self.kernel.columns(Z), self.weight)
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        values = self.kernel._values(X, Z)
+        values *= self.weight
+        return values
+
+    def _diag(self, X: F64) -> F64:
+        return self.weight * self.kernel._diag(X)
+
+    def _law(self, p: int) -> spectral.Law:  # noqa: ARG002
+        raise _no_law(self, "a multiple of a kernel")
+
+
+def _no_law(kernel: Kernel, what: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{kernel!r} is {what}: its features are not frequencies alone. Use features='nystrom', or a single "
+        "shift-invariant kernel, or a product of such."
+    )

@@ -1,0 +1,180 @@
+"""What a kernel is: an immutable value k with k(X, Z), its diagonal, its columns, its spectral law, and an algebra.
+
+The base class checks and delegates; a kernel writes the mathematics of one float64 block:
+
+    _values(X, Z) -> (n, m)     every pair
+    _diag(X) -> (n,)            k(x, x) of every row
+    columns(Z), _law(p)         optional: a quicker float32 way, and the law of its frequencies
+
+The classes that `k + k`, `k * k` and `c * k` make stand in algebra.py, which needs this file: they report themselves
+here when they are defined, so that the two files do not need each other.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, ClassVar, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.kernels import spectral
+from dkernel.kernels.columns import Columns, PlainColumns
+from dkernel.kernels.parameters import is_number
+
+__all__ = ["NOT_PSD", "Kernel", "Rule"]
+
+F64 = NDArray[np.float64]
+Rule = Callable[[str, str], float]
+# Values held in float64 at once while a float32 block is evaluated: 32 MiB.
+FLOAT64_VALUES = 1 << 22
+
+NOT_PSD = (
+    "the result need not be positive semi-definite: its Gram matrix can have negative eigenvalues, "
+    "and then there is no feature space and no convex problem"
+)
+
+
+class Kernel(ABC):
+    """A positive semi-definite function of two vectors: k(x, z) = ⟨φ(x), φ(z)⟩ for some φ.
+
+    `k(X, Z)` has shape (n, m) for X (n, p) and Z (m, p), in the float type of X. It is evaluated in float64 whatever
+    the input, and rounded; the quick float32 way is `k.columns(Z)`. Kernels are frozen dataclasses: equal when their
+    parameters are, hashable, picklable, and `repr(k)` is the expression that makes k again. `k1 + k2`, `k1 * k2` and
+    `c * k` are kernels.
+    """
+
+    # numpy scalars must leave `c * k` to the kernel instead of making an object array of it.
+    __array_ufunc__ = None
+    _algebra: ClassVar[dict[str, Callable[..., Kernel]]] = {}
+
+    def __init_subclass__(cls, operator: str | None = None, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if operator is not None:
+            Kernel._algebra[operator] = cls
+
+    @abstractmethod
+    def _values(self, X: F64, Z: F64) -> F64:
+        """A new array (n, m) of k of every pair; exactly symmetric when Z is the very array X."""
+
+    @abstractmethod
+    def _diag(self, X: F64) -> F64:
+        """k(x, x) of every row, (n,)."""
+
+    def _law(self, p: int) -> spectral.Law:  # noqa: ARG002
+        raise UnsupportedError(
+            f"{self!r} has no random Fourier features: it is not a function of x - z. Use features='nystrom'."
+        )
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """The kernel columns of landmarks Z (m, p), prepared once per process for `rows` and `fill`."""
+        return PlainColumns(self._landmarks(Z), self._values)
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Whether k(x, z) is a function of x - z alone."""
+        return False
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """The words in it that stand for a gamma still to be chosen from the data; () when it can be evaluated."""
+        return ()
+
+    def bind(self, rule: Rule) -> Kernel:  # noqa: ARG002
+        """The kernel with every placeholder replaced by rule(metric, word), where metric is "l2" or "l1"."""
+        return self
+
+    def __call__(self, X: NDArray[Any], Z: NDArray[Any] | None = None) -> NDArray[np.floating]:
+        """k of every row of X (n, p) with every row of Z (m, p), X itself if there is none: (n, m)."""
+        self._require_ready()
+        X = _as_block(X)
+        Z = X if Z is None or Z is X else _as_block(Z)
+        if X.shape[1] != Z.shape[1]:
+            raise DataError(
+                f"{self!r} was given rows of {X.shape[1]} and of {Z.shape[1]} columns; as many of each are needed."
+            )
+        n, m = len(X), len(Z)
+        if n == 0 or m == 0:
+            return np.empty((n, m), dtype=X.dtype)
+        wide = Z.astype(np.float64, copy=False)
+        step = n if X.dtype == np.float64 else max(1, FLOAT64_VALUES // m)
+        if step >= n:
+            own = wide if Z is X else X.astype(np.float64, copy=False)
+            return self._values(own, wide).astype(X.dtype, copy=False)
+        out = np.empty((n, m), dtype=X.dtype)
+        for i in range(0, n, step):
+            out[i : i + step] = self._values(X[i : i + step].astype(np.float64), wide)
+        return out
+
+    def diag(self, X: NDArray[Any]) -> NDArray[np.floating]:
+        """k(x, x) of every row of X (n, p): (n,), without the n² values beside them."""
+        self._require_ready()
+        X = _as_block(X)
+        return self._diag(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
+
+    def frequencies(self, p: int, m: int, rng: np.random.Generator, sampling: str = "iid") -> F64:
+        """m draws of the spectral law as rows, (m, p): k(x, z) = E cos⟨ω, x - z⟩.
+
+        `sampling` is "iid", "orthogonal" or "sobol". Raises UnsupportedError for a kernel that has no such law.
+        """
+        self._require_ready()
+        return spectral.draw(self._law(p), m, rng, sampling)
+
+    def _landmarks(self, Z: NDArray[Any]) -> F64:
+        self._require_ready()
+        Z = _as_block(Z)
+        if len(Z) == 0:
+            raise DataError(f"{self!r} was given no landmarks; at least one row is needed.")
+        return Z.astype(np.float64, copy=False)
+
+    def _require_ready(self) -> None:
+        if self.placeholders:
+            words = ", ".join(map(repr, dict.fromkeys(self.placeholders)))
+            raise RecipeError(
+                f"{self!r} cannot be evaluated yet: gamma is {words}, which is chosen from the data during a fit. "
+                "Give a number, as in Gaussian(gamma=0.1), or fill it in with bind(rule)."
+            )
+
+    def __add__(self, other: Any) -> Kernel:
+        if isinstance(other, Kernel):
+            return self._algebra["+"]((self, other))
+        return _no_number(self, other) if is_number(other) else NotImplemented
+
+    def __radd__(self, other: Any) -> Kernel:
+        if is_number(other) and other == 0:  # sum([k1, k2]) begins with 0
+            return self
+        return self.__add__(other)
+
+    def __mul__(self, other: Any) -> Kernel:
+        if isinstance(other, Kernel):
+            return self._algebra["*"]((self, other))
+        return self._algebra["scale"](other, self) if is_number(other) else NotImplemented
+
+    def __rmul__(self, other: Any) -> Kernel:
+        return self.__mul__(other)
+
+    def __neg__(self) -> NoReturn:
+        raise RecipeError(f"-({self!r}) is not a kernel: {NOT_PSD}. Kernels are added and multiplied by c > 0.")
+
+    def __sub__(self, other: Any) -> NoReturn:
+        raise RecipeError(f"{self!r} - {other!r} is not a kernel: {NOT_PSD}. Kernels are added, multiplied or scaled.")
+
+
+def _as_block(X: Any) -> NDArray[np.floating]:
+    X = np.asarray(X)
+    if X.ndim != 2:
+        raise DataError(f"A kernel was given an array of {X.ndim} dimension(s); rows x columns, 2, are needed.")
+    if X.dtype == np.float32 or X.dtype == np.float64:
+        return X
+    if X.dtype.kind not in "fiub":
+        raise DataError(f"A kernel was given values of type {X.dtype}; numbers are needed.")
+    return X.astype(np.float64)
+
+
+def _no_number(kernel: Kernel, number: Any) -> NoReturn:
+    raise RecipeError(
+        f"{kernel!r} + {number!r} adds a number to a kernel; add a kernel, or multiply by the number. "
+        "Polynomial(degree=1, c=...) has a constant in it."
+    )

@@ -1,0 +1,208 @@
+"""Kernel columns of fixed landmarks, one cache tile at a time: the hot path of everything that uses landmarks.
+
+`kernel.columns(Z)` prepares the landmarks once per process. A driver then asks, for every tile of rows, `rows(X)` once
+and `fill(rows, first, out)` for each block of columns, so what depends on the rows alone is not done again per block.
+
+Centring comes first everywhere that the kernel allows it: an offset common to all rows would eat the float32 digits.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel import tiles
+
+__all__ = [
+    "COLUMN_BLOCK",
+    "Columns",
+    "DotColumns",
+    "GaussianColumns",
+    "LaplacianColumns",
+    "PlainColumns",
+    "ProductColumns",
+    "ScaledColumns",
+    "SumColumns",
+    "power_inplace",
+]
+
+COLUMN_BLOCK = tiles.COLUMNS
+LOG2_E = 1.4426950408889634
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+
+class Columns(ABC):
+    """k(., Z) with Z prepared; `n` columns. Nothing in it is changed by use, so threads may share one.
+
+    A tile of rows X is float32 (r, p) and C-contiguous; a tile of columns `out` is float32 (r, m), C-contiguous, with
+    m <= COLUMN_BLOCK. `first` is a multiple of COLUMN_BLOCK and first + m <= n.
+    """
+
+    n: int
+
+    def rows(self, X: F32) -> Any:
+        """What `fill` needs of a tile of rows, computed once for all its blocks of columns."""
+        return X
+
+    @abstractmethod
+    def fill(self, rows: Any, first: int, out: F32) -> None:
+        """Write k(X, Z[first : first + m]) into `out`, where rows = self.rows(X)."""
+
+
+def power_inplace(values: NDArray[np.floating], degree: int) -> None:
+    """Raise an array to a positive integer power by squaring: `pow` on floats is some twenty times slower."""
+    if degree == 1:
+        return
+    base = values.copy()
+    for bit in bin(degree)[3:]:
+        np.multiply(values, values, out=values)
+        if bit == "1":
+            np.multiply(values, base, out=values)
+
+
+def _blocks(wide: F64) -> list[F32]:
+    """The columns of a (q, n) matrix in blocks of COLUMN_BLOCK, each contiguous: the right-hand sides of the sgemms."""
+    starts = range(0, wide.shape[1], COLUMN_BLOCK)
+    return [np.ascontiguousarray(wide[:, i : i + COLUMN_BLOCK], dtype=np.float32) for i in starts]
+
+
+class GaussianColumns(Columns):
+    """exp(-γ‖x - z‖²) as one sgemm of augmented rows and one exp2.
+
+    With g = γ log₂e, the exponent 2g⟨x,z⟩ - g‖z‖² - g‖x‖² is the product of (x, 1, -g‖x‖²) and (2gz, -g‖z‖², 1).
+    """
+
+    def __init__(self, Z: F64, gamma: float) -> None:
+        self.n = Z.shape[0]
+        self._g = gamma * LOG2_E
+        # Rounded before it is subtracted, so that rows and landmarks lose the very same vector.
+        self._center = Z.mean(axis=0).astype(np.float32)
+        centred = Z - self._center
+        ones = np.ones(self.n)
+        norms = np.einsum("ij,ij->i", centred, centred)
+        self._landmarks = _blocks(np.vstack([2 * self._g * centred.T, -self._g * norms, ones]))
+
+    def rows(self, X: F32) -> F32:
+        """The augmented rows, (r, p + 2)."""
+        r, p = X.shape
+        wide = np.empty((r, p + 2), dtype=np.float32)
+        centred = np.subtract(X, self._center, out=wide[:, :p])
+        wide[:, p] = 1
+        np.einsum("ij,ij->i", centred, centred, out=wide[:, p + 1])
+        wide[:, p + 1] *= np.float32(-self._g)
+        return wide
+
+    def fill(self, rows: F32, first: int, out: F32) -> None:
+        """One sgemm into the tile, then exp2 in place; its clamp at 0 also keeps the rounded values at most 1."""
+        np.matmul(rows, self._landmarks[first // COLUMN_BLOCK][:, : out.shape[1]], out=out)
+        tiles.exp2_inplace(out)
+
+
+class LaplacianColumns(Columns):
+    """exp(-γ‖x - z‖₁): the L1 distances of rows and landmarks multiplied by γ log₂e beforehand, then exp2."""
+
+    def __init__(self, Z: F64, gamma: float) -> None:
+        self.n = Z.shape[0]
+        self._g = np.float32(gamma * LOG2_E)
+        self._center = Z.mean(axis=0).astype(np.float32)
+        self._landmarks = _blocks(((Z - self._center) * self._g).T)
+
+    def rows(self, X: F32) -> F32:
+        """Centred and scaled rows, (r, p)."""
+        scaled = X - self._center
+        scaled *= self._g
+        return scaled
+
+    def fill(self, rows: F32, first: int, out: F32) -> None:
+        """Distances into the tile, then exp2 of their negatives in place."""
+        tiles.l1_distances(rows, self._landmarks[first // COLUMN_BLOCK], out)
+        np.negative(out, out=out)
+        tiles.exp2_inplace(out)
+
+
+class DotColumns(Columns):
+    """(⟨x, z⟩ + c)^degree: one sgemm, with a column of ones where c is not zero, and a power by squaring."""
+
+    def __init__(self, Z: F64, degree: int = 1, c: float = 0.0) -> None:
+        self.n = Z.shape[0]
+        self._degree = degree
+        self._augmented = c != 0
+        self._landmarks = _blocks(np.vstack([Z.T, np.full(self.n, c)]) if self._augmented else Z.T)
+
+    def rows(self, X: F32) -> F32:
+        """The rows, with a one at their end where there is a constant."""
+        return np.hstack([X, np.ones((X.shape[0], 1), dtype=np.float32)]) if self._augmented else X
+
+    def fill(self, rows: F32, first: int, out: F32) -> None:
+        """One sgemm into the tile, then its power in place."""
+        np.matmul(rows, self._landmarks[first // COLUMN_BLOCK][:, : out.shape[1]], out=out)
+        power_inplace(out, self._degree)
+
+
+class PlainColumns(Columns):
+    """The columns of any kernel that has no quicker way: its float64 values, rounded."""
+
+    def __init__(self, Z: F64, values: Callable[[F64, F64], F64]) -> None:
+        self.n = Z.shape[0]
+        self._landmarks = Z
+        self._values = values
+
+    def fill(self, rows: F32, first: int, out: F32) -> None:
+        """Evaluate in float64 and round into the tile."""
+        out[...] = self._values(rows.astype(np.float64), self._landmarks[first : first + out.shape[1]])
+
+
+class _ManyColumns(Columns):
+    """Several columns of the same landmarks, folded into one tile by a ufunc, in their order."""
+
+    fold: np.ufunc
+
+    def __init__(self, parts: Sequence[Columns]) -> None:
+        self.n = parts[0].n
+        self._parts = tuple(parts)
+
+    def rows(self, X: F32) -> tuple[Any, ...]:
+        """The rows of each part."""
+        return tuple(part.rows(X) for part in self._parts)
+
+    def fill(self, rows: tuple[Any, ...], first: int, out: F32) -> None:
+        """The first part into the tile itself, every other through a scratch tile."""
+        self._parts[0].fill(rows[0], first, out)
+        scratch = np.empty_like(out)
+        for part, own in zip(self._parts[1:], rows[1:], strict=True):
+            part.fill(own, first, scratch)
+            self.fold(out, scratch, out=out)
+
+
+class SumColumns(_ManyColumns):
+    """Columns of a sum of kernels."""
+
+    fold = np.add
+
+
+class ProductColumns(_ManyColumns):
+    """Columns of a product of kernels."""
+
+    fold = np.multiply
+
+
+class ScaledColumns(Columns):
+    """Columns of a kernel times a number."""
+
+    def __init__(self, part: Columns, weight: float) -> None:
+        self.n = part.n
+        self._part = part
+        self._weight = np.float32(weight)
+
+    def rows(self, X: F32) -> Any:
+        """The rows of the kernel without its number."""
+        return self._part.rows(X)
+
+    def fill(self, rows: Any, first: int, out: F32) -> None:
+        """Fill, then multiply in place."""
+        self._part.fill(rows, first, out)
+        out *= self._weight

@@ -1,0 +1,47 @@
+"""Distances between the rows of two float64 blocks, exact enough to be the truth that the float32 tiles are held to."""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+__all__ = ["l1", "squared_l2"]
+
+F64 = NDArray[np.float64]
+STRIP = 256
+
+
+def l1(X: F64, Z: F64) -> F64:
+    """‖x - z‖₁ of every pair, (n, m)."""
+    return cdist(X, Z, "cityblock")
+
+
+def squared_l2(X: F64, Z: F64, tolerance: float) -> F64:
+    """‖x - z‖² of every pair, (n, m), with an absolute error of a few times `tolerance` at most.
+
+    By ‖x‖² + ‖z‖² - 2⟨x,z⟩ after centring: one dgemm. What that cancels is of the order of ε(‖x‖² + ‖z‖²); rows for
+    which it can exceed the tolerance are taken pair by pair instead. Whether a row is one of them depends on it and on
+    Z alone, never on the rows beside it. With Z the very array X the result is exactly symmetric, its diagonal zero.
+    """
+    same = X is Z
+    center = Z.mean(axis=0)
+    X = X - center
+    Z = X if same else Z - center
+    x2 = np.einsum("ij,ij->i", X, X)
+    z2 = x2 if same else np.einsum("ij,ij->i", Z, Z)
+    lossy = (x2 + z2.max()) * np.finfo(np.float64).eps > tolerance
+    if same and lossy.any():
+        lossy[:] = True
+    if lossy.all():
+        return cdist(X, Z, "sqeuclidean")
+    distances: F64 = X @ Z.T
+    for i in range(0, len(X), STRIP):
+        strip = distances[i : i + STRIP]
+        strip *= -2
+        # The two norms are added to each other first: in this order element (i, j) rounds as element (j, i) does.
+        strip += x2[i : i + STRIP, None] + z2
+    np.maximum(distances, 0, out=distances)
+    if lossy.any():
+        distances[lossy] = cdist(X[lossy], Z, "sqeuclidean")
+    if same:
+        np.fill_diagonal(distances, 0)
+    return distances

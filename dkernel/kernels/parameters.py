@@ -1,0 +1,66 @@
+"""What the numbers inside a kernel may be: each is checked once, when the kernel is made, and becomes a plain number.
+
+Plain Python numbers, because a kernel's text is its stored form and the text of a numpy scalar is not an expression.
+"""
+
+import math
+from numbers import Integral, Real
+from typing import Any
+
+from dkernel.checks import nearest_name
+from dkernel.errors import RecipeError
+
+__all__ = ["GAMMA_WORDS", "at_least_one", "is_number", "nonnegative", "number_or_word", "positive"]
+
+GAMMA_WORDS = ("auto", "median", "scale")
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a real number; True and False are not."""
+    return isinstance(value, Real) and not isinstance(value, bool)
+
+
+def _finite(owner: str, name: str, value: Any, needed: str) -> float:
+    if is_number(value):
+        try:
+            number = float(value)
+        except OverflowError:
+            number = math.inf
+        if math.isfinite(number):
+            return number
+    raise RecipeError(f"{owner} was given {name}={value!r}; {needed} is needed.")
+
+
+def positive(owner: str, name: str, value: Any) -> float:
+    """`value` as a float above zero, or a RecipeError."""
+    number = _finite(owner, name, value, "a finite number above 0")
+    if number <= 0:
+        raise RecipeError(f"{owner} was given {name}={number!r}; a number above 0 is needed.")
+    return number
+
+
+def nonnegative(owner: str, name: str, value: Any, why: str) -> float:
+    """`value` as a float of at least zero, or a RecipeError that says why."""
+    number = _finite(owner, name, value, "a finite number of at least 0")
+    if number < 0:
+        raise RecipeError(f"{owner} was given {name}={number!r}; at least 0 is needed: {why}.")
+    return number
+
+
+def at_least_one(owner: str, name: str, value: Any) -> int:
+    """`value` as an integer of at least one, or a RecipeError."""
+    if not isinstance(value, Integral) or isinstance(value, bool) or value < 1:
+        raise RecipeError(f"{owner} was given {name}={value!r}; an integer of at least 1 is needed.")
+    return int(value)
+
+
+def number_or_word(owner: str, name: str, value: Any) -> float | str:
+    """`value` as a float above zero, or one of the words that stand for a number still to be chosen from the data."""
+    if not isinstance(value, str):
+        return positive(owner, name, value)
+    if value not in GAMMA_WORDS:
+        raise RecipeError(
+            f"{owner} was given {name}={value!r}; a number above 0 or one of {', '.join(map(repr, GAMMA_WORDS))} "
+            f"is needed.{nearest_name(value, GAMMA_WORDS)}"
+        )
+    return value

@@ -1,0 +1,161 @@
+"""The text form of a kernel, read back: `parse(repr(k)) == k`, and what a user types after `--kernel`.
+
+The text is read as Python syntax and walked over a short list of allowed nodes; nothing in it is ever run.
+"""
+
+import ast
+import inspect
+import warnings
+from typing import Any
+
+from dkernel.checks import nearest_name
+from dkernel.errors import RecipeError
+from dkernel.kernels import dot, stationary
+from dkernel.kernels.base import Kernel
+from dkernel.kernels.parameters import is_number
+
+__all__ = ["kernel_names", "parse"]
+
+LONGEST_TEXT = 20_000
+_ALIASES = {"rbf": "gaussian"}
+_EXAMPLE = "A kernel looks like Gaussian(gamma=0.1) or 0.5 * Laplacian() + Linear()."
+
+
+def _known() -> dict[str, type[Kernel]]:
+    found = [getattr(module, name) for module in (dot, stationary) for name in module.__all__]
+    classes = {cls.__name__.lower(): cls for cls in found if not inspect.isabstract(cls)}
+    return classes | {alias: classes[name] for alias, name in _ALIASES.items()}
+
+
+_CLASSES = _known()
+
+
+def kernel_names() -> tuple[str, ...]:
+    """The names that `parse` knows, in lower case.
+
+    Examples
+    --------
+    >>> "rbf" in kernel_names()
+    True
+    """
+    return tuple(_CLASSES)
+
+
+def parse(text: str | Kernel) -> Kernel:
+    """The kernel that a text describes; a kernel is returned as it is.
+
+    A name in any case ("gaussian", "rbf", "Laplacian"), a name with its parameters, and sums, products and positive
+    multiples of these, with parentheses. Anything else is a RecipeError.
+
+    Examples
+    --------
+    >>> parse("rbf")
+    Gaussian(gamma='auto')
+    >>> parse("0.5 * (Gaussian(sigma=2) + linear)")
+    0.5 * (Gaussian(gamma=0.125) + Linear())
+    """
+    if isinstance(text, Kernel):
+        return text
+    if not isinstance(text, str):
+        raise RecipeError(f"A kernel was given as {text!r}; a kernel or its text is needed. {_EXAMPLE}")
+    if len(text) > LONGEST_TEXT:
+        raise RecipeError(f"A kernel was given as a text of {len(text)} characters; at most {LONGEST_TEXT} are read.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Python's advice about odd literals; what is odd is refused below
+            value = _Reader(text).read(ast.parse(text.strip(), mode="eval").body)
+    except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError) as error:
+        if isinstance(error, RecipeError):
+            raise
+        raise RecipeError(f"The kernel {_short(text)} cannot be read: {error}. {_EXAMPLE}") from None
+    if not isinstance(value, Kernel):
+        raise RecipeError(f"The kernel {_short(text)} is {value!r} and no kernel. {_EXAMPLE}")
+    return value
+
+
+def _short(text: str) -> str:
+    return repr(text if len(text) <= 200 else text[:200] + "...")
+
+
+class _Reader:
+    """One walk over the syntax tree of one text."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+
+    def read(self, node: ast.expr) -> Any:
+        """The number, text or kernel that a node stands for."""
+        match node:
+            case ast.Constant(value=value) if isinstance(value, str) or is_number(value):
+                return value
+            case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
+                value = self.read(operand)
+                if isinstance(value, str):
+                    raise self._refuse(node)
+                return -value if isinstance(sign, ast.USub) else value
+            case ast.BinOp():
+                return self._chain(node)
+            case ast.Name(id=name):
+                return self._make(self._class(name), [], {})
+            case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
+                named = {word.arg: self.read(word.value) for word in keywords if word.arg is not None}
+                if len(named) < len(keywords):
+                    raise self._refuse(node)
+                return self._make(self._class(name), [self.read(arg) for arg in args], named)
+        raise self._refuse(node)
+
+    def _chain(self, node: ast.expr) -> Any:
+        """a + b + c + ... from the left, in a loop: a long sum must not meet the recursion limit."""
+        steps: list[ast.BinOp] = []
+        while isinstance(node, ast.BinOp):
+            steps.append(node)
+            node = node.left
+        value = self.read(node)
+        for step in reversed(steps):
+            other = self.read(step.right)
+            if isinstance(value, str) or isinstance(other, str):
+                raise self._refuse(step)
+            both_numbers = is_number(value) and is_number(other)
+            if isinstance(step.op, ast.Mult):
+                value = value * other
+            elif isinstance(step.op, ast.Add) and not both_numbers:
+                value = value + other
+            elif isinstance(step.op, ast.Sub) and not both_numbers:
+                value = value - other if isinstance(value, Kernel) else -other
+            else:
+                raise self._refuse(step)
+        return value
+
+    def _class(self, name: str) -> type[Kernel]:
+        try:
+            return _CLASSES[name.lower()]
+        except KeyError:
+            known = [cls.__name__ for cls in dict.fromkeys(_CLASSES.values())]
+            close = nearest_name(name.lower(), list(_CLASSES))
+            hint = close if "mean" in close else nearest_name(name, known)
+            raise RecipeError(f"There is no kernel {name!r} (in {_short(self._text)}).{hint}") from None
+
+    def _make(self, cls: type[Kernel], args: list[Any], named: dict[str, Any]) -> Kernel:
+        parameters = list(inspect.signature(cls).parameters)
+        for name in named:
+            if name not in parameters:
+                raise RecipeError(f"{cls.__name__} has no parameter {name!r}.{nearest_name(name, parameters)}")
+        try:
+            return cls(*args, **named)
+        except TypeError:
+            listed = ", ".join(parameters) or "none"
+            raise RecipeError(
+                f"{cls.__name__} cannot be made from {_arguments(args, named)}; its parameters are: {listed}."
+            ) from None
+
+    def _refuse(self, node: ast.AST) -> RecipeError:
+        found = _short(ast.unparse(node))
+        return RecipeError(
+            f"The kernel {_short(self._text)} holds {found}; names of kernels, numbers, words in quotes, +, *, "
+            f"parentheses and parameters are allowed. {_EXAMPLE}"
+        )
+
+
+def _arguments(args: list[Any], named: dict[str, Any]) -> str:
+    """The arguments of a call as they were written."""
+    return "(" + ", ".join([*map(repr, args), *(f"{name}={value!r}" for name, value in named.items())]) + ")"

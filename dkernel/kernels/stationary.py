@@ -1,0 +1,127 @@
+"""Kernels of the distance of two rows: a profile over a metric, and a spectral law.
+
+A new one is a class with its parameters, `_values`, `_law` and, where there is a quick float32 way, `columns`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import InitVar, dataclass, field, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.errors import RecipeError
+from dkernel.kernels import spectral
+from dkernel.kernels.base import Kernel, Rule
+from dkernel.kernels.columns import Columns, GaussianColumns, LaplacianColumns
+from dkernel.kernels.distances import l1, squared_l2
+from dkernel.kernels.parameters import number_or_word, positive
+
+__all__ = ["Gaussian", "Laplacian", "Stationary"]
+
+F64 = NDArray[np.float64]
+# The error allowed in the exponent of a float64 kernel value.
+EXPONENT_TOLERANCE = 1e-12
+
+
+@dataclass(frozen=True)
+class Stationary(Kernel):
+    """A function of a distance with k(x, x) = 1, whose `gamma` may be a word until a fit has seen the data.
+
+    The words are "auto", "median" and "scale"; `metric` says which distance their rule measures, "l2" or "l1".
+    """
+
+    metric: ClassVar[str]
+
+    gamma: float | str = "auto"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "gamma", number_or_word(type(self).__name__, "gamma", self.gamma))
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """The word that stands for gamma, if one does."""
+        return (self.gamma,) if isinstance(self.gamma, str) else ()
+
+    def bind(self, rule: Rule) -> Kernel:
+        """The kernel with its number: rule(metric, word) where gamma is a word."""
+        if not isinstance(self.gamma, str):
+            return self
+        return replace(self, gamma=positive(type(self).__name__, "gamma", rule(self.metric, self.gamma)))
+
+    @property
+    def _number(self) -> float:
+        self._require_ready()
+        return float(self.gamma)
+
+    def _diag(self, X: F64) -> F64:
+        return np.ones(len(X))
+
+
+@dataclass(frozen=True)
+class Gaussian(Stationary):
+    """k(x, z) = exp(-γ‖x - z‖²). `sigma` is another way to say gamma: γ = 1 / (2 sigma²).
+
+    Examples
+    --------
+    >>> Gaussian(sigma=2.0)
+    Gaussian(gamma=0.125)
+    >>> Gaussian(gamma=0.5)(np.array([[0.0, 0.0]]), np.array([[1.0, 1.0]])).round(6)
+    array([[0.367879]])
+    """
+
+    metric: ClassVar[str] = "l2"
+
+    sigma: InitVar[float | None] = field(default=None, kw_only=True)
+
+    def __post_init__(self, sigma: float | None) -> None:
+        if sigma is not None:
+            if self.gamma != "auto":
+                raise RecipeError(f"Gaussian was given gamma={self.gamma!r} and sigma={sigma!r}; give one of them.")
+            object.__setattr__(self, "gamma", 0.5 / positive("Gaussian", "sigma", sigma) ** 2)
+        super().__post_init__()
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        gamma = self._number
+        values = squared_l2(X, Z, EXPONENT_TOLERANCE / gamma)
+        values *= -gamma
+        return np.exp(values, out=values)
+
+    def _law(self, p: int) -> spectral.Law:
+        return spectral.NormalLaw(p, math.sqrt(2 * self._number))
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """One sgemm and an exp2 a tile."""
+        return GaussianColumns(self._landmarks(Z), self._number)
+
+
+@dataclass(frozen=True)
+class Laplacian(Stationary):
+    """k(x, z) = exp(-γ‖x - z‖₁), the L1 distance. Its frequencies are Cauchy of scale γ.
+
+    Examples
+    --------
+    >>> Laplacian(gamma=0.5)(np.array([[0.0, 0.0]]), np.array([[1.0, 1.0]])).round(6)
+    array([[0.367879]])
+    """
+
+    metric: ClassVar[str] = "l1"
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        values = l1(X, Z)
+        values *= -self._number
+        return np.exp(values, out=values)
+
+    def _law(self, p: int) -> spectral.Law:
+        return spectral.IndependentLaw(p, spectral.cauchy_quantile(self._number))
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """A tile of L1 distances, and an exp2."""
+        return LaplacianColumns(self._landmarks(Z), self._number)
