@@ -1,0 +1,66 @@
+#!/usr/bin/env bash
+# Everything a change must pass, on a bare machine: environment, installation, format, lint, types, tests.
+set -uo pipefail
+source "$(dirname "${BASH_SOURCE[0]}")/venv.sh"
+
+usage() {
+    cat <<'EOF'
+usage: scripts/test.sh [--all] [--lowest] [PYTEST ARGUMENTS...]
+
+Makes a virtual environment, installs dkernel with its test extra, then runs ruff, mypy and pytest. Safe to run twice:
+the environment is reused while pyproject.toml stays the same. Needs Python 3.11+ and a package index, nothing else.
+
+  --all      the slow tests too
+  --lowest   only the tests that start no processes, with the lowest version of every dependency (.venv-lowest)
+  --help     this text
+
+Everything else goes to pytest (scripts/test.sh tests/kernels -k gaussian). The exit status is pytest's own, or 1 when
+the tests pass and format, lint or types do not.
+
+  DKERNEL_VENV     folder of the virtual environment (.venv, with --lowest .venv-lowest)
+  DKERNEL_PYTHON   interpreter to make it with        DKERNEL_NO_UV=1   install with pip although uv is there
+EOF
+}
+
+selection="not slow"
+lowest=""
+arguments=()
+for argument in "$@"; do
+    case "$argument" in
+        -h | --help) usage && exit 0 ;;
+        --all) selection="" ;;
+        --lowest) lowest=1 ;;
+        *) arguments+=("$argument") ;;
+    esac
+done
+
+report=""
+status=0
+# One step: its name, then the command; a failure is remembered and the next step runs all the same.
+step() {
+    local name="$1" code
+    shift
+    say "$name"
+    "$@" </dev/null
+    code=$?
+    if [ $code -eq 0 ]; then report="$report, $name ok"; else report="$report, $name FAILED ($code)"; fi
+    return $code
+}
+
+cd "$ROOT" || exit 1
+if [ -n "$lowest" ]; then
+    dkernel_lowest_environment "${DKERNEL_VENV:-$ROOT/.venv-lowest}"
+    # Old versions warn about each other; what they warn about is not ours to mend.
+    selection="${selection:+$selection and }not cluster"
+    arguments=(-W default "${arguments[@]+"${arguments[@]}"}")
+else
+    dkernel_environment "${DKERNEL_VENV:-$ROOT/.venv}" test
+    step format "$PY" -m ruff format --check . || status=1
+    step lint "$PY" -m ruff check . || status=1
+    step types "$PY" -m mypy dkernel || status=1
+fi
+step tests "$PY" -m pytest ${selection:+-m "$selection"} "${arguments[@]+"${arguments[@]}"}"
+tests=$?
+if [ $tests -ne 0 ]; then status=$tests; fi
+if [ $status -eq 0 ]; then say "test.sh: PASSED:${report#,}"; else say "test.sh: FAILED:${report#,}"; fi
+exit $status
