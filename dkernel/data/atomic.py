@@ -1,0 +1,148 @@
+"""Files and folders that are either there as a whole or not there at all: the steps that an output's commit is made of.
+
+Only the standard library. Every step is one system call that a kill cannot cut in two; what a disk or a permission
+refuses comes out as a dkernel error that names the path and what to do.
+"""
+
+import ctypes
+import errno
+import hashlib
+import os
+import shutil
+from pathlib import Path
+
+from dkernel.errors import ClusterError, DataError, DKernelError
+
+__all__ = ["appear", "digest", "is_empty_folder", "restore", "sync", "sync_tree", "trouble", "write_file"]
+
+_RENAME_EXCHANGE = 2
+_AT_FDCWD = -100
+_BLOCK = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
+
+
+def trouble(error: OSError, path: Path) -> DKernelError:
+    """The dkernel error for what the operating system refused at `path`.
+
+    Examples
+    --------
+    >>> type(trouble(OSError(errno.ENOSPC, "No space left on device"), Path("out"))).__name__
+    'ClusterError'
+    """
+    what = error.strerror or str(error)
+    if error.errno in _FULL:
+        return ClusterError(
+            f"{path}: no room to write ({what}). What is finished is kept beside it: make room, then run the same "
+            "command again, or choose another place."
+        )
+    if error.errno in _FORBIDDEN:
+        return DataError(f"{path}: not writable ({what}). Choose a place where this user may write.")
+    if error.errno in (errno.ENOENT, errno.ENOTDIR):
+        return DataError(
+            f"{path}: the folder is not there ({what}). An output must lie in a folder that exists and that the "
+            "client and every worker see under the same name."
+        )
+    return ClusterError(f"{path}: writing failed ({what}). Run the same command again; what is finished is kept.")
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's bytes, or a folder's names, are on the disk."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def sync_tree(path: Path) -> None:
+    """`sync` a file, or a folder with everything in it, the folders after what they hold."""
+    if path.is_dir():
+        for child in sorted(path.iterdir()):
+            sync_tree(child)
+    sync(path)
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Make or replace a small file in one step: a reader sees the old bytes or the new ones."""
+    attempt = path.with_name(path.name + ".tmp")
+    with open(attempt, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(attempt, path)
+    sync(path.parent)
+
+
+def digest(path: Path) -> tuple[int, str]:
+    """Size in bytes and sha256 of a file; of a folder (Zarr), of its names and files in sorted order.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_file(Path(folder) / "a", b"abc")
+    ...     digest(Path(folder) / "a")
+    (3, 'ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad')
+    """
+    if not path.is_dir():
+        with open(path, "rb") as stream:
+            return os.fstat(stream.fileno()).st_size, hashlib.file_digest(stream, "sha256").hexdigest()
+    total, text = 0, hashlib.sha256()
+    for child in sorted(p for p in path.rglob("*") if p.is_file()):
+        size, sha256 = digest(child)
+        total += size
+        text.update(f"{sha256} {size} {child.relative_to(path).as_posix()}\n".encode())
+    return total, text.hexdigest()
+
+
+def is_empty_folder(path: Path) -> bool:
+    """Whether `path` is a folder with nothing in it: a rename may take its place as if it were not there."""
+    return path.is_dir() and not any(path.iterdir())
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two names in one step (Linux renameat2); False where the system or the file system cannot."""
+    try:
+        renameat2 = ctypes.CDLL(None, use_errno=True).renameat2
+    except (AttributeError, OSError):
+        return False
+    if renameat2(_AT_FDCWD, os.fsencode(one), _AT_FDCWD, os.fsencode(other), _RENAME_EXCHANGE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP):
+        return False
+    raise OSError(code, os.strerror(code), str(other))
+
+
+def _aside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.previous")
+
+
+def appear(new: Path, path: Path) -> None:
+    """Give `new` the name `path`, whatever stood there before: at no moment is there a part of either.
+
+    A file and a first folder take one rename. A folder that replaces another is exchanged with it, so that the old one
+    then has the name `new`. Where names cannot be exchanged (some network file systems) the old folder first steps
+    aside to `.NAME.previous`; a kill just there leaves no `path`, and `restore` brings the old one back.
+    """
+    if not new.is_dir():
+        os.replace(new, path)
+    elif not path.exists() or is_empty_folder(path):
+        os.rename(new, path)
+    elif not _exchange(new, path):
+        os.rename(path, _aside(path))
+        os.rename(new, path)
+        os.rename(_aside(path), new)
+    sync(path.parent)
+
+
+def restore(path: Path) -> None:
+    """Undo or finish an `appear` that was killed while the old folder stood aside: nothing is lost, nothing is left."""
+    aside = _aside(path)
+    if aside.is_dir():
+        if path.exists():
+            shutil.rmtree(aside, ignore_errors=True)
+        else:
+            os.rename(aside, path)
+            sync(path.parent)

@@ -1,0 +1,308 @@
+"""One class per output format: how a worker writes a part, and how the client makes one output of the parts.
+
+A part is complete in itself and is written from a stream of Arrow tables, so neither side ever holds more than a
+part. What the parts become is decided by the ending of the destination's name: `FORMATS` is the catalogue, a new
+format is one class and one line in it.
+"""
+
+import csv
+import io
+import shutil
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+
+from dkernel.errors import DataError, UnsupportedError
+
+__all__ = ["FORMATS", "Csv", "Folder", "Format", "Npy", "Parquet", "Zarr", "format_of"]
+
+# Rows of a Parquet row group or a Zarr chunk: a constant, so that the bytes depend on the rows alone.
+GROUP_ROWS = 131072
+# Formats that are read but not written: a folder of such a name would only be a puzzle to its finder.
+_INPUT_ONLY = (".gz", ".npz", ".h5", ".hdf5", ".svmlight", ".bz2", ".xz", ".zst", ".zip")
+
+
+class Format(ABC):
+    """A file format of an output.
+
+    Examples
+    --------
+    >>> format_of(Path("scores.csv"))
+    Csv()
+    >>> format_of(Path("scores")).folder
+    True
+    """
+
+    ending: ClassVar[str]  # of the destination
+    staged: ClassVar[str]  # of a part while it is staged
+    folder: ClassVar[bool] = False  # the parts themselves are the output
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}()"
+
+    def ready(self) -> None:  # noqa: B027 - most formats need nothing more
+        """Refuse, before any work is done, a format whose library is not installed."""
+
+    @abstractmethod
+    def check(self, schema: pa.Schema) -> None:
+        """Refuse columns that the format cannot hold, by name."""
+
+    @abstractmethod
+    def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
+        """Write the tables (at least one), in order, as the part `path`."""
+
+    @abstractmethod
+    def agree(self, parts: Sequence[Path]) -> None:
+        """Refuse parts that were not all written with the same columns and types."""
+
+    @abstractmethod
+    def assemble(self, parts: Sequence[Path], columns: Sequence[str], rows: int, path: Path) -> None:
+        """Make the one output `path` of the parts, in order."""
+
+    def _refuse(self, schema: pa.Schema, holds: Any, what: str) -> None:
+        for field in schema:
+            if not holds(field.type):
+                raise DataError(
+                    f"Column {field.name!r} is of type {field.type}, and a {self.ending} output holds {what} only. "
+                    "Leave the column out, or choose an output that ends in .parquet"
+                    + (" or .csv." if self.ending in (".npy", ".zarr") else ".")
+                )
+
+
+def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of at least GROUP_ROWS rows (but for the last)."""
+    waiting: list[pa.Table] = []
+    for table in tables:
+        waiting.append(table)
+        if sum(t.num_rows for t in waiting) >= GROUP_ROWS:
+            yield pa.concat_tables(waiting)
+            waiting = []
+    if waiting:
+        yield pa.concat_tables(waiting)
+
+
+def _row_groups(parts: Sequence[Path]) -> Iterator[pa.Table]:
+    for part in parts:
+        with pq.ParquetFile(part) as file:
+            for group in range(file.num_row_groups):
+                yield file.read_row_group(group)
+
+
+def _same(first: Any, other: Any, part: Path) -> None:
+    if other != first:
+        raise DataError(
+            f"{part.name} was written with the columns [{_types(other)}], the parts before it with [{_types(first)}]. "
+            "The input's kept columns must have one type in all of its files: convert them, or leave them out."
+        )
+
+
+def _types(columns: Any) -> str:
+    return ", ".join(f"{f.name}: {f.type}" for f in columns) if isinstance(columns, pa.Schema) else str(columns)
+
+
+class Parquet(Format):
+    """One Parquet file; its row groups are those of the parts, small neighbours joined."""
+
+    ending: ClassVar[str] = ".parquet"
+    staged: ClassVar[str] = ".parquet"
+
+    def check(self, schema: pa.Schema) -> None:
+        """Parquet holds every type that Arrow reads from a file."""
+
+    def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
+        groups = _gathered(tables)
+        first = next(groups)
+        # A plain file object, so that a full disk is an OSError with its number and not a text of Arrow's.
+        with open(path, "wb") as stream, pq.ParquetWriter(stream, first.schema) as writer:
+            writer.write_table(first)
+            for table in groups:
+                writer.write_table(table)
+
+    def agree(self, parts: Sequence[Path]) -> None:
+        first = pq.read_schema(parts[0])
+        for part in parts[1:]:
+            _same(first, pq.read_schema(part), part)
+
+    def assemble(self, parts: Sequence[Path], columns: Sequence[str], rows: int, path: Path) -> None:  # noqa: ARG002
+        self.stage(_row_groups(parts), path)
+
+
+class Folder(Parquet):
+    """A folder of Parquet files, read in the order of their names: a part is moved into it as it is."""
+
+    ending: ClassVar[str] = ""
+    folder: ClassVar[bool] = True
+
+
+class Csv(Format):
+    """One CSV file with a header; text is quoted, a missing value is an empty field without quotes."""
+
+    ending: ClassVar[str] = ".csv"
+    staged: ClassVar[str] = ".csv"
+
+    def check(self, schema: pa.Schema) -> None:
+        self._refuse(schema, lambda t: not pa.types.is_nested(t), "numbers, text and times")
+
+    def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
+        options = pa.csv.WriteOptions(include_header=False)
+        with open(path, "wb") as stream:
+            for table in tables:
+                pa.csv.write_csv(table, stream, options)
+
+    def agree(self, parts: Sequence[Path]) -> None:
+        """CSV has no types to differ in."""
+
+    def assemble(self, parts: Sequence[Path], columns: Sequence[str], rows: int, path: Path) -> None:  # noqa: ARG002
+        header = io.StringIO()
+        csv.writer(header, lineterminator="\n").writerow(columns)
+        with open(path, "wb") as stream:
+            stream.write(header.getvalue().encode())
+            for part in parts:
+                with open(part, "rb") as source:
+                    shutil.copyfileobj(source, stream, 1 << 20)
+
+
+class Npy(Format):
+    """One .npy file: a (rows, columns) array if the columns have one type, else (rows,) records with named fields."""
+
+    ending: ClassVar[str] = ".npy"
+    staged: ClassVar[str] = ".npy"
+
+    def check(self, schema: pa.Schema) -> None:
+        self._refuse(schema, lambda t: _is_number(t) or pa.types.is_boolean(t), "numbers")
+
+    def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
+        with open(path, "wb") as stream:
+            np.save(stream, np.concatenate([self._array(table) for table in tables]), allow_pickle=False)
+
+    def _array(self, table: pa.Table) -> np.ndarray:
+        columns = [_filled(table, name, self.ending) for name in table.column_names]
+        if len({c.dtype for c in columns}) == 1:
+            return np.column_stack(columns)
+        fields = [(name, c.dtype) for name, c in zip(table.column_names, columns, strict=True)]
+        records = np.empty(table.num_rows, dtype=fields)
+        for name, column in zip(table.column_names, columns, strict=True):
+            records[name] = column
+        return records
+
+    def agree(self, parts: Sequence[Path]) -> None:
+        first = np.load(parts[0], mmap_mode="r")
+        for part in parts[1:]:
+            other = np.load(part, mmap_mode="r")
+            _same((first.dtype, first.shape[1:]), (other.dtype, other.shape[1:]), part)
+
+    def assemble(self, parts: Sequence[Path], columns: Sequence[str], rows: int, path: Path) -> None:  # noqa: ARG002
+        first = np.load(parts[0], mmap_mode="r")
+        # numpy makes the header of a file of this size; the rows are then written, not mapped: a full disk under a
+        # mapped page is a bus error and not an exception.
+        header = np.lib.format.open_memmap(path, mode="w+", dtype=first.dtype, shape=(rows, *first.shape[1:]))
+        with open(path, "r+b") as stream:
+            stream.seek(header.offset)
+            for part in parts:
+                array = np.load(part, mmap_mode="r")
+                with open(part, "rb") as source:
+                    source.seek(array.offset)
+                    shutil.copyfileobj(source, stream, 1 << 20)
+
+
+class Zarr(Format):
+    """A Zarr group with one array per column. The client alone writes it, a whole chunk at a time: none is shared."""
+
+    ending: ClassVar[str] = ".zarr"
+    staged: ClassVar[str] = ".parquet"
+
+    def ready(self) -> None:
+        try:
+            import zarr  # noqa: F401
+        except ImportError:
+            raise UnsupportedError(
+                "A .zarr output needs the package zarr, which is not installed: pip install 'dkernel[zarr]', or choose "
+                "an output that ends in .parquet."
+            ) from None
+
+    def check(self, schema: pa.Schema) -> None:
+        self._refuse(
+            schema, lambda t: _is_number(t) or pa.types.is_boolean(t) or _is_text(t), "numbers, booleans and text"
+        )
+        for name in schema.names:
+            if not name or "/" in name or set(name) == {"."} or name.startswith("__"):
+                raise DataError(f"Column {name!r} cannot be the name of a Zarr array: rename it, or write .parquet.")
+
+    def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
+        FORMATS[".parquet"].stage(tables, path)
+
+    def agree(self, parts: Sequence[Path]) -> None:
+        FORMATS[".parquet"].agree(parts)
+
+    def assemble(self, parts: Sequence[Path], columns: Sequence[str], rows: int, path: Path) -> None:
+        import zarr
+
+        group = zarr.open_group(path, mode="w")
+        arrays = {}
+        for name, kind in zip(columns, pq.read_schema(parts[0]).types, strict=True):
+            dtype = str if _is_text(kind) else np.dtype(kind.to_pandas_dtype())
+            arrays[name] = group.create_array(name, shape=(rows,), chunks=(GROUP_ROWS,), dtype=dtype)
+        first = 0
+        for table in _sliced(_row_groups(parts)):
+            for name, array in arrays.items():
+                array[first : first + table.num_rows] = _filled(table, name, self.ending)
+            first += table.num_rows
+
+
+def _sliced(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+    """The same rows in tables of exactly GROUP_ROWS rows (but for the last)."""
+    rest: pa.Table | None = None
+    for table in _gathered(tables):
+        whole = table if rest is None else pa.concat_tables([rest, table])
+        first = 0
+        while whole.num_rows - first >= GROUP_ROWS:
+            yield whole.slice(first, GROUP_ROWS)
+            first += GROUP_ROWS
+        rest = whole.slice(first)
+    if rest is not None and rest.num_rows:
+        yield rest
+
+
+def _is_number(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    if pa.types.is_dictionary(kind):
+        return _is_text(kind.value_type)
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind))
+
+
+def _filled(table: pa.Table, name: str, ending: str) -> np.ndarray:
+    """A column as a numpy array; refuses a missing value, for which such a format has no sign."""
+    column = table.column(name)
+    if column.null_count:
+        raise DataError(
+            f"Column {name!r} has {column.null_count} missing value(s), which a {ending} output cannot hold. Leave the "
+            "column out, or choose an output that ends in .parquet or .csv."
+        )
+    if not _is_text(column.type):
+        return column.to_numpy()
+    return np.array(column.to_pylist(), dtype=np.dtypes.StringDType())
+
+
+FORMATS: dict[str, Format] = {form.ending: form for form in (Folder(), Parquet(), Csv(), Npy(), Zarr())}
+
+
+def format_of(path: Path) -> Format:
+    """The format that an output's name asks for; a folder of Parquet files for a name with no ending of its own."""
+    ending = path.suffix.lower()
+    if ending in _INPUT_ONLY:
+        raise UnsupportedError(
+            f"{path.name}: {ending} is read but not written. Choose a name that ends in .parquet, .csv, .npy or .zarr, "
+            "or a name without an ending for a folder of Parquet files."
+        )
+    form = FORMATS.get(ending, FORMATS[""])
+    form.ready()
+    return form
