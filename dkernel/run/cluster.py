@@ -60,9 +60,12 @@ def connect(
         with ThreadsExecutor() as executor:
             yield executor
     elif workers is not None:
-        with _local_cluster(workers, memory_limit) as cluster, _client(cluster) as client:
-            with ClusterExecutor(client, patience) as executor:
-                yield executor
+        with (
+            _local_cluster(workers, memory_limit) as cluster,
+            _client(cluster) as client,
+            ClusterExecutor(client, patience) as executor,
+        ):
+            yield executor
     else:
         address = scheduler or _address_in(str(scheduler_file))
         with _client(address) as client, ClusterExecutor(client, patience) as executor:

@@ -6,11 +6,12 @@ queues. The client waits with a clock: when there are no workers or nothing fini
 
 import asyncio
 import operator
-import queue
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import wait
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
@@ -28,6 +29,7 @@ __all__ = ["PATIENCE", "ClusterExecutor"]
 PATIENCE = 300.0
 TICK = 0.5
 LOSSES = 5
+RELEASE_DELAY = 0.25
 
 
 class Parcel:
@@ -42,10 +44,42 @@ def unpack(parcel: Parcel) -> Any:
     return parcel.value
 
 
+class _Leaving:
+    """Futures to let go of once the next round is on its way, or after a moment without one.
+
+    The client sends at most one message in ten milliseconds: a release just before a submission would hold that back.
+    """
+
+    def __init__(self, client: "Client") -> None:
+        self._loop = client.loop
+        self._futures: list[Future] = []
+
+    def add(self, futures: "Iterable[Future]") -> None:
+        self._futures.extend(futures)
+        self._loop.add_callback(self._loop.call_later, RELEASE_DELAY, self.go)
+
+    def go(self) -> None:
+        while self._futures:
+            self._futures.pop().release()
+
+
 def forget(future: "Future") -> None:
     """Release a future and wait until the client knows: its key can then be submitted afresh."""
     future.release()
     future.client.sync(asyncio.sleep, 0)  # the loop takes releases in their order
+
+
+@dataclass(frozen=True)
+class _Slot(Handle):
+    """Stands in a call for the value of its future number `index`."""
+
+    index: int
+
+
+def apply(parcel: Parcel, *values: Any) -> Any:
+    """The task of a call: its function on its arguments, the values of the futures in their slots."""
+    function, args = parcel.value
+    return function(*(resolve(arg, lambda slot: values[slot.index]) for arg in args))
 
 
 class Remote(Handle):
@@ -64,10 +98,10 @@ class Remote(Handle):
             self.future = self._submit()
         return self.future
 
-    def drop(self) -> None:
-        if self.future is not None:
-            self.future.release()
-            self.future = None
+    def leave(self) -> "list[Future]":
+        """The future, if there is one, no longer held here."""
+        future, self.future = self.future, None
+        return [] if future is None else [future]
 
 
 class ClusterExecutor(Executor):
@@ -93,6 +127,7 @@ class ClusterExecutor(Executor):
         self.patience = patience
         self.address = client.scheduler.address
         self._handles: WeakSet[Remote] = WeakSet()
+        self._leaving = _Leaving(client)
         self._open = ExitStack()
         self._open.enter_context(quiet_logs())
         self._plugin = f"dkernel-{client.id}"
@@ -131,26 +166,44 @@ class ClusterExecutor(Executor):
             source = whole.live()
             part = self.client.submit(operator.getitem, source, item, key=f"{source.key}-item-{item}", pure=True)
             if unwanted:
-                whole.drop()
+                self._leaving.add(whole.leave())
             return part
 
         return self._remember(Remote(submit))
 
     def release(self, handles: Iterable[Handle]) -> None:
         for handle in handles:
-            self._mine(handle).drop()
+            self._leaving.add(self._mine(handle).leave())
 
     def close(self) -> None:
         for handle in list(self._handles):
-            handle.drop()
+            self._leaving.add(handle.leave())
+        self._leaving.go()
         with suppress(Exception):  # a scheduler that is gone has no plugin either
             self.client.sync(self._unregister, callback_timeout=5)
         self._open.close()
 
-    def submit(self, call: Call) -> "Future":
-        """One call as a future, its handles as the futures that they stand for."""
-        args = [resolve(arg, lambda handle: self._mine(handle).live()) for arg in call.args]
-        return self.client.submit(call.function, *args, key=call.key, pure=True)
+    def submit(self, calls: Sequence[Call]) -> "list[Future]":
+        """The calls as futures, in one message: every further one would cost a millisecond."""
+        graph: dict[str, tuple] = {}
+        for call in calls:
+            futures: list[Future] = []
+
+            def slot(handle: Handle, futures: "list[Future]" = futures) -> _Slot:
+                futures.append(self._mine(handle).live())
+                return _Slot(len(futures) - 1)
+
+            parcel = Parcel((call.function, tuple(resolve(arg, slot) for arg in call.args)))
+            graph[call.key] = (apply, parcel, *futures)
+        if not calls:
+            return []
+        begun = self.client.get(graph, [call.key for call in calls], sync=False)
+        self._leaving.go()
+        return begun
+
+    def let_go(self, futures: "Iterable[Future]") -> None:
+        """Results that were gathered, or that nobody waits for any more."""
+        self._leaving.add(futures)
 
     def finished(self) -> int:
         """How many of the values that it holds are there: a sign of life while calls wait for them."""
@@ -159,13 +212,16 @@ class ClusterExecutor(Executor):
     def check_alive(self, quiet_since: float, waiting: Sequence[str]) -> None:
         """A ClusterError when the scheduler is gone, or nothing has happened for `patience` seconds."""
         if self.client.status not in ("running", "connecting"):
-            raise ClusterError(f"The connection to the scheduler at {self.address} is lost. Run the same command again.")
+            raise ClusterError(
+                f"The connection to the scheduler at {self.address} is lost. Run the same command again."
+            )
         quiet = time.monotonic() - quiet_since
         if quiet < self.patience:
             return
         raise ClusterError(
-            f"{self._who_waits()} for {quiet:.0f} seconds; {len(waiting)} call(s) are waiting, the first is "
-            f"{waiting[0]!r}. See to the workers of {self.address} and run the same command again."
+            f"{self._who_waits()} for {quiet:.0f} seconds; {len(waiting)} call(s) are waiting"
+            + (f", the first is {waiting[0]!r}" if waiting else "")
+            + f". See to the workers of {self.address} and run the same command again."
         )
 
     def _who_waits(self) -> str:
@@ -215,122 +271,87 @@ class _Collection:
     def __init__(self, executor: ClusterExecutor, calls: Sequence[Call]) -> None:
         self.executor = executor
         self.calls = calls
-        self.values: dict[int, Any] = {}
-        self.futures: dict[int, Future] = {}
-        self.changed: queue.SimpleQueue[int] = queue.SimpleQueue()
+        self.futures: list[Future] = []
         self.losses = [0] * len(calls)
         self.retries = [0] * len(calls)
 
     def __enter__(self) -> "_Collection":
-        for i in range(len(self.calls)):
-            self._submit(i)
+        self.futures = self.executor.submit(self.calls)
         return self
 
     def __exit__(self, *exc: object) -> None:
         # Also what ends the other calls after an error: a task that nobody wants is forgotten.
-        for future in self.futures.values():
-            future.release()
-        self.futures.clear()
+        self.executor.let_go(self.futures)
+        self.futures = []
 
     def results(self) -> list:
-        news = time.monotonic()
-        known = -1
-        while len(self.values) < len(self.calls):
-            changed = self._wait()
-            if changed and self._take(changed):
-                news = time.monotonic()
-                continue
-            if (finished := self.executor.finished()) != known:
-                known, news = finished, time.monotonic()
-            waiting = [call.key for i, call in enumerate(self.calls) if i not in self.values]
-            self.executor.check_alive(news, waiting)
-        return [self.values[i] for i in range(len(self.calls))]
+        while True:
+            try:
+                return self._gather()
+            except Exception as error:
+                if isinstance(error, ClusterError) or not self._repair():
+                    raise
 
-    def _submit(self, i: int) -> None:
-        self.futures[i] = self.executor.submit(self.calls[i])
-        self._watch(i)
-
-    def _watch(self, i: int) -> None:
-        self.futures[i].add_done_callback(lambda _: self.changed.put(i))
-
-    def _wait(self) -> list[int]:
-        """Calls that something happened to, at least one unless a tick goes by."""
-        changed = []
-        with suppress(queue.Empty):
-            changed.append(self.changed.get(timeout=TICK))
-            while True:
-                changed.append(self.changed.get_nowait())
-        return [i for i in changed if i not in self.values]
-
-    def _take(self, changed: list[int]) -> bool:
-        ready = []
-        for i in changed:
-            status = self.futures[i].status
-            if status == "finished":
-                ready.append(i)
-            elif status in ("error", "cancelled"):
-                self._repair(i)
-            else:  # lost with its worker, and on its way again
-                time.sleep(0.05)
-                self._watch(i)
-        if ready:
-            self._gather(ready)
-        return bool(ready)
-
-    def _gather(self, ready: list[int]) -> None:
-        executor, client = self.executor, self.executor.client
-        wanted = [self.futures[i] for i in ready]
-        began = time.monotonic()
+    def _gather(self) -> list:
+        """The values of all futures; returns early with the first error. One transfer: each costs a round trip."""
+        client = self.executor.client
+        gathering = asyncio.run_coroutine_threadsafe(
+            client.gather(self.futures, asynchronous=True), client.loop.asyncio_loop
+        )
+        known, news = -1, time.monotonic()
         try:
-            values = client.sync(lambda: client.gather(wanted, asynchronous=True), callback_timeout=executor.patience)
-        except Exception as error:
-            executor.check_alive(began, [self.calls[i].key for i in ready])
-            if all(future.status == "finished" for future in wanted) and not isinstance(error, OSError):
-                raise
-            # A worker went between the end of the call and now; what became of each result is in its status.
-            for i in ready:
-                self._count_loss(i, error)
-                self._watch(i)
-            return
-        for i, value in zip(ready, values, strict=True):
-            self.values[i] = value
-            self.futures[i].release()
+            while True:
+                wait([gathering], timeout=TICK)
+                if gathering.done():
+                    return gathering.result()
+                finished = self.executor.finished() + sum(future.done() for future in self.futures)
+                if finished != known:
+                    known, news = finished, time.monotonic()
+                self.executor.check_alive(
+                    news, [c.key for c, f in zip(self.calls, self.futures, strict=True) if not f.done()]
+                )
+        finally:
+            gathering.cancel()
 
-    def _repair(self, i: int) -> None:
+    def _repair(self) -> bool:
+        """Whether anything was broken that can be mended; what cannot be raises."""
+        broken = [i for i, future in enumerate(self.futures) if future.status in ("error", "cancelled")]
+        for i in broken:
+            self._mend(i)
+        return bool(broken)
+
+    def _mend(self, i: int) -> None:
         from distributed import CancelledError
         from distributed.scheduler import KilledWorker
 
         call, error = self.calls[i], self.futures[i].exception(timeout=10)
         if isinstance(error, CancelledError):
-            self._again(i, error)
+            self._submit_again(i, error)
         elif isinstance(error, KilledWorker):
             raise ClusterError(
                 f"The call {call.key!r} ended {error.allowed_failures + 1} workers, the last at "
-                f"{error.last_worker.address}. Most likely a worker has too little memory for it: give each worker more "
+                f"{error.last_worker.address}. Most likely they have too little memory for it: give each worker more "
                 "memory or fewer threads, look at the workers' logs, and run the same command again."
             ) from None
         elif error is not None and may_pass(error) and self.retries[i] < RETRIES:
             time.sleep(PAUSE * 2 ** self.retries[i])
             self.retries[i] += 1
             self.executor.client.retry([self.futures[i]])  # also what it waits for, if that is what failed
-            self._watch(i)
         else:
             raise error or ClusterError(f"The call {call.key!r} failed without a reason. Run the same command again.")
 
-    def _again(self, i: int, error: BaseException) -> None:
+    def _submit_again(self, i: int, error: BaseException) -> None:
+        key, address = self.calls[i].key, self.executor.address
         if getattr(error, "reason", "") == "scheduler-connection-lost":
             raise ClusterError(
-                f"The connection to the scheduler at {self.executor.address} is lost, and with it the call "
-                f"{self.calls[i].key!r}. Run the same command again."
+                f"The connection to the scheduler at {address} is lost, and with it the call {key!r}. "
+                "Run the same command again."
             ) from None
-        self._count_loss(i, error)
-        forget(self.futures[i])
-        self._submit(i)
-
-    def _count_loss(self, i: int, error: BaseException) -> None:
         self.losses[i] += 1
         if self.losses[i] > LOSSES:
             raise ClusterError(
-                f"The result of the call {self.calls[i].key!r} was lost or cancelled {self.losses[i]} times ({error}). "
-                f"See what else uses the scheduler at {self.executor.address}, and run the same command again."
+                f"The call {key!r} was cancelled {self.losses[i]} times ({error}). See what else uses the scheduler at "
+                f"{address}, and run the same command again."
             ) from None
+        forget(self.futures[i])
+        [self.futures[i]] = self.executor.submit([self.calls[i]])

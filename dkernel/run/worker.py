@@ -1,4 +1,4 @@
-"""What every worker process does once, when a run begins or when it joins later: versions, quiet logs, one BLAS thread."""
+"""What every worker process does once, at the start of a run or when it joins: versions, logs, one BLAS thread."""
 
 import logging
 from collections.abc import Iterator, Mapping
