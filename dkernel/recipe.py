@@ -15,7 +15,7 @@ from dataclasses import replace as _replace
 from typing import Any
 
 from dkernel.checks import nearest_name
-from dkernel.errors import DKernelError, RecipeError
+from dkernel.errors import RecipeError
 from dkernel.kernels import parse
 
 __all__ = ["CHOICES", "Label", "Recipe"]
@@ -223,15 +223,9 @@ def _or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
     return lambda name, value: None if value is None else check(name, value)
 
 
-def _kernel(name: str, value: Any) -> str:
-    text = value if isinstance(value, str) else repr(value)
-    try:
-        parse(text)
-    except DKernelError:
-        raise
-    except (ValueError, TypeError, SyntaxError) as error:
-        raise RecipeError(f"{name}={text!r} is not a kernel: {error}") from error
-    return text
+def _kernel(name: str, value: Any) -> str:  # noqa: ARG001 - the refusal of `parse` names the kernel
+    kernel = parse(value)
+    return value if isinstance(value, str) else repr(kernel)
 
 
 def _label(name: str, value: Any) -> Label:

@@ -1,0 +1,61 @@
+"""The command `dkernel` (also `dask kernel`): one file a command, imported when it is asked for.
+
+A command reads its options, calls one function of the run layer and prints what that returns. What an error means for
+the exit code is in `exits`, what the commands have in common in `options`.
+"""
+
+from importlib import import_module
+
+import click
+
+__all__ = ["main"]
+
+_COMMANDS = ("train", "score", "evaluate", "show")
+
+
+class _Table(click.Group):
+    """The commands by name; a command's module is imported when it is run or listed."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - click's signature
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _COMMANDS:
+            return None
+        command: click.Command = getattr(import_module(f"dkernel.cli.{cmd_name}"), cmd_name)
+        return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if args[0] not in _COMMANDS and not args[0].startswith("-"):
+            from dkernel.checks import nearest_name
+
+            ctx.fail(f"There is no command {args[0]!r}.{nearest_name(args[0], _COMMANDS)}")
+        return super().resolve_command(ctx, args)
+
+
+def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        click.echo(f"dkernel {version('dkernel')}")
+        ctx.exit()
+
+
+@click.group(cls=_Table, context_settings={"help_option_names": ["-h", "--help"]})
+@click.option(
+    "--version", is_flag=True, is_eager=True, expose_value=False, callback=_print_version, help="Print the version."
+)
+def main() -> None:
+    """Kernel machines for data larger than memory, on Dask.
+
+    \b
+    dkernel train data.parquet --label y --out model.safetensors
+    dkernel evaluate model.safetensors test.parquet --label y
+    dkernel score model.safetensors new.parquet --out scores.parquet
+    dkernel show model.safetensors
+
+    Each runs on the cores of this machine, or with --scheduler on a Dask cluster. Exit codes: 0 done, 1 failed,
+    2 options, 65 data, 75 the same command can be run again, 130 and 143 stopped.
+    """

@@ -1,0 +1,187 @@
+"""What the commands have in common: option types, the run options, and how a value is found.
+
+A value is looked for in this order: the flag, the variable DKERNEL_<NAME>, the config file, the default.
+"""
+
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+__all__ = [
+    "NAMES",
+    "SIZE",
+    "WORD_OR_NUMBER",
+    "Setting",
+    "config_text",
+    "place_of",
+    "progress_kind",
+    "require",
+    "run_options",
+]
+
+Command = Callable[..., Any]
+PROGRESS = ("bar", "log", "json", "none")
+_NOT_IN_CONFIG = ("config", "print_config", "help")
+
+
+class Setting(click.Option):
+    """An option that can also be set by the variable DKERNEL_<NAME>."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        if self.envvar is None and self.name:
+            self.envvar = f"DKERNEL_{self.name.upper()}"
+
+
+class _WordOrNumber(click.ParamType):
+    """A number where the text is one; what the words mean is for the recipe to judge."""
+
+    name = "value"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ARG002
+        if isinstance(value, str):
+            for kind in (int, float):
+                try:
+                    return kind(value)
+                except ValueError:
+                    continue
+        return value
+
+
+class _Names(click.ParamType):
+    """Names separated by commas; a list in a config file."""
+
+    name = "name,..."
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if isinstance(value, str):
+            return tuple(name.strip() for name in value.split(",") if name.strip())
+        if isinstance(value, list | tuple) and all(isinstance(name, str) for name in value):
+            return tuple(value)
+        return self.fail(f"{value!r} is not a list of names.", param, ctx)
+
+
+class _Size(click.ParamType):
+    """Bytes, with a unit as Dask takes it."""
+
+    name = "size"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        if not re.fullmatch(r"\d+(\.\d+)? ?([kMGTP]i?B?|B)?", str(value), re.IGNORECASE):
+            self.fail(f"{value!r} is not a size. A size looks like 2GiB, 500MB or 1000000.", param, ctx)
+        return str(value)
+
+
+WORD_OR_NUMBER, NAMES, SIZE = _WordOrNumber(), _Names(), _Size()
+
+
+def run_options(command: Command) -> Command:
+    """Adds RUN-OPTIONS: where a command runs, what it prints, where its settings come from."""
+    options = [
+        click.option("--scheduler", cls=Setting, metavar="ADDR", help="Run on this Dask scheduler, tcp://host:8786."),
+        click.option("--scheduler-file", cls=Setting, metavar="FILE", help="The same, by the scheduler's file."),
+        click.option(
+            "--workers",
+            cls=Setting,
+            type=click.IntRange(min=1),
+            help="Run on this many processes of this machine, one thread each. Default: threads of one process.",
+        ),
+        click.option("--memory-limit", cls=Setting, type=SIZE, help="Memory of each worker: 2GiB."),
+        click.option("--json", cls=Setting, is_flag=True, help="Print one JSON object on stdout and nothing else."),
+        click.option("--quiet", cls=Setting, is_flag=True, help="Print errors only."),
+        click.option(
+            "--progress",
+            cls=Setting,
+            type=click.Choice(PROGRESS),
+            help="On stderr. Default: bar on a terminal, else log.",
+        ),
+        click.option(
+            "--config",
+            cls=Setting,
+            metavar="FILE.toml",
+            is_eager=True,
+            expose_value=False,
+            callback=_read_config,
+            help="Settings: the names of the options, with _ or -.",
+        ),
+        click.option("--print-config", is_flag=True, help="Print all settings as a config file and stop."),
+        click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks."),
+    ]
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
+    if path is None:
+        return
+    try:
+        found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise click.UsageError(f"The config file {path!r} cannot be read: {error.strerror}.", ctx) from None
+    except ValueError as error:
+        raise click.UsageError(f"The config file {path!r} is not TOML: {error}.", ctx) from None
+    options = {p.name: p for p in ctx.command.params if p.name and p.name not in _NOT_IN_CONFIG}
+    values: dict[str, Any] = {}
+    for key, value in found.items():
+        name = key.replace("-", "_")
+        if name not in options:
+            from dkernel.checks import nearest_name
+
+            hint = nearest_name(name, sorted(options))
+            raise click.UsageError(f"The config file {path!r} has an unknown key {key!r}.{hint}", ctx)
+        many = options[name].nargs == -1 or isinstance(options[name].type, _Names)
+        if not isinstance(value, (str, int, float, bool, list) if many else (str, int, float, bool)):
+            raise click.UsageError(f"The config file {path!r} has {key} = {value!r}, which is no value for it.", ctx)
+        values[name] = [value] if options[name].nargs == -1 and not isinstance(value, list) else value
+    ctx.default_map = {**(ctx.default_map or {}), **values}
+
+
+def config_text(values: Mapping[str, Any]) -> str:
+    """The settings as a TOML file that gives them again; what is not set stands as a comment."""
+    lines = []
+    for name, value in values.items():
+        if name in _NOT_IN_CONFIG:
+            continue
+        lines.append(f"# {name} =" if value is None or value == () else f"{name} = {_toml(value)}")
+    return "\n".join(lines)
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, bool | str):
+        # JSON's texts are TOML's, but for the one control character that JSON leaves bare.
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    return repr(value)
+
+
+def require(ctx: click.Context, values: Mapping[str, Any], names: Iterable[str]) -> None:
+    """Refuse a command without these: checked here, because --print-config and --dry-run need fewer of them."""
+    spelled = {p.name: p for p in ctx.command.params}
+    for name in names:
+        if values[name] is None or values[name] == ():
+            raise click.MissingParameter(ctx=ctx, param=spelled[name])
+
+
+def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Where to run, as `dkernel.run.cluster.connect` takes it."""
+    places = [f"--{name.replace('_', '-')}" for name in ("scheduler", "scheduler_file", "workers") if values[name]]
+    if len(places) > 1:
+        raise click.UsageError(f"{' and '.join(places)} are different places to run on: give one of them.", ctx)
+    return {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
+
+
+def progress_kind(values: Mapping[str, Any]) -> str:
+    """bar, log, json or none: what was asked for, else what suits stderr."""
+    if values["quiet"]:
+        return "none"
+    return str(values["progress"] or ("bar" if sys.stderr.isatty() else "log"))
+
+
