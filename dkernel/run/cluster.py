@@ -11,14 +11,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from dkernel.errors import ClusterError, RecipeError
 from dkernel.run.executors import Executor, ThreadsExecutor
 from dkernel.run.remote import PATIENCE, ClusterExecutor
-
-if TYPE_CHECKING:
-    from distributed import Client, LocalCluster
 
 __all__ = ["ClusterExecutor", "connect", "default_executor"]
 
@@ -83,7 +80,7 @@ def default_executor() -> Executor:
 
 
 @contextmanager
-def _local_cluster(workers: int, memory_limit: str | int | None) -> "Iterator[LocalCluster]":
+def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any]:
     if workers < 1:
         raise RecipeError(f"workers={workers}: at least one process is needed.")
     from distributed import LocalCluster
@@ -110,7 +107,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> "Iterator[Lo
 
 
 @contextmanager
-def _client(place: "str | LocalCluster") -> "Iterator[Client]":
+def _client(place: Any) -> Iterator[Any]:
     from distributed import Client
 
     try:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
 
-import dask
+from dask.base import compute
 from dask.delayed import Delayed, delayed
 
 from dkernel.errors import DKernelError
@@ -51,7 +51,7 @@ class Call:
 
     key: str
     function: Callable[..., Any]
-    args: tuple = ()
+    args: tuple[Any, ...] = ()
 
 
 def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
@@ -97,7 +97,7 @@ class Executor(ABC):
     def slots(self) -> int: ...
 
     @abstractmethod
-    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list, list[Handle]]:
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
         """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles."""
 
     @abstractmethod
@@ -149,7 +149,7 @@ class SerialExecutor(_LocalExecutor):
     name = "serial"
     slots = 1
 
-    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list, list[Handle]]:
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
         results = [_patiently(_closed(call)) for call in calls]
         read = [_patiently(partial(unit.compute, scheduler="synchronous")) for unit in ahead]
         return results, [Held(value) for value in read]
@@ -174,12 +174,12 @@ class ThreadsExecutor(_LocalExecutor):
     def __init__(self, n: int | None = None) -> None:
         self.slots = n or _usable_cores()
 
-    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list, list[Handle]]:
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
         # A function without arguments: Dask then has nothing to hash, copy or look into.
         tasks = [delayed(_closed(call), name=f"run-{call.key}", traverse=False) for call in calls]
         units = [task(dask_key_name=call.key) for task, call in zip(tasks, calls, strict=True)]
         values = _patiently(
-            partial(dask.compute, *units, *ahead, scheduler="threads", num_workers=self.slots, traverse=False)
+            partial(compute, *units, *ahead, scheduler="threads", num_workers=self.slots, traverse=False)
         )
         return list(values[: len(units)]), [Held(value) for value in values[len(units) :]]
 

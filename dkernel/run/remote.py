@@ -12,7 +12,8 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import wait
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import Any
 from weakref import WeakSet
 
 from dask.delayed import Delayed
@@ -21,10 +22,10 @@ from dkernel.errors import ClusterError, UnsupportedError
 from dkernel.run.executors import PAUSE, RETRIES, Call, Executor, Handle, may_pass, resolve
 from dkernel.run.versions import require_equal, versions
 
-if TYPE_CHECKING:
-    from distributed import Client, Future
-
 __all__ = ["PATIENCE", "ClusterExecutor"]
+
+Client = Any  # of distributed, which has no types and is imported only where a cluster is used
+Future = Any
 
 PATIENCE = 300.0
 TICK = 0.5
@@ -50,11 +51,11 @@ class _Leaving:
     The client sends at most one message in ten milliseconds: a release just before a submission would hold that back.
     """
 
-    def __init__(self, client: "Client") -> None:
+    def __init__(self, client: Client) -> None:
         self._loop = client.loop
         self._futures: list[Future] = []
 
-    def add(self, futures: "Iterable[Future]") -> None:
+    def add(self, futures: Iterable[Future]) -> None:
         self._futures.extend(futures)
         self._loop.add_callback(self._loop.call_later, RELEASE_DELAY, self.go)
 
@@ -63,7 +64,7 @@ class _Leaving:
             self._futures.pop().release()
 
 
-def forget(future: "Future") -> None:
+def forget(future: Future) -> None:
     """Release a future and wait until the client knows: its key can then be submitted afresh."""
     future.release()
     future.client.sync(asyncio.sleep, 0)  # the loop takes releases in their order
@@ -85,11 +86,11 @@ def apply(parcel: Parcel, *values: Any) -> Any:
 class Remote(Handle):
     """A value on the cluster, with the way to ask for it again should the scheduler have forgotten it."""
 
-    def __init__(self, submit: "Callable[[], Future]", future: "Future | None" = None) -> None:
+    def __init__(self, submit: Callable[[], Future], future: Future | None = None) -> None:
         self._submit = submit
         self.future: Future | None = future or submit()
 
-    def live(self) -> "Future":
+    def live(self) -> Future:
         """The future of the value, submitted again when it was cancelled or released."""
         if self.future is not None and self.future.cancelled():
             forget(self.future)
@@ -98,7 +99,7 @@ class Remote(Handle):
             self.future = self._submit()
         return self.future
 
-    def leave(self) -> "list[Future]":
+    def leave(self) -> list[Future]:
         """The future, if there is one, no longer held here."""
         future, self.future = self.future, None
         return [] if future is None else [future]
@@ -115,7 +116,7 @@ class ClusterExecutor(Executor):
 
     name = "cluster"
 
-    def __init__(self, client: "Client", patience: float = PATIENCE) -> None:
+    def __init__(self, client: Client, patience: float = PATIENCE) -> None:
         if client.asynchronous:
             raise UnsupportedError(
                 "dkernel waits for its results, which an asynchronous Client cannot do: "
@@ -142,7 +143,7 @@ class ClusterExecutor(Executor):
     def slots(self) -> int:
         return max(1, sum(self._threads().values()))
 
-    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list, list[Handle]]:
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
         with _Collection(self, calls) as collection:
             handles = self._read(ahead)
             return collection.results(), handles
@@ -150,7 +151,7 @@ class ClusterExecutor(Executor):
     def keep(self, value: Any, key: str) -> Handle:
         parcel = Parcel(value)
 
-        def submit() -> "Future":
+        def submit() -> Future:
             with warnings.catch_warnings():
                 # Dask advises to scatter what is large, but scattered data are lost with their worker.
                 warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
@@ -161,7 +162,7 @@ class ClusterExecutor(Executor):
     def pick(self, handle: Handle, item: int) -> Handle:
         whole = self._mine(handle)
 
-        def submit() -> "Future":
+        def submit() -> Future:
             unwanted = whole.future is None
             source = whole.live()
             part = self.client.submit(operator.getitem, source, item, key=f"{source.key}-item-{item}", pure=True)
@@ -183,13 +184,13 @@ class ClusterExecutor(Executor):
             self.client.sync(self._unregister, callback_timeout=5)
         self._open.close()
 
-    def submit(self, calls: Sequence[Call]) -> "list[Future]":
+    def submit(self, calls: Sequence[Call]) -> list[Future]:
         """The calls as futures, in one message: every further one would cost a millisecond."""
-        graph: dict[str, tuple] = {}
+        graph: dict[str, tuple[Any, ...]] = {}
         for call in calls:
             futures: list[Future] = []
 
-            def slot(handle: Handle, futures: "list[Future]" = futures) -> _Slot:
+            def slot(handle: Handle, futures: list[Future] = futures) -> _Slot:
                 futures.append(self._mine(handle).live())
                 return _Slot(len(futures) - 1)
 
@@ -197,11 +198,11 @@ class ClusterExecutor(Executor):
             graph[call.key] = (apply, parcel, *futures)
         if not calls:
             return []
-        begun = self.client.get(graph, [call.key for call in calls], sync=False)
+        begun: list[Future] = self.client.get(graph, [call.key for call in calls], sync=False)
         self._leaving.go()
         return begun
 
-    def let_go(self, futures: "Iterable[Future]") -> None:
+    def let_go(self, futures: Iterable[Future]) -> None:
         """Results that were gathered, or that nobody waits for any more."""
         self._leaving.add(futures)
 
@@ -232,7 +233,7 @@ class ClusterExecutor(Executor):
         return "There have been no workers" if not workers else f"None of the {workers} workers has finished anything"
 
     def _threads(self) -> dict[str, int]:
-        return self.client.nthreads(callback_timeout=10)
+        return dict(self.client.nthreads(callback_timeout=10))
 
     def _guard(self) -> None:
         try:
@@ -248,7 +249,7 @@ class ClusterExecutor(Executor):
         # Below the calls: a worker reads ahead when it has nothing better to do.
         begun = self.client.compute(list(ahead), priority=-1) if ahead else []
         return [
-            self._remember(Remote(lambda unit=unit: self.client.compute(unit), future))
+            self._remember(Remote(partial(self.client.compute, unit, priority=-1), future))
             for unit, future in zip(ahead, begun, strict=True)
         ]
 
@@ -262,7 +263,7 @@ class ClusterExecutor(Executor):
         return handle
 
     async def _unregister(self) -> None:
-        await self.client.unregister_worker_plugin(self._plugin, asynchronous=True)
+        await self.client.unregister_worker_plugin(self._plugin)
 
 
 class _Collection:
@@ -284,7 +285,7 @@ class _Collection:
         self.executor.let_go(self.futures)
         self.futures = []
 
-    def results(self) -> list:
+    def results(self) -> list[Any]:
         while True:
             try:
                 return self._gather()
@@ -292,7 +293,7 @@ class _Collection:
                 if isinstance(error, ClusterError) or not self._repair():
                     raise
 
-    def _gather(self) -> list:
+    def _gather(self) -> list[Any]:
         """The values of all futures; returns early with the first error. One transfer: each costs a round trip."""
         client = self.executor.client
         gathering = asyncio.run_coroutine_threadsafe(
@@ -303,7 +304,7 @@ class _Collection:
             while True:
                 wait([gathering], timeout=TICK)
                 if gathering.done():
-                    return gathering.result()
+                    return list(gathering.result())
                 finished = self.executor.finished() + sum(future.done() for future in self.futures)
                 if finished != known:
                     known, news = finished, time.monotonic()
