@@ -24,16 +24,16 @@ def squared_l2(X: F64, Z: F64, tolerance: float) -> F64:
     """
     same = X is Z
     center = Z.mean(axis=0)
-    X = X - center
-    Z = X if same else Z - center
-    x2 = np.einsum("ij,ij->i", X, X)
-    z2 = x2 if same else np.einsum("ij,ij->i", Z, Z)
+    centred_x = X - center
+    centred_z = centred_x if same else Z - center
+    x2 = np.einsum("ij,ij->i", centred_x, centred_x)
+    z2 = x2 if same else np.einsum("ij,ij->i", centred_z, centred_z)
     lossy = (x2 + z2.max()) * np.finfo(np.float64).eps > tolerance
     if same and lossy.any():
         lossy[:] = True
     if lossy.all():
         return cdist(X, Z, "sqeuclidean")
-    distances: F64 = X @ Z.T
+    distances: F64 = centred_x @ centred_z.T
     for i in range(0, len(X), STRIP):
         strip = distances[i : i + STRIP]
         strip *= -2

@@ -63,11 +63,12 @@ def parse(text: str | Kernel) -> Kernel:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # Python's advice about odd literals; what is odd is refused below
-            value = _Reader(text).read(ast.parse(text.strip(), mode="eval").body)
+            value = _Reader(text).read(ast.parse(" ".join(text.split()), mode="eval").body)
     except (SyntaxError, ValueError, OverflowError, MemoryError, RecursionError) as error:
         if isinstance(error, RecipeError):
             raise
-        raise RecipeError(f"The kernel {_short(text)} cannot be read: {error}. {_EXAMPLE}") from None
+        why = getattr(error, "msg", error)
+        raise RecipeError(f"The kernel {_short(text)} cannot be read: {why}. {_EXAMPLE}") from None
     if not isinstance(value, Kernel):
         raise RecipeError(f"The kernel {_short(text)} is {value!r} and no kernel. {_EXAMPLE}")
     return value

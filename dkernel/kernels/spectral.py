@@ -136,7 +136,9 @@ def _sobol(dims: int, m: int, rng: np.random.Generator) -> F64:
         )
     from scipy.stats import qmc  # half a second, which every worker would pay on import
 
-    points = qmc.Sobol(dims, scramble=True, **{_GENERATOR_KEYWORD: rng}).random_base2((m - 1).bit_length())
+    # scipy spawns children of the generator it is given, which one keyed by seeds.stream cannot have.
+    parent = np.random.default_rng(rng.integers(2**63, size=2))
+    points = qmc.Sobol(dims, scramble=True, **{_GENERATOR_KEYWORD: parent}).random_base2((m - 1).bit_length())
     return np.clip(points[:m], EDGE, 1 - EDGE)
 
 

@@ -85,7 +85,8 @@ class Gaussian(Stationary):
         if sigma is not None:
             if self.gamma != "auto":
                 raise RecipeError(f"Gaussian was given gamma={self.gamma!r} and sigma={sigma!r}; give one of them.")
-            object.__setattr__(self, "gamma", 0.5 / positive("Gaussian", "sigma", sigma) ** 2)
+            sigma = positive("Gaussian", "sigma", sigma)
+            object.__setattr__(self, "gamma", 0.5 / sigma / sigma)  # one after the other: sigma² may underflow
         super().__post_init__()
 
     def _values(self, X: F64, Z: F64) -> F64:

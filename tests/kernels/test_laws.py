@@ -1,0 +1,162 @@
+"""One catalogue, every member under every law, on data that are kind and on data that are not."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+
+from dkernel.kernels import COLUMN_BLOCK, parse
+from tests import reference
+from tests.kernels.catalogue import CATALOGUE
+
+RNG = np.random.default_rng(20)
+NORMAL = RNG.standard_normal((40, 5))
+DATA = {
+    "normal": NORMAL,
+    "duplicates": NORMAL[RNG.integers(0, 6, 40)],
+    "offset": NORMAL + 1e6,
+    "near": NORMAL[0] + 1e-8 * NORMAL,
+    "far near": np.vstack([NORMAL[:20] * 1e-7 + 3e4, NORMAL[20:] * 1e-7 - 3e4]),
+    "constant": np.ones((7, 3)),
+    "one column": NORMAL[:, :1],
+    "one row": NORMAL[:1],
+    "scales": NORMAL * np.array([1e-6, 1e-3, 1, 1e3, 1e4]),
+}
+
+each = pytest.mark.parametrize("member", CATALOGUE, ids=repr)
+on_all_data = pytest.mark.parametrize("X", DATA.values(), ids=DATA)
+
+
+def scale(k, X, Z):
+    """sqrt(k(x, x) k(z, z)): what |k(x, z)| cannot exceed, so what an error is compared with."""
+    return np.sqrt(np.multiply.outer(k.diag(X.astype(float)), k.diag(Z.astype(float))))
+
+
+@each
+@on_all_data
+def test_symmetric(member, X):
+    K = member.kernel(X)
+    assert np.array_equal(K, K.T)
+    assert np.array_equal(K, member.kernel(X, X))
+
+
+@each
+@on_all_data
+def test_positive_semidefinite(member, X):
+    eigenvalues = np.linalg.eigvalsh(member.kernel(X))
+    assert eigenvalues[0] >= -1e-12 * max(eigenvalues[-1], 1e-300)
+
+
+@each
+@on_all_data
+def test_diag(member, X):
+    np.testing.assert_allclose(member.kernel.diag(X), np.diag(member.kernel(X)), rtol=1e-12)
+
+
+@each
+@on_all_data
+def test_equals_reference(member, X):
+    Z = X[::-3].copy()
+    expected = reference.gram(member.reference, X, Z)
+    error = np.abs(member.kernel(X, Z) - expected)
+    assert (error <= 5e-12 * scale(member.kernel, X, Z)).all()
+
+
+@each
+@pytest.mark.parametrize("offset", [0, 30, 1e3])
+def test_float32_stays_and_is_as_exact_as_it_can_be(member, offset):
+    X = (NORMAL + offset).astype(np.float32)
+    Z = X[::2].copy()
+    K = member.kernel(X, Z)
+    assert K.dtype == np.float32
+    assert member.kernel.diag(X).dtype == np.float32
+    exact = member.kernel(X.astype(float), Z.astype(float))
+    assert (np.abs(K - exact) <= 1e-7 * scale(member.kernel, X, Z)).all()
+
+
+@each
+def test_columns_equal_the_kernel(member):
+    X = RNG.standard_normal((256, 9)).astype(np.float32)
+    Z = RNG.standard_normal((COLUMN_BLOCK + 130, 9)).astype(np.float32)
+    columns = member.kernel.columns(Z)
+    assert columns.n == len(Z)
+    rows = columns.rows(X)
+    bound = scale(member.kernel, X, Z)
+    exact = member.kernel(X.astype(float), Z.astype(float))
+    for first, width in [(0, COLUMN_BLOCK), (COLUMN_BLOCK, 130), (0, 64)]:
+        out = np.full((256, width), np.nan, dtype=np.float32)
+        columns.fill(rows, first, out)
+        block = slice(first, first + width)
+        # The exponent of Gaussian(gamma=30) is some hundreds, and float32 holds it to 1e-5.
+        tolerance = 2e-5 if "gamma=30" in repr(member) else 6e-6
+        assert (np.abs(out - exact[:, block]) <= tolerance * bound[:, block]).all()
+
+
+@each
+def test_columns_are_pure(member):
+    X = RNG.standard_normal((256, 4)).astype(np.float32)
+    Z = RNG.standard_normal((70, 4)).astype(np.float32)
+    before = X.copy(), Z.copy()
+    columns = member.kernel.columns(Z)
+    first, second = np.empty((256, 70), np.float32), np.empty((256, 70), np.float32)
+    rows = columns.rows(X)
+    columns.fill(rows, 0, first)
+    columns.fill(rows, 0, second)
+    assert np.array_equal(first, second)
+    assert np.array_equal(X, before[0])
+    assert np.array_equal(Z, before[1])
+
+
+@each
+def test_arguments_are_not_modified(member):
+    X, Z = NORMAL.copy(), NORMAL[:9].copy()
+    member.kernel(X, Z)
+    member.kernel.diag(X)
+    assert np.array_equal(X, NORMAL)
+    assert np.array_equal(Z, NORMAL[:9])
+
+
+@each
+def test_text_reads_back(member):
+    assert parse(repr(member.kernel)) == member.kernel
+    assert repr(parse(repr(member.kernel))) == repr(member.kernel)
+
+
+@each
+def test_travels(member):
+    for travelled in (pickle.loads(pickle.dumps(member.kernel)), copy.deepcopy(member.kernel)):
+        assert travelled == member.kernel
+        assert hash(travelled) == hash(member.kernel)
+        assert np.array_equal(travelled(NORMAL), member.kernel(NORMAL))
+
+
+def test_equal_only_to_themselves():
+    kernels = [member.kernel for member in CATALOGUE]
+    assert len(set(kernels)) == len(kernels)
+
+
+@each
+def test_algebra(member):
+    k, other = member.kernel, CATALOGUE[0].kernel
+    Z = NORMAL[:7]
+    assert np.allclose((k + other)(NORMAL, Z), k(NORMAL, Z) + other(NORMAL, Z), rtol=1e-12)
+    assert np.allclose((k * other)(NORMAL, Z), k(NORMAL, Z) * other(NORMAL, Z), rtol=1e-12)
+    assert np.allclose((2.5 * k)(NORMAL, Z), 2.5 * k(NORMAL, Z), rtol=1e-12)
+    assert (k + other) + k == k + (other + k)
+    assert (k * other) * k == k * (other * k)
+    assert 2 * (3 * k) == 6 * k
+    assert k * 2 == 2 * k
+    assert sum([k, other]) == k + other
+
+
+def never(metric, word):
+    raise AssertionError(f"asked for {word} of {metric}")
+
+
+@each
+def test_nothing_is_left_to_bind(member):
+    assert member.kernel.placeholders == ()
+    assert member.kernel.bind(never) == member.kernel
+    assert member.kernel(NORMAL[:0], NORMAL).shape == (0, 40)
+    assert member.kernel(NORMAL, NORMAL[:0]).shape == (40, 0)

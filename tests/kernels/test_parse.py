@@ -1,0 +1,139 @@
+"""The text form of kernels: what is read, and that nothing else is."""
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dkernel.errors import RecipeError
+from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial, kernel_names, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel"),
+    [
+        ("gaussian", Gaussian()),
+        ("rbf", Gaussian()),
+        ("RBF", Gaussian()),
+        (" Laplacian ", Laplacian()),
+        ("LINEAR", Linear()),
+        ("polynomial", Polynomial()),
+        ("rbf(gamma=0.5)", Gaussian(gamma=0.5)),
+        ("Gaussian(0.5)", Gaussian(gamma=0.5)),
+        ("Gaussian(gamma='median')", Gaussian(gamma="median")),
+        ('Gaussian(gamma="scale")', Gaussian(gamma="scale")),
+        ("Gaussian(sigma=2)", Gaussian(gamma=0.125)),
+        ("Polynomial(2, c=0)", Polynomial(degree=2, c=0)),
+        ("2*linear", 2 * Linear()),
+        ("linear*2", 2 * Linear()),
+        ("+2 * linear", 2 * Linear()),
+        ("2 * 3 * linear", 6 * Linear()),
+        ("1e-3 * (rbf + linear) * laplacian(gamma=1)", (1e-3 * (Gaussian() + Linear())) * Laplacian(gamma=1)),
+        ("linear +\n  rbf", Linear() + Gaussian()),
+    ],
+)
+def test_reads(text, kernel):
+    assert parse(text) == kernel
+
+
+def test_a_kernel_is_returned():
+    k = Gaussian(gamma=2)
+    assert parse(k) is k
+
+
+def test_names():
+    assert set(kernel_names()) == {"linear", "polynomial", "gaussian", "rbf", "laplacian"}
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("gausian", "Did you mean 'gaussian'"),
+        ("Gausian(gamma=1)", "Did you mean 'gaussian'"),
+        ("quux", "There are: 'Linear'"),
+        ("Gaussian(gama=1)", "no parameter 'gama'. Did you mean 'gamma'"),
+        ("Gaussian(gamma=-1)", "above 0"),
+        ("Gaussian(gamma=1e999)", "finite"),
+        ("Gaussian(1, gamma=1)", "cannot be made from"),
+        ("Linear(3)", "its parameters are: none"),
+        ("-1 * rbf", "positive semi-definite"),
+        ("-rbf", "positive semi-definite"),
+        ("rbf - linear", "positive semi-definite"),
+        ("2 - linear", "positive semi-definite"),
+        ("linear - 2", "positive semi-definite"),
+        ("linear + 2", "adds a number"),
+        ("0 * rbf", "above 0"),
+        ("3", "no kernel"),
+        ("'rbf'", "no kernel"),
+        ("", "cannot be read"),
+        ("rbf(", "cannot be read"),
+        ("rbf\0", "cannot be read"),
+        ("rbf rbf", "cannot be read"),
+        ("1.5 * " + "9" * 400 + " * rbf", "cannot be read|above 0"),
+        ("(" * 300 + "rbf" + ")" * 300, "cannot be read"),
+        ("-" * 5000 + "rbf", "cannot be read"),
+        ("rbf" * 10_000, "at most"),
+        ("rbf / 2", "are allowed"),
+        ("rbf ** 2", "are allowed"),
+        ("2 + 2", "are allowed"),
+        ("'a' * 99", "are allowed"),
+        ("-'a'", "are allowed"),
+        ("True * rbf", "are allowed"),
+        ("2j * rbf", "are allowed"),
+        ("rbf(*[1])", "are allowed"),
+        ("rbf(**{'gamma': 1})", "are allowed"),
+        ("rbf()()", "are allowed"),
+        ("rbf.bind", "are allowed"),
+        ("rbf.bind(print)", "are allowed"),
+        ("__import__('os').system('true')", "are allowed"),
+        ("__import__('os')", "no kernel '__import__'"),
+        ("[rbf][0]", "are allowed"),
+        ("(lambda: rbf)()", "are allowed"),
+        ("rbf if 1 else linear", "are allowed"),
+        ("f'{rbf}'", "are allowed"),
+        ("(k := rbf)", "are allowed"),
+        ("Sum(rbf, linear)", "no kernel 'Sum'"),
+        ("1if 1else 2", "are allowed|cannot be read"),
+    ],
+)
+def test_refuses(text, says):
+    with pytest.raises(RecipeError, match=says):
+        parse(text)
+
+
+def test_refuses_what_is_no_text():
+    with pytest.raises(RecipeError, match="a kernel or its text"):
+        parse(3)
+
+
+numbers = st.floats(min_value=1e-30, max_value=1e30)
+leaves = st.one_of(
+    st.just(Linear()),
+    st.builds(Polynomial, st.integers(1, 9), st.floats(0, 1e9)),
+    st.builds(Gaussian, st.one_of(numbers, st.sampled_from(["auto", "median", "scale"]))),
+    st.builds(Laplacian, numbers),
+)
+expressions = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.builds(lambda a, b: a + b, inner, inner),
+        st.builds(lambda a, b: a * b, inner, inner),
+        st.builds(lambda c, a: c * a, st.floats(1e-3, 1e3), inner),
+    ),
+    max_leaves=12,
+)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(expressions)
+def test_every_expression_reads_back(k):
+    assert parse(repr(k)) == k
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(st.text(alphabet="rbf linear()+-*.,=0123456789'\"[]{}_:\\\n#", max_size=30))
+def test_any_text_is_a_kernel_or_a_recipe_error(text):
+    try:
+        k = parse(text)
+    except RecipeError:
+        return
+    assert parse(repr(k)) == k
