@@ -145,6 +145,11 @@ def parts(out: Path, form: str, first: int, n: int, files: int, step: int) -> li
 def make(law: Law, form: str, pieces: list[tuple[Path, int, int]], step: int, processes: int) -> None:
     """Write every file, in as many processes; one BLAS thread each, since the processes already fill the cores."""
     pieces[0][0].parent.mkdir(parents=True, exist_ok=True)
+    if min(processes, len(pieces)) == 1:
+        with threadpool_limits(1):
+            for piece in pieces:
+                _write(form, law, *piece, step)
+        return
     with concurrent.futures.ProcessPoolExecutor(
         min(processes, len(pieces)), multiprocessing.get_context("spawn"), threadpool_limits, (1,)
     ) as pool:

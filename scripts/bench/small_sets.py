@@ -1,0 +1,85 @@
+"""Four small real data sets: letter (26 classes), magic (2 classes), kin40k and california (regression).
+
+The error is in percent for classes, and RMSE over the label's standard deviation for regression.
+
+    python scripts/bench/small_sets.py --only letter kin40k
+"""
+
+import argparse
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from report import DATA, finish, folder, load, measured
+
+from dkernel import KernelClassifier, KernelRegressor
+
+
+@dataclass(frozen=True)
+class Case:
+    """A data set and the settings that it is measured with."""
+
+    name: str
+    regress: bool
+    gamma: float | str
+    passes: int
+    n_components: int = 4000
+
+    def model(self, seed: int) -> Any:
+        make = KernelRegressor if self.regress else KernelClassifier
+        settings = {"features": "nystrom", "n_components": self.n_components, "scale": "standard"}
+        return make("gaussian", gamma=self.gamma, passes=self.passes, random_state=seed, **settings)
+
+
+CASES = (
+    Case("letter", regress=False, gamma=0.1, passes=2),
+    Case("kin40k", regress=True, gamma=0.2, passes=2),
+    Case("magic", regress=False, gamma="auto", passes=1),
+    Case("california", regress=True, gamma="auto", passes=1),
+)
+
+
+def run_one(case: Case, place: Path, seed: int) -> dict[str, Any]:
+    """One line of the table."""
+    (X, y), (X_test, y_test) = load(place / "train.parquet"), load(place / "test.parquet")
+    model = case.model(seed)
+    with measured() as fit:
+        model.fit(X, y)
+    with measured() as prediction:
+        answer = model.predict(X_test)
+    if case.regress:
+        error = {"rmse/sd": float(np.sqrt(np.mean((answer - y_test) ** 2)) / np.std(y_test))}
+    else:
+        error = {"error_%": 100 * float((answer != y_test).mean())}
+    return {
+        "data": case.name,
+        "rows": len(X),
+        "columns": case.n_components,
+        "passes": case.passes,
+        **error,
+        "fit_s": fit.seconds,
+        "fit_rows_s": len(X) * case.passes / fit.seconds,
+        "predict_rows_s": len(X_test) / prediction.seconds,
+        "peak_mib": max(fit.peak_mib, prediction.peak_mib),
+    }
+
+
+def main(arguments: list[str] | None = None) -> int:
+    names = [case.name for case in CASES]
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask.add_argument("--data", type=Path, default=DATA)
+    ask.add_argument("--only", nargs="+", choices=names, default=names)
+    ask.add_argument("--seed", type=int, default=0)
+    ask.add_argument("--json", action="store_true", help="only the JSON line")
+    args = ask.parse_args(arguments)
+    cases = [case for case in CASES if case.name in args.only]
+    places = {case.name: folder(args.data, case.name) for case in cases}
+    rows = [run_one(case, places[case.name], args.seed) for case in cases]
+    finish("small data sets, standardized, Gaussian kernel, Nystrom", rows, args.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

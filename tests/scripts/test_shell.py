@@ -1,0 +1,92 @@
+"""The shell scripts: they parse, explain themselves, refuse nonsense, and use the environment that they made."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SCRIPTS = [ROOT / ".ci" / "run", *sorted((ROOT / "scripts").glob("*.sh"))]
+
+
+def bash(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["bash", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        env={**os.environ, **environment},
+        check=False,
+        timeout=60,
+    )
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.name)
+def test_it_is_valid_bash(script):
+    assert bash("-n", script).stderr == ""
+
+
+@pytest.mark.parametrize("name", [".ci/run", "scripts/test.sh", "scripts/quickstart.sh"])
+def test_it_can_be_executed(name):
+    assert os.access(ROOT / name, os.X_OK)
+
+
+@pytest.mark.parametrize("name", ["test.sh", "quickstart.sh"])
+def test_help_prints_usage_and_installs_nothing(name, tmp_path):
+    done = bash(ROOT / "scripts" / name, "--help", DKERNEL_VENV=str(tmp_path / "venv"))
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"usage: scripts/{name}")
+    assert not (tmp_path / "venv").exists()
+
+
+@pytest.mark.parametrize("arguments", [("--rows",), ("--rows", "many"), ("--rows", "3"), ("--nonsense",)])
+def test_quickstart_refuses_before_it_installs(arguments, tmp_path):
+    done = bash(ROOT / "scripts" / "quickstart.sh", *arguments, DKERNEL_VENV=str(tmp_path / "venv"))
+    assert done.returncode == 1
+    assert arguments[0] in done.stderr
+    assert not (tmp_path / "venv").exists()
+
+
+# Without pip an environment is made in a blink; what installs is replaced by something that only says so.
+STAND_INS = """
+eval "real_$(declare -f make_environment)"
+make_environment() { if [ -e "$1" ]; then real_make_environment "$@"; else "$2" -m venv --without-pip "$1"; fi; }
+install_into() { echo installed "$@"; }
+"""
+
+
+def environment(folder: Path, extra: str = "") -> subprocess.CompletedProcess[str]:
+    call = f'source "{ROOT}/scripts/venv.sh"; {STAND_INS} dkernel_environment "{folder}" "{extra}"; echo "$PY"'
+    return bash("-c", call, DKERNEL_NO_UV="1", DKERNEL_PYTHON=sys.executable)
+
+
+def test_an_environment_is_installed_into_once(tmp_path):
+    folder = tmp_path / "venv"
+    first, again = environment(folder), environment(folder)
+    assert f"installed {folder} --editable {ROOT}" in first.stdout
+    assert "installed" not in again.stdout
+    assert again.stdout.strip() == str(folder / "bin" / "python")
+
+
+def test_the_test_extra_serves_the_plain_installation_and_not_the_other_way_round(tmp_path):
+    environment(tmp_path / "a", "test")
+    assert "installed" not in environment(tmp_path / "a").stdout
+    environment(tmp_path / "b")
+    assert f"{ROOT}[test]" in environment(tmp_path / "b", "test").stdout
+
+
+def test_an_interrupted_installation_is_done_again(tmp_path):
+    folder = tmp_path / "venv"
+    environment(folder)
+    (folder / "dkernel-base.stamp").write_text("")
+    assert "installed" in environment(folder).stdout
+
+
+def test_a_folder_that_is_no_environment_is_left_alone(tmp_path):
+    (tmp_path / "precious").write_text("mine")
+    done = environment(tmp_path)
+    assert done.returncode == 1
+    assert "not a virtual environment" in done.stderr
+    assert (tmp_path / "precious").read_text() == "mine"
