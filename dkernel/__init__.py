@@ -51,9 +51,12 @@ _HOME = {
 
 def __getattr__(name: str) -> Any:
     if name == "__version__":
-        from importlib.metadata import version
+        from importlib.metadata import PackageNotFoundError, version
 
-        value: Any = version("dkernel")
+        try:
+            value: Any = version("dkernel")
+        except PackageNotFoundError:  # a checkout that is not installed
+            value = "0+checkout"
     elif name in _HOME:
         value = getattr(import_module(_HOME[name]), name)
     else:

@@ -37,9 +37,9 @@ class _Table(click.Group):
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
-        from importlib.metadata import version
+        from dkernel.run.versions import versions
 
-        click.echo(f"dkernel {version('dkernel')}")
+        click.echo(f"dkernel {versions()['dkernel']}")
         ctx.exit()
 
 

@@ -1,6 +1,6 @@
 """What an error means for the caller of a command: an exit code and one message, with a traceback only on request.
 
-    0 done   1 failed   2 options   65 data   75 can be run again   130 / 143 stopped by SIGINT / SIGTERM
+0 done   1 failed   2 options   65 data   75 can be run again   130 / 143 stopped by SIGINT / SIGTERM
 """
 
 import json
@@ -91,7 +91,7 @@ def _message(error: BaseException) -> str:
 
 @contextmanager
 def _signals() -> Iterator[None]:
-    """The first SIGINT or SIGTERM unwinds the stack, so that clusters are closed and staging goes; a second one kills."""
+    """The first SIGINT or SIGTERM unwinds the stack, closing clusters and staging; the second kills."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -5,7 +5,6 @@ A value is looked for in this order: the flag, the variable DKERNEL_<NAME>, the 
 
 import json
 import re
-import sys
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
@@ -20,9 +19,9 @@ __all__ = [
     "Setting",
     "config_text",
     "place_of",
-    "progress_kind",
     "require",
     "run_options",
+    "show_progress",
 ]
 
 Command = Callable[..., Any]
@@ -143,12 +142,13 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
     ctx.default_map = {**(ctx.default_map or {}), **values}
 
 
-def config_text(values: Mapping[str, Any]) -> str:
+def config_text(ctx: click.Context, values: Mapping[str, Any]) -> str:
     """The settings as a TOML file that gives them again; what is not set stands as a comment."""
     lines = []
-    for name, value in values.items():
+    for name in (param.name for param in ctx.command.params if param.name in values):
         if name in _NOT_IN_CONFIG:
             continue
+        value = values[name]
         lines.append(f"# {name} =" if value is None or value == () else f"{name} = {_toml(value)}")
     return "\n".join(lines)
 
@@ -178,10 +178,8 @@ def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
 
 
-def progress_kind(values: Mapping[str, Any]) -> str:
-    """bar, log, json or none: what was asked for, else what suits stderr."""
-    if values["quiet"]:
-        return "none"
-    return str(values["progress"] or ("bar" if sys.stderr.isatty() else "log"))
+def show_progress(values: Mapping[str, Any]) -> Any:
+    """The Progress that was asked for, on stderr."""
+    from dkernel.run.progress import Progress
 
-
+    return Progress("none" if values["quiet"] else values["progress"] or "auto")

@@ -1,0 +1,87 @@
+"""`dkernel score`: a model's answer for every row of files, written to files."""
+
+import json
+import time
+from dataclasses import asdict
+from typing import Any
+
+import click
+
+from dkernel.cli.exits import Job
+from dkernel.cli.options import NAMES, Setting, config_text, place_of, require, run_options, show_progress
+
+__all__ = ["score"]
+
+
+@click.command(cls=Job, short_help="Write a model's answer for every row.")
+@click.argument("model", required=False, metavar="MODEL")
+@click.argument("data", nargs=-1, metavar="DATA...")
+@click.option("--out", cls=Setting, metavar="PATH", help="A .parquet, .csv, .npy file, .zarr, or a folder of parts.")
+@click.option(
+    "--write",
+    cls=Setting,
+    type=NAMES,
+    metavar="WHAT,...",
+    help="Of label, score, probability. Default: label,score; for a regression score.",
+)
+@click.option("--keep", cls=Setting, type=NAMES, metavar="COL,...", help="Columns of the input to copy to the output.")
+@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
+@click.option("--allow-extra", cls=Setting, is_flag=True, help="Pass over columns that the model does not know.")
+@click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an output of another job.")
+@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
+@run_options
+@click.pass_context
+def score(ctx: click.Context, **values: Any) -> None:
+    """Write the answer of MODEL for every row of DATA (files, folders, globs or URLs) to --out, in the same order.
+
+    The output appears when it is complete, never a part of it. The same command on a complete output does nothing; one
+    that was stopped goes on where it was.
+
+    \b
+    dkernel score model.safetensors new.parquet --out scores.parquet
+    dkernel score model.safetensors 'new/*.csv' --out scores --keep id --write label,probability
+    """
+    if values["print_config"]:
+        click.echo(config_text(ctx, values))
+        return
+    require(ctx, values, ["model", "data", "out"])
+    place = place_of(ctx, values)
+    from dkernel import modelfile
+    from dkernel.data import open_source
+    from dkernel.run.cluster import connect
+    from dkernel.run.score import score as run
+
+    begin = time.perf_counter()
+    model = modelfile.load(values["model"])
+    with show_progress(values) as progress, connect(**place) as executor:
+        source = open_source(
+            list(values["data"]),
+            columns=model.columns,
+            keep=values["keep"] or (),
+            exclude=values["exclude"] or (),
+            dtype=model.recipe.dtype,
+            scratch=values["scratch"],
+            allow_extra=values["allow_extra"],
+        )
+        result = run(
+            model,
+            source,
+            values["out"],
+            executor,
+            write=values["write"],
+            overwrite=values["overwrite"],
+            progress=progress,
+        )
+    seconds = time.perf_counter() - begin
+    if values["json"]:
+        click.echo(json.dumps({**asdict(result), "seconds": round(seconds, 3)}))
+    elif not values["quiet"]:
+        click.echo(_summary(result, seconds))
+
+
+def _summary(result: Any, seconds: float) -> str:
+    if result.skipped:
+        return f"{result.path} is there already, complete: {result.rows:,} rows. Nothing was done."
+    taken = f", {result.reused} of {result.parts} parts from the run before" if result.reused else ""
+    rate = result.rows / max(seconds, 1e-9)
+    return f"{result.path}: {result.rows:,} rows in {seconds:.1f} s ({rate:,.0f} rows/s){taken}"

@@ -1,0 +1,181 @@
+"""`dkernel train`: files in, one model file out."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dkernel.cli.exits import Job
+from dkernel.cli.options import (
+    NAMES,
+    WORD_OR_NUMBER,
+    Setting,
+    config_text,
+    place_of,
+    require,
+    run_options,
+    show_progress,
+)
+
+if TYPE_CHECKING:
+    from dkernel.cli.record import Record
+    from dkernel.recipe import Recipe
+
+__all__ = ["RECIPE", "train"]
+
+# Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
+RECIPE: dict[str, tuple[str, str, str]] = {
+    "task": ("auto|classify|regress", "auto", "auto: a regression if the label is floating or the loss is squared."),
+    "positive": ("VALUE", "", "This label against all others; the classes are then False and True."),
+    "kernel": ("EXPRESSION", "gaussian", "Sums and products of Linear, Polynomial, Gaussian, Laplacian."),
+    "gamma": ("auto|median|scale|NUMBER", "auto", "Of a kernel given by name, or with gamma='auto' in it."),
+    "features": ("auto|nystrom|fourier", "auto", "How the kernel becomes columns."),
+    "n_components": ("auto|N", "auto", "Number of columns."),
+    "rank": ("N", "", "Keep this many directions of the Nystrom columns."),
+    "form": ("pairs|offset", "pairs", "Of Fourier columns: sine and cosine, or cosine with an offset."),
+    "loss": ("squared_hinge|hinge|logistic|squared", "squared_hinge", "With --task regress: squared."),
+    "alpha": ("auto|NUMBER", "auto", "Strength of the regularization."),
+    "passes": ("N", "1", "Readings of the data."),
+    "scale": ("auto|standard|minmax|global|none", "auto", "Scaling of the features."),
+    "holdout": ("SHARE", "0.05", "Rows kept out of the training to judge it by; 0 for none."),
+    "seed": ("N", "0", "Of every random choice."),
+    "dtype": ("float32|float64", "float32", "Of the features as they are read."),
+}
+
+
+def _recipe_options(command: Any) -> Any:
+    for name, (words, default, text) in reversed(RECIPE.items()):
+        command = click.option(
+            f"--{name.replace('_', '-')}",
+            cls=Setting,
+            type=click.STRING if name in ("positive", "kernel") else WORD_OR_NUMBER,
+            metavar=words,
+            help=f"{text} Default: {default}." if default else text,
+        )(command)
+    return command
+
+
+@click.command(cls=Job, short_help="Train a model on files larger than memory.")
+@click.argument("data", nargs=-1, metavar="DATA...")
+@click.option("--label", cls=Setting, metavar="NAME", help="Column to predict.  [required]")
+@click.option("--out", cls=Setting, metavar="MODEL", help="File of the model.  [required]")
+@_recipe_options
+@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
+@click.option("--weight", cls=Setting, metavar="COL", help="Column with the weights of the rows.")
+@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
+@click.option("--dry-run", cls=Setting, is_flag=True, help="Print the plan (memory, work) and stop.")
+@run_options
+@click.pass_context
+def train(ctx: click.Context, **values: Any) -> None:
+    """Train a kernel machine on DATA (files, folders, globs or URLs) and write it to --out.
+
+    The data are read piece by piece, once or twice; they need not fit in memory. MODEL appears when it is complete;
+    MODEL.run.json says how the run went.
+
+    \b
+    dkernel train data.parquet --label y --out model.safetensors
+    dkernel train 'part-*.csv.gz' --label y --positive yes --kernel 'Laplacian(gamma=0.1)' --out m.safetensors
+    dkernel train data/ --label price --task regress --out m.safetensors --scheduler tcp://host:8786
+    """
+    recipe = _recipe_of(values)
+    if values["print_config"]:
+        click.echo(config_text(ctx, {**values, **{name: getattr(recipe, name) for name in RECIPE}}))
+        return
+    require(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
+    place = place_of(ctx, values)
+    if values["dry_run"]:
+        _plan(values, recipe, place)
+        return
+    from dkernel.cli.record import Record
+
+    out = Path(values["out"])
+    _check_out(out, values["data"])
+    record = Record()
+    with record.written_beside(out):
+        _train(values, recipe, place, record)
+    if not values["quiet"] or values["json"]:
+        click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(_lines(record)))
+
+
+def _recipe_of(values: Mapping[str, Any]) -> "Recipe":
+    from dkernel.recipe import Recipe
+
+    given = {name: values[name] for name in RECIPE if values[name] is not None}
+    if given.get("task") == "regress":
+        given.setdefault("loss", "squared")
+    return Recipe(**given)
+
+
+def _check_out(out: Path, data: tuple[str, ...]) -> None:
+    """Find out before the training what would keep the model from being written after it."""
+    import tempfile
+
+    from dkernel.data.atomic import trouble
+    from dkernel.errors import DataError
+
+    if out.is_dir():
+        raise DataError(f"{out}: this is a folder; --out names the file of the model.")
+    if any(Path(path).exists() and out.exists() and out.samefile(path) for path in data):
+        raise DataError(f"{out}: this is also an input; the model would take its place. Choose another --out.")
+    try:
+        with tempfile.TemporaryFile(dir=out.parent):
+            pass
+    except OSError as error:
+        raise trouble(error, out) from error
+
+
+def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
+    from dkernel.data import open_source
+
+    return open_source(
+        list(values["data"]),
+        label=values["label"],
+        weight=values["weight"],
+        exclude=values["exclude"] or (),
+        dtype=recipe.dtype,
+        scratch=values["scratch"],
+    )
+
+
+def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:
+    from dkernel.modelfile import save
+    from dkernel.run.cluster import connect
+    from dkernel.run.train import train as run
+
+    record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
+    with show_progress(values) as progress, connect(**place) as executor:
+        with record.phase("open"):
+            source = _open(values, recipe)
+        record.note(executor=executor.name, input_fingerprint=source.fingerprint, rows=source.n_rows)
+        with record.phase("train"):
+            result = run(source, recipe, executor, progress=progress)
+        with record.phase("save"):
+            digest = save(result.model, values["out"])
+    record.note(model=str(values["out"]), model_sha256=digest, kernel=result.model.recipe.kernel)
+    record.note(chosen=result.chosen, facts=result.model.facts, plan=result.plan, history=result.history)
+
+
+def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]) -> None:
+    from dkernel.cli.record import plain
+    from dkernel.run.cluster import connect
+    from dkernel.run.train import plan
+
+    with connect(**place) as executor:
+        found = plan(_open(values, recipe), recipe, executor)
+    if values["json"]:
+        click.echo(json.dumps(found, default=plain))
+    else:
+        click.echo("\n".join(f"{name:<24} {value}" for name, value in found.items()))
+
+
+def _lines(record: "Record") -> Iterator[str]:
+    found, seconds = record.facts, record.seconds
+    rate = found["rows"] / max(seconds["train"], 1e-9)
+    yield f"{found['model']}: {found['rows']:,} rows in {seconds['train']:.1f} s ({rate:,.0f} rows/s)"
+    yield f"  kernel      {found['kernel']}"
+    for name, value in found["chosen"].items():
+        yield f"  {name:<11} {value}"
+    for name, value in (found["facts"].get("holdout") or {}).items():
+        yield f"  holdout {name} {value:.4f}" if isinstance(value, float) else f"  holdout {name} {value}"

@@ -1,0 +1,187 @@
+import json
+import tomllib
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from dkernel.cli import main
+from dkernel.cli.train import RECIPE
+from dkernel.recipe import CHOICES, Recipe
+
+
+def run(*args, **env):
+    return CliRunner().invoke(main, [str(a) for a in args], env={name: str(value) for name, value in env.items()})
+
+
+def settings(*args, command="train", **env):
+    """What --print-config says of these flags and variables."""
+    result = run(command, *args, "--print-config", **env)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    return tomllib.loads(result.stdout)
+
+
+@pytest.fixture
+def config(tmp_path):
+    def write(text):
+        path = tmp_path / "run.toml"
+        path.write_text(text)
+        return path
+
+    return write
+
+
+def test_defaults_are_those_of_the_recipe():
+    found = settings()
+    recipe = Recipe().to_dict()
+    assert {name: found.get(name) for name in RECIPE} == {name: recipe[name] for name in RECIPE}
+    for name, (_, default, _) in RECIPE.items():
+        assert default == ("" if recipe[name] is None else str(recipe[name]))
+
+
+@pytest.mark.parametrize("name", [name for name in RECIPE if name in CHOICES])
+def test_help_lists_the_words_of_the_recipe(name):
+    words = [word for word in RECIPE[name][0].split("|") if word not in ("NUMBER", "N")]
+    assert tuple(words) == CHOICES[name]
+
+
+@pytest.mark.parametrize("option", ["seed", "n_components", "workers", "passes"])
+def test_flag_beats_variable_beats_file_beats_default(option, config):
+    flag, variable, path = f"--{option.replace('_', '-')}", f"DKERNEL_{option.upper()}", config(f"{option} = 3")
+    default = settings().get(option)
+    assert default != 3
+    assert settings("--config", path)[option] == 3
+    assert settings("--config", path, **{variable: 4})[option] == 4
+    assert settings("--config", path, flag, 5, **{variable: 4})[option] == 5
+    assert settings(flag, 5, **{variable: 4})[option] == 5
+    assert settings("--config", path, flag, 5)[option] == 5
+    assert settings(**{variable: 4})[option] == 4
+
+
+def test_config_holds_everything_that_flags_do(config):
+    text = """
+data = ["a.parquet", "b.parquet"]
+label = "y"
+out = "m"
+positive = 2
+kernel = "Laplacian(gamma=0.1) + Linear()"
+gamma = 0.5
+n-components = 100
+alpha = 1e-6
+exclude = ["id", "when"]
+json = true
+progress = "log"
+memory-limit = "2GiB"
+"""
+    found = settings("--config", config(text))
+    flags = ["a.parquet", "b.parquet", "--label", "y", "--out", "m", "--positive", 2, "--gamma", 0.5, "--alpha", 1e-6]
+    flags += ["--kernel", "Laplacian(gamma=0.1) + Linear()", "--n-components", 100, "--exclude", "id,when", "--json"]
+    assert found == settings(*flags, "--progress", "log", "--memory-limit", "2GiB")
+    assert found["positive"] == "2"
+    assert found["exclude"] == ["id", "when"]
+
+
+def test_print_config_reads_back(config):
+    first = run("train", "x é.csv", "--label", 'a"b\n', "--seed", "7", "--gamma", "1e-7", "--print-config").stdout
+    assert run("train", "--config", config(first), "--print-config").stdout == first
+
+
+def test_variable_names_the_config(config):
+    assert settings(DKERNEL_CONFIG=config("seed = 9"))["seed"] == 9
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("n_componets = 3", ["'n_componets'", "Did you mean 'n_components'?"]),
+        ("checkpoint = 'x'", ["unknown key 'checkpoint'"]),
+        ("[train]\nseed = 1", ["unknown key 'train'"]),
+        ("config = 'other.toml'", ["unknown key 'config'"]),
+        ("seed = ", ["is not TOML"]),
+        ("label = ['a']", ["label = ['a']"]),
+        ("workers = 'two'", ["two"]),
+        ("json = 'maybe'", ["maybe"]),
+    ],
+)
+def test_bad_config_is_refused(text, words, config):
+    result = run("train", "--config", config(text), "--print-config")
+    assert result.exit_code == 2
+    for word in words:
+        assert word in result.stderr
+    assert result.stdout == ""
+
+
+def test_missing_config_is_refused(tmp_path):
+    result = run("train", "--config", tmp_path / "none.toml")
+    assert result.exit_code == 2
+    assert "none.toml" in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("args", "words"),
+    [
+        (["trian"], ["Did you mean 'train'?"]),
+        (["train", "--lable", "y"], ["--lable"]),
+        (["train", "x.csv", "--out", "m"], ["--label"]),
+        (["train", "x.csv", "--label", "y"], ["--out"]),
+        (["train", "--label", "y", "--out", "m"], ["DATA"]),
+        (["train", "x.csv", "--label", "y", "--out", "m", "--loss", "hing"], ["Did you mean 'hinge'?"]),
+        (["train", "x.csv", "--label", "y", "--out", "m", "--kernel", "Gausian(1)"], ["Gausian"]),
+        (["train", "x.csv", "--label", "y", "--out", "m", "--n-components", "1.5"], ["n_components=1.5"]),
+        (["train", "x.csv", "--label", "y", "--out", "m", "--alpha", "much"], ["alpha='much'"]),
+        (["train", "x.csv", "--label", "y", "--out", "m", "--task", "regress", "--loss", "hinge"], ["loss='squared'"]),
+        (["train", "x.csv", "--label", "y", "--out", "m", "--workers", "0"], ["--workers"]),
+        (["train", "x.csv", "--label", "y", "--out", "m", "--memory-limit", "much"], ["2GiB"]),
+        (["train", "x.csv", "--label", "y", "--out", "m", "--progress", "dots"], ["--progress"]),
+        (
+            ["train", "x.csv", "--label", "y", "--out", "m", "--workers", "2", "--scheduler", "tcp://h:1"],
+            ["--scheduler and --workers"],
+        ),
+        (["score", "m", "x.csv"], ["--out"]),
+        (["score"], ["MODEL"]),
+        (["evaluate", "m"], ["DATA"]),
+        (["show"], ["MODEL"]),
+    ],
+)
+def test_wrong_options_exit_2_and_say_which(args, words, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run(*args)
+    assert result.exit_code == 2, result.output
+    for word in words:
+        assert word in result.stderr
+    assert result.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_regression_has_the_squared_loss():
+    assert settings("--task", "regress")["loss"] == "squared"
+
+
+@pytest.mark.parametrize("command", ["train", "score", "evaluate", "show"])
+def test_help_has_examples_and_documents_every_option(command):
+    result = run(command, "--help")
+    assert result.exit_code == 0
+    assert f"dkernel {command} " in result.stdout
+    for param in main.get_command(click.Context(main), command).params:
+        if isinstance(param, click.Option):
+            assert param.help, param.name
+
+
+def test_help_and_version():
+    assert "train" in run("--help").stdout
+    assert run("--version").stdout.startswith("dkernel ")
+
+
+def test_print_config_of_every_run_command_is_toml():
+    for command in ("score", "evaluate"):
+        assert settings("m", "x.csv", "--exclude", "a,b", command=command)["exclude"] == ["a", "b"]
+
+
+def test_json_is_one_object_when_it_fails(tmp_path):
+    result = run("show", tmp_path / "none", "--json")
+    assert result.exit_code == 65
+    found = json.loads(result.stdout)
+    assert found["exit_code"] == 65
+    assert found["error"]["type"] == "ModelFileError"
+    assert "none" in result.stderr

@@ -1,0 +1,214 @@
+"""The shape of the house (floors, rooms, sizes), read from the imports: no module is run for it."""
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[1] / "dkernel"
+FILES = sorted(path for path in PACKAGE.rglob("*.py"))
+
+# Room -> floor. A file of the top level is a room of its own floor: "ground" (0), "model" (3) or the face (6).
+FLOORS = {"ground": 0, "kernels": 1, "features": 2, "linear": 2, "model": 3, "data": 3, "run": 4, "estimators": 5}
+FLOORS |= {"cli": 5, "face": 6}
+TOP = {"errors": "ground", "checks": "ground", "seeds": "ground", "tiles": "ground", "__init__": "face"}
+TOP |= {"model": "model", "modelfile": "model", "tensorfile": "model", "recipe": "model", "__main__": "face"}
+
+# Third party -> the rooms (or top-level files) that may import it.
+OWNERS = {
+    "dask": {"data", "run", "estimators", "cli"},
+    "distributed": {"data", "run", "estimators", "cli"},
+    "sklearn": {"estimators"},
+    "dask_ml": {"estimators"},
+    "numba": {"tiles"},
+    "click": {"cli"},
+}
+RUNS_CODE = {"pickle", "joblib", "cloudpickle", "dill", "marshal", "shelve"}
+LOAD_PATH = {"modelfile", "tensorfile", "model", "recipe"}
+
+
+def module_of(path: Path) -> str:
+    parts = list(path.relative_to(PACKAGE.parent).with_suffix("").parts)
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+MODULES = {module_of(path): path for path in FILES}
+TREES = {module: ast.parse(path.read_text(encoding="utf-8")) for module, path in MODULES.items()}
+
+
+def room_of(module: str) -> str:
+    parts = module.split(".")
+    if len(parts) == 1:
+        return "face"
+    return parts[1] if parts[1] in FLOORS and parts[1] != "model" else TOP.get(parts[1], parts[1])
+
+
+def is_type_checking(node: ast.AST) -> bool:
+    return isinstance(node, ast.If) and ast.unparse(node.test).endswith("TYPE_CHECKING")
+
+
+def at_import_time(tree: ast.Module) -> Iterator[ast.AST]:
+    """Nodes that run when the module is imported: not those of functions, nor of type checking alone."""
+    stack: list[ast.AST] = list(tree.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.Lambda):
+            continue
+        yield node
+        stack.extend(node.orelse if is_type_checking(node) else ast.iter_child_nodes(node))
+
+
+def imported(module: str, nodes: Iterator[ast.AST]) -> Iterator[tuple[str, int]]:
+    """(what, line) of every import; `from package import module` is an import of the module."""
+    package = module if MODULES[module].name == "__init__.py" else module.rpartition(".")[0]
+    for node in nodes:
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                yield alias.name, node.lineno
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, base] if base else above)
+            for alias in node.names:
+                inner = f"{base}.{alias.name}"
+                yield (inner if inner in MODULES else base), node.lineno
+
+
+def everywhere(module: str) -> Iterator[tuple[str, int]]:
+    return imported(module, ast.walk(TREES[module]))
+
+
+def test_every_file_has_a_floor():
+    homeless = [module for module in MODULES if room_of(module) not in FLOORS]
+    assert homeless == []
+
+
+def test_every_folder_is_a_package():
+    folders = {path.parent for path in FILES}
+    assert [str(folder) for folder in folders if not (folder / "__init__.py").is_file()] == []
+
+
+def test_no_file_imports_from_a_floor_above_or_from_a_neighbour():
+    wrong = []
+    for module in MODULES:
+        here = room_of(module)
+        for name, line in everywhere(module):
+            if name.split(".")[0] != "dkernel":
+                continue
+            there = room_of(name)
+            if there != here and FLOORS[there] >= FLOORS[here]:
+                wrong.append(f"{MODULES[module]}:{line}: {here} (floor {FLOORS[here]}) imports {name} ({there})")
+    assert wrong == []
+
+
+def test_there_is_no_cycle_of_imports():
+    edges = {
+        module: {name for name, _ in imported(module, at_import_time(tree)) if name in MODULES and name != module}
+        for module, tree in TREES.items()
+    }
+    done: set[str] = set()
+
+    def visit(module: str, path: tuple[str, ...]) -> None:
+        assert module not in path, f"a cycle: {' -> '.join([*path[path.index(module) :], module])}"
+        if module not in done:
+            for name in sorted(edges[module]):
+                visit(name, (*path, module))
+            done.add(module)
+
+    for module in sorted(MODULES):
+        visit(module, ())
+
+
+@pytest.mark.parametrize("library", OWNERS)
+def test_third_parties_stay_in_their_rooms(library):
+    wrong = [
+        f"{MODULES[module]}:{line}: imports {name}"
+        for module in MODULES
+        for name, line in everywhere(module)
+        if name.split(".")[0] == library and not {room_of(module), module.split(".")[-1]} & OWNERS[library]
+    ]
+    assert wrong == []
+
+
+def test_the_load_path_imports_nothing_that_runs_code():
+    """What modelfile reaches among our own files, at import or in a function: none of it can unpickle."""
+    reached, wrong = {"dkernel.modelfile"}, []
+    queue = ["dkernel.modelfile"]
+    while queue:
+        module = queue.pop()
+        for name, line in everywhere(module):
+            if name.split(".")[0] in RUNS_CODE:
+                wrong.append(f"{MODULES[module]}:{line}: imports {name}")
+            if name in MODULES and name not in reached:
+                reached.add(name)
+                queue.append(name)
+    assert wrong == []
+    assert {f"dkernel.{name}" for name in LOAD_PATH} <= reached
+
+
+@pytest.mark.parametrize("module", sorted(f"dkernel.{name}" for name in LOAD_PATH))
+def test_the_load_path_calls_nothing_that_runs_code(module):
+    forbidden = {"eval", "exec", "compile", "__import__", "import_module"}
+    calls = {node.func.id for node in ast.walk(TREES[module])
+             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)}  # fmt: skip
+    assert not calls & forbidden
+
+
+def test_files_are_short():
+    long = {str(path): n for path in FILES if (n := len(path.read_text(encoding="utf-8").splitlines())) > 400}
+    assert long == {}
+
+
+def test_functions_are_short():
+    long = {}
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > 60:
+                    long[f"{module}.{node.name}"] = lines
+    assert long == {}
+
+
+def test_no_drawer_for_what_has_no_home():
+    drawers = {"utils", "util", "helpers", "helper", "common", "misc"}
+    assert [str(path) for path in FILES if path.stem in drawers or path.parent.name in drawers] == []
+
+
+def test_every_file_says_what_it_is_for():
+    assert [module for module, tree in TREES.items() if not ast.get_docstring(tree)] == []
+
+
+def fresh(code: str) -> str:
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(PACKAGE.parent), *sys.path])}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, check=True, capture_output=True, text=True)
+    return done.stdout
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    heavy = "{'numpy', 'scipy', 'numba', 'dask', 'distributed', 'sklearn', 'pandas', 'pyarrow', 'click'}"
+    assert fresh(f"import sys, dkernel; dkernel.errors; print({heavy} & set(sys.modules))") == "set()\n"
+
+
+def test_the_help_loads_nothing_heavy():
+    heavy = "{'numpy', 'scipy', 'numba', 'dask', 'distributed', 'sklearn', 'pandas', 'pyarrow'}"
+    for arguments in (["--help"], ["train", "--help"], ["score", "--help"]):
+        code = f"""
+import sys
+from dkernel.cli import main
+try:
+    main({arguments!r}, prog_name="dkernel")
+except SystemExit:
+    print("heavy:", {heavy} & set(sys.modules))
+"""
+        assert fresh(code).endswith("heavy: set()\n")
+
+
+def test_everything_public_is_there():
+    code = "import dkernel\nfor name in dkernel.__all__: getattr(dkernel, name)\nprint(*dir(dkernel))"
+    assert {"KernelClassifier", "load", "__version__"} <= set(fresh(code).split())
