@@ -72,10 +72,8 @@ def connect(
 def default_executor() -> Executor:
     """On the caller's `Client` when this process has one, else on threads."""
     if "distributed" in sys.modules:
-        from distributed import Client
-
         with suppress(ValueError):
-            return ClusterExecutor(Client.current())
+            return ClusterExecutor(_distributed().Client.current())
     return ThreadsExecutor()
 
 
@@ -83,10 +81,8 @@ def default_executor() -> Executor:
 def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any]:
     if workers < 1:
         raise RecipeError(f"workers={workers}: at least one process is needed.")
-    from distributed import LocalCluster
-
     try:
-        cluster = LocalCluster(
+        cluster = _distributed().LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
             processes=True,
@@ -108,10 +104,8 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
 
 @contextmanager
 def _client(place: Any) -> Iterator[Any]:
-    from distributed import Client
-
     try:
-        client = Client(place, timeout=CONNECT_TIMEOUT)
+        client = _distributed().Client(place, timeout=CONNECT_TIMEOUT)
     except (OSError, ValueError) as error:
         raise ClusterError(
             f"No Dask scheduler answers at {place} ({type(error).__name__}: {error}). "
@@ -122,6 +116,10 @@ def _client(place: Any) -> Iterator[Any]:
     finally:
         with suppress(TimeoutError):
             client.close(timeout=CLOSE_TIMEOUT)
+
+
+def _distributed() -> Any:
+    return importlib.import_module("distributed")
 
 
 def _address_in(scheduler_file: str) -> str:

@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 from dask.base import compute
 from dask.delayed import Delayed, delayed
+from dask.local import get_sync
+from dask.threaded import get as get_threaded
 
 from dkernel.errors import DKernelError
 
@@ -23,6 +25,8 @@ __all__ = ["Call", "Executor", "Handle", "Held", "SerialExecutor", "ThreadsExecu
 T = TypeVar("T")
 RETRIES = 2
 PAUSE = 0.25
+
+# Dask's schedulers are passed as functions: looking one up by its name imports distributed.
 
 
 class Handle:
@@ -151,7 +155,7 @@ class SerialExecutor(_LocalExecutor):
 
     def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
         results = [_patiently(_closed(call)) for call in calls]
-        read = [_patiently(partial(unit.compute, scheduler="synchronous")) for unit in ahead]
+        read = [_patiently(partial(unit.compute, scheduler=get_sync)) for unit in ahead]
         return results, [Held(value) for value in read]
 
 
@@ -179,7 +183,7 @@ class ThreadsExecutor(_LocalExecutor):
         tasks = [delayed(_closed(call), name=f"run-{call.key}", traverse=False) for call in calls]
         units = [task(dask_key_name=call.key) for task, call in zip(tasks, calls, strict=True)]
         values = _patiently(
-            partial(compute, *units, *ahead, scheduler="threads", num_workers=self.slots, traverse=False)
+            partial(compute, *units, *ahead, scheduler=get_threaded, num_workers=self.slots, traverse=False)
         )
         return list(values[: len(units)]), [Held(value) for value in values[len(units) :]]
 

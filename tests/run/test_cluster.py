@@ -1,0 +1,294 @@
+"""The cluster executor on real processes: the same values as the loop, whatever dies, and never a wait without end.
+
+Faults come at an event (a file that a task wrote), never at a time.
+"""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import contextmanager
+
+import dask
+import numpy as np
+import pytest
+
+from dkernel.errors import ClusterError, DataError, RecipeError, UnsupportedError
+from dkernel.run import cluster, remote
+from dkernel.run.cluster import ClusterExecutor, connect, default_executor
+from dkernel.run.executors import Call, SerialExecutor, ThreadsExecutor
+from dkernel.run.versions import versions
+from tests.run import jobs
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def executor():
+    """Two processes; the tests that kill one wait until its nanny has begun another."""
+    with connect(workers=2, memory_limit=0, patience=30) as executor:
+        yield executor
+
+
+def wait_until(event, seconds=30):
+    end = time.monotonic() + seconds
+    while not event():
+        assert time.monotonic() < end, "what the test waits for did not come"
+        time.sleep(0.01)
+
+
+@contextmanager
+def at(event, act):
+    """Do `act` from another thread as soon as `event` is true."""
+    thread = threading.Thread(target=lambda: (wait_until(event), act()))
+    thread.start()
+    yield
+    thread.join()
+
+
+def process_of(executor, handle):
+    """The process number of the only worker that has the value."""
+    remote.wait([asyncio.run_coroutine_threadsafe(handle.live()._result(), executor.client.loop.asyncio_loop)])
+    (holders,) = executor.client.who_has([handle.live()]).values()
+    (pid,) = executor.client.run(os.getpid, workers=list(holders)[:1]).values()
+    return pid
+
+
+def kill(executor, pid):
+    os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: pid not in executor.client.run(os.getpid, on_error="return").values())
+
+
+def settled(executor):
+    executor.client.wait_for_workers(2, timeout=30)
+
+
+def test_everything_is_as_in_the_loop(executor, tmp_path):
+    def job(any_executor):
+        _, units = any_executor.compute([], [jobs.unit(tmp_path, 1), jobs.unit(tmp_path, 2)])
+        blocks = [any_executor.pick(unit, i) for unit in units for i in range(2)]
+        weights = any_executor.keep({"w": np.array([0.1, 0.2, 0.3, 0.4])}, "weights-7")
+        vector = any_executor.keep(np.linspace(0, 1, 3), "vector-7")
+        calls = [Call(f"dot-{i}", jobs.dot, (block, vector)) for i, block in enumerate(blocks)]
+        results, (ahead,) = any_executor.compute(
+            [*calls, Call("total", jobs.total, (blocks, weights))], [jobs.unit(tmp_path, 3)]
+        )
+        (last,), _ = any_executor.compute([Call("dot-9", jobs.dot, (any_executor.pick(ahead, 1), vector))])
+        any_executor.release([*units, *blocks, weights, vector, ahead])
+        return [np.asarray(result).tobytes() for result in [*results, last]]
+
+    assert job(executor) == job(SerialExecutor()) == job(ThreadsExecutor(2))
+    assert executor.slots == 2
+
+
+def test_results_are_in_order_and_none_lingers(executor):
+    for _ in range(2):
+        calls = [Call(f"square-{i}", pow, (i, 2)) for i in range(20)]
+        assert executor.compute([*calls, calls[3]])[0] == [*(i * i for i in range(20)), 9]
+    assert executor.compute([]) == ([], [])
+    wait_until(lambda: executor.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0)
+
+
+def test_arguments_are_not_looked_into(executor):
+    inside = {"call": (sum, [1, 2]), "key": "copy"}
+    assert executor.compute([Call("copy", dict.copy, (inside,))])[0] == [inside]
+
+
+def test_a_large_state_can_be_made_again_and_dask_says_nothing(executor):
+    state = executor.keep(np.ones(2_000_000), "large")  # warnings are errors here
+    assert executor.compute([Call("sum", np.sum, (state,))])[0] == [2_000_000]
+    assert executor.client.run_on_scheduler(jobs.spec("dkernel-state-large"))
+    executor.release([state])
+
+
+def test_an_error_of_the_data_comes_as_itself_once_and_ends_the_other_calls(executor, tmp_path):
+    slow = [Call(f"slow-{i}", jobs.noted_square, (str(tmp_path), i, 0.3)) for i in range(30)]
+    began = time.monotonic()
+    with pytest.raises(DataError, match=r"^train.csv, row 17: the value nan is not finite.$"):
+        executor.compute([Call("refuse", jobs.refuse, (str(tmp_path),)), *slow])
+    assert time.monotonic() - began < 4
+    wait_until(lambda: executor.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0)
+    assert len(jobs.ran(tmp_path, "refuse")) == 1
+    assert len(jobs.ran(tmp_path, "square*")) < 30
+
+
+def test_trouble_with_a_disk_is_tried_again_also_in_a_unit(executor, tmp_path):
+    folders = [tmp_path / "call", tmp_path / "unit"]
+    for folder in folders:
+        folder.mkdir()
+    unit = dask.delayed(jobs.fail_twice, pure=True)(str(folders[1]), OSError, dask_key_name="fail-unit")
+    _, (handle,) = executor.compute([], [unit])
+    calls = [Call("fail", jobs.fail_twice, (str(folders[0]), OSError)), Call("add", pow, (handle, 2))]
+    assert executor.compute(calls)[0] == [42, 42**2]
+    assert [len(jobs.ran(folder, "fail")) for folder in folders] == [3, 3]
+
+
+def test_a_missing_file_is_not_tried_again(executor, tmp_path):
+    with pytest.raises(FileNotFoundError):
+        executor.compute([Call("gone", jobs.fail_twice, (str(tmp_path), FileNotFoundError))])
+    assert len(jobs.ran(tmp_path, "fail")) == 1
+
+
+def test_what_somebody_cancelled_is_asked_for_again(executor, tmp_path):
+    state = executor.keep(7, "seven")
+    executor.client.cancel([state.future])
+    calls = [Call(f"times-{i}", jobs.noted_square, (str(tmp_path), i, 0.2)) for i in range(4)]
+    with at(
+        lambda: jobs.ran(tmp_path),
+        lambda: executor.client.cancel([f for f in executor.client.futures if "times-3" in f]),
+    ):
+        assert executor.compute([*calls, Call("pow", pow, (state, 2))])[0] == [0, 1, 4, 9, 49]
+
+
+def test_a_worker_killed_in_the_middle_changes_nothing(executor, tmp_path):
+    calls = [Call(f"kill-{i}", jobs.noted_square, (str(tmp_path), i, 0.1)) for i in range(20)]
+    with at(lambda: len(jobs.ran(tmp_path)) >= 6, lambda: os.kill(jobs.ran(tmp_path)[-1], signal.SIGKILL)):
+        assert executor.compute(calls)[0] == [i * i for i in range(20)]
+    assert len(jobs.ran(tmp_path)) > 20
+    settled(executor)
+
+
+def test_a_unit_and_its_blocks_lost_with_their_worker_are_read_again(executor, tmp_path):
+    _, (unit,) = executor.compute([], [jobs.unit(tmp_path, 5)])
+    block = executor.pick(unit, 1)
+    kill(executor, process_of(executor, block))
+    ones = np.ones(3, "float32")
+    (result,), _ = executor.compute([Call("dot", jobs.dot, (block, ones))])
+    assert len(jobs.ran(tmp_path, "read5")) == 2
+    assert result.tobytes() == (jobs.read(tmp_path, 5)[1] @ ones).tobytes()
+    settled(executor)
+
+
+def test_kept_state_outlives_its_only_holder(executor):
+    state = executor.keep(np.arange(5.0), "five")
+    kill(executor, process_of(executor, state))
+    assert executor.compute([Call("sum", np.sum, (state,))])[0] == [10.0]
+    settled(executor)
+
+
+def test_a_worker_that_joins_later_is_set_up_too(executor):
+    executor.client.cluster.scale(3)
+    executor.client.wait_for_workers(3, timeout=30)
+    names = executor.client.run(lambda dask_worker: sorted(dask_worker.plugins)).values()
+    assert all(f"dkernel-{executor.client.id}" in plugins for plugins in names)
+    assert executor.slots == 3
+    executor.client.cluster.scale(2)
+    wait_until(lambda: executor.slots == 2)
+
+
+def test_the_callers_client_is_used_and_left_open(executor):
+    address = executor.client.scheduler.address
+    assert isinstance(default_executor(), ClusterExecutor)
+    with connect(scheduler=address) as second:
+        assert second.compute([Call("pow", pow, (2, 5))])[0] == [32]
+        third = ClusterExecutor(second.client)
+        third.close()
+        assert second.client.status == "running"
+        plugins = second.client.run(lambda dask_worker: sorted(dask_worker.plugins)).values()
+    assert [len(names) for names in plugins] == [2 + 1] * 2 or all("dkernel" in " ".join(n) for n in plugins)
+    assert executor.compute([Call("pow", pow, (2, 5))])[0] == [32]
+
+
+def test_other_versions_are_refused_with_a_table(executor, monkeypatch):
+    monkeypatch.setattr(remote, "versions", lambda: versions() | {"numpy": "0.9"})
+    with pytest.raises(ClusterError, match=r"numpy +0.9 +\d") as refusal:
+        ClusterExecutor(executor.client)
+    assert str(refusal.value).count("tcp://127.0.0.1") == 2
+
+
+def test_an_asynchronous_client_is_refused(executor):
+    from distributed import Client
+
+    async def use():
+        async with Client(executor.client.scheduler.address, asynchronous=True) as client:
+            with pytest.raises(UnsupportedError, match="asynchronous"):
+                ClusterExecutor(client)
+
+    asyncio.run(use())
+
+
+def test_no_workers_is_an_error_in_time():
+    with connect(workers=1, patience=5) as executor:
+        executor.client.cluster.scale(0)
+        wait_until(lambda: not executor.client.nthreads())
+        began = time.monotonic()
+        with pytest.raises(ClusterError, match=r"no workers for [56] seconds; 1 call.*'pow'.*tcp://") as error:
+            executor.compute([Call("pow", pow, (2, 5))])
+        assert time.monotonic() - began < 15
+        assert "run the same command again" in str(error.value)
+
+
+def test_a_call_that_ends_its_workers_is_named(tmp_path):
+    with dask.config.set({"distributed.scheduler.allowed-failures": 0}), connect(workers=1, patience=20) as executor:
+        with pytest.raises(ClusterError, match=r"'vanish' ended 1 workers.*memory"):
+            executor.compute([Call("vanish", jobs.vanish)])
+
+
+def test_a_scheduler_and_workers_started_by_hand_and_their_end(tmp_path):
+    file = tmp_path / "scheduler.json"
+    begin = [sys.executable, "-m", "dask"]
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    options = ["--scheduler-file", str(file)]
+    scheduler = subprocess.Popen(
+        [*begin, "scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard", *options], env=env, **quiet
+    )
+    worker = subprocess.Popen([*begin, "worker", "--nthreads", "1", "--no-nanny", *options], env=env, **quiet)
+    try:
+        with connect(scheduler_file=str(file), patience=20) as executor:
+            assert executor.address == json.loads(file.read_text())["address"]
+            calls = [Call(f"square-{i}", jobs.noted_square, (str(tmp_path), i, 0.2)) for i in range(4)]
+            assert executor.compute(calls[:2])[0] == [0, 1]
+            began = time.monotonic()
+            with at(lambda: jobs.ran(tmp_path, "square2"), scheduler.kill), pytest.raises(ClusterError, match="tcp://"):
+                executor.compute(calls)
+        assert time.monotonic() - began < 20
+    finally:
+        for process in (worker, scheduler):
+            process.kill()
+            process.wait(10)
+
+
+def test_nobody_answers(monkeypatch, tmp_path):
+    monkeypatch.setattr(cluster, "CONNECT_TIMEOUT", 0.5)
+    with pytest.raises(ClusterError, match="tcp://127.0.0.1:9 "), connect(scheduler="tcp://127.0.0.1:9"):
+        pass
+    with pytest.raises(ClusterError, match="absent.json"), connect(scheduler_file=str(tmp_path / "absent.json")):
+        pass
+
+
+def test_options_that_do_not_go_together():
+    with pytest.raises(RecipeError, match="scheduler and workers"), connect(scheduler="tcp://a:1", workers=2):
+        pass
+    with pytest.raises(RecipeError, match="at least one"), connect(workers=0):
+        pass
+
+
+SCRIPT = """
+from dkernel.errors import DataError
+from dkernel.run.cluster import connect
+from dkernel.run.executors import Call
+from tests.run import jobs
+
+if __name__ == "__main__":
+    with connect(workers=1) as executor:
+        try:
+            executor.compute([Call("refuse", jobs.refuse, ({folder!r},))])
+        except DataError as error:
+            print(error)
+"""
+
+
+def test_a_script_says_its_own_error_only_and_ends(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT.format(folder=str(tmp_path)))
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=30, env=env, check=False
+    )
+    assert (done.returncode, done.stdout) == (0, "train.csv, row 17: the value nan is not finite.\n")
+    assert done.stderr == ""

@@ -1,0 +1,118 @@
+"""What belongs to a process: its BLAS threads, its memory, its versions, and the Dask tools that it never uses."""
+
+import ast
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dkernel
+from dkernel.errors import ClusterError
+from dkernel.run.blas import one_blas_thread
+from dkernel.run.memory import PeakMemory, process_tree_rss
+from dkernel.run.versions import require_equal, versions
+
+BLAS = """
+from threadpoolctl import threadpool_info
+def threads():
+    return {pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"}
+"""
+
+
+def in_fresh_process(code):
+    env = {"OPENBLAS_NUM_THREADS": "2", "MKL_NUM_THREADS": "2", "PYTHONPATH": str(Path(dkernel.__file__).parents[1])}
+    done = subprocess.run(
+        [sys.executable, "-c", BLAS + code], capture_output=True, text=True, timeout=60, env=env, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split("\n")[:-1]
+
+
+def test_one_blas_thread_also_for_libraries_that_come_later_and_only_inside():
+    lines = in_fresh_process(
+        "from dkernel.run.blas import one_blas_thread\n"
+        "with one_blas_thread():\n"
+        "    with one_blas_thread():\n"
+        "        import scipy.linalg\n"
+        "        print(threads())\n"
+        "    print(threads())\n"
+        "print(threads())\n"
+    )
+    assert lines == ["{1}", "{1}", "{2}"]
+
+
+def test_a_worker_keeps_one_blas_thread():
+    code = (
+        "from dkernel.run.blas import limit_this_process\nlimit_this_process()\nimport scipy.linalg\nprint(threads())\n"
+    )
+    assert in_fresh_process(code) == ["{1}"]
+
+
+def test_overlapping_runs_do_not_undo_each_other():
+    inner_open, outer_closed = threading.Event(), threading.Event()
+    seen = []
+
+    def inner():
+        from threadpoolctl import threadpool_info
+
+        with one_blas_thread():
+            inner_open.set()
+            outer_closed.wait(10)
+            seen.extend(pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas")
+
+    thread = threading.Thread(target=inner)
+    with one_blas_thread():
+        thread.start()
+        inner_open.wait(10)
+    outer_closed.set()
+    thread.join()
+    assert set(seen) == {1}
+
+
+def test_peak_memory_sees_what_came_and_went():
+    with PeakMemory(interval=0.01) as memory:
+        block = np.ones(20_000_000)
+        del block
+    assert memory.peak - memory.start > 100_000_000
+    assert process_tree_rss() < memory.peak
+
+
+def test_memory_of_a_child_counts_and_of_a_dead_process_is_none():
+    code = "import sys; block = bytearray(50_000_000); print(flush=True); sys.stdin.read()"
+    before = process_tree_rss()
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+        child.stdout.readline()
+        assert process_tree_rss() > before + 45_000_000
+        child.stdin.close()
+        child.wait(10)
+    assert process_tree_rss(child.pid) == 0
+
+
+def test_equal_versions_pass_and_others_are_listed():
+    here = versions()
+    require_equal(here, {"tcp://a:1": dict(here), "tcp://b:2": dict(here)})
+    found = {"tcp://a:1": here, "tcp://b:2": here | {"numpy": "1.0"}, "tcp://c:3": ImportError("no dkernel")}
+    with pytest.raises(ClusterError, match="tcp://b:2") as refusal:
+        require_equal(here, found)
+    lines = str(refusal.value).splitlines()
+    assert lines[1].split() == ["worker", "package", "here", "there"]
+    assert lines[2].split() == ["tcp://b:2", "numpy", here["numpy"], "1.0"]
+    assert "no dkernel" in lines[3]
+    assert len(lines) == 5
+
+
+def test_nothing_in_dkernel_uses_a_dask_primitive_that_dies_with_a_worker():
+    names = {"Queue", "Variable", "Pub", "Sub", "Actor"}
+    found = []
+    for file in Path(dkernel.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if not isinstance(node, ast.Call):
+                continue
+            name = getattr(node.func, "attr", getattr(node.func, "id", ""))
+            acts = any(word.arg in ("actor", "actors") for word in node.keywords)
+            if name in names | {"scatter"} or acts:
+                found.append(f"{file.name}:{node.lineno} {name}")
+    assert found == []
