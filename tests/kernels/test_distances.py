@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkernel.kernels.distances import STRIP, squared_l2
+from dkernel.kernels.distances import squared_l2
 
 RNG = np.random.default_rng(4)
 
@@ -12,7 +12,7 @@ def obvious(X, Z):
     return ((X[:, None] - Z) ** 2).sum(axis=2)
 
 
-@pytest.mark.parametrize("n", [1, 7, STRIP + 3])
+@pytest.mark.parametrize("n", [1, 7, 5000])
 def test_equals_the_obvious(n):
     X, Z = RNG.standard_normal((n, 6)) + 100, RNG.standard_normal((9, 6)) + 100
     np.testing.assert_allclose(squared_l2(X, Z, 1e-12), obvious(X, Z), atol=1e-12)
@@ -37,7 +37,7 @@ def test_a_row_does_not_feel_its_neighbours():
 
 @pytest.mark.parametrize("tolerance", [0.0, 1e-12, 1e-3])
 def test_symmetric_with_a_zero_diagonal(tolerance):
-    X = RNG.standard_normal((STRIP + 50, 4))
+    X = RNG.standard_normal((300, 4))
     D = squared_l2(X, X, tolerance)
     assert np.array_equal(D, D.T)
     assert (np.diag(D) == 0).all()
