@@ -1,0 +1,31 @@
+"""Data in and out: files, arrays and frames <-> units of blocks that workers read; the commit protocol of outputs."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from dkernel.data.arrays import from_arrays
+    from dkernel.data.block import Block, chunk_limit
+    from dkernel.data.opening import open_source
+    from dkernel.data.source import Source, Unit
+
+__all__ = ["Block", "Source", "Unit", "chunk_limit", "from_arrays", "open_source"]
+
+_HOME = {
+    "Block": "block",
+    "Source": "source",
+    "Unit": "source",
+    "chunk_limit": "block",
+    "from_arrays": "arrays",
+    "open_source": "opening",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,215 @@
+"""`from_arrays`: numpy, pandas and Dask collections as a Source; what is in memory already is viewed, not copied."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import dask.base
+import numpy as np
+from dask.delayed import Delayed
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block, Raw, as_label, as_weight, chunk_limit, cut, cut_blocks
+from dkernel.data.dask_arrays import aligned, block_graphs, is_dask, known
+from dkernel.data.source import Source, Unit
+from dkernel.errors import DataError, RecipeError
+
+__all__ = ["from_arrays"]
+
+_HASH_BYTES = 64 * 2**20
+
+
+def from_arrays(
+    X: Any,
+    y: Any = None,
+    weight: Any = None,
+    *,
+    columns: Sequence[str] | None = None,
+    dtype: str = "float32",
+    compute: Callable[..., Any] = dask.base.compute,
+) -> Source:
+    """The rows of collections in memory or in Dask: X (n, p), y (n,), weight (n,).
+
+    Unknown chunk sizes are computed once, several column blocks become one, empty chunks are left out.
+
+    Examples
+    --------
+    >>> source = from_arrays(np.eye(3), ["a", "b", "a"], columns=["u", "v", "w"])
+    >>> source.columns, source.label_kind, source.chunk_rows
+    (('u', 'v', 'w'), 'text', (3,))
+    """
+    if dtype not in ("float32", "float64"):
+        raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
+    names = _names_of(X)
+    if is_dask(X):
+        units, p, token, kind = _dask_units(X, y, weight, columns or names, dtype, compute)
+    else:
+        y, weight = _concrete((y, weight), compute)
+        units, p, token, kind = _numpy_units(X, y, weight, columns or names, dtype)
+    return Source(
+        tuple(units),
+        _columns(columns or names, p),
+        None if y is None else _name_of(y, "label"),
+        None if weight is None else _name_of(weight, "weight"),
+        (),
+        dtype,
+        token,
+        kind,
+    )
+
+
+def _names_of(X: Any) -> tuple[str, ...] | None:
+    return tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+
+
+def _name_of(values: Any, default: str) -> str:
+    name = getattr(values, "name", None)
+    # A Dask array's name is a key, not a name.
+    return name if isinstance(name, str) and not hasattr(values, "chunks") else default
+
+
+def _columns(names: Sequence[str] | None, p: int) -> tuple[str, ...]:
+    found = tuple(map(str, names)) if names is not None else tuple(map(str, range(p)))
+    if len(found) != p:
+        raise DataError(f"X has {p} columns, but {len(found)} names were given.")
+    if len(set(found)) < p:
+        twice = next(n for n in found if found.count(n) > 1)
+        raise DataError(f"X has the column {twice!r} twice; every column needs a name of its own.")
+    if not p:
+        raise DataError("X has no columns.")
+    return found
+
+
+def _in_memory(row: int, first: int = 0) -> str:
+    return f"X and y, row {first + row}"
+
+
+def _concrete(values: tuple[Any, ...], compute: Callable[..., Any]) -> tuple[Any, ...]:
+    lazy = [i for i, v in enumerate(values) if is_dask(v)]
+    found = list(values)
+    for i, v in zip(lazy, compute(*(values[i] for i in lazy)) if lazy else (), strict=True):
+        found[i] = v
+    return tuple(found)
+
+
+def _flat(values: Any, what: str) -> NDArray[Any] | None:
+    """One value a row as numpy; None stays None."""
+    if values is None:
+        return None
+    if hasattr(values, "to_numpy"):
+        values = values.to_numpy()
+    flat = np.asarray(values)
+    if flat.ndim == 2 and flat.shape[1] == 1:
+        flat = flat[:, 0]
+    if flat.ndim != 1:
+        raise DataError(f"{what} has the shape {flat.shape}; one value a row is needed.")
+    return flat
+
+
+def _numpy_units(
+    X: Any, y: Any, weight: Any, names: Sequence[str] | None, dtype: str
+) -> tuple[list[Unit], int, str, str | None]:
+    table = X if hasattr(X, "iloc") else np.asarray(X)
+    if table.ndim != 2:
+        raise DataError(f"X has {table.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
+    rows, p = (int(n) for n in table.shape)
+    if not rows:
+        raise DataError("X has no rows.")
+    parts = {"y": _flat(y, "y"), "weight": _flat(weight, "weight")}
+    for what, values in parts.items():
+        if values is not None and len(values) != rows:
+            raise DataError(f"X has {rows} rows, but {what} has {len(values)}; both need the same number.")
+    label = None if parts["y"] is None else as_label(parts["y"], _in_memory, "y")
+    w = None if parts["weight"] is None else as_weight(parts["weight"], _in_memory, "weight")
+    columns = _columns(names, p)
+    _check_numbers(table, columns)
+    token = _hash(table, label, w)
+    units, first = [], 0
+    for i, n in enumerate(cut(rows, chunk_limit(p, np.dtype(dtype).itemsize))):
+        part = slice(first, first + n)
+        views = [None if a is None else a[part] for a in (label, w)]
+        rows_of_x = table.iloc[part] if hasattr(table, "iloc") else table[part]
+        key = f"dkernel-array-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
+        task = Delayed(key, {key: (partial(_blocks_of_arrays, columns, dtype, (n,), first), rows_of_x, *views)})
+        units.append(Unit((n,), task, "X"))
+        first += n
+    return units, p, token, None if label is None else _kind(label.dtype)
+
+
+def _kind(dtype: Any) -> str | None:
+    return {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "text", "S": "text"}.get(dtype.kind)
+
+
+def _check_numbers(table: Any, columns: Sequence[str]) -> None:
+    dtypes = list(table.dtypes) if hasattr(table, "dtypes") else [table.dtype]
+    for name, found in zip(columns if len(dtypes) > 1 or hasattr(table, "dtypes") else ["X"], dtypes, strict=True):
+        if getattr(found, "kind", "O") not in "biuf":
+            what = "X is" if name == "X" and not hasattr(table, "dtypes") else f"column {name!r} of X is"
+            raise DataError(f"The {what} of type {found}, not numbers: leave it out, or encode it as numbers.")
+
+
+def _blocks_of_arrays(
+    columns: tuple[str, ...], dtype: str, rows: tuple[int, ...], first: int, X: Any, y: Any = None, weight: Any = None
+) -> tuple[Block, ...]:
+    """The blocks of one unit of collections; runs on a worker."""
+    values = _matrix(X, dtype) if hasattr(X, "iloc") else np.asarray(X)
+    raw = Raw(values, _flat(y, "y"), _flat(weight, "weight"))
+    return cut_blocks(raw, rows, (columns, "y", "weight"), dtype, partial(_in_memory, first=first))
+
+
+def _matrix(frame: Any, dtype: str) -> NDArray[Any]:
+    out = np.empty(frame.shape, dtype=dtype)
+    with np.errstate(over="ignore"):
+        for j in range(frame.shape[1]):
+            column = frame.iloc[:, j]
+            # Nullable columns: what is missing becomes NaN, which the gate then refuses with its place.
+            missing = {"na_value": np.nan} if not isinstance(column.dtype, np.dtype) else {}
+            out[:, j] = column.to_numpy(dtype="float64", **missing) if missing else column.to_numpy()
+    return out
+
+
+def _hash(table: Any, *others: NDArray[Any] | None) -> str:
+    """sha256 of the content, once for all units: on a cluster an address says nothing."""
+    digest = hashlib.sha256()
+    parts = [table.iloc[:, j] for j in range(table.shape[1])] if hasattr(table, "iloc") else [table]
+    for part in [*parts, *others]:
+        values = _plain(part)
+        digest.update(repr(None if values is None else (values.shape, values.dtype.str)).encode())
+        if values is None:
+            continue
+        step = max(1, _HASH_BYTES // max(1, values.nbytes // max(1, len(values))))
+        for start in range(0, len(values), step):
+            digest.update(np.ascontiguousarray(values[start : start + step]).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _plain(part: Any) -> NDArray[Any] | None:
+    if part is None or isinstance(part, np.ndarray):
+        return part
+    if isinstance(part.dtype, np.dtype):
+        return part.to_numpy()
+    return part.to_numpy(dtype="float64", na_value=np.nan)
+
+
+def _dask_units(
+    X: Any, y: Any, weight: Any, names: Sequence[str] | None, dtype: str, compute: Callable[..., Any]
+) -> tuple[list[Unit], int, str, str | None]:
+    if hasattr(X, "dtypes"):
+        _check_numbers(X, tuple(map(str, X.columns)))
+    X, y, weight = known(X, y, weight, partial(_matrix, dtype=dtype), compute)
+    X, y, weight = aligned(X, y, weight)
+    p = int(X.shape[1])
+    columns = _columns(names, p)
+    limit = chunk_limit(p, np.dtype(dtype).itemsize)
+    token = hashlib.sha256(repr([(a.name, a.chunks) if a is not None else None for a in (X, y, weight)]).encode())
+    units, first = [], 0
+    for keys, n, graph in block_graphs(X, y, weight):
+        rows = cut(n, limit)
+        key = f"dkernel-array-{hashlib.sha256(repr((keys, columns, dtype, rows)).encode()).hexdigest()[:32]}"
+        graph[key] = (partial(_blocks_of_arrays, columns, dtype, rows, first), *keys)
+        units.append(Unit(rows, Delayed(key, graph), "X"))
+        first += n
+    if not units:
+        raise DataError("X has no rows.")
+    return units, p, token.hexdigest(), None if y is None else _kind(y.dtype)

@@ -1,0 +1,201 @@
+"""The rows of one chunk, what every reader hands over, and the checks that each of them goes through on the way."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.checks import as_features
+from dkernel.errors import DataError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+__all__ = ["KINDS", "Block", "Raw", "as_label", "chunk_limit", "cut", "cut_blocks", "kind_of_dtype"]
+
+Place = Callable[[int], str]
+
+# What a column can be, as the reader sees it; "other" (dates, lists, ...) can only be kept.
+KINDS = ("bool", "int", "float", "text", "other", "empty")
+
+_MOST_ROWS = 131_072
+_STEP_ROWS = 2_048
+_CHUNK_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Block:
+    """The rows of one chunk.
+
+    X is (rows, p), C-contiguous and finite; y is (rows,) of bool, int64, float64 or fixed-width text, None when no
+    label was asked for; weight is (rows,) float64, finite and not negative; kept holds the columns carried to the
+    output.
+
+    Examples
+    --------
+    >>> Block(np.zeros((3, 2), np.float32)).rows
+    3
+    """
+
+    X: NDArray[np.floating]
+    y: NDArray[Any] | None = None
+    weight: NDArray[np.float64] | None = None
+    kept: "pa.Table | None" = None
+
+    @property
+    def rows(self) -> int:
+        """Number of rows."""
+        return int(self.X.shape[0])
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of X, y and weight; the kept columns as they are held."""
+        arrays = sum(int(a.nbytes) for a in (self.X, self.y, self.weight) if a is not None)
+        return arrays + (int(self.kept.nbytes) if self.kept is not None else 0)
+
+    def __sizeof__(self) -> int:
+        return self.nbytes + 64
+
+
+@dataclass(frozen=True)
+class Raw:
+    """What a reader found in one unit, before the checks: X (rows, p), label and weight (rows,), kept columns."""
+
+    X: NDArray[Any]
+    label: NDArray[Any] | None = None
+    weight: NDArray[Any] | None = None
+    kept: "pa.Table | None" = None
+
+
+def chunk_limit(p: int, itemsize: int = 4) -> int:
+    """Rows of the largest chunk of p columns: about 64 MiB, a multiple of 2,048, within 2,048 and 131,072.
+
+    It depends on nothing that changes between machines: the chunk layout decides the pieces, and so the bits.
+
+    Examples
+    --------
+    >>> chunk_limit(28), chunk_limit(784), chunk_limit(100_000)
+    (131072, 20480, 2048)
+    """
+    rows = _CHUNK_BYTES // max(1, p * itemsize)
+    return min(_MOST_ROWS, max(_STEP_ROWS, rows // _STEP_ROWS * _STEP_ROWS))
+
+
+def cut(rows: int, limit: int) -> tuple[int, ...]:
+    """Sizes of the fewest chunks of at most `limit` rows, equal up to one row.
+
+    Examples
+    --------
+    >>> cut(10, 4)
+    (4, 3, 3)
+    """
+    if rows == 0:
+        return ()
+    n = -(-rows // limit)
+    return tuple(rows // n + (i < rows % n) for i in range(n))
+
+
+def kind_of_dtype(dtype: Any) -> str:
+    """Which of KINDS a numpy dtype is.
+
+    Examples
+    --------
+    >>> kind_of_dtype(np.dtype("int8"))
+    'int'
+    """
+    return {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "text", "S": "text", "T": "text"}.get(
+        dtype.kind, "other"
+    )
+
+
+def as_label(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
+    """A label as bool, int64, float64 or fixed-width text; a missing one is refused with its row.
+
+    Examples
+    --------
+    >>> as_label(np.array([1, 2], np.int8), str, "y").dtype
+    dtype('int64')
+    """
+    if values.ndim != 1:
+        raise DataError(f"The label {name!r} has shape {values.shape}; one value a row is needed.")
+    if values.dtype.kind in "bU":
+        return values
+    if values.dtype.kind in "iu":
+        if values.dtype == np.uint64 and len(values) and values.max() > np.iinfo(np.int64).max:
+            row = int(values.argmax())
+            raise DataError(f"{place(row)}, column {name!r}: the label {values[row]} does not fit in 64 signed bits.")
+        return values.astype(np.int64, copy=False)
+    if values.dtype.kind == "f":
+        numbers = values.astype(np.float64, copy=False)
+        _refuse(~np.isfinite(numbers), numbers, place, name, "label", "remove or fill these rows")
+        return numbers
+    if values.dtype.kind == "S":
+        return np.char.decode(values, "utf-8")
+    if values.dtype.kind in "OT":
+        return _label_of_objects(values, place, name)
+    raise DataError(f"The label {name!r} is of type {values.dtype}; bool, integer, float or text is needed.")
+
+
+def _label_of_objects(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
+    listed = [v.decode() if isinstance(v, bytes) else v for v in values.tolist()]
+    # The type of pandas' missing value before its comparison, which is neither true nor false.
+    missing = np.array([v is None or type(v).__name__ == "NAType" or v != v for v in listed], bool)
+    _refuse(missing, values, place, name, "label", "remove or fill these rows")
+    if all(isinstance(v, str) for v in listed):
+        return np.array(listed, dtype="U")
+    if all(isinstance(v, (bool, np.bool_)) for v in listed):
+        return np.array(listed, dtype=bool)
+    if all(isinstance(v, (int, float, np.number)) and not isinstance(v, bool) for v in listed):
+        return as_label(np.array(listed), place, name)
+    kinds = sorted({type(v).__name__ for v in listed})
+    raise DataError(f"The label {name!r} mixes {', '.join(kinds)} (from {place(0)}); one type of label is needed.")
+
+
+def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], place: Place, name: str, what: str, advice: str) -> None:
+    if bad.any():
+        row = int(bad.argmax())
+        more = f" (and {int(bad.sum()) - 1} more in this block)" if bad.sum() > 1 else ""
+        raise DataError(f"{place(row)}, column {name!r}: the {what} is {values[row]}{more}: {advice}.")
+
+
+def as_weight(values: NDArray[Any], place: Place, name: str) -> NDArray[np.float64]:
+    """Weights (rows,) as float64: finite and not negative."""
+    if values.ndim != 1 or values.dtype.kind not in "biuf":
+        raise DataError(f"The weight {name!r} is of type {values.dtype}; one number a row is needed.")
+    numbers = values.astype(np.float64, copy=False)
+    bad = ~(np.isfinite(numbers) & (numbers >= 0))
+    _refuse(bad, numbers, place, name, "weight", "weights must be finite and not negative")
+    return numbers
+
+
+def cut_blocks(
+    raw: Raw,
+    rows: tuple[int, ...],
+    names: tuple[Sequence[str], str | None, str | None],
+    dtype: str,
+    place: Place,
+) -> tuple[Block, ...]:
+    """The checked blocks of one unit; `names` are those of the features, the label and the weight."""
+    columns, label, weight = names
+    if len(raw.X) != sum(rows):
+        raise DataError(
+            f"{place(0)}: {len(raw.X)} rows were read where {sum(rows)} were counted: the file changed or is damaged."
+        )
+    X = as_features(raw.X, columns, dtype, place)
+    y = as_label(raw.label, place, label or "label") if raw.label is not None else None
+    w = as_weight(raw.weight, place, weight or "weight") if raw.weight is not None else None
+    blocks, first = [], 0
+    for n in rows:
+        part = slice(first, first + n)
+        blocks.append(
+            Block(
+                X[part],
+                None if y is None else y[part],
+                None if w is None else w[part],
+                None if raw.kept is None else raw.kept.slice(first, n),
+            )
+        )
+        first += n
+    return tuple(blocks)

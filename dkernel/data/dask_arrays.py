@@ -1,0 +1,144 @@
+"""Dask collections made regular: known chunks, one column block, y and weight cut as X, a small graph a chunk."""
+
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.base import is_dask_collection, optimize
+from dask.core import get_dependencies
+from dask.delayed import delayed
+
+from dkernel.errors import DataError
+
+__all__ = ["aligned", "block_graphs", "is_dask", "known"]
+
+log = logging.getLogger("dkernel")
+
+
+def is_dask(value: Any) -> bool:
+    """Whether it is a Dask collection."""
+    return bool(is_dask_collection(value))
+
+
+def known(
+    X: Any, y: Any, weight: Any, matrix: Callable[..., Any], compute: Callable[..., Any]
+) -> tuple[da.Array, da.Array | None, da.Array | None]:
+    """X (2-d), y and weight as Dask arrays with known chunk sizes; what is not known is computed once, together."""
+    X = _as_array(X, matrix)
+    if X.ndim != 2:
+        raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
+    found = [X, *(_column(v, what) for v, what in ((y, "y"), (weight, "weight")))]
+    unknown = [i for i, a in enumerate(found) if a is not None and np.isnan(sum(a.shape))]
+    if unknown:
+        log.info("Chunk sizes are unknown: computing them once.")
+        shapes = compute(*(_shapes(found[i]) for i in unknown))
+        for i, sizes in zip(unknown, shapes, strict=True):
+            found[i] = _with_chunks(found[i], sizes)
+    for what, values in zip(("y", "weight"), found[1:], strict=True):
+        if values is not None and values.shape[0] != found[0].shape[0]:
+            raise DataError(
+                f"X has {found[0].shape[0]} rows, but {what} has {values.shape[0]}; both need the same number."
+            )
+    return found[0], found[1], found[2]
+
+
+def _as_array(values: Any, matrix: Callable[..., Any]) -> da.Array:
+    if isinstance(values, da.Array):
+        return values
+    meta = np.empty((0, 0), matrix.keywords["dtype"])  # type: ignore[attr-defined]
+    blocks = [da.from_delayed(part, (np.nan, len(values.columns)), meta=meta) for part in _parts(values, matrix)]
+    return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
+
+
+def _parts(frame: Any, function: Callable[..., Any]) -> list[Any]:
+    call = delayed(function, pure=True)
+    return [call(part) for part in frame.to_delayed()]
+
+
+def _column(values: Any, what: str) -> da.Array | None:
+    if values is None:
+        return None
+    if not is_dask(values):
+        values = da.from_array(np.asarray(values), chunks=-1)
+    elif not isinstance(values, da.Array):
+        values = values.iloc[:, 0] if values.ndim == 2 and len(values.columns) == 1 else values
+        if values.ndim != 1:
+            raise DataError(f"{what} has {len(values.columns)} columns; one value a row is needed.")
+        dtype = values.dtype if isinstance(values.dtype, np.dtype) else np.dtype("O")
+        parts = _parts(values, _series)
+        values = da.concatenate([da.from_delayed(part, (np.nan,), dtype=dtype) for part in parts])
+    if values.ndim == 2 and values.shape[1] == 1:
+        values = values[:, 0]
+    if values.ndim != 1:
+        raise DataError(f"{what} has the shape {values.shape}; one value a row is needed.")
+    return values
+
+
+def _series(part: Any) -> Any:
+    return part.to_numpy()
+
+
+def _shapes(array: da.Array) -> Any:
+    """Delayed: the shape of every block of the first column, and of the first row."""
+    blocks = array.to_delayed()
+    return delayed(list)([delayed(np.shape)(b) for b in blocks.ravel()])
+
+
+def _with_chunks(array: da.Array, shapes: list[tuple[int, ...]]) -> da.Array:
+    grid = np.empty(len(shapes), dtype=object)
+    grid[:] = shapes
+    grid = grid.reshape(array.numblocks)
+    rows = tuple(int(s[0]) for s in (grid if array.ndim == 1 else grid[:, 0]))
+    chunks = (rows,) if array.ndim == 1 else (rows, tuple(int(s[1]) for s in grid[0, :]))
+    return da.Array(array.dask, array.name, chunks, meta=array)
+
+
+def aligned(X: da.Array, y: da.Array | None, weight: da.Array | None) -> tuple[Any, Any, Any]:
+    """One column block; y and weight in the row chunks of X."""
+    if X.numblocks[1] > 1:
+        log.info("X has %d blocks of columns: rechunking to one.", X.numblocks[1])
+        X = X.rechunk({1: -1})
+    rows = X.chunks[0]
+    out: list[Any] = [X]
+    for what, values in (("y", y), ("weight", weight)):
+        if values is not None and values.chunks[0] != rows:
+            log.info("%s has other chunks than X: rechunking it.", what)
+            values = values.rechunk((rows,))
+        out.append(values)
+    return out[0], out[1], out[2]
+
+
+def block_graphs(X: da.Array, *others: da.Array | None) -> Iterator[tuple[list[Any], int, dict[Any, Any]]]:
+    """(keys, rows, graph) of every chunk that has rows; the graph holds what this chunk needs and nothing else.
+
+    The whole graph is optimized once; then each chunk takes its own part.
+    """
+    given = [X, *(a for a in others if a is not None)]
+    whole = [dict(a.__dask_graph__()) for a in optimize(*given)]
+    for i, n in enumerate(X.chunks[0]):
+        if not n:
+            continue
+        keys: list[Any] = []
+        graph: dict[Any, Any] = {}
+        collections = iter(zip(given, whole, strict=True))
+        for position, array in enumerate((X, *others)):
+            if array is None:
+                keys.append(None)
+                continue
+            found, source = next(collections)
+            key = (found.name, i, 0) if position == 0 else (found.name, i)
+            keys.append(key)
+            _take(source, key, graph)
+        yield keys, int(n), graph
+
+
+def _take(source: dict[Any, Any], key: Any, into: dict[Any, Any]) -> None:
+    waiting = [key]
+    while waiting:
+        wanted = waiting.pop()
+        if wanted in into:
+            continue
+        into[wanted] = source[wanted]
+        waiting.extend(get_dependencies(source, wanted))

@@ -1,0 +1,58 @@
+"""HDF5: a dataset of two dimensions for the features, datasets of one value a row by name; parts follow the chunks."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Place, Raw, kind_of_dtype
+from dkernel.data.members import Member, raw_of_members, table_of_members
+from dkernel.data.paths import File
+from dkernel.data.tables import Part, Request, Table, Wanted
+from dkernel.errors import DataError
+
+__all__ = ["load", "look"]
+
+
+def look(files: Sequence[File], _: Request) -> list[Table]:
+    """Shapes, types and chunks, from the file's directory."""
+    tables = []
+    for file in files:
+        with _opened(file) as opened:
+            tables.append(table_of_members(file, _members(opened)))
+    return tables
+
+
+def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
+    """The rows of one part."""
+    with _opened(file) as opened:
+
+        def fetch(key: str, first: int, stop: int) -> NDArray[Any]:
+            return np.asarray(opened[key][first:stop])
+
+        return raw_of_members(part, wanted, fetch)
+
+
+@contextmanager
+def _opened(file: File) -> Iterator[Any]:
+    try:
+        with h5py.File(file.path if file.local else file.open(), "r") as opened:
+            yield opened
+    except OSError as error:
+        raise DataError(f"{file.name}: the file is truncated, damaged or no HDF5 ({error}).") from None
+
+
+def _members(opened: Any) -> list[Member]:
+    found: list[Member] = []
+
+    def visit(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and item.shape:
+            text = h5py.check_string_dtype(item.dtype) is not None
+            kind = "text" if text else kind_of_dtype(item.dtype)
+            found.append(Member(name, tuple(item.shape), kind, item.chunks[0] if item.chunks else 1))
+
+    opened.visititems(visit)
+    return found

@@ -1,0 +1,136 @@
+"""Files that hold arrays (NPY, NPZ, Zarr, HDF5): a matrix of numbered columns, and arrays of a value a row by name."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Raw, kind_of_dtype
+from dkernel.data.paths import File
+from dkernel.data.tables import Part, Table, Wanted
+from dkernel.errors import DataError
+
+__all__ = ["Fetch", "Member", "raw_of_members", "table_of_members"]
+
+# (key, first row, stop row) -> array
+Fetch = Callable[[str, int, int], NDArray[Any]]
+
+# Which of several two-dimensional arrays is the features.
+_MATRIX_NAMES = ("X", "x", "features", "data")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One array of a file; `step`: rows that are stored together; `kind` as in block.KINDS."""
+
+    key: str
+    shape: tuple[int, ...]
+    kind: str
+    step: int = 1
+
+
+def member(key: str, shape: Sequence[int], dtype: Any, step: int = 1) -> Member:
+    """A Member by its numpy dtype."""
+    return Member(key, tuple(int(n) for n in shape), kind_of_dtype(np.dtype(dtype)), max(1, int(step)))
+
+
+def table_of_members(file: File, members: Sequence[Member]) -> Table:
+    """What the file holds as one table; its `extra` is the key of the matrix ('' is a key, None is no matrix)."""
+    matrix = _matrix(file, members)
+    flat = [m for m in members if m is not matrix and _is_column(m)]
+    odd = [m for m in members if m is not matrix and not _is_column(m)]
+    if odd and matrix is None and not flat:
+        raise DataError(f"{file.name}: {_said(odd[0])}; a table of 2 dimensions is needed.")
+    used = [*([matrix] if matrix else []), *flat]
+    if not used:
+        raise DataError(f"{file.name}: the file holds no arrays.")
+    rows = used[0].shape[0]
+    for other in used:
+        if other.shape[0] != rows:
+            raise DataError(f"{file.name}: {_said(used[0])}, but {_said(other)}; both need the same number of rows.")
+    kinds = {str(j): matrix.kind for j in range(matrix.shape[1])} if matrix else {}
+    for m in flat:
+        if m.key in kinds:
+            raise DataError(f"{file.name}: the array {m.key!r} has the name of a column of the matrix.")
+        kinds[m.key] = m.kind
+    step = max(m.step for m in used) if matrix is None else matrix.step
+    return Table(file, kinds, rows, step, numbered=matrix is not None, extra=matrix.key if matrix else None)
+
+
+def _is_column(m: Member) -> bool:
+    return len(m.shape) == 1 or (len(m.shape) == 2 and m.shape[1] == 1)
+
+
+def _matrix(file: File, members: Sequence[Member]) -> Member | None:
+    tables = [m for m in members if len(m.shape) == 2 and (m.shape[1] > 1 or len(members) == 1)]
+    if len(tables) > 1:
+        named = [m for m in tables if m.key in _MATRIX_NAMES]
+        if not named:
+            raise DataError(
+                f"{file.name}: there are several two-dimensional arrays ({', '.join(m.key for m in tables)}); "
+                f"the features need the name {_MATRIX_NAMES[0]!r}."
+            )
+        return named[0]
+    if tables:
+        return tables[0]
+    return next((m for m in members if m.key in _MATRIX_NAMES and len(m.shape) == 2), None)
+
+
+def _said(m: Member) -> str:
+    return f"the array {m.key!r} has the shape {m.shape}" if m.key else f"the array has the shape {m.shape}"
+
+
+def raw_of_members(part: Part, wanted: Wanted, fetch: Fetch) -> Raw:
+    """The rows of one part, by slices of the arrays that are wanted."""
+    start, stop = part.first_row, part.first_row + part.rows
+    matrix = None if part.extra is None else fetch(part.extra, start, stop)
+    width = 0 if matrix is None else matrix.shape[1]
+
+    def column(name: str) -> NDArray[Any]:
+        if matrix is not None and name.isdigit() and int(name) < width:
+            return matrix[:, int(name)]
+        values = fetch(name, start, stop)
+        return values.reshape(len(values)) if values.ndim == 2 else values
+
+    return Raw(
+        _features(matrix, wanted, part.rows, column),
+        None if wanted.label is None else column(wanted.label),
+        None if wanted.weight is None else column(wanted.weight),
+        _kept(wanted, column),
+    )
+
+
+def _features(
+    matrix: NDArray[Any] | None, wanted: Wanted, rows: int, column: Callable[[str], NDArray[Any]]
+) -> NDArray[Any]:
+    numbers = [int(n) for n in wanted.columns if n.isdigit()]
+    if matrix is not None and len(numbers) == len(wanted.columns) and max(numbers) < matrix.shape[1]:
+        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
+            return matrix[:, numbers[0] : numbers[0] + len(numbers)]
+        return matrix[:, numbers]
+    X = np.empty((rows, len(wanted.columns)), dtype=wanted.dtype)
+    with np.errstate(over="ignore"):
+        for j, name in enumerate(wanted.columns):
+            X[:, j] = column(name)
+    return X
+
+
+def _kept(wanted: Wanted, column: Callable[[str], NDArray[Any]]) -> Any:
+    if not wanted.kept:
+        return None
+    import pyarrow as pa
+
+    return pa.table({name: _arrow(column(name)) for name in wanted.kept})
+
+
+def _arrow(values: NDArray[Any]) -> Any:
+    import pyarrow as pa
+
+    native = values.astype(values.dtype.newbyteorder("=")) if values.dtype.byteorder == ">" else values
+    if native.dtype.kind == "S":
+        native = np.char.decode(native, "utf-8")
+    if native.dtype.kind in "OTU":
+        return pa.array([v.decode() if isinstance(v, bytes) else v for v in native.tolist()])
+    return pa.array(np.ascontiguousarray(native))

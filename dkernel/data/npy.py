@@ -1,0 +1,137 @@
+"""NPY and uncompressed NPZ: the header says where the rows lie; a part is read by its byte range, local or remote."""
+
+import ast
+import struct
+import zipfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Place, Raw
+from dkernel.data.members import Member, member, raw_of_members, table_of_members
+from dkernel.data.paths import File
+from dkernel.data.tables import Part, Request, Table, Wanted
+from dkernel.errors import DataError
+
+__all__ = ["load", "look"]
+
+_MAGIC = b"\x93NUMPY"
+_LOCAL_HEADER = 30  # bytes of a zip member's own header before its name
+
+
+@dataclass(frozen=True)
+class _Array:
+    """One stored array: `offset` is where its numbers begin in the file."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    column_major: bool
+    offset: int
+
+
+def look(files: Sequence[File], _: Request) -> list[Table]:
+    """Shapes and types, from the headers."""
+    return [_look(file) for file in files]
+
+
+def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
+    """The rows of one part."""
+    with file.open() as opened:
+        arrays = _arrays(file, opened)
+        fields = arrays[""].dtype.names if list(arrays) == [""] else None
+        if fields:
+            records = _rows(opened, arrays[""], part.first_row, part.first_row + part.rows)
+            return raw_of_members(part, wanted, lambda key, _first, _stop: records[key])
+        return raw_of_members(part, wanted, lambda key, first, stop: _rows(opened, arrays[key], first, stop))
+
+
+def _look(file: File) -> Table:
+    with file.open() as opened:
+        arrays = _arrays(file, opened)
+    members: list[Member] = []
+    for key, found in arrays.items():
+        if found.dtype.hasobject:
+            raise DataError(
+                f"{file.name}: the array{f' {key!r}' if key else ''} holds Python objects, which only unpickling could "
+                "read, and that runs code: store numbers, or text of fixed width."
+            )
+        if found.dtype.names and len(found.shape) == 1 and not key:
+            members += [
+                member(name, found.shape + found.dtype[name].shape, found.dtype[name].base)
+                for name in found.dtype.names
+            ]
+        else:
+            members.append(member(key, found.shape, found.dtype))
+    return table_of_members(file, members)
+
+
+def _arrays(file: File, opened: BinaryIO) -> dict[str, _Array]:
+    if file.suffix == ".npy":
+        return {"": _header(file, opened, 0, file.size)}
+    try:
+        with zipfile.ZipFile(opened) as archive:
+            infos = archive.infolist()
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{file.name}: the file is truncated or no NPZ ({error}).") from None
+    found = {}
+    for info in infos:
+        opened.seek(info.header_offset)
+        head = opened.read(_LOCAL_HEADER)
+        name_length, extra_length = struct.unpack("<HH", head[26:30])
+        start = info.header_offset + _LOCAL_HEADER + name_length + extra_length
+        found[info.filename.removesuffix(".npy")] = _header(file, opened, start, start + info.file_size)
+    return found
+
+
+def _header(file: File, opened: BinaryIO, start: int, stop: int) -> _Array:
+    """The array whose NPY form is the bytes start .. stop - 1 (numpy's format, versions 1 to 3)."""
+    opened.seek(start)
+    head = opened.read(8)
+    if head[:6] != _MAGIC or len(head) < 8 or head[6] not in (1, 2, 3):
+        raise DataError(f"{file.name}: the file is no NPY array, or a damaged one (it begins with {head!r}).")
+    width, code = (2, "<H") if head[6] == 1 else (4, "<I")
+    raw_length = opened.read(width)
+    length = struct.unpack(code, raw_length)[0] if len(raw_length) == width else 0
+    text = opened.read(length).decode("utf-8" if head[6] == 3 else "latin-1")
+    try:
+        said: dict[str, Any] = ast.literal_eval(text.strip())
+        dtype = np.lib.format.descr_to_dtype(said["descr"])
+        shape, column_major = tuple(said["shape"]), bool(said["fortran_order"])
+    except (ValueError, SyntaxError, KeyError, TypeError):
+        raise DataError(f"{file.name}: the header of the NPY array is truncated or damaged.") from None
+    offset = start + 8 + width + length
+    needed = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    if not dtype.hasobject and offset + needed > stop:
+        raise DataError(
+            f"{file.name}: the file is truncated: an array {shape} of {dtype} needs {needed} bytes, "
+            f"{max(0, stop - offset)} are there."
+        )
+    return _Array(shape, dtype, column_major and len(shape) > 1, offset)
+
+
+def _rows(opened: BinaryIO, array: _Array, first: int, stop: int) -> NDArray[Any]:
+    """Rows first .. stop - 1 of a stored array, in memory of their own."""
+    rows, rest = stop - first, array.shape[1:]
+    if not array.column_major:
+        width = int(np.prod(rest, dtype=np.int64))
+        out = np.empty((rows, *rest), dtype=array.dtype)
+        _read_into(opened, array.offset + first * width * array.dtype.itemsize, out.reshape(-1).view(np.uint8))
+        return out
+    columns = np.empty((rest[0], rows), dtype=array.dtype)
+    for j in range(rest[0]):
+        place = array.offset + (j * array.shape[0] + first) * array.dtype.itemsize
+        _read_into(opened, place, columns[j].view(np.uint8))
+    return columns.T
+
+
+def _read_into(opened: BinaryIO, offset: int, out: NDArray[np.uint8]) -> None:
+    opened.seek(offset)
+    view, done = out.data, 0
+    while done < len(view):
+        n = opened.readinto(view[done:])  # type: ignore[attr-defined]
+        if not n:
+            raise DataError(f"the file ends {len(view) - done} bytes too early: it is truncated.")
+        done += n

@@ -1,0 +1,141 @@
+"""`open_source`: from the names of files to a Source, by way of their headers; no row is read by the client."""
+
+import hashlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from os import PathLike
+from typing import Any
+
+import dask.base
+from dask.delayed import Delayed
+
+from dkernel.data.block import Block, chunk_limit, cut_blocks
+from dkernel.data.paths import File, expand
+from dkernel.data.selection import select
+from dkernel.data.source import Source, Unit
+from dkernel.data.tables import Part, Request, Table, Wanted, divide
+from dkernel.errors import DataError, RecipeError, UnsupportedError
+
+__all__ = ["open_source"]
+
+_EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
+
+
+def open_source(
+    paths: str | PathLike | Sequence[str | PathLike],
+    *,
+    label: str | None = None,
+    weight: str | None = None,
+    columns: Sequence[str] | None = None,
+    exclude: Sequence[str] = (),
+    keep: Sequence[str] = (),
+    dtype: str = "float32",
+    scratch: str | PathLike | None = None,
+    storage_options: Mapping[str, Any] | None = None,
+    n_features: int | None = None,
+    zero_based: bool | None = None,
+    allow_extra: bool = False,
+    compute: Callable[..., Any] = dask.base.compute,
+    scan_bytes: int = 8 * 2**20,
+) -> Source:
+    """The rows of the files, in the order given: every chunk of known size, nothing read yet.
+
+    Parameters
+    ----------
+    paths : files, folders, globs or fsspec URLs
+    columns : exactly the features that are wanted, by name (for scoring); default: all that have no other use
+    exclude, keep : columns that are no features; the kept ones are carried along untouched
+    scratch : folder, seen by every worker, for unpacked copies; default: a temporary one that ends with this process
+    n_features, zero_based : of svmlight files; default: decided from all of them together
+    compute : runs Delayed tasks (counting rows of text, unpacking), as `dask.compute` does
+    scan_bytes : how much of a text file is looked at together
+
+    Examples
+    --------
+    >>> import numpy as np, tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     np.save(f"{folder}/x.npy", np.arange(12.0).reshape(4, 3))
+    ...     source = open_source(folder, label="-1")
+    ...     source.columns, source.X.compute()[1].tolist(), source.y.compute().tolist()
+    (('0', '1'), [3.0, 4.0], [2.0, 5.0, 8.0, 11.0])
+    """
+    if dtype not in ("float32", "float64"):
+        raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
+    request = Request(
+        label, weight, None if columns is None else tuple(columns), tuple(exclude), tuple(keep), dtype,
+        n_features, zero_based, allow_extra, compute, scan_bytes,
+    )  # fmt: skip
+    files = expand(paths, storage_options)
+    from dkernel.data.scratch import unpacked
+
+    tables = _look_all(unpacked(files, scratch, compute), request)
+    wanted = select(tables, request)
+    if not sum(table.rows for table in tables):
+        listed = ", ".join(f.name for f in files[:3]) + (", ..." if len(files) > 3 else "")
+        raise DataError(f"{listed}: there are no rows, only headers.")
+    return Source(
+        _units(tables, wanted),
+        wanted.columns,
+        wanted.label,
+        wanted.weight,
+        wanted.kept,
+        dtype,
+        _fingerprint(files),
+        wanted.kinds[wanted.label] if wanted.label else None,
+        tuple(f.name for f in files),
+    )
+
+
+def format_module(name: str) -> Any:
+    """The module that reads a format; a DKernelError where what it needs is not installed."""
+    try:
+        return import_module(f"dkernel.data.{name}")
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS.values():
+            raise
+        raise UnsupportedError(
+            f"Reading {name} files needs the package {error.name}, which is missing: pip install 'dkernel[{name}]'."
+        ) from None
+
+
+def _look_all(files: Sequence[File], request: Request) -> list[Table]:
+    """One Table a file, in their order; each format looks at its own files together."""
+    found: dict[int, Table] = {}
+    for name in dict.fromkeys(file.format for file in files):
+        places = [i for i, file in enumerate(files) if file.format == name]
+        found.update(zip(places, format_module(name).look([files[i] for i in places], request), strict=True))
+    return [found[i] for i in range(len(files))]
+
+
+def _units(tables: Sequence[Table], wanted: Wanted) -> tuple[Unit, ...]:
+    limit = chunk_limit(len(wanted.columns), 8 if wanted.dtype == "float64" else 4)
+    token = hashlib.sha256(repr(wanted).encode()).hexdigest()
+    units = []
+    for table in tables:
+        for part, rows in divide(table, limit):
+            key = table.file.key("read", part, rows, token)
+            task = Delayed(key, {key: (read_unit, table.file, part, wanted, rows)})
+            units.append(Unit(rows, task, table.file.name))
+    return tuple(units)
+
+
+def read_unit(file: File, part: Part, wanted: Wanted, rows: tuple[int, ...]) -> tuple[Block, ...]:
+    """The blocks of one unit, checked; runs on a worker."""
+    file.check()
+    place = partial(_place, file.name, part.first_row)
+    try:
+        raw = format_module(file.format).load(file, part, wanted, place)
+    except FileNotFoundError:
+        raise DataError(f"{file.name}: the file is gone since it was opened.") from None
+    return cut_blocks(raw, rows, (wanted.columns, wanted.label, wanted.weight), wanted.dtype, place)
+
+
+def _place(name: str, first_row: int, row: int) -> str:
+    return f"{name}, row {first_row + row + 1}"
+
+
+def _fingerprint(files: Sequence[File]) -> str:
+    text = repr([(f.name, f.size, f.stamp) for f in (replace(f, options={}) for f in files)])
+    return hashlib.sha256(text.encode()).hexdigest()

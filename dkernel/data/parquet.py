@@ -1,0 +1,66 @@
+"""Parquet: the footer says rows, names and types; a part is one row group or several small consecutive ones."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dkernel.data.block import Place, Raw
+from dkernel.data.columnar import kind_of_type, raw_of_table
+from dkernel.data.paths import File
+from dkernel.data.tables import Part, Request, Table, Wanted
+from dkernel.errors import DataError
+
+__all__ = ["load", "look"]
+
+
+def look(files: Sequence[File], _: Request) -> list[Table]:
+    """Names, kinds and row groups, from the footers."""
+    return [_look(file) for file in files]
+
+
+def load(file: File, part: Part, wanted: Wanted, place: Place) -> Raw:
+    """The row groups of one part."""
+    with _opened(file) as opened:
+        # One thread: the tasks are the parallelism, and a reader's own threads would come on top of it.
+        table = opened.read_row_groups(range(part.first, part.stop), columns=list(wanted.names), use_threads=False)
+    return raw_of_table(table, wanted, place)
+
+
+@contextmanager
+def _opened(file: File) -> Iterator[pq.ParquetFile]:
+    try:
+        with pq.ParquetFile(file.path if file.local else file.open(), pre_buffer=not file.local) as opened:
+            yield opened
+    except (pa.ArrowException, OSError) as error:
+        raise DataError(
+            f"{file.name}: the file is truncated, damaged or no Parquet ({str(error).splitlines()[0]})."
+        ) from None
+
+
+def _look(file: File) -> Table:
+    with _opened(file) as opened:
+        footer, schema = opened.metadata, opened.schema_arrow
+        names = schema.names
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise DataError(f"{file.name}: the column {twice!r} stands twice; every column needs a name of its own.")
+        return Table(
+            file,
+            {field.name: kind_of_type(field.type) for field in schema},
+            footer.num_rows,
+            steps=tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups)),
+            hidden=_index_columns(schema),
+        )
+
+
+def _index_columns(schema: pa.Schema) -> frozenset[str]:
+    """The columns that are a pandas index: they number the rows and are no features, unless they are named."""
+    stored = (schema.metadata or {}).get(b"pandas")
+    try:
+        listed = json.loads(stored).get("index_columns", []) if stored else []
+    except ValueError:
+        listed = []
+    return frozenset(name for name in listed if isinstance(name, str) and name in schema.names)

@@ -1,0 +1,126 @@
+"""Unpacked copies of files that cannot be read from the middle: compressed text and compressed NPZ.
+
+A copy is made once, by a task on a worker, and found again by the fingerprint of the file that it was made from.
+"""
+
+import atexit
+import bz2
+import gzip
+import lzma
+import os
+import shutil
+import tempfile
+import uuid
+import zipfile
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from os import PathLike
+from typing import Any, BinaryIO
+
+from dask.delayed import Delayed
+
+from dkernel.data.paths import File
+from dkernel.errors import DataError
+
+__all__ = ["unpacked"]
+
+_BUFFER = 4 * 2**20
+
+
+def unpacked(files: Sequence[File], scratch: str | PathLike | None, compute: Callable[..., Any]) -> list[File]:
+    """The files, with unpacked copies in the place of those that need one."""
+    packed = [i for i, file in enumerate(files) if file.compression or _is_packed_npz(file)]
+    if not packed:
+        return list(files)
+    folder = os.path.abspath(scratch) if scratch is not None else _own_folder()
+    tasks = []
+    for i in packed:
+        key = files[i].key("unpack", folder)
+        tasks.append(Delayed(key, {key: (unpack, files[i], folder)}))
+    result = list(files)
+    for i, copy in zip(packed, compute(*tasks), strict=True):
+        result[i] = copy
+    return result
+
+
+def unpack(file: File, folder: str) -> File:
+    """The unpacked copy of one file in `folder`, made unless it is there; runs on a worker.
+
+    It gets its name by a rename at the end, so a copy under its name is always whole.
+    """
+    file.check()
+    os.makedirs(folder, exist_ok=True)
+    target = os.path.join(folder, file.key("copy") + file.suffix)
+    if not os.path.exists(target):
+        staged = f"{target}.{uuid.uuid4().hex}.part"
+        try:
+            with file.open() as packed, open(staged, "wb") as out:
+                (_unpack_npz if file.suffix == ".npz" else _unpack_stream)(file, packed, out)
+            os.replace(staged, target)
+        finally:
+            if os.path.exists(staged):
+                os.remove(staged)
+    found = os.stat(target)
+    if found.st_size == 0:
+        raise DataError(f"{file.name}: the file is empty once unpacked.")
+    return replace(
+        file, path=target, size=found.st_size, stamp=str(found.st_mtime_ns), compression="", options={}, origin=file
+    )
+
+
+def _unpack_stream(file: File, packed: BinaryIO, out: BinaryIO) -> None:
+    try:
+        with _opener(file.compression)(packed) as plain:
+            shutil.copyfileobj(plain, out, _BUFFER)
+    except EOFError:
+        raise DataError(f"{file.name}: the compressed file is truncated.") from None
+    except (zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
+        raise DataError(f"{file.name}: the compressed file is damaged ({error}).") from None
+    except OSError as error:
+        # bz2 and Arrow's zstd report damage as an OSError without a number; one with a number is the disk's.
+        if error.errno is not None:
+            raise
+        raise DataError(f"{file.name}: the compressed file is truncated or damaged ({error}).") from None
+
+
+def _opener(compression: str) -> Callable[[BinaryIO], Any]:
+    if compression == "zst":
+        import pyarrow as pa
+
+        return lambda packed: pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), "zstd")
+    openers: dict[str, Callable[[BinaryIO], Any]] = {"gz": _gunzip, "bz2": bz2.BZ2File, "xz": lzma.LZMAFile}
+    return openers[compression]
+
+
+def _gunzip(packed: BinaryIO) -> gzip.GzipFile:
+    return gzip.GzipFile(fileobj=packed)
+
+
+def _unpack_npz(file: File, packed: BinaryIO, out: BinaryIO) -> None:
+    try:
+        with zipfile.ZipFile(packed) as source, zipfile.ZipFile(out, "w", zipfile.ZIP_STORED) as target:
+            for name in source.namelist():
+                with source.open(name) as member, target.open(name, "w", force_zip64=True) as copy:
+                    shutil.copyfileobj(member, copy, _BUFFER)
+    except (zipfile.BadZipFile, EOFError, zlib.error) as error:
+        raise DataError(f"{file.name}: the file is truncated or damaged ({error}).") from None
+
+
+def _is_packed_npz(file: File) -> bool:
+    if file.suffix != ".npz":
+        return False
+    try:
+        with file.open() as opened, zipfile.ZipFile(opened) as archive:
+            return any(info.compress_type != zipfile.ZIP_STORED for info in archive.infolist())
+    except zipfile.BadZipFile as error:
+        raise DataError(f"{file.name}: the file is truncated or no NPZ ({error}).") from None
+
+
+@cache
+def _own_folder() -> str:
+    """One temporary folder a process, removed when it ends: Dask arrays may outlive the Source they came from."""
+    folder = tempfile.mkdtemp(prefix="dkernel-scratch-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder

@@ -1,0 +1,163 @@
+"""Which columns are features, label, weight and kept: decided once, by name, for all files together."""
+
+from collections.abc import Sequence
+
+from dkernel.checks import nearest_name
+from dkernel.data.tables import Request, Table, Wanted
+from dkernel.errors import DataError
+
+__all__ = ["select"]
+
+_NUMBERS = ("bool", "int", "float")
+
+
+def select(tables: Sequence[Table], request: Request) -> Wanted:
+    """The columns that are wanted of every table, or a DataError naming file and column."""
+    first = tables[0]
+    request = _by_number(first, request)
+    _check_named(first, request)
+    _check_roles(first, request)
+    columns = _features(first, request)
+    needed = {*columns, *(n for n in (request.label, request.weight) if n), *request.keep}
+    for table in tables[1:]:
+        _check_same(first, table, needed, request.columns is not None and request.allow_extra)
+    for table in tables:
+        if table.rows:
+            _check_features(table, columns, request.weight)
+    kinds = {name: _one_kind(name, tables, request) for name in needed}
+    return Wanted(columns, request.label, request.weight, tuple(request.keep), request.dtype, kinds)
+
+
+def _by_number(table: Table, request: Request) -> Request:
+    """Negative numbers of columns that have no names, counted from the end."""
+    if not table.numbered:
+        return request
+    from dataclasses import replace
+
+    p = sum(name.isdigit() for name in table.kinds)
+
+    def known(name: str) -> str:
+        if name not in table.kinds and name.startswith("-") and name[1:].isdigit() and 1 <= int(name[1:]) <= p:
+            return str(p - int(name[1:]))
+        return name
+
+    return replace(
+        request,
+        label=None if request.label is None else known(request.label),
+        weight=None if request.weight is None else known(request.weight),
+        exclude=tuple(map(known, request.exclude)),
+        keep=tuple(map(known, request.keep)),
+    )
+
+
+def _check_named(table: Table, request: Request) -> None:
+    asked = [("label", request.label), ("weight", request.weight)]
+    asked += [("exclude", n) for n in request.exclude] + [("keep", n) for n in request.keep]
+    names = list(table.kinds)
+    for option, name in asked:
+        if name is not None and name not in table.kinds:
+            raise DataError(f"{table.file.name} has no column {name!r}, named by {option}.{nearest_name(name, names)}")
+
+
+def _check_roles(table: Table, request: Request) -> None:
+    label, weight = request.label, request.weight
+    if label is not None and label == weight:
+        raise DataError(f"{table.file.name}: column {label!r} cannot be both the label and the weight.")
+    features = request.columns or ()
+    for role, name in (("label", label), ("weight", weight)):
+        if name is not None and name in request.exclude:
+            raise DataError(f"{table.file.name}: column {name!r} is excluded, but it is named as the {role}.")
+        if name is not None and name in features:
+            raise DataError(f"{table.file.name}: column {name!r} is a feature of the model; it cannot be the {role}.")
+    clash = [n for n in request.exclude if n in features or n in request.keep]
+    if clash:
+        raise DataError(f"{table.file.name}: columns {_listed(clash)} are excluded, but they are needed.")
+
+
+def _features(table: Table, request: Request) -> tuple[str, ...]:
+    named = {*request.exclude, *request.keep, request.label, request.weight}
+    if request.columns is None:
+        columns = tuple(n for n in table.kinds if n not in named and n not in table.hidden)
+        if not columns:
+            raise DataError(f"{table.file.name}: no column is left for the features; there are {_listed(table.kinds)}.")
+        return columns
+    missing = [n for n in request.columns if n not in table.kinds]
+    if missing:
+        hint = nearest_name(missing[0], list(table.kinds)) if len(missing) == 1 else ""
+        raise DataError(f"{table.file.name} lacks the columns {_listed(missing)} that the model needs.{hint}")
+    wanted = {*request.columns, *named, *table.hidden}
+    extra = [n for n in table.kinds if n not in wanted]
+    if extra and not request.allow_extra:
+        raise DataError(
+            f"{table.file.name} has the columns {_listed(extra)} that the model does not know: exclude them, keep them "
+            "or allow extra columns."
+        )
+    return tuple(request.columns)
+
+
+def _check_same(first: Table, table: Table, needed: set[str], only_needed: bool) -> None:
+    here, there = set(table.kinds), set(first.kinds)
+    missing = [n for n in first.kinds if n not in here and (n in needed or not (only_needed or n in first.hidden))]
+    extra = [] if only_needed else [n for n in table.kinds if n not in there and n not in table.hidden]
+    if missing or extra:
+        what = " and ".join(
+            [f"lacks {_listed(missing)}"] * bool(missing) + [f"has {_listed(extra)} besides"] * bool(extra)
+        )
+        raise DataError(
+            f"{table.file.name} {what}, compared with {first.file.name}. All files need the same columns, in any order."
+        )
+
+
+def _check_features(table: Table, columns: Sequence[str], weight: str | None) -> None:
+    for name in columns if weight is None else (*columns, weight):
+        kind = table.kinds[name]
+        if kind in _NUMBERS or kind == "empty":
+            continue
+        if name == weight:
+            raise DataError(f"{table.file.name}: the weight column {name!r} holds {_word(kind)}, not numbers.")
+        raise DataError(
+            f"{table.file.name}: column {name!r} holds {_word(kind)}, not numbers, so it cannot be a feature: "
+            f"`--exclude {name}` leaves it out, `--keep {name}` carries it to the output."
+        )
+
+
+def _one_kind(name: str, tables: Sequence[Table], request: Request) -> str:
+    found = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != "empty"}
+    if len(found) <= 1:
+        return next(iter(found), "empty")
+    if name == request.label:
+        return _label_kind(name, found)
+    if set(found) <= set(_NUMBERS):
+        return "float"
+    if name in request.keep and all(t.inferred for t in found.values()):
+        return "text"
+    (kind, table), (other, second) = list(found.items())[:2]
+    raise DataError(
+        f"{table.file.name}: column {name!r} holds {_word(kind)}, but {_word(other)} in {second.file.name}."
+    )
+
+
+def _label_kind(name: str, found: dict[str, Table]) -> str:
+    # Whether a text file shows a decimal point is an accident of the file; a typed file says what it means.
+    if set(found) == {"int", "float"} and any(t.inferred for t in found.values()):
+        return "float"
+    (kind, table), (other, second) = list(found.items())[:2]
+    raise DataError(
+        f"The label {name!r} holds {_word(kind)} in {table.file.name} but {_word(other)} in {second.file.name}: "
+        "one type of label is needed in all files."
+    )
+
+
+def _word(kind: str) -> str:
+    return {
+        "bool": "true/false values",
+        "int": "integers",
+        "float": "floating-point numbers",
+        "text": "text",
+        "other": "values of another type (dates, lists, ...)",
+    }.get(kind, "nothing")
+
+
+def _listed(names: Sequence[str] | dict[str, str]) -> str:
+    shown = list(names)
+    return ", ".join(repr(n) for n in shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")

@@ -1,0 +1,130 @@
+"""Where the rows of a fit come from: units that a worker reads at once, cut into chunks of known size."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from dask.delayed import Delayed
+
+from dkernel.data.block import Block
+
+if TYPE_CHECKING:
+    import dask.array as da
+
+__all__ = ["Source", "Unit"]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """One read: a row group, a byte range or a slice; its task returns one Block for each of `rows`.
+
+    Examples
+    --------
+    >>> Unit((2,), Delayed("k", {"k": (Block, np.zeros((2, 1)))}), "a.npy").n_rows
+    2
+    """
+
+    rows: tuple[int, ...]
+    task: Delayed
+    place: str
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of all its chunks."""
+        return sum(self.rows)
+
+
+@dataclass(frozen=True)
+class Source:
+    """An ordered table of n_rows x n_in features, with label, weight and kept columns, nothing of it read yet.
+
+    Rows are those of `units` in their order; all chunks are known. `label_kind` is "bool", "int", "float" or "text"
+    where the files say it (None otherwise, and without a label). `label_dtype` is the dtype of y
+    (text of any width: "U").
+
+    Examples
+    --------
+    >>> from dkernel.data import from_arrays
+    >>> source = from_arrays(np.ones((5, 2)), [0, 1, 0, 1, 1])
+    >>> source.n_rows, source.n_in, source.columns
+    (5, 2, ('0', '1'))
+    >>> source.X
+    dask.array<X, shape=(5, 2), dtype=float32, chunksize=(5, 2), chunktype=numpy.ndarray>
+    """
+
+    units: tuple[Unit, ...]
+    columns: tuple[str, ...]
+    label: str | None = None
+    weight: str | None = None
+    kept: tuple[str, ...] = ()
+    dtype: str = "float32"
+    fingerprint: str = ""
+    label_kind: str | None = None
+    files: tuple[str, ...] = field(default=())
+
+    @property
+    def chunk_rows(self) -> tuple[int, ...]:
+        """Rows of every chunk, in order."""
+        return tuple(n for unit in self.units for n in unit.rows)
+
+    @property
+    def n_rows(self) -> int:
+        """Rows of the whole source."""
+        return sum(self.chunk_rows)
+
+    @property
+    def n_in(self) -> int:
+        """Number of features."""
+        return len(self.columns)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all features as blocks."""
+        return self.n_rows * self.n_in * np.dtype(self.dtype).itemsize
+
+    @property
+    def label_dtype(self) -> str | None:
+        """The dtype of y as text, None where it is not known before reading."""
+        return {"bool": "bool", "int": "int64", "float": "float64", "text": "U"}.get(self.label_kind or "")
+
+    @property
+    def X(self) -> "da.Array":  # noqa: N802
+        """The features as a Dask array (n_rows, n_in), one column block."""
+        return self._array("X", (self.chunk_rows, (self.n_in,)), self.dtype)
+
+    @property
+    def y(self) -> "da.Array | None":
+        """The label as a Dask array (n_rows,)."""
+        return None if self.label is None else self._array("y", (self.chunk_rows,), self.label_dtype or "O")
+
+    @property
+    def weight_array(self) -> "da.Array | None":
+        """The weights as a Dask array (n_rows,)."""
+        return None if self.weight is None else self._array("weight", (self.chunk_rows,), "float64")
+
+    def _array(self, part: str, chunks: tuple[tuple[int, ...], ...], dtype: str) -> "da.Array":
+        import dask.array as da
+
+        name = f"{part}-{self._token}"
+        graph: dict[Any, Any] = {}
+        for i, (key, number) in enumerate(self._places()):
+            graph[(name, i, 0) if part == "X" else (name, i)] = (_part_of, key, number, part)
+        for unit in self.units:
+            graph.update(unit.task.__dask_graph__())
+        return da.Array(graph, name, chunks, dtype=np.dtype(dtype))
+
+    @property
+    def _token(self) -> str:
+        from dask.tokenize import tokenize
+
+        return str(tokenize([unit.task.key for unit in self.units]))
+
+    def _places(self) -> Iterator[tuple[str, int]]:
+        for unit in self.units:
+            for number in range(len(unit.rows)):
+                yield unit.task.key, number
+
+
+def _part_of(blocks: tuple[Block, ...], number: int, part: str) -> Any:
+    return getattr(blocks[number], part)

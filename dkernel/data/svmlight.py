@@ -1,0 +1,210 @@
+"""svmlight: 'label index:value ...' a line; one counting task a file, then byte ranges become dense blocks.
+
+The number of features and whether indices begin at 0 are decided once, from all files together, never by a part.
+Columns are named by their index as the file writes it, so a model knows by its names which kind it was trained on.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from dask.delayed import Delayed
+from numpy.typing import NDArray
+
+from dkernel.data.block import Place, Raw
+from dkernel.data.lines import STEP_ROWS, Steps, row_blocks
+from dkernel.data.paths import File
+from dkernel.data.tables import Part, Request, Table, Wanted
+from dkernel.errors import DataError
+
+__all__ = ["LABEL", "Counted", "Rows", "count", "load", "look", "parse"]
+
+LABEL = "label"
+_SPACES = np.zeros(256, bool)
+_SPACES[list(b" \t\r\n\v\f")] = True
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Parsed lines: label (rows,), and for every stored value its row, index and value."""
+
+    label: NDArray[np.float64]
+    row: NDArray[np.int64]
+    index: NDArray[np.int64]
+    value: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What one file holds: steps, the least and the largest index and the row of it, whether labels are integers."""
+
+    steps: tuple[int, ...]
+    marks: tuple[int, ...]
+    least: int | None
+    largest: int
+    largest_row: int
+    integer: bool
+
+
+def look(files: Sequence[File], request: Request) -> list[Table]:
+    """Rows and indices by one counting task a file; then one width for all."""
+    tasks = []
+    for file in files:
+        key = file.key("count", request.scan_bytes)
+        tasks.append(Delayed(key, {key: (count, file, request.scan_bytes)}))
+    counted = list(request.compute(*tasks))
+    base, p = _width(files, counted, request)
+    tables = []
+    for file, found in zip(files, counted, strict=True):
+        kinds = {LABEL: "int" if found.integer else "float"}
+        kinds.update((str(j), "float") for j in range(base, base + p))
+        rows = sum(found.steps)
+        tables.append(Table(file, kinds, rows, found.steps, found.marks, frozenset([LABEL]), True, False, (base, p)))
+    return tables
+
+
+def _width(files: Sequence[File], counted: Sequence[Counted], request: Request) -> tuple[int, int]:
+    """(index of the first feature, number of features) of all files together."""
+    named = (*(request.columns or ()), *request.keep, *request.exclude, request.weight or "")
+    indices = [int(n) for n in named if n.isdigit()]
+    least = [c.least for c in counted if c.least is not None]
+    # A model trained on indices from 0 names column 0 even where these files never store it.
+    base = int(0 not in least and 0 not in indices) if request.zero_based is None else int(not request.zero_based)
+    for file, found in zip(files, counted, strict=True):
+        if found.least is not None and found.least < base:
+            raise DataError(f"{file.name}: there is an index {found.least}, but indices were said to begin at {base}.")
+        n = request.n_features
+        if n is not None and found.largest >= base + n and not request.allow_extra:
+            raise DataError(
+                f"{file.name}, row {found.largest_row + 1}: index {found.largest}, where {n} features "
+                f"({base} to {base + n - 1}) are known: give a larger n_features, or allow extra columns."
+            )
+    if request.n_features is not None:
+        return base, request.n_features
+    return base, max([0, *(c.largest + 1 - base for c in counted), *(i + 1 - base for i in indices)])
+
+
+def count(file: File, scan_bytes: int, step_rows: int = STEP_ROWS) -> Counted:
+    """Rows and indices of one file; runs on a worker."""
+    file.check()
+    steps = Steps(0, step_rows)
+    least: int | None = None
+    largest, largest_row, integer = -1, 0, True
+    for offset, block, ends in row_blocks(file, 0, scan_bytes, b""):
+        kept = _data_lines(block, ends)
+        rows = parse(block, file.name, steps.rows)
+        if len(rows.index):
+            least = min(int(rows.index.min()), least if least is not None else int(rows.index.min()))
+            at = int(rows.index.argmax())
+            if rows.index[at] > largest:
+                largest, largest_row = int(rows.index[at]), steps.rows + int(rows.row[at])
+        integer = integer and bool((rows.label == np.rint(rows.label)).all())
+        steps.add(offset, ends[kept])
+    return Counted(*steps.done(), least, largest, largest_row, integer)
+
+
+def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the lines hold a row, not only a comment or blanks."""
+    if b"#" not in block and b" \n" not in block:
+        return np.ones(len(ends), bool)
+    starts = [0, *ends[:-1].tolist()]
+    lines = (block[a:b] for a, b in zip(starts, ends.tolist(), strict=True))
+    return np.array([bool(line.split(b"#", 1)[0].strip()) for line in lines], bool)
+
+
+def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
+    """The rows of one byte range, dense."""
+    rows = parse(file.read(*part.marks), file.name, part.first_row)
+    base, p = part.extra
+    inside = rows.index < base + p
+    dense = np.zeros((len(rows.label), p), dtype=wanted.dtype)
+    flat = rows.row[inside] * p + (rows.index[inside] - base)
+    _refuse_twice(file, part, flat, p, base)
+    with np.errstate(over="ignore"):
+        dense.reshape(-1)[flat] = rows.value[inside]
+    label = rows.label.astype(np.int64) if wanted.kinds.get(LABEL) == "int" else rows.label
+
+    def column(name: str) -> NDArray:
+        return label if name == LABEL else dense[:, int(name) - base]
+
+    everything = list(wanted.columns) == [str(j) for j in range(base, base + p)]
+    return Raw(
+        dense if everything else np.stack([column(n) for n in wanted.columns], axis=1),
+        label if wanted.label else None,
+        column(wanted.weight) if wanted.weight else None,
+        pa.table({n: column(n) for n in wanted.kept}) if wanted.kept else None,
+    )
+
+
+def _refuse_twice(file: File, part: Part, flat: NDArray[np.int64], p: int, base: int) -> None:
+    if (np.diff(flat) > 0).all():
+        return
+    ordered = np.sort(flat)
+    twice = ordered[1:][np.diff(ordered) == 0]
+    if len(twice):
+        row, column = divmod(int(twice[0]), p)
+        raise DataError(f"{file.name}, row {part.first_row + row + 1}: the index {base + column} stands there twice.")
+
+
+def parse(data: bytes, name: str, first_row: int) -> Rows:
+    """Lines of text as numbers; comments and 'qid:' are left out.
+
+    Examples
+    --------
+    >>> parse(b"1 3:0.5 7:2\\n-1 1:4\\n", "a.svm", 0).index.tolist()
+    [3, 7, 1]
+    """
+    if b"#" in data or b"qid:" in data:
+        lines = (line.split(b"#", 1)[0] for line in data.split(b"\n"))
+        data = b"\n".join(b" ".join(t for t in line.split() if not t.startswith(b"qid:")) for line in lines)
+    text = np.frombuffer(data, np.uint8)
+    space = _SPACES[text]
+    begins = ~space & np.concatenate([[True], space[:-1]]) if len(text) else space
+    starts = np.flatnonzero(begins)
+    if not len(starts):
+        empty = np.empty(0)
+        return Rows(empty, empty.astype(np.int64), empty.astype(np.int64), empty)
+    line_of = np.searchsorted(np.flatnonzero(text == 10), starts)
+    is_label = np.concatenate([[True], np.diff(line_of) > 0])
+    colons = np.flatnonzero(text == 58)
+    per_token = np.bincount(np.searchsorted(starts, colons, side="right") - 1, minlength=len(starts))
+    odd = np.flatnonzero(per_token != ~is_label)
+    row_of = np.cumsum(is_label) - 1
+    if len(odd):
+        raise _odd(data, name, first_row, int(row_of[odd[0]]))
+    words = pc.ascii_split_whitespace(pa.scalar(data.replace(b":", b" ").strip(), pa.large_string())).values
+    try:
+        numbers = words.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        numbers = np.empty(0)
+    n_values = int((~is_label).sum())
+    if len(numbers) != len(starts) + n_values:
+        raise _odd(data, name, first_row, None)
+    place = np.arange(len(starts)) + np.concatenate([[0], np.cumsum(~is_label)[:-1]])
+    index = numbers[place[~is_label]]
+    if (index != np.rint(index)).any() or (index < 0).any():
+        raise _odd(
+            data, name, first_row, int(row_of[~is_label][int(((index != np.rint(index)) | (index < 0)).argmax())])
+        )
+    return Rows(numbers[place[is_label]], row_of[~is_label], index.astype(np.int64), numbers[place[~is_label] + 1])
+
+
+def _odd(data: bytes, name: str, first_row: int, row: int | None) -> DataError:
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    if row is None:
+        row = next((i for i, line in enumerate(lines) if not _is_good(line)), 0)
+    shown = lines[row][:80].decode("utf-8", "replace").strip()
+    return DataError(
+        f"{name}, row {first_row + row + 1}: {shown!r} is not a line of svmlight: a label, then index:value pairs."
+    )
+
+
+def _is_good(line: bytes) -> bool:
+    try:
+        label, *pairs = line.split()
+        float(label)
+        return all(float(part) is not None for pair in pairs for part in pair.split(b":", 1))
+    except ValueError:
+        return False

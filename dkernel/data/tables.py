@@ -1,0 +1,119 @@
+"""What a file says about itself before it is read: column names and kinds, and the steps that it can be read in."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dkernel.data.block import cut
+from dkernel.data.paths import File
+
+__all__ = ["Part", "Request", "Table", "Wanted", "divide"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the caller asked for, by name; `compute` runs Delayed tasks (the cluster's, where there is one).
+
+    `scan_bytes` is how much of a text file a scanning task looks at together.
+    """
+
+    label: str | None = None
+    weight: str | None = None
+    columns: tuple[str, ...] | None = None
+    exclude: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    dtype: str = "float32"
+    n_features: int | None = None
+    zero_based: bool | None = None
+    allow_extra: bool = False
+    compute: Callable[..., Any] = field(default=tuple, repr=False)
+    scan_bytes: int = 8 * 2**20
+
+
+@dataclass(frozen=True)
+class Table:
+    """One file: `kinds` maps each column to its kind (block.KINDS), in the file's order.
+
+    `steps`: rows of the smallest parts that can be read alone, in order; or one number, the rows of every step but the
+    last. `marks`: for text, where each step begins (bytes), and where the last ends. `hidden` columns are only used by
+    name. `inferred`: kinds were guessed from text, so int may become float. `numbered`: the columns have no names but
+    numbers, so "-1" means the last one. `extra` is the format's own.
+    """
+
+    file: File
+    kinds: dict[str, str]
+    rows: int
+    steps: tuple[int, ...] | int = 1
+    marks: tuple[int, ...] = ()
+    hidden: frozenset[str] = frozenset()
+    inferred: bool = False
+    numbered: bool = False
+    extra: Any = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is read from every file: `columns` are the features in order; `kinds` those of all columns named here."""
+
+    columns: tuple[str, ...]
+    label: str | None
+    weight: str | None
+    kept: tuple[str, ...]
+    dtype: str
+    kinds: dict[str, str]
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every column that is read, each once."""
+        others = [n for n in (self.label, self.weight, *self.kept) if n is not None]
+        return tuple(dict.fromkeys([*self.columns, *others]))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One unit of one file: steps first .. stop - 1, which are rows first_row .. first_row + rows - 1."""
+
+    first: int
+    stop: int
+    first_row: int
+    rows: int
+    marks: tuple[int, int] = (0, 0)
+    extra: Any = None
+
+
+def divide(table: Table, limit: int) -> list[tuple[Part, tuple[int, ...]]]:
+    """The parts of one file with the rows of their chunks.
+
+    Small consecutive steps are read together up to `limit` rows; a longer step is one part cut into several chunks.
+    """
+    if isinstance(table.steps, int):
+        return _divide_even(table, table.steps, limit)
+    parts: list[tuple[Part, tuple[int, ...]]] = []
+    first, first_row, rows = 0, 0, 0
+    for i, n in enumerate(table.steps):
+        if rows and rows + n > limit:
+            parts.append((_part(table, first, i, first_row, rows), cut(rows, limit)))
+            first, first_row, rows = i, first_row + rows, 0
+        rows += n
+    if rows:
+        parts.append((_part(table, first, len(table.steps), first_row, rows), cut(rows, limit)))
+    return parts
+
+
+def _part(table: Table, first: int, stop: int, first_row: int, rows: int) -> Part:
+    marks = (table.marks[first], table.marks[stop]) if table.marks else (0, 0)
+    return Part(first, stop, first_row, rows, marks, table.extra)
+
+
+def _divide_even(table: Table, step: int, limit: int) -> list[tuple[Part, tuple[int, ...]]]:
+    if step <= limit:
+        # Equal parts, each a whole number of steps, so that no stored chunk is read twice.
+        sizes = [n * step for n in cut(-(-table.rows // step), limit // step)]
+    else:
+        sizes = [step] * -(-table.rows // step)
+    parts, row = [], 0
+    for size in sizes:
+        n = min(size, table.rows - row)
+        parts.append((Part(row, row + n, row, n, extra=table.extra), cut(n, limit)))
+        row += n
+    return parts
