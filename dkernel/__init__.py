@@ -11,7 +11,8 @@ from dkernel import errors
 if TYPE_CHECKING:
     from dkernel.data import open_source
     from dkernel.estimators import FourierFeatures, KernelClassifier, KernelRegressor, NystromFeatures
-    from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial, parse
+    from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
+    from dkernel.kernels.parse import parse
     from dkernel.modelfile import load, save
 
     __version__: str

@@ -16,7 +16,7 @@ from typing import Any
 
 from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
-from dkernel.kernels import parse
+from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, parse
 
 __all__ = ["CHOICES", "Label", "Recipe"]
 
@@ -24,10 +24,10 @@ Label = bool | int | float | str
 
 CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("auto", "classify", "regress"),
-    "gamma": ("auto", "median", "scale"),
+    "gamma": GAMMA_WORDS,
     "features": ("auto", "nystrom", "fourier"),
     "n_components": ("auto",),
-    "sampling": ("auto", "iid", "orthogonal", "sobol"),
+    "sampling": ("auto", *SAMPLINGS),
     "form": ("pairs", "offset"),
     "loss": ("squared_hinge", "hinge", "logistic", "squared"),
     "alpha": ("auto",),

@@ -98,7 +98,7 @@ def read_document(file: BinaryIO, place: str, newest: int) -> Document:
         )
     raw = file.read(length)
     try:
-        document = _parse(_parse(raw.decode())["__metadata__"]["dkernel"])
+        document: Document = _parse(_parse(raw.decode())["__metadata__"]["dkernel"])
         _check_protocol(document["protocol"], newest, place)
         _check_document(document, place)
         written = _header(document)
@@ -147,7 +147,7 @@ def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
 
 def _bytes_of(array: NDArray[Any]) -> memoryview | bytes:
     # A view of no bytes cannot be cast.
-    return memoryview(array).cast("B") if array.size else b""
+    return array.data.cast("B") if array.size else b""
 
 
 def _sealed(document: Document) -> Document:

@@ -170,6 +170,8 @@ def test_functions_are_short():
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if ast.get_docstring(node):  # a door may say at length what it takes
+                    lines -= (node.body[0].end_lineno or 0) - node.body[0].lineno + 1
                 if lines > 60:
                     long[f"{module}.{node.name}"] = lines
     assert long == {}

@@ -22,7 +22,7 @@ __all__ = ["evaluate"]
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
 @run_options
 @click.pass_context
-def evaluate(ctx: click.Context, **values: Any) -> None:
+def evaluate(ctx: click.Context, /, **values: Any) -> None:
     """Measure MODEL on the labelled rows of DATA: files, folders, globs or URLs.
 
     For classes accuracy, error, auc (two classes), log_loss and figures of each class; for a regression rmse, mae and

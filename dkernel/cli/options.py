@@ -38,7 +38,7 @@ class Setting(click.Option):
             self.envvar = f"DKERNEL_{self.name.upper()}"
 
 
-class _WordOrNumber(click.ParamType):
+class _WordOrNumber(click.ParamType):  # type: ignore[type-arg]
     """A number where the text is one; what the words mean is for the recipe to judge."""
 
     name = "value"
@@ -53,7 +53,7 @@ class _WordOrNumber(click.ParamType):
         return value
 
 
-class _Names(click.ParamType):
+class _Names(click.ParamType):  # type: ignore[type-arg]
     """Names separated by commas; a list in a config file."""
 
     name = "name,..."
@@ -66,7 +66,7 @@ class _Names(click.ParamType):
         return self.fail(f"{value!r} is not a list of names.", param, ctx)
 
 
-class _Size(click.ParamType):
+class _Size(click.ParamType):  # type: ignore[type-arg]
     """Bytes, with a unit as Dask takes it."""
 
     name = "size"

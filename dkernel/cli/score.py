@@ -31,7 +31,7 @@ __all__ = ["score"]
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
 @run_options
 @click.pass_context
-def score(ctx: click.Context, **values: Any) -> None:
+def score(ctx: click.Context, /, **values: Any) -> None:
     """Write the answer of MODEL for every row of DATA (files, folders, globs or URLs) to --out, in the same order.
 
     The output appears when it is complete, never a part of it. The same command on a complete output does nothing; one

@@ -68,7 +68,7 @@ def _recipe_options(command: Any) -> Any:
 @click.option("--dry-run", cls=Setting, is_flag=True, help="Print the plan (memory, work) and stop.")
 @run_options
 @click.pass_context
-def train(ctx: click.Context, **values: Any) -> None:
+def train(ctx: click.Context, /, **values: Any) -> None:
     """Train a kernel machine on DATA (files, folders, globs or URLs) and write it to --out.
 
     The data are read piece by piece, once or twice; they need not fit in memory. MODEL appears when it is complete;
