@@ -53,6 +53,7 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
             dtype=model.recipe.dtype,
             scratch=values["scratch"],
             allow_extra=values["allow_extra"],
+            known=(model.label,),
         )
         figures = run(model, source, executor, progress)
     if values["json"]:

@@ -62,6 +62,7 @@ def score(ctx: click.Context, /, **values: Any) -> None:
             dtype=model.recipe.dtype,
             scratch=values["scratch"],
             allow_extra=values["allow_extra"],
+            known=(model.label,),
         )
         result = run(
             model,

@@ -39,6 +39,7 @@ def open_source(
     allow_extra: bool = False,
     compute: Callable[..., Any] = dask.base.compute,
     scan_bytes: int = 8 * 2**20,
+    known: Sequence[str] = (),
 ) -> Source:
     """The rows of the files, in the order given: every chunk of known size, nothing read yet.
 
@@ -51,6 +52,7 @@ def open_source(
     n_features, zero_based : of svmlight files; default: decided from all of them together
     compute : runs Delayed tasks (counting rows of text, unpacking), as `dask.compute` does
     scan_bytes : how much of a text file is looked at together
+    known : columns that are no extra ones where they are there (the training's label, when scoring)
 
     Examples
     --------
@@ -65,7 +67,7 @@ def open_source(
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
     request = Request(
         label, weight, None if columns is None else tuple(columns), tuple(exclude), tuple(keep), dtype,
-        n_features, zero_based, allow_extra, compute, scan_bytes,
+        n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known),
     )  # fmt: skip
     files = expand(paths, storage_options)
     from dkernel.data.scratch import unpacked

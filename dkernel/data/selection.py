@@ -85,7 +85,7 @@ def _features(table: Table, request: Request) -> tuple[str, ...]:
     if missing:
         hint = nearest_name(missing[0], list(table.kinds)) if len(missing) == 1 else ""
         raise DataError(f"{table.file.name} lacks the columns {_listed(missing)} that the model needs.{hint}")
-    wanted = {*request.columns, *named, *table.hidden}
+    wanted = {*request.columns, *named, *table.hidden, *request.known}
     extra = [n for n in table.kinds if n not in wanted]
     if extra and not request.allow_extra:
         raise DataError(

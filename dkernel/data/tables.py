@@ -28,6 +28,7 @@ class Request:
     allow_extra: bool = False
     compute: Callable[..., Any] = field(default=tuple, repr=False)
     scan_bytes: int = 8 * 2**20
+    known: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

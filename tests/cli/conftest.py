@@ -1,0 +1,73 @@
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+
+from dkernel.cli import main
+
+ROOT = Path(__file__).parents[2]
+
+
+def table(rows, seed):
+    """Two classes by a circle, a linear target with little noise, a row number and an idle column of text."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(rows, 3)).astype(np.float32)
+    inside = (X**2).sum(1) < 2.4
+    price = X @ [1.0, -2.0, 0.5] + 0.01 * rng.normal(size=rows)
+    columns = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2]}
+    columns |= {"y": np.where(inside, "in", "out"), "price": price, "id": np.arange(rows), "note": ["x"] * rows}
+    return pa.table(columns)
+
+
+@pytest.fixture(scope="session")
+def data(tmp_path_factory):
+    """Folder with train.parquet, test.parquet (all columns) and new.parquet (features and id)."""
+    folder = tmp_path_factory.mktemp("data")
+    pq.write_table(table(3000, 0), folder / "train.parquet")
+    test = table(500, 1)
+    pq.write_table(test, folder / "test.parquet")
+    pq.write_table(test.select(["id", "c", "b", "a"]), folder / "new.parquet")
+    return folder
+
+
+@pytest.fixture
+def run():
+    """A command in this process: its exit code, stdout and stderr."""
+
+    def call(*args, **env):
+        return CliRunner().invoke(main, [str(a) for a in args], env={n: str(v) for n, v in env.items()})
+
+    return call
+
+
+FEATURES = ["--exclude", "price,id,note", "--n-components", "64", "--gamma", "0.3", "--alpha", "1e-6"]
+
+
+@pytest.fixture(scope="session")
+def model(data, tmp_path_factory):
+    """A trained classifier of y by a, b, c."""
+    path = tmp_path_factory.mktemp("model") / "m.safetensors"
+    args = ["train", str(data / "train.parquet"), "--label", "y", "--out", str(path), *FEATURES]
+    result = CliRunner().invoke(main, args)
+    assert result.exit_code == 0, result.output
+    return path
+
+
+@pytest.fixture
+def shell():
+    """A command in a process of its own, without a terminal."""
+
+    def call(*args, cwd=None, timeout=120):
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+        command = [sys.executable, "-m", "dkernel", *(str(a) for a in args)]
+        return subprocess.run(
+            command, cwd=cwd, env=environment, capture_output=True, text=True, timeout=timeout, check=False
+        )
+
+    return call

@@ -1,0 +1,24 @@
+import json
+
+
+def test_json_is_the_header(run, model):
+    result = run("show", model, "--json")
+    assert result.exit_code == 0, result.output
+    header = json.loads(result.stdout)
+    assert header["columns"] == ["a", "b", "c"]
+    assert header["classes"]["values"] == ["in", "out"]
+    assert header["recipe"]["n_components"] == 64
+
+
+def test_for_people(run, model):
+    lines = run("show", model).stdout
+    for words in ("classifier of 2 classes", "'in', 'out'", "a, b, c", "Gaussian(gamma=0.3)", "64"):
+        assert words in lines
+
+
+def test_the_tensors_are_not_read(run, model, tmp_path):
+    whole = bytearray(model.read_bytes())
+    whole[-1] ^= 1
+    (tmp_path / "m").write_bytes(whole)
+    assert run("show", tmp_path / "m").exit_code == 0
+    assert run("evaluate", tmp_path / "m", "x.csv").exit_code == 65

@@ -1,0 +1,141 @@
+import hashlib
+import json
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet as pq
+import pytest
+
+import dkernel
+
+FEATURES = ["--exclude", "price,id,note", "--n-components", "64", "--gamma", "0.3", "--alpha", "1e-6"]
+
+
+def test_trains_a_model_and_says_what_was_chosen(run, data, tmp_path):
+    out = tmp_path / "m.safetensors"
+    result = run("train", data / "train.parquet", "--label", "y", "--out", out, *FEATURES, "--progress", "none")
+    assert result.exit_code == 0, result.output
+    assert str(out) in result.stdout
+    assert "rows/s" in result.stdout
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["m.safetensors", "m.safetensors.run.json"]
+    model = dkernel.load(out)
+    assert model.columns == ("a", "b", "c")
+    assert model.classes.tolist() == ["in", "out"]
+    assert model.label == "y"
+
+
+def test_json_is_one_object_and_quiet_is_quiet(run, data, tmp_path):
+    args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
+    found = json.loads(run(*args, "--json").stdout)
+    assert found["rows"] == 3000
+    assert found["model_sha256"] == hashlib.sha256((tmp_path / "m").read_bytes()).hexdigest()
+    assert set(found["seconds"]) >= {"open", "train", "save", "total"}
+    quiet = run(*args, "--quiet")
+    assert (quiet.stdout, quiet.stderr) == ("", "")
+
+
+def test_the_same_command_gives_the_same_bytes(run, data, tmp_path):
+    for name in ("one", "two"):
+        result = run("train", data / "train.parquet", "--label", "y", "--out", tmp_path / name, *FEATURES, "--quiet")
+        assert result.exit_code == 0, result.output
+    assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes()
+
+
+def test_run_record_says_how_it_went(run, data, tmp_path):
+    out = tmp_path / "m"
+    run("train", data / "train.parquet", "--label", "y", "--out", out, *FEATURES, "--quiet")
+    record = json.loads((tmp_path / "m.run.json").read_text())
+    assert (record["status"], record["exit_code"], record["rows"]) == ("done", 0, 3000)
+    assert record["model_sha256"] == hashlib.sha256(out.read_bytes()).hexdigest()
+    assert record["recipe"]["n_components"] == 64
+    assert record["recipe_sha256"] == dkernel.recipe.Recipe.from_dict(record["recipe"]).digest
+    assert len(record["input_fingerprint"]) == 64
+    assert record["peak_memory_bytes"] > 10_000_000
+    assert record["versions"]["numpy"] == np.__version__
+
+
+def test_a_failed_run_leaves_a_record_and_the_old_model(run, data, tmp_path):
+    out = tmp_path / "m"
+    out.write_bytes(b"old")
+    result = run("train", data / "train.parquet", "--label", "yy", "--out", out, *FEATURES)
+    assert result.exit_code == 65
+    assert "'yy'" in result.stderr
+    assert "Did you mean" in result.stderr
+    assert out.read_bytes() == b"old"
+    record = json.loads((tmp_path / "m.run.json").read_text())
+    assert (record["status"], record["exit_code"]) == ("failed", 65)
+    assert record["error"].startswith("DataError: ")
+
+
+@pytest.mark.parametrize("out", ["none/m", ".", "train.parquet/m"])
+def test_an_output_that_cannot_be_written_is_found_out_first(run, data, tmp_path, out, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "train.parquet").symlink_to(data / "train.parquet")
+    result = run("train", tmp_path / "train.parquet", "--label", "no such label", "--out", out)
+    assert result.exit_code == 65
+    assert "no such label" not in result.stderr
+    assert [path.name for path in tmp_path.iterdir()] == ["train.parquet"]
+
+
+def test_the_input_is_not_overwritten(run, tmp_path):
+    path = tmp_path / "x.npy"
+    np.save(path, np.zeros((4, 2)))
+    result = run("train", path, "--label", "-1", "--out", path)
+    assert result.exit_code == 65
+    assert "also an input" in result.stderr
+    assert np.load(path).shape == (4, 2)
+
+
+def test_missing_file_and_text_features_name_the_place(run, data, tmp_path):
+    missing = run("train", tmp_path / "none.parquet", "--label", "y", "--out", tmp_path / "m")
+    assert missing.exit_code == 65
+    assert "none.parquet" in missing.stderr
+    text = run("train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", "--exclude", "price,id")
+    assert text.exit_code == 65
+    assert "'note'" in text.stderr
+
+
+def test_dry_run_writes_nothing(run, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = run("train", data / "train.parquet", "--label", "y", *FEATURES, "--dry-run", "--json", "--out", "m")
+    assert result.exit_code == 0, result.output
+    assert isinstance(json.loads(result.stdout), dict)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_regression_weights_and_config(run, data, tmp_path):
+    rows = pq.read_table(data / "train.parquet").drop_columns(["y", "note", "id"])
+    rows = rows.append_column("w", pa.array(np.ones(len(rows))))
+    pyarrow.csv.write_csv(rows, tmp_path / "train.csv")
+    (tmp_path / "run.toml").write_text(f'data = "{tmp_path / "train.csv"}"\nlabel = "price"\nweight = "w"\n')
+    args = ["--config", tmp_path / "run.toml", "--out", tmp_path / "m", "--loss", "squared", "--n-components", "64"]
+    result = run("train", *args, "--gamma", "0.05", "--quiet")
+    assert result.exit_code == 0, result.output
+    model = dkernel.load(tmp_path / "m")
+    assert model.classes is None
+    assert model.columns == ("a", "b", "c")
+
+
+def test_positive_makes_two_classes(run, data, tmp_path):
+    args = ["--label", "y", "--positive", "in", "--out", tmp_path / "m", *FEATURES, "--quiet"]
+    assert run("train", data / "train.parquet", *args).exit_code == 0
+    assert dkernel.load(tmp_path / "m").classes.tolist() == [False, True]
+
+
+def test_streams_of_a_real_process(shell, data, tmp_path):
+    args = ["--label", "y", "--out", tmp_path / "m", *FEATURES, "--json", "--progress", "bar"]
+    done = shell("train", data / "train.parquet", *args)
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["rows"] == 3000
+    assert "Traceback" not in done.stderr
+    assert not {c for c in done.stderr if ord(c) < 32} - {"\n"}
+
+
+@pytest.mark.cluster
+def test_worker_processes_give_the_same_bytes(shell, model, data, tmp_path):
+    args = ["--label", "y", "--out", tmp_path / "m", *FEATURES, "--workers", "2", "--memory-limit", "2GiB", "--quiet"]
+    done = shell("train", data / "train.parquet", *args)
+    assert done.returncode == 0, done.stderr
+    assert (done.stdout, done.stderr) == ("", "")
+    assert (tmp_path / "m").read_bytes() == model.read_bytes()
