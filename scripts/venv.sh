@@ -28,6 +28,9 @@ find_python() {
     return 1
 }
 
+# uv trusts its own list of authorities unless told otherwise; pip, and a company's mirror, go by the machine's.
+export UV_SYSTEM_CERTS="${UV_SYSTEM_CERTS:-true}" UV_NATIVE_TLS="${UV_NATIVE_TLS:-true}"
+
 find_uv() {
     if [ -z "${DKERNEL_NO_UV:-}" ]; then command -v uv 2>/dev/null; fi
 }
