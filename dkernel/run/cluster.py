@@ -3,7 +3,7 @@
 Nothing here imports `distributed` until a cluster is asked for: a run on threads does without.
 """
 
-import importlib.util
+import importlib
 import json
 import logging
 import sys
@@ -87,7 +87,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
             threads_per_worker=1,
             processes=True,
             memory_limit="auto" if memory_limit is None else memory_limit,
-            dashboard_address=":0" if importlib.util.find_spec("bokeh") else None,
+            dashboard_address=":0",
             silence_logs=logging.CRITICAL,
         )
     except (OSError, RuntimeError) as error:

@@ -14,6 +14,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import uuid4
 from weakref import WeakSet
 
 from dask.delayed import Delayed
@@ -131,7 +132,7 @@ class ClusterExecutor(Executor):
         self._leaving = _Leaving(client)
         self._open = ExitStack()
         self._open.enter_context(quiet_logs())
-        self._plugin = f"dkernel-{client.id}"
+        self._plugin = f"dkernel-{uuid4().hex}"
         try:
             self._guard()
             client.register_plugin(WorkerSetup(versions()), name=self._plugin)
@@ -290,7 +291,7 @@ class _Collection:
             try:
                 return self._gather()
             except Exception as error:
-                if isinstance(error, ClusterError) or not self._repair():
+                if isinstance(error, ClusterError) or not self._repair(error):
                     raise
 
     def _gather(self) -> list[Any]:
@@ -314,36 +315,36 @@ class _Collection:
         finally:
             gathering.cancel()
 
-    def _repair(self) -> bool:
-        """Whether anything was broken that can be mended; what cannot be raises."""
+    def _repair(self, seen: Exception) -> bool:
+        """Whether anything was broken that can be mended; what cannot be raises. `seen` is the first sign of it."""
         broken = [i for i, future in enumerate(self.futures) if future.status in ("error", "cancelled")]
         for i in broken:
-            self._mend(i)
+            if self.futures[i].cancelled():
+                self._submit_again(i, seen)
+            else:
+                self._try_again(i)
         return bool(broken)
 
-    def _mend(self, i: int) -> None:
-        from distributed import CancelledError
+    def _try_again(self, i: int) -> None:
         from distributed.scheduler import KilledWorker
 
         call, error = self.calls[i], self.futures[i].exception(timeout=10)
-        if isinstance(error, CancelledError):
-            self._submit_again(i, error)
-        elif isinstance(error, KilledWorker):
+        if isinstance(error, KilledWorker):
             raise ClusterError(
-                f"The call {call.key!r} ended {error.allowed_failures + 1} workers, the last at "
+                f"The call {call.key!r} ended {error.allowed_failures + 1} worker(s), the last at "
                 f"{error.last_worker.address}. Most likely they have too little memory for it: give each worker more "
                 "memory or fewer threads, look at the workers' logs, and run the same command again."
             ) from None
-        elif error is not None and may_pass(error) and self.retries[i] < RETRIES:
+        if error is not None and may_pass(error) and self.retries[i] < RETRIES:
             time.sleep(PAUSE * 2 ** self.retries[i])
             self.retries[i] += 1
             self.executor.client.retry([self.futures[i]])  # also what it waits for, if that is what failed
         else:
             raise error or ClusterError(f"The call {call.key!r} failed without a reason. Run the same command again.")
 
-    def _submit_again(self, i: int, error: BaseException) -> None:
+    def _submit_again(self, i: int, seen: Exception) -> None:
         key, address = self.calls[i].key, self.executor.address
-        if getattr(error, "reason", "") == "scheduler-connection-lost":
+        if getattr(seen, "reason", "") == "scheduler-connection-lost":
             raise ClusterError(
                 f"The connection to the scheduler at {address} is lost, and with it the call {key!r}. "
                 "Run the same command again."
@@ -351,7 +352,7 @@ class _Collection:
         self.losses[i] += 1
         if self.losses[i] > LOSSES:
             raise ClusterError(
-                f"The call {key!r} was cancelled {self.losses[i]} times ({error}). See what else uses the scheduler at "
+                f"The call {key!r} was cancelled {self.losses[i]} times ({seen}). See what else uses the scheduler at "
                 f"{address}, and run the same command again."
             ) from None
         forget(self.futures[i])

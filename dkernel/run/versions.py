@@ -4,13 +4,11 @@ Dask only warns about a difference (`Client.get_versions(check=True)` raises not
 gives other bits, or fails in the middle with an error that says something else.
 """
 
-import hashlib
 import platform
 from collections.abc import Mapping
-from functools import cache
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 
+import dkernel
 from dkernel.errors import ClusterError
 
 __all__ = ["require_equal", "versions"]
@@ -18,9 +16,8 @@ __all__ = ["require_equal", "versions"]
 _PACKAGES = ("numpy", "numba", "scipy", "dask", "distributed")
 
 
-@cache
 def versions() -> dict[str, str]:
-    """Name -> version of what decides a result; dkernel's ends in a digest of its source, so two checkouts differ.
+    """Name -> version of what decides a result, in this process.
 
     Examples
     --------
@@ -28,7 +25,7 @@ def versions() -> dict[str, str]:
     ['dkernel', 'python', 'numpy', 'numba', 'scipy', 'dask', 'distributed']
     """
     python = ".".join(platform.python_version_tuple()[:2])
-    return {"dkernel": _own_version(), "python": python} | {name: _version(name) for name in _PACKAGES}
+    return {"dkernel": dkernel.__version__, "python": python} | {name: _version(name) for name in _PACKAGES}
 
 
 def require_equal(expected: Mapping[str, str], found: Mapping[str, Mapping[str, str] | BaseException]) -> None:
@@ -58,14 +55,6 @@ def _table(rows: list[tuple[str, ...]]) -> str:
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     lines = ("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in rows)
     return "\n".join("  " + line.rstrip() for line in lines)
-
-
-def _own_version() -> str:
-    root = Path(__file__).parents[1]
-    digest = hashlib.sha256()
-    for file in sorted(root.rglob("*.py")):
-        digest.update(file.relative_to(root).as_posix().encode() + b"\0" + file.read_bytes())
-    return f"{_version('dkernel')}+{digest.hexdigest()[:8]}"
 
 
 def _version(name: str) -> str:
