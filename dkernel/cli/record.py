@@ -55,7 +55,7 @@ class Record:
         """Write the record beside `out` when the block ends, however it ends."""
         self.note(command=sys.argv, started=datetime.now(UTC).isoformat(), host=socket.gethostname())
         self.note(versions=versions(), status="done", exit_code=0)
-        with PeakMemory() as memory:
+        with PeakMemory(interval=0.5) as memory:
             try:
                 with self.phase("total"):
                     yield self

@@ -139,16 +139,37 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
     )
 
 
+def _with_typed_positive(recipe: "Recipe", kind: str | None, column: str) -> "Recipe":
+    """The recipe with --positive, which is text, as the label that the column holds: 2, 2.5, True or 'yes'."""
+    types: dict[str | None, Any] = {"int": int, "float": float, "bool": _TRUTH.__getitem__}
+    if recipe.positive is None or kind not in types:
+        return recipe
+    text = str(recipe.positive).strip()
+    try:
+        return recipe.replace(positive=types[kind](text.lower()))
+    except (ValueError, KeyError):
+        from dkernel.errors import RecipeError
+
+        raise RecipeError(
+            f"--positive {text}: the label {column!r} holds values of type {kind}, of which {text!r} is none."
+        ) from None
+
+
+_TRUTH = {"true": True, "false": False, "1": True, "0": False}
+
+
 def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:
     from dkernel.modelfile import save
     from dkernel.run.cluster import connect
     from dkernel.run.train import train as run
 
-    record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
+    record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
     with show_progress(values) as progress, connect(**place) as executor:
         with record.phase("open"):
             source = _open(values, recipe)
-        record.note(executor=executor.name, input_fingerprint=source.fingerprint, rows=source.n_rows)
+        recipe = _with_typed_positive(recipe, source.label_kind, values["label"])
+        record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest, executor=executor.name)
+        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows)
         with record.phase("train"):
             result = run(source, recipe, executor, progress=progress)
         with record.phase("save"):
@@ -163,7 +184,8 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     from dkernel.run.train import plan
 
     with connect(**place) as executor:
-        found = plan(_open(values, recipe), recipe, executor)
+        source = _open(values, recipe)
+        found = plan(source, _with_typed_positive(recipe, source.label_kind, values["label"]), executor)
     if values["json"]:
         click.echo(json.dumps(found, default=plain))
     else:

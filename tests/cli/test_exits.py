@@ -114,3 +114,20 @@ def test_signals_unwind_the_stack(number, code, tmp_path):
     assert (tmp_path / "closed").exists()
     assert f"stopped by {number.name}" in stderr
     assert "Traceback" not in stderr
+
+
+def test_is_a_command_of_dask_too(tmp_path):
+    from dask.cli import cli
+
+    from dkernel.cli import main
+
+    before = dict(cli.commands)
+    cli.add_command(main, "kernel")
+    try:
+        assert "train" in CliRunner().invoke(cli, ["kernel", "--help"]).stdout
+        missing = CliRunner().invoke(cli, ["kernel", "show", str(tmp_path / "none")])
+        assert missing.exit_code == 65
+        assert missing.stderr.startswith("dkernel show: ")
+    finally:
+        cli.commands.clear()
+        cli.commands.update(before)

@@ -8,6 +8,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import dkernel
+from dkernel.cli.train import _with_typed_positive
+from dkernel.errors import RecipeError
+from dkernel.recipe import Recipe
 
 FEATURES = ["--exclude", "price,id,note", "--n-components", "64", "--gamma", "0.3", "--alpha", "1e-6"]
 
@@ -49,7 +52,7 @@ def test_run_record_says_how_it_went(run, data, tmp_path):
     assert (record["status"], record["exit_code"], record["rows"]) == ("done", 0, 3000)
     assert record["model_sha256"] == hashlib.sha256(out.read_bytes()).hexdigest()
     assert record["recipe"]["n_components"] == 64
-    assert record["recipe_sha256"] == dkernel.recipe.Recipe.from_dict(record["recipe"]).digest
+    assert record["recipe_sha256"] == Recipe.from_dict(record["recipe"]).digest
     assert len(record["input_fingerprint"]) == 64
     assert record["peak_memory_bytes"] > 10_000_000
     assert record["versions"]["numpy"] == np.__version__
@@ -139,3 +142,13 @@ def test_worker_processes_give_the_same_bytes(shell, model, data, tmp_path):
     assert done.returncode == 0, done.stderr
     assert (done.stdout, done.stderr) == ("", "")
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
+
+
+@pytest.mark.parametrize(("kind", "text", "label"), [("int", "2", 2), ("float", "2", 2.0), ("bool", "True", True)])
+def test_positive_has_the_type_of_the_label(kind, text, label):
+    recipe = _with_typed_positive(Recipe(positive=text), kind, "y")
+    assert recipe.positive == label
+    assert type(recipe.positive) is type(label)
+    assert _with_typed_positive(Recipe(positive=text), "text", "y").positive == text
+    with pytest.raises(RecipeError, match="--positive some"):
+        _with_typed_positive(Recipe(positive="some"), kind, "y")
