@@ -45,20 +45,22 @@ case "$rows" in '' | *[!0-9]*) die "--rows $rows is not a number; write 12000000
 [ "$rows" -ge 10 ] || die "--rows $rows is too few; 10 at least"
 
 dkernel_environment "${DKERNEL_VENV:-$ROOT/.venv}" ""
-place="${DKERNEL_QUICKSTART:-$ROOT/.quickstart}"
+# The commands below are shown as they are run: short paths make them worth copying.
+[ -z "${DKERNEL_QUICKSTART:-}" ] || { mkdir -p "$DKERNEL_QUICKSTART" && place="$(cd "$DKERNEL_QUICKSTART" && pwd)"; }
+cd "$ROOT"
+place="${place:-.quickstart}"
 mkdir -p "$place/notes"
-place="$(cd "$place" && pwd)"
 
 # One step: a name for its note, then the command, which is shown.
 run() {
     local name="$1"
     shift
-    say "$*"
-    "$PY" "$ROOT/scripts/measured.py" "$place/notes/$name.json" "$@" || die "this step failed: $*"
+    say "$(printf '%q ' "$@")"
+    "$PY" scripts/measured.py "$place/notes/$name.json" "$@" || die "the last command above failed"
 }
 
 begin=$(date +%s)
-make=("$PY" "$ROOT/scripts/make_data.py" --columns "$columns" --seed 0)
+make=(python scripts/make_data.py --columns "$columns" --seed 0)
 run data "${make[@]}" --rows "$rows" --out "$place/train"
 run test "${make[@]}" --rows $((rows / 10)) --first-row "$rows" --out "$place/test"
 
@@ -67,9 +69,9 @@ run train dkernel train "$place/train" --label label --out "$place/model.safeten
     --kernel 'Gaussian(gamma="auto")' --n-components 1024 --seed 0 "${options[@]}"
 # A complete output is not written again; it goes first, so that the time is that of scoring.
 rm -rf "$place/scores"
-run score dkernel score "$place/model.safetensors" "$place/test" --out "$place/scores" --exclude label "${options[@]}"
+run score dkernel score "$place/model.safetensors" "$place/test" --out "$place/scores" "${options[@]}"
 run evaluate dkernel evaluate "$place/model.safetensors" "$place/test" --label label "${options[@]}"
-run linear "$PY" "$ROOT/scripts/linear_baseline.py" "$place/train" "$place/test"
+run linear python scripts/linear_baseline.py "$place/train" "$place/test"
 
 say "quickstart.sh: done in $(($(date +%s) - begin)) s after installation; model and scores are in $place"
-"$PY" "$ROOT/scripts/quickstart_table.py" "$place/notes"
+"$PY" scripts/quickstart_table.py "$place/notes"
