@@ -1,0 +1,218 @@
+"""Batch scoring: every row of a source through a model, into an output that appears as a whole.
+
+    rows out = rows in, in their order, the kept columns untouched:  kept ..., label, score ..., probability ...
+
+One part per reading unit. A worker scores a unit block by block and writes the part itself; only the part's record
+comes back, so the client holds no rows. Two units per slot are in flight: one is scored while the next is read.
+"""
+
+import hashlib
+import json
+import tempfile
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from dkernel.model import Model
+
+from dkernel.data import Block, Source, Unit
+from dkernel.data.output import Destination, Staging
+from dkernel.data.parts import Part, Place, write_part
+from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.modelfile import save
+from dkernel.run.executors import Call, Executor
+
+__all__ = ["WORDS", "ScoreResult", "output_columns", "score"]
+
+WORDS = ("label", "score", "probability")
+"""What can be written for every row, in the order of the columns."""
+
+
+@dataclass(frozen=True)
+class ScoreResult:
+    """What a scoring run did.
+
+    Parameters
+    ----------
+    rows : rows of the output
+    parts : parts it was made of
+    reused : parts that an earlier, interrupted run had finished
+    skipped : the output was there already, complete; nothing was done
+
+    Examples
+    --------
+    >>> ScoreResult(1000, 2, "scores").skipped
+    False
+    """
+
+    rows: int
+    parts: int
+    path: str
+    columns: tuple[str, ...] = ()
+    reused: int = 0
+    skipped: bool = False
+
+
+def score(
+    model: Model,
+    source: Source,
+    out: str | Path,
+    executor: Executor,
+    *,
+    write: Sequence[str] | None = None,
+    overwrite: bool = False,
+    progress: Any = None,
+) -> ScoreResult:
+    """Score the rows of `source` into `out`; parts that an interrupted run of the same job finished are taken over.
+
+    Parameters
+    ----------
+    source : opened with the model's columns; its kept columns are carried to the output
+    out : a file (.parquet, .csv, .npy), a .zarr group, or a folder of Parquet parts
+    write : of WORDS; label and score when None, for a regression the score
+    progress : told the rows as they are written (run/progress.py)
+    """
+    words = _words(model, write)
+    columns = output_columns(model, source.kept, words)
+    units = [unit for unit in source.units if sum(unit.rows)]
+    if not units:
+        raise DataError("There are no rows to score: every file of the input is empty.")
+    destination = Destination(out, overwrite)
+    if "label" in words:
+        destination.format.check(pa.schema({"label": pa.array(model.classes).type}))
+    name = _digest_of(model)
+    job = {
+        "input": source.fingerprint,
+        "model": name,
+        "columns": json.dumps(columns),
+        # A release that cuts the same files elsewhere must not take over the parts of another.
+        "layout": _sha256([source.dtype, [unit.rows for unit in units]]),
+    }
+    done = destination.complete(job)
+    if done is not None:
+        return ScoreResult(done.rows, len(units), str(destination.path), columns, skipped=True)
+    with destination.stage(job) as staging:
+        rows = [sum(unit.rows) for unit in units]
+        parts = staging.finished(rows)
+        reused = len(parts)
+        run = _Run(executor, model, name, words, source.kept)
+        run.fill(staging, units, parts, progress)
+        in_order = [parts[index] for index in range(len(units))]
+        staging.commit(in_order, columns)
+    return ScoreResult(sum(rows), len(units), str(destination.path), columns, reused)
+
+
+def _words(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
+    """The words to write, in the order of WORDS; refuses those that mean nothing or that this model cannot answer."""
+    regression = model.classes is None
+    if write is None:
+        return ("score",) if regression else ("label", "score")
+    unknown = [word for word in write if word not in WORDS]
+    if unknown or not write:
+        found = ", ".join(map(repr, unknown)) or "nothing"
+        raise RecipeError(f"Scoring cannot write {found}. Possible: {', '.join(WORDS)}, one or more of them.")
+    words = tuple(word for word in WORDS if word in write)
+    if regression and words != ("score",):
+        other = " and no ".join(word for word in words if word != "score")
+        raise UnsupportedError(
+            f"This model is a regression, whose prediction is the column 'score': it has no {other}. Write score alone."
+        )
+    if "probability" in words:
+        # Asked once here, so that a loss without probabilities is refused before anything is read.
+        model.probabilities(np.zeros((1, len(model.intercept)), np.float32))
+    return words
+
+
+def output_columns(model: Model, kept: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
+    """Names of the output's columns: the kept ones, then those that the words stand for."""
+    classes = [] if model.classes is None else [str(c) for c in model.classes.tolist()]
+    made: list[str] = []
+    for word in words:
+        if word == "probability":
+            made += [f"probability_{c}" for c in classes]
+        elif word == "score" and len(model.intercept) > 1:
+            made += [f"score_{c}" for c in classes]
+        else:
+            made.append(word)
+    if twice := sorted(set(made) & set(kept)):
+        raise DataError(
+            f"The kept column {twice[0]!r} has the name of a column that scoring writes. Do not keep it, rename it in "
+            "the input, or leave that column out of what is written."
+        )
+    return (*kept, *made)
+
+
+def _digest_of(model: Model) -> str:
+    """The sha256 of the model's file, so that a manifest names the model as `sha256sum` does."""
+    with tempfile.TemporaryDirectory(prefix="dkernel-") as folder:
+        return save(model, Path(folder) / "model")
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The parts of a job through an executor."""
+
+    executor: Executor
+    model: Model
+    name: str
+    words: tuple[str, ...]
+    kept: tuple[str, ...]
+
+    def fill(self, staging: Staging, units: Sequence[Unit], parts: dict[int, Part], progress: Any) -> None:
+        """Add to `parts` every part that is missing, a window of one unit per slot at a time."""
+        missing = [index for index in range(len(units)) if index not in parts]
+        if progress is not None:
+            progress.phase("score", sum(sum(units[index].rows) for index in missing))
+        model = self.executor.keep(self.model, f"dkernel-model-{self.name}")
+        token = uuid.uuid4().hex
+        windows = [missing[i : i + self.executor.slots] for i in range(0, len(missing), self.executor.slots)]
+        window: list[int] = []
+        handles: list[Any] = []
+        try:
+            for following in [*windows, []]:
+                calls = [
+                    # Writing a file is no pure function of the arguments: another run must not be given this one's
+                    # record, so the key is this run's own.
+                    Call(f"dkernel-score-{token}-{index}", score_part, (model, handle, self.words, self.kept, place))
+                    for index, handle in zip(window, handles, strict=True)
+                    for place in [staging.place(index, sum(units[index].rows))]
+                ]
+                read = handles
+                records, handles = self.executor.compute(calls, [units[index].task for index in following])
+                self.executor.release(read)
+                window = following
+                for part in records:
+                    parts[part.index] = part
+                    if progress is not None:
+                        progress.advance(part.rows)
+        finally:
+            self.executor.release([*handles, model])
+
+
+def score_part(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str], place: Place) -> Part:
+    """Score the blocks of one unit and write them as one part; runs on a worker."""
+    return write_part(place, _tables(model, blocks, words, kept))
+
+
+def _tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str]) -> Iterator[pa.Table]:
+    names = output_columns(model, kept, words)
+    for block in blocks:
+        if not len(block.X):
+            continue
+        arrays: list[Any] = [block.kept.column(name) for name in kept] if block.kept is not None else []
+        S = model.scores(block.X)
+        for word in words:
+            if word == "label":
+                arrays.append(pa.array(model.labels(S)))
+            else:
+                columns = S if word == "score" else model.probabilities(S)
+                arrays += [pa.array(np.ascontiguousarray(column)) for column in columns.T]
+        yield pa.table(arrays, names=list(names))
