@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block, Raw, as_label, as_weight, chunk_limit, cut, cut_blocks
 from dkernel.data.dask_arrays import aligned, block_graphs, is_dask, known
+from dkernel.data.members import filled
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError, RecipeError
 
@@ -159,14 +160,7 @@ def _blocks_of_arrays(
 
 
 def _matrix(frame: Any, dtype: str) -> NDArray[Any]:
-    out = np.empty(frame.shape, dtype=dtype)
-    with np.errstate(over="ignore"):
-        for j in range(frame.shape[1]):
-            column = frame.iloc[:, j]
-            # Nullable columns: what is missing becomes NaN, which the gate then refuses with its place.
-            missing = {"na_value": np.nan} if not isinstance(column.dtype, np.dtype) else {}
-            out[:, j] = column.to_numpy(dtype="float64", **missing) if missing else column.to_numpy()
-    return out
+    return filled([_numbers(frame.iloc[:, j]) for j in range(frame.shape[1])], len(frame), dtype)
 
 
 def _hash(table: Any, *others: NDArray[Any] | None) -> str:
@@ -174,7 +168,7 @@ def _hash(table: Any, *others: NDArray[Any] | None) -> str:
     digest = hashlib.sha256()
     parts = [table.iloc[:, j] for j in range(table.shape[1])] if hasattr(table, "iloc") else [table]
     for part in [*parts, *others]:
-        values = _plain(part)
+        values = part if part is None or isinstance(part, np.ndarray) else _numbers(part)
         digest.update(repr(None if values is None else (values.shape, values.dtype.str)).encode())
         if values is None:
             continue
@@ -184,12 +178,11 @@ def _hash(table: Any, *others: NDArray[Any] | None) -> str:
     return digest.hexdigest()
 
 
-def _plain(part: Any) -> NDArray[Any] | None:
-    if part is None or isinstance(part, np.ndarray):
-        return part
-    if isinstance(part.dtype, np.dtype):
-        return part.to_numpy()
-    return part.to_numpy(dtype="float64", na_value=np.nan)
+def _numbers(column: Any) -> NDArray[Any]:
+    """A column of a frame; what is missing in a nullable one becomes NaN, which the gate refuses with its place."""
+    if isinstance(column.dtype, np.dtype):
+        return column.to_numpy()
+    return column.to_numpy(dtype="float64", na_value=np.nan)
 
 
 def _dask_units(

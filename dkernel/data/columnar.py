@@ -45,23 +45,32 @@ def raw_of_table(table: pa.Table, wanted: Wanted, place: Place) -> Raw:
     for name in dict.fromkeys([*wanted.columns, wanted.label, wanted.weight]):
         if name is not None and table.column(name).null_count:
             _refuse_null(table.column(name), name, place)
-    X = np.empty((table.num_rows, len(wanted.columns)), dtype=wanted.dtype)
-    first = 0
-    for batch in table.select(list(wanted.columns)).to_batches():
-        arrays = [_numbers(column) for column in batch.columns]
-        _fill(X[first : first + batch.num_rows], arrays)
-        first += batch.num_rows
+    features = table.select(list(wanted.columns))
+    try:
+        X = _filled(features, wanted.dtype)
+    except FloatingPointError:
+        # A number too large for float32: in float64 it comes to the gate as it is, and the message shows it.
+        X = _filled(features, "float64")
     label = None if wanted.label is None else _values(table.column(wanted.label))
     weight = None if wanted.weight is None else _values(table.column(wanted.weight))
     kept = table.select(list(wanted.kept)) if wanted.kept else None
     return Raw(X, label, weight, kept)
 
 
+def _filled(features: pa.Table, dtype: str) -> NDArray[Any]:
+    X = np.empty(features.shape, dtype=dtype)
+    first = 0
+    for batch in features.to_batches():
+        _fill(X[first : first + batch.num_rows], [_numbers(column) for column in batch.columns])
+        first += batch.num_rows
+    return X
+
+
 def _fill(X: NDArray[Any], arrays: list[NDArray[Any]]) -> None:
     """X[:, j] = arrays[j], tile by tile of rows."""
     rows, p = X.shape
     tile = max(_LEAST_TILE, _TILE_BYTES // max(1, p * X.itemsize))
-    with np.errstate(over="ignore"):
+    with np.errstate(over="raise"):
         for start in range(0, rows, tile):
             stop = min(rows, start + tile)
             for j, values in enumerate(arrays):

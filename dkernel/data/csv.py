@@ -55,13 +55,13 @@ def _header(file: File) -> Header:
             raise DataError(f"{file.name}: the file is in UTF-16 or is no text; CSV is read as UTF-8.")
         skip = len(_BOM) if data.startswith(_BOM) else 0
         final = len(data) < size
-        ends, _, unclosed = row_ends(data[skip:], delimiter.encode(), final)
+        ends, _, _ = row_ends(data[skip:], delimiter.encode(), final)
         if len(ends) or final:
             break
         if size > _LONGEST_HEADER:
             raise DataError(f"{file.name}: no end of the first line within {size} bytes: is this a CSV file?")
         size *= 4
-    if not len(ends) or unclosed:
+    if not len(ends):
         raise DataError(f"{file.name}: the file has no header row with the names of the columns.")
     start = skip + int(ends[0])
     try:

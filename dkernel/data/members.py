@@ -12,7 +12,7 @@ from dkernel.data.paths import File
 from dkernel.data.tables import Part, Table, Wanted
 from dkernel.errors import DataError
 
-__all__ = ["Fetch", "Member", "raw_of_members", "table_of_members"]
+__all__ = ["Fetch", "Member", "filled", "member", "raw_of_members", "table_of_members"]
 
 # (key, first row, stop row) -> array
 Fetch = Callable[[str, int, int], NDArray[Any]]
@@ -110,10 +110,19 @@ def _features(
         if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
             return matrix[:, numbers[0] : numbers[0] + len(numbers)]
         return matrix[:, numbers]
-    X = np.empty((rows, len(wanted.columns)), dtype=wanted.dtype)
-    with np.errstate(over="ignore"):
-        for j, name in enumerate(wanted.columns):
-            X[:, j] = column(name)
+    values = [column(name) for name in wanted.columns]
+    return filled(values, rows, wanted.dtype)
+
+
+def filled(values: Sequence[NDArray[Any]], rows: int, dtype: str) -> NDArray[Any]:
+    """Columns as a block (rows, p) of `dtype`; of float64 where a number is too large, so that the gate can show it."""
+    X = np.empty((rows, len(values)), dtype=dtype)
+    try:
+        with np.errstate(over="raise"):
+            for j, column in enumerate(values):
+                X[:, j] = column
+    except FloatingPointError:
+        return np.stack([np.asarray(column, np.float64) for column in values], axis=1)
     return X
 
 

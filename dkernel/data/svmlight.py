@@ -122,7 +122,12 @@ def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
     dense = np.zeros((len(rows.label), p), dtype=wanted.dtype)
     flat = rows.row[inside] * p + (rows.index[inside] - base)
     _refuse_twice(file, part, flat, p, base)
-    with np.errstate(over="ignore"):
+    try:
+        with np.errstate(over="raise"):
+            dense.reshape(-1)[flat] = rows.value[inside]
+    except FloatingPointError:
+        # In float64 a number too large for float32 comes to the gate as it is, and the message shows it.
+        dense = np.zeros((len(rows.label), p))
         dense.reshape(-1)[flat] = rows.value[inside]
     label = rows.label.astype(np.int64) if wanted.kinds.get(LABEL) == "int" else rows.label
 

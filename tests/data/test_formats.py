@@ -1,17 +1,23 @@
 """One table through every format: the same blocks, the same order, the same label."""
 
 import gzip
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
+import fsspec
 import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dkernel.data import open_source
 from dkernel.data.source import Source
+from dkernel.errors import DataError
 
 h5py = pytest.importorskip("h5py")
 zarr = pytest.importorskip("zarr")
@@ -67,7 +73,7 @@ def write(kind: str, folder: Path, X: np.ndarray, y: np.ndarray) -> Path:
         group.create_array("label", data=y, chunks=(13,))
     elif kind == "h5":
         with h5py.File(path, "w") as file:
-            file.create_dataset("X", data=X, chunks=(11, P))
+            file.create_dataset("X", data=X, chunks=(min(11, len(X)), P))
             file["label"] = y
     elif kind == "svmlight":
         write_svmlight(path, X, y)
@@ -167,3 +173,48 @@ def test_pandas_frames_as_written_by_pandas(tmp_path: Path) -> None:
     source = open_source(tmp_path / "a.parquet", label="c")
     assert source.columns == ("a",)
     assert values(source)[1].tolist() == ["x", "y", "x"]
+
+
+@pytest.fixture
+def memory() -> Iterator[fsspec.AbstractFileSystem]:
+    system = fsspec.filesystem("memory")
+    system.mkdirs("/dk", exist_ok=True)
+    yield system
+    system.rm("/dk", recursive=True)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_urls(kind: str, tmp_path: Path, memory: fsspec.AbstractFileSystem) -> None:
+    X, y = table()
+    path = write(kind, tmp_path, X, y)
+    memory.put(str(path), f"/dk/{path.name}", recursive=True)
+    source = open_source(f"memory://dk/{path.name}", label="label", scratch=tmp_path / "scratch")
+    np.testing.assert_array_equal(values(source)[0], X.astype("float32"))
+    if kind != "zarr":
+        memory.pipe(f"/dk/{path.name}", b"other")
+        with pytest.raises(DataError, match="changed"):
+            source.units[0].task.compute(scheduler="sync")
+
+
+def test_a_folder_behind_a_url_is_in_natural_order(memory: fsspec.AbstractFileSystem) -> None:
+    for i in (10, 2):
+        memory.pipe(f"/dk/part.{i}.csv", f"x\n{i}\n".encode())
+    memory.pipe("/dk/_SUCCESS", b"")
+    for url in ("memory://dk", "memory://dk/*.csv"):
+        assert open_source(url).X.compute(scheduler="sync")[:, 0].tolist() == [2, 10]
+    with pytest.raises(DataError, match="no such file"):
+        open_source("memory://dk/none.csv")
+
+
+@settings(max_examples=25, deadline=None, derandomize=True)
+@given(rows=st.integers(1, 40), seed=st.integers(0, 1000), group=st.integers(1, 20))
+def test_any_table_is_the_same_in_every_format(rows: int, seed: int, group: int) -> None:
+    X, y = table(rows, seed)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        pq.write_table(arrow(X, y), folder / "again.parquet", row_group_size=group)
+        expected = values(open_source(folder / "again.parquet", label="label"))
+        for kind in KINDS:
+            found = values(open_source(write(kind, folder, X, y), label="label", scratch=folder / "scratch"))
+            np.testing.assert_array_equal(found[0], expected[0], err_msg=kind)
+            np.testing.assert_array_equal(found[1], expected[1], err_msg=kind)

@@ -1,0 +1,179 @@
+"""Collections in memory and in Dask: the same rows, nothing copied that need not be, errors with both numbers."""
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+from dkernel.data import Block, Source, from_arrays
+from dkernel.errors import DataError, RecipeError
+
+X = np.arange(60, dtype=np.float32).reshape(20, 3)
+Y = np.arange(20) % 3
+
+
+def blocks(source: Source) -> list[Block]:
+    found = [b for unit in source.units for b in unit.task.compute(scheduler="sync")]
+    assert tuple(b.rows for b in found) == source.chunk_rows
+    return found
+
+
+def values(source: Source) -> tuple[np.ndarray, np.ndarray | None]:
+    found = blocks(source)
+    y = None if source.label is None else np.concatenate([b.y for b in found])
+    return np.concatenate([b.X for b in found]), y
+
+
+COLLECTIONS = {
+    "numpy": lambda: (X, Y),
+    "fortran": lambda: (np.asfortranarray(X), Y.tolist()),
+    "integers": lambda: (X.astype("int16"), Y.astype("int8")),
+    "lists": lambda: (X.tolist(), Y.tolist()),
+    "pandas": lambda: (pd.DataFrame(X), pd.Series(Y)),
+    "nullable": lambda: (pd.DataFrame(X.astype(int)).astype("Int64"), pd.Series(Y, dtype="Int64")),
+    "dask": lambda: (da.from_array(X, chunks=(7, 3)), da.from_array(Y, chunks=7)),
+    "other chunks": lambda: (da.from_array(X, chunks=(7, 3)), da.from_array(Y, chunks=5)),
+    "column chunks": lambda: (da.from_array(X, chunks=(7, 2)), da.from_array(Y, chunks=7)),
+    "dask and numpy": lambda: (da.from_array(X, chunks=(7, 3)), Y),
+    "numpy and dask": lambda: (X, da.from_array(Y, chunks=7)),
+    "column of y": lambda: (da.from_array(X, chunks=(7, 3)), da.from_array(Y[:, None], chunks=7)),
+    "frames": lambda: (dd.from_pandas(pd.DataFrame(X), npartitions=3), dd.from_pandas(pd.Series(Y), npartitions=3)),
+    "frame and array": lambda: (dd.from_pandas(pd.DataFrame(X), npartitions=3), da.from_array(Y, chunks=6)),
+}
+
+
+@pytest.mark.parametrize("kind", COLLECTIONS)
+def test_every_collection_gives_the_same_rows(kind: str) -> None:
+    source = from_arrays(*COLLECTIONS[kind]())
+    found, y = values(source)
+    np.testing.assert_array_equal(found, X)
+    np.testing.assert_array_equal(y, Y)
+    assert found.dtype == np.float32
+    assert y.dtype == np.int64
+    assert source.columns == ("0", "1", "2")
+    assert len(source.fingerprint) == 64
+
+
+@pytest.mark.parametrize("kind", COLLECTIONS)
+def test_names_of_tasks_say_the_content(kind: str) -> None:
+    def keys(source: Source) -> list[str]:
+        return [unit.task.key for unit in source.units]
+
+    made = COLLECTIONS[kind]()
+    again = COLLECTIONS[kind]()
+    assert keys(from_arrays(*made)) == keys(from_arrays(*again))
+    assert keys(from_arrays(*made)) != keys(from_arrays(made[0]))
+
+
+def test_numpy_is_viewed_not_copied() -> None:
+    found = blocks(from_arrays(X, Y))
+    assert np.shares_memory(found[0].X, X)
+
+
+def test_chunks_of_a_large_array_are_equal_and_within_the_limit() -> None:
+    large = np.zeros((300_000, 2), np.float32)
+    assert from_arrays(large).chunk_rows == (100_000,) * 3
+    one = from_arrays(da.from_array(large, chunks=(-1, -1)))
+    assert len(one.units) == 1
+    assert one.chunk_rows == (100_000,) * 3
+
+
+def test_unknown_chunks_are_computed_once() -> None:
+    calls = []
+
+    def counted(block: np.ndarray) -> np.ndarray:
+        calls.append(len(block))
+        return block
+
+    x = da.from_array(X, chunks=(5, 3)).map_blocks(counted, meta=X[:0], dtype=X.dtype)
+    keep = x[:, 0] % 2 == 0
+    given = []
+
+    def compute(*tasks: object) -> tuple:
+        given.append(len(tasks))
+        return dask.compute(*tasks, scheduler="sync")
+
+    source = from_arrays(x[keep], da.from_array(Y, chunks=5)[X[:, 0] % 2 == 0], compute=compute)
+    assert given == [1]
+    assert calls == [5] * 4
+    np.testing.assert_array_equal(values(source)[0], X[X[:, 0] % 2 == 0])
+
+
+def test_empty_chunks_are_left_out() -> None:
+    x = da.concatenate([da.from_array(X[a:b], chunks=-1) for a, b in ((0, 0), (0, 9), (9, 9), (9, 20), (20, 20))])
+    source = from_arrays(x, Y)
+    assert source.chunk_rows == (9, 11)
+    np.testing.assert_array_equal(values(source)[1], Y)
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abc")), npartitions=4)
+    source = from_arrays(frame[frame.a > 30])
+    np.testing.assert_array_equal(values(source)[0], X[X[:, 0] > 30])
+    assert source.columns == ("a", "b", "c")
+
+
+def test_a_unit_carries_only_its_own_part_of_the_graph() -> None:
+    x = da.from_array(np.zeros((10_000, 3), np.float32), chunks=(100, 3)) + 1
+    assert max(len(dict(u.task.__dask_graph__())) for u in from_arrays(x).units) < 8
+
+
+def test_weights_and_labels_of_every_kind() -> None:
+    weight = np.linspace(0, 1, 20)
+    source = from_arrays(X, np.array(["a", "b"], object)[Y % 2], weight)
+    assert source.label_kind == "text"
+    assert blocks(source)[0].y.dtype.kind == "U"
+    np.testing.assert_array_equal(blocks(source)[0].weight, weight)
+    categories = pd.Series(np.array(["a", "b"])[Y % 2], dtype="category", name="animal")
+    assert from_arrays(X, categories).label == "animal"
+    frame = dd.from_pandas(pd.DataFrame({"x": X[:, 0], "y": categories}), npartitions=2)
+    found = values(from_arrays(frame[["x"]], frame["y"]))[1]
+    assert found.tolist() == list(categories)
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, lambda a: da.from_array(a, chunks=7)])
+def test_lengths_that_differ(wrap: object) -> None:
+    with pytest.raises(DataError, match="X has 20 rows, but y has 19"):
+        from_arrays(wrap(X), wrap(Y[:19]))
+    with pytest.raises(DataError, match="X has 20 rows, but weight has 21"):
+        from_arrays(wrap(X), wrap(Y), np.ones(21))
+
+
+@pytest.mark.parametrize("wrap", [np.asarray, lambda a: da.from_array(a, chunks=7)])
+def test_values_that_cannot_be(wrap: object) -> None:
+    bad = X.copy()
+    bad[17, 1] = np.nan
+    with pytest.raises(DataError, match="row 17, column 'v'"):
+        blocks(from_arrays(wrap(bad), columns=["u", "v", "w"]))
+    y = Y.astype(float)
+    y[15] = np.nan
+    with pytest.raises(DataError, match="row 15"):
+        blocks(from_arrays(wrap(X), wrap(y)))
+    with pytest.raises(DataError, match=r"row 15.*-1\.0"):
+        blocks(from_arrays(wrap(X), None, wrap(np.where(np.arange(20) == 15, -1.0, 1.0))))
+
+
+def test_shapes_and_types_that_cannot_be() -> None:
+    with pytest.raises(DataError, match="1 dimension"):
+        from_arrays(Y)
+    with pytest.raises(DataError, match="no rows"):
+        from_arrays(X[:0])
+    with pytest.raises(DataError, match="no rows"):
+        from_arrays(da.from_array(X[:0], chunks=-1))
+    with pytest.raises(DataError, match=r"shape \(20, 3\)"):
+        from_arrays(X, X)
+    with pytest.raises(DataError, match="3 columns, but 2 names"):
+        from_arrays(X, columns=["a", "b"])
+    with pytest.raises(DataError, match="'a' twice"):
+        from_arrays(X, columns=["a", "a", "b"])
+    with pytest.raises(DataError, match="column 'word' of X is of type"):
+        from_arrays(pd.DataFrame({"x": [1.0], "word": ["w"]}))
+    with pytest.raises(DataError, match="column 'word' of X is of type"):
+        from_arrays(dd.from_pandas(pd.DataFrame({"x": [1.0], "word": ["w"]}), npartitions=1))
+    with pytest.raises(DataError, match="mixes int, str"):
+        from_arrays(X[:2], np.array([1, "a"], object))
+    with pytest.raises(DataError, match="the label is None"):
+        from_arrays(X[:2], np.array(["a", None], object))
+    with pytest.raises(DataError, match="row 1.*the label is"):
+        from_arrays(X[:2], pd.Series([1, None], dtype="Int64"))
+    with pytest.raises(RecipeError):
+        from_arrays(X, dtype="int8")

@@ -1,0 +1,194 @@
+"""Files that are not what they should be: each refused by a DataError that names it."""
+
+import bz2
+import gzip
+import lzma
+import os
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dkernel.data import open_source
+from dkernel.errors import DataError, RecipeError
+
+X = np.arange(12.0).reshape(6, 2)
+
+
+def frame(path: Path, **columns: object) -> Path:
+    pq.write_table(pa.table(columns), path)
+    return path
+
+
+def read(path: object, **options: object) -> np.ndarray:
+    source = open_source(path, **options)
+    return np.concatenate([b.X for u in source.units for b in u.task.compute(scheduler="sync")])
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.csv", "a.npy", "a.npz", "a.h5", "a.svm", "a.csv.gz"])
+def test_empty_files(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).touch()
+    with pytest.raises(DataError, match=rf"{name}: the file is empty"):
+        open_source(tmp_path / name)
+
+
+@pytest.mark.parametrize("cut", [1, 8, 40])
+@pytest.mark.parametrize("name", ["a.parquet", "a.npy", "f.npy", "a.npz", "p.npz", "a.csv.gz", "a.csv.bz2", "a.csv.xz"])
+def test_truncated_files(tmp_path: Path, name: str, cut: int) -> None:
+    path = tmp_path / name
+    text = "x,y\n" + "".join(f"{i},{i * 7919 % 101}\n" for i in range(500))
+    frame(tmp_path / "a.parquet", x=X[:, 0])
+    np.save(tmp_path / "a.npy", X)
+    np.save(tmp_path / "f.npy", np.asfortranarray(X))
+    np.savez(tmp_path / "a.npz", X=X)
+    np.savez_compressed(tmp_path / "p.npz", X=X)
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(text.encode()))
+    (tmp_path / "a.csv.bz2").write_bytes(bz2.compress(text.encode()))
+    (tmp_path / "a.csv.xz").write_bytes(lzma.compress(text.encode()))
+    read(path, scratch=tmp_path / "scratch")
+    path.write_bytes(path.read_bytes()[:-cut])
+    with pytest.raises(DataError, match=name):
+        read(path, scratch=tmp_path / "scratch")
+    assert not list((tmp_path / "scratch").glob("*.part"))
+
+
+def test_truncated_zstd(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv.zst"
+    packed = pa.compress(b"x,y\n" + b"1,2\n" * 500, codec="zstd", asbytes=True)
+    path.write_bytes(packed)
+    assert read(path).shape == (500, 2)
+    path.write_bytes(packed[:-3])
+    with pytest.raises(DataError, match="truncated"):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["a.parquet", "a.npy", "a.npz", "a.h5", "a.csv.gz"])
+def test_garbage(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"this is no such thing" * 20)
+    with pytest.raises(DataError, match=name):
+        open_source(tmp_path / name)
+
+
+def test_object_arrays_are_never_unpickled(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+
+    class Evil:
+        def __reduce__(self) -> tuple:
+            return os.mkdir, (str(ran),)
+
+    np.save(tmp_path / "a.npy", np.array([Evil(), 1], dtype=object), allow_pickle=True)
+    with pytest.raises(DataError, match="objects"):
+        open_source(tmp_path / "a.npy")
+    assert not ran.exists()
+
+
+def test_a_file_changed_or_gone_after_opening(tmp_path: Path) -> None:
+    np.save(tmp_path / "a.npy", X)
+    source = open_source(tmp_path / "a.npy")
+    os.utime(tmp_path / "a.npy", ns=(1, 1))
+    with pytest.raises(DataError, match=r"a\.npy: the file changed"):
+        source.units[0].task.compute(scheduler="sync")
+    (tmp_path / "a.npy").unlink()
+    with pytest.raises(DataError, match=r"a\.npy: the file is gone"):
+        source.units[0].task.compute(scheduler="sync")
+
+
+def test_the_original_of_a_scratch_copy_is_watched(tmp_path: Path) -> None:
+    (tmp_path / "a.csv.gz").write_bytes(gzip.compress(b"x,y\n1,2\n"))
+    source = open_source(tmp_path / "a.csv.gz", scratch=tmp_path / "scratch")
+    before = [p.stat().st_mtime_ns for p in (tmp_path / "scratch").iterdir()]
+    again = open_source(tmp_path / "a.csv.gz", scratch=tmp_path / "scratch")
+    assert [p.stat().st_mtime_ns for p in (tmp_path / "scratch").iterdir()] == before
+    assert again.fingerprint == source.fingerprint
+    os.utime(tmp_path / "a.csv.gz", ns=(1, 1))
+    with pytest.raises(DataError, match=r"a\.csv\.gz: the file changed"):
+        source.units[0].task.compute(scheduler="sync")
+
+
+def test_missing_label_offers_the_nearest_name(tmp_path: Path) -> None:
+    path = frame(tmp_path / "a.parquet", x=[1.0], label=[1])
+    with pytest.raises(DataError, match=r"a\.parquet has no column 'lable'.*Did you mean 'label'"):
+        open_source(path, label="lable")
+    for option in ("exclude", "keep"):
+        with pytest.raises(DataError, match=rf"'z', named by {option}"):
+            open_source(path, **{option: ["z"]})
+    with pytest.raises(DataError, match="'w', named by weight"):
+        open_source(path, weight="w")
+
+
+def test_text_among_the_features(tmp_path: Path) -> None:
+    path = frame(tmp_path / "a.parquet", x=[1.0], name=["n"])
+    with pytest.raises(DataError, match=r"a\.parquet: column 'name' holds text.*--exclude name.*--keep name"):
+        open_source(path)
+    assert open_source(path, keep=["name"]).columns == ("x",)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf, None, 1e300])
+@pytest.mark.parametrize("row", [0, 7])
+def test_bad_values_name_the_row_of_the_file(tmp_path: Path, bad: float | None, row: int) -> None:
+    values: list = [float(i) for i in range(8)]
+    values[row] = bad
+    pq.write_table(pa.table({"x": values, "y": range(8)}), tmp_path / "a.parquet", row_group_size=3)
+    with pytest.raises(DataError, match=rf"a\.parquet, row {row + 1}, column 'x'"):
+        read(tmp_path / "a.parquet")
+    if bad != 1e300:
+        with pytest.raises(DataError, match=rf"a\.parquet, row {row + 1}, column 'x'"):
+            read(tmp_path / "a.parquet", label="x")
+
+
+def test_negative_weights(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match=r"row 2, column 'w': the weight is -1"):
+        read(frame(tmp_path / "a.parquet", x=[1.0, 2], w=[1, -1]), weight="w")
+
+
+def test_several_files_need_the_same_columns_in_any_order(tmp_path: Path) -> None:
+    frame(tmp_path / "p.2.parquet", x=[1.0], y=[2.0])
+    frame(tmp_path / "p.10.parquet", y=[4.0], x=[3.0])
+    assert read(tmp_path).tolist() == [[1, 2], [3, 4]]
+    frame(tmp_path / "p.11.parquet", x=[1.0], z=[2.0])
+    with pytest.raises(DataError, match=r"p\.11\.parquet lacks 'y' and has 'z' besides, compared with .*p\.2\.parquet"):
+        open_source(tmp_path)
+
+
+def test_label_types_of_several_files(tmp_path: Path) -> None:
+    frame(tmp_path / "1.parquet", x=[1.0], y=pa.array([1], pa.int8()))
+    frame(tmp_path / "2.parquet", x=[1.0], y=pa.array([1], pa.int64()))
+    assert open_source(tmp_path, label="y").label_kind == "int"
+    frame(tmp_path / "3.parquet", x=[1.0], y=["one"])
+    with pytest.raises(DataError, match=r"'y' holds .* in .*\.parquet but .* in .*\.parquet"):
+        open_source(tmp_path, label="y")
+
+
+def test_files_without_rows(tmp_path: Path) -> None:
+    frame(tmp_path / "1.parquet", x=pa.array([], pa.float64()))
+    with pytest.raises(DataError, match="no rows"):
+        open_source(tmp_path)
+    frame(tmp_path / "2.parquet", x=[1.0, 2.0])
+    source = open_source(tmp_path)
+    assert source.chunk_rows == (2,)
+
+
+def test_columns_of_a_model(tmp_path: Path) -> None:
+    path = frame(tmp_path / "a.parquet", b=[1.0], a=[2.0], id=["k"], label=[1])
+    assert read(path, columns=["a", "b"], keep=["id"], label="label").tolist() == [[2, 1]]
+    with pytest.raises(DataError, match=r"lacks the columns 'c', 'd' that the model needs"):
+        open_source(path, columns=["a", "c", "d"])
+    with pytest.raises(DataError, match=r"has the columns 'id', 'label' that the model does not know"):
+        open_source(path, columns=["a", "b"])
+    assert read(path, columns=["b", "a"], allow_extra=True).tolist() == [[1, 2]]
+    with pytest.raises(DataError, match="'a' is a feature"):
+        open_source(path, columns=["a", "b"], label="a")
+
+
+def test_roles_that_clash(tmp_path: Path) -> None:
+    path = frame(tmp_path / "a.parquet", x=[1.0], y=[1.0])
+    with pytest.raises(DataError, match="both the label and the weight"):
+        open_source(path, label="y", weight="y")
+    with pytest.raises(DataError, match="is excluded"):
+        open_source(path, label="y", exclude=["y"])
+    with pytest.raises(DataError, match="no column is left"):
+        open_source(path, label="y", exclude=["x"])
+    with pytest.raises(RecipeError, match="float16"):
+        open_source(path, dtype="float16")

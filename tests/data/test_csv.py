@@ -1,0 +1,192 @@
+"""CSV: any cut into byte ranges gives the rows that Python's csv module gives; drift and damage are named."""
+
+import csv
+import io
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dkernel.data import open_source
+from dkernel.data.csv import Header, _header, load, scan
+from dkernel.data.lines import row_ends
+from dkernel.data.paths import expand
+from dkernel.data.tables import Part, Wanted
+from dkernel.errors import DataError
+
+NAMES = ("a", "b", "text")
+
+cells = st.text(alphabet="ab ,\"\n\r'x;é", max_size=6)
+numbers = st.floats(-1e6, 1e6, width=32).map(repr)
+tables = st.lists(st.tuples(numbers, numbers, cells), min_size=1, max_size=12)
+
+
+def in_ranges(path: Path, scan_bytes: int, step_rows: int) -> tuple[list[list[float]], list[str]]:
+    """The rows as units of one step each would read them."""
+    file = expand(path)[0]
+    header = _header(file)
+    found = scan(file, header, None, ("text",), scan_bytes, step_rows)
+    assert sum(found.steps) == found.rows
+    wanted = Wanted(("a", "b"), None, None, ("text",), "float64", {"a": "float", "b": "float", "text": "text"})
+    X: list[list[float]] = []
+    kept: list[str] = []
+    for i, rows in enumerate(found.steps):
+        part = Part(i, i + 1, len(X), rows, (found.marks[i], found.marks[i + 1]), header)
+        raw = load(file, part, wanted, str)
+        assert len(raw.X) == rows
+        X += raw.X.tolist()
+        kept += raw.kept.column("text").to_pylist()
+    return X, kept
+
+
+@settings(max_examples=200, deadline=None, derandomize=True)
+@given(
+    rows=tables,
+    scan_bytes=st.integers(1, 64),
+    step_rows=st.integers(1, 4),
+    quoting=st.sampled_from([csv.QUOTE_MINIMAL, csv.QUOTE_ALL, csv.QUOTE_NONNUMERIC]),
+    newline=st.sampled_from(["\n", "\r\n"]),
+    bom=st.booleans(),
+    end=st.booleans(),
+)
+def test_equals_the_csv_module(
+    rows: list[tuple[str, str, str]], scan_bytes: int, step_rows: int, quoting: int, newline: str, bom: bool, end: bool
+) -> None:
+    out = io.StringIO(newline="")
+    # A writer quotes what its own line ending is made of, not a lone carriage return.
+    rows = [(a, b, t if newline == "\r\n" or quoting != csv.QUOTE_MINIMAL else t.replace("\r", "")) for a, b, t in rows]
+    csv.writer(out, quoting=quoting, lineterminator=newline).writerows([NAMES, *rows])
+    text = out.getvalue() if end else out.getvalue().removesuffix(newline)
+    expected = list(csv.reader(io.StringIO(text, newline="")))[1:]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "t.csv"
+        path.write_bytes(text.encode("utf-8-sig" if bom else "utf-8"))
+        X, kept = in_ranges(path, scan_bytes, step_rows)
+    assert [[float(a), float(b)] for a, b, _ in expected] == X
+    assert kept == [t for _, _, t in expected]
+
+
+@pytest.mark.parametrize("scan_bytes", [1, 7, 4096])
+def test_a_quote_inside_a_field_is_a_letter(tmp_path: Path, scan_bytes: int) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text('a,b,text\n1,2,5" pipe\n3,4,"6"" pipe\nlong"\n5,6,7" pipe\n')
+    X, kept = in_ranges(path, scan_bytes, 1)
+    assert X == [[1, 2], [3, 4], [5, 6]]
+    assert kept == ['5" pipe', '6" pipe\nlong', '7" pipe']
+
+
+@settings(max_examples=100, deadline=None, derandomize=True)
+@given(text=st.text(alphabet='a,"\n\r', max_size=40))
+def test_row_ends_agree_with_following_the_quotes_one_by_one(text: str) -> None:
+    expected, inside, field_start, line, previous = [], False, True, "", ""
+    for i, c in enumerate(text):
+        if inside:
+            if c == '"':
+                inside = text[i + 1 : i + 2] == '"' or (previous == "skip")
+                previous = "skip" if inside and previous != "skip" else ""
+            line += c
+            continue
+        if c == '"' and field_start:
+            inside = True
+        if c == "\n" or (c == "\r" and text[i + 1 : i + 2] != "\n"):
+            if line.strip("\r") or len(line) > 1:
+                expected.append(i + 1)
+            line, field_start = "", True
+            continue
+        field_start = c == ","
+        line += c
+    if not inside:
+        if line and line != "\r":
+            expected.append(len(text))
+        ends, _, unclosed = row_ends(text.encode(), b",", True)
+        assert not unclosed
+        assert ends.tolist() == expected
+
+
+def written(tmp_path: Path, text: str | bytes, name: str = "t.csv") -> Path:
+    path = tmp_path / name
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def read(path: Path, **options: object) -> list[np.ndarray]:
+    source = open_source(path, **options)
+    return [b.X for u in source.units for b in u.task.compute(scheduler="sync")]
+
+
+def test_late_text_in_a_feature_names_file_row_and_column(tmp_path: Path) -> None:
+    rows = "".join(f"{i},1\n" for i in range(100))
+    path = written(tmp_path, f"x,y\n{rows}oops,1\n")
+    with pytest.raises(DataError, match=r"t\.csv, row 101, column 'x': 'oops'"):
+        read(path, label="y", scan_bytes=64)
+
+
+def test_late_text_in_a_label_is_found_while_counting(tmp_path: Path) -> None:
+    rows = "".join(f"{i},1\n" for i in range(100))
+    path = written(tmp_path, f"x,y\n{rows}5,one\n")
+    with pytest.raises(DataError, match=r"t\.csv, row 101, column 'y': 'one'"):
+        open_source(path, label="y", scan_bytes=64)
+
+
+def test_a_label_that_shows_fractions_late_is_floating_everywhere(tmp_path: Path) -> None:
+    path = written(tmp_path, "x,y\n" + "1,2\n" * 50 + "1,2.5\n")
+    source = open_source(path, label="y", scan_bytes=32)
+    assert source.label_kind == "float"
+    assert source.y.compute(scheduler="sync")[-1] == 2.5
+
+
+def test_label_kinds_of_several_files_are_decided_together(tmp_path: Path) -> None:
+    written(tmp_path, "x,y\n1,1\n", "1.csv")
+    written(tmp_path, "x,y\n1,1.5\n", "2.csv")
+    assert open_source(tmp_path, label="y").label_kind == "float"
+    written(tmp_path, "x,y\n1,a\n", "3.csv")
+    with pytest.raises(DataError, match=r"'y'.*text in .*3\.csv|'y'.*3\.csv"):
+        open_source(tmp_path, label="y")
+
+
+def test_kept_columns_lose_no_character(tmp_path: Path) -> None:
+    path = written(tmp_path, "x,id,zip,price\n1,12,007,1.5\n2,13,8,2\n")
+    source = open_source(path, keep=["id", "zip", "price"])
+    kept = source.units[0].task.compute(scheduler="sync")[0].kept
+    assert kept.to_pydict() == {"id": [12, 13], "zip": ["007", "8"], "price": [1.5, 2.0]}
+
+
+def test_booleans_are_numbers_as_features(tmp_path: Path) -> None:
+    assert read(written(tmp_path, "x,b\n1,true\n2,false\n"))[0].tolist() == [[1, 1], [2, 0]]
+
+
+@pytest.mark.parametrize(
+    ("text", "match"),
+    [
+        ("x,y\n1,2\n3\n", r"row 2: the row has 1 values, the header 2"),
+        ("x,y\n1,2\n3,4,5\n", r"row 2: the row has 3 values, the header 2"),
+        ("x,y\n1,2\n,4\n", r"row 2, column 'x': the value is missing"),
+        ("x,y\n1,2\nnan,4\n", r"row 2, column 'x'"),
+        ("x,y\n1,2\ninf,4\n", r"row 2, column 'x': the value inf is not finite"),
+        ("x,y\n1,2\n1e300,4\n", r"row 2, column 'x': the value 1e\+300 is too large"),
+        ("x,y\n1,2\n3,\n", r"row 2, column 'y': the value is missing"),
+        ('x,y\n1,2\n3,"4\n', r"row 2: a quote that opens here is never closed"),
+        ("x,y\n1,a\n2,\n", r"row 2, column 'y': the label is missing"),
+        ("x,x\n1,2\n", r"'x' stands twice"),
+        ("0.5,1.5\n1,2\n", r"first row holds numbers"),
+        ("\n\n", r"no header"),
+        ("x,y\n", r"no rows"),
+        ("x,y\nword,1\n", r"column 'x' holds text.*--exclude x.*--keep x"),
+        ("x,y\n2020-01-01,1\n", r"column 'x' holds values of another type"),
+        ("x,y\n1,2\n".encode("utf-16"), r"UTF-16"),
+        (b"x,\xff\n1,2\n", r"not UTF-8"),
+        (b"x,y\n1,a\n2,\xff\n", r"not UTF-8"),
+    ],
+)
+def test_bad_text_is_refused_with_its_place(tmp_path: Path, text: str | bytes, match: str) -> None:
+    with pytest.raises(DataError, match=rf"(?s)t\.csv.*{match}"):
+        read(written(tmp_path, text), label="y")
+
+
+def test_header_with_quotes_and_tabs(tmp_path: Path) -> None:
+    path = written(tmp_path, '"a\nb"\tc\n1\t2\n', "t.tsv")
+    assert _header(expand(path)[0]) == Header(("a\nb", "c"), 8, "\t")
+    assert read(path)[0].tolist() == [[1, 2]]

@@ -1,0 +1,62 @@
+"""What the user names becomes files in a known order, or an error that says what is wrong."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from dkernel.data import open_source
+from dkernel.data.paths import expand
+from dkernel.errors import DataError
+
+
+def names(found: list) -> list[str]:
+    return [file.path.rsplit("/", 1)[-1] for file in found]
+
+
+def make(folder: Path, *listed: str) -> None:
+    for i, name in enumerate(listed):
+        with open(folder / name, "wb") as file:
+            np.save(file, np.full((1, 2), i))
+
+
+def test_folders_and_globs_are_in_natural_order(tmp_path: Path) -> None:
+    make(tmp_path, "part.10.npy", "part.2.npy", "part.1.npy", "_SUCCESS", ".part.0.npy.crc", "_part.npy")
+    expected = ["part.1.npy", "part.2.npy", "part.10.npy"]
+    assert names(expand(tmp_path)) == expected
+    assert names(expand(f"{tmp_path}/*.npy")) == expected
+    assert names(expand(f"file://{tmp_path}")) == expected
+    source = open_source(tmp_path)
+    assert source.X.compute(scheduler="sync")[:, 0].tolist() == [2, 1, 0]
+
+
+def test_the_order_given_is_kept(tmp_path: Path) -> None:
+    make(tmp_path, "b.npy", "a.npy")
+    assert names(expand([tmp_path / "b.npy", str(tmp_path / "a.npy")])) == ["b.npy", "a.npy"]
+
+
+def test_a_file_whose_name_looks_like_a_glob(tmp_path: Path) -> None:
+    make(tmp_path, "a[1].npy")
+    assert names(expand(tmp_path / "a[1].npy")) == ["a[1].npy"]
+
+
+@pytest.mark.parametrize(
+    ("given", "match"),
+    [
+        ("tran.npy", r"tran\.npy: there is no such file.*Did you mean 'train\.npy'"),
+        ("*.csv", "no file matches"),
+        ("notes.txt", r"notes\.txt: the ending says no format.*\.parquet.*\.svmlight"),
+        ("empty", "holds no data files"),
+        ("nested", "holds folders"),
+        ("a.parquet.gz", "the ending says no format"),
+        ("nothere://x/a.npy", "cannot be read"),
+    ],
+)
+def test_names_that_lead_nowhere(tmp_path: Path, given: str, match: str) -> None:
+    make(tmp_path, "train.npy", "notes.txt", "a.parquet.gz")
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "nested" / "year=1").mkdir(parents=True)
+    with pytest.raises(DataError, match=match):
+        expand(given if "://" in given else str(tmp_path / given))
+    with pytest.raises(DataError, match="No data were named"):
+        expand([])
