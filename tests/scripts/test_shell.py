@@ -90,3 +90,43 @@ def test_a_folder_that_is_no_environment_is_left_alone(tmp_path):
     assert done.returncode == 1
     assert "not a virtual environment" in done.stderr
     assert (tmp_path / "precious").read_text() == "mine"
+
+
+@pytest.fixture
+def check_with(tmp_path):
+    """A function that runs test.sh with stand-ins for ruff, mypy and pytest that end with the given statuses."""
+    folder, fakes = tmp_path / "venv", tmp_path / "fakes"
+    fakes.mkdir()
+    environment(folder, "test")
+
+    def run(*arguments: str, ruff: int = 0, mypy: int = 0, pytest: int = 0) -> subprocess.CompletedProcess[str]:
+        for name, status in {"ruff": ruff, "mypy": mypy, "pytest": pytest}.items():
+            text = f"import sys\nprint({name!r}, sys.argv[1:], repr(sys.stdin.read()))\nsys.exit({status})\n"
+            (fakes / f"{name}.py").write_text(text)
+        return bash(ROOT / "scripts" / "test.sh", *arguments, DKERNEL_VENV=str(folder), PYTHONPATH=str(fakes))
+
+    return run
+
+
+def test_the_checks_run_in_order_and_the_end_is_clear(check_with):
+    done = check_with("-k", "name with spaces")
+    assert done.returncode == 0
+    assert [line.split()[0] for line in done.stdout.splitlines()] == ["ruff", "ruff", "mypy", "pytest"]
+    assert "['-m', 'not slow', '-k', 'name with spaces'] ''" in done.stdout
+    assert done.stderr.splitlines()[-1] == "== test.sh: PASSED: format ok, lint ok, types ok, tests ok"
+
+
+def test_all_means_no_selection(check_with):
+    assert "pytest [] ''" in check_with("--all").stdout
+
+
+@pytest.mark.parametrize(
+    ("statuses", "expected"),
+    [({"pytest": 5}, 5), ({"pytest": 2, "mypy": 1}, 2), ({"mypy": 1}, 1), ({"ruff": 2}, 1)],
+    ids=str,
+)
+def test_the_status_is_that_of_the_tests_or_one(check_with, statuses, expected):
+    done = check_with(**statuses)
+    assert done.returncode == expected
+    assert "test.sh: FAILED:" in done.stderr.splitlines()[-1]
+    assert "pytest" in done.stdout
