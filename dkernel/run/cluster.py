@@ -60,7 +60,7 @@ def connect(
         with (
             _local_cluster(workers, memory_limit) as cluster,
             _client(cluster) as client,
-            ClusterExecutor(client, patience) as executor,
+            ClusterExecutor(client, patience, shared=False) as executor,
         ):
             yield executor
     else:

@@ -113,11 +113,12 @@ class ClusterExecutor(Executor):
     ----------
     client : a synchronous client; its cluster may grow, shrink and lose workers meanwhile
     patience : seconds without workers, or without anything finishing, before it gives up with a ClusterError
+    shared : the cluster lives on after this run, so what was installed on the workers is taken off at the end
     """
 
     name = "cluster"
 
-    def __init__(self, client: Client, patience: float = PATIENCE) -> None:
+    def __init__(self, client: Client, patience: float = PATIENCE, shared: bool = True) -> None:
         if client.asynchronous:
             raise UnsupportedError(
                 "dkernel waits for its results, which an asynchronous Client cannot do: "
@@ -127,6 +128,7 @@ class ClusterExecutor(Executor):
 
         self.client = client
         self.patience = patience
+        self.shared = shared
         self.address = client.scheduler.address
         self._handles: WeakSet[Remote] = WeakSet()
         self._leaving = _Leaving(client)
@@ -181,8 +183,9 @@ class ClusterExecutor(Executor):
         for handle in list(self._handles):
             self._leaving.add(handle.leave())
         self._leaving.go()
-        with suppress(Exception):  # a scheduler that is gone has no plugin either
-            self.client.sync(self._unregister, callback_timeout=5)
+        if self.shared:
+            with suppress(Exception):  # a scheduler that is gone has no plugin either
+                self.client.sync(self._unregister, callback_timeout=5)
         self._open.close()
 
     def submit(self, calls: Sequence[Call]) -> list[Future]:

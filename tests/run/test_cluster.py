@@ -280,6 +280,7 @@ def test_options_that_do_not_go_together():
 
 
 SCRIPT = """
+import os, signal
 from dkernel.errors import DataError
 from dkernel.run.cluster import connect
 from dkernel.run.executors import Call
@@ -291,10 +292,12 @@ if __name__ == "__main__":
             executor.compute([Call("refuse", jobs.refuse, ({folder!r},))])
         except DataError as error:
             print(error)
+        for pid in executor.client.run(os.getpid).values():
+            os.kill(pid, signal.SIGSTOP)
 """
 
 
-def test_a_script_says_its_own_error_only_and_ends(tmp_path):
+def test_a_script_says_its_own_error_only_and_ends_with_its_workers_asleep(tmp_path):
     script = tmp_path / "script.py"
     script.write_text(SCRIPT.format(folder=str(tmp_path)))
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
