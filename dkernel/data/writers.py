@@ -97,13 +97,13 @@ def _row_groups(parts: Sequence[Path]) -> Iterator[pa.Table]:
 def _same(first: Any, other: Any, part: Path) -> None:
     if other != first:
         raise DataError(
-            f"{part.name} was written with the columns [{_types(other)}], the parts before it with [{_types(first)}]. "
+            f"{part.name.split('.')[0]} has the columns [{_types(other)}], the parts before it have [{_types(first)}]. "
             "The input's kept columns must have one type in all of its files: convert them, or leave them out."
         )
 
 
 def _types(columns: Any) -> str:
-    return ", ".join(f"{f.name}: {f.type}" for f in columns) if isinstance(columns, pa.Schema) else str(columns)
+    return ", ".join(f"{f.name}: {f.type}" for f in columns) if isinstance(columns, pa.Schema) else str(columns[0])
 
 
 class Parquet(Format):
@@ -195,7 +195,7 @@ class Npy(Format):
         first = np.load(parts[0], mmap_mode="r")
         for part in parts[1:]:
             other = np.load(part, mmap_mode="r")
-            _same((first.dtype, first.shape[1:]), (other.dtype, other.shape[1:]), part)
+            _same((first.dtype, *first.shape[1:]), (other.dtype, *other.shape[1:]), part)
 
     def assemble(self, parts: Sequence[Path], columns: Sequence[str], rows: int, path: Path) -> None:  # noqa: ARG002
         first = np.load(parts[0], mmap_mode="r")

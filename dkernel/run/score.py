@@ -170,6 +170,8 @@ class _Run:
         """Add to `parts` every part that is missing, a window of one unit per slot at a time."""
         missing = [index for index in range(len(units)) if index not in parts]
         if progress is not None:
+            if parts:
+                progress.message(f"{len(parts)} of {len(units)} parts are taken over from a run that was stopped.")
             progress.phase("score", sum(sum(units[index].rows) for index in missing))
         model = self.executor.keep(self.model, f"dkernel-model-{self.name}")
         token = uuid.uuid4().hex

@@ -12,9 +12,9 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dkernel.data import atomic, writers
+from dkernel.data import atomic
 from dkernel.data.output import Destination
-from dkernel.data.parts import Manifest, Part, write_part
+from dkernel.data.parts import Manifest, write_part
 from dkernel.errors import ClusterError, DataError, UnsupportedError
 
 JOB = {"model": "m1", "input": "i1"}
@@ -239,51 +239,6 @@ def test_parts_of_different_types_are_refused(tmp_path, name):
     assert not (tmp_path / name).exists()
 
 
-@pytest.mark.parametrize(
-    ("name", "column", "match"),
-    [
-        ("a.npy", pa.array(["x"]), "'c' is of type string"),
-        ("a.npy", pa.array([None], pa.int64()), "'c' has 1 missing"),
-        ("a.zarr", pa.array([None], pa.string()), "'c' has 1 missing"),
-        ("a.zarr", pa.array([0], pa.timestamp("us")), "'c' is of type timestamp"),
-        ("a.csv", pa.array([[1]]), "'c' is of type list"),
-    ],
-)
-def test_what_a_format_cannot_hold_is_refused_by_name(tmp_path, name, column, match):
-    with pytest.raises(DataError, match=match), Destination(tmp_path / name).stage(JOB) as staging:
-        staging.commit([write_part(staging.place(0, 1), [pa.table({"c": column})])], ("c",))
-    assert not (tmp_path / name).exists()
-
-
-def test_npy_of_one_type_is_a_plain_array(tmp_path):
-    scores = pa.table({"score_a": np.float32([1, 2]), "score_b": np.float32([3, 4])})
-    with Destination(tmp_path / "s.npy").stage(JOB) as staging:
-        staging.commit([write_part(staging.place(i, 2), [scores]) for i in range(3)], scores.column_names)
-    found = np.load(tmp_path / "s.npy")
-    assert found.dtype == np.float32
-    np.testing.assert_array_equal(found, np.tile([[1, 3], [2, 4]], (3, 1)))
-
-
-def test_csv_keeps_text_and_missing_values_apart(tmp_path):
-    kept = pa.table({'a,"b': ["007", "", None, "é\n,", '"'], "d": pa.array(list("xyxyx")).dictionary_encode()})
-    with Destination(tmp_path / "s.csv").stage(JOB) as staging:
-        staging.commit([write_part(staging.place(0, 5), [kept])], kept.column_names)
-    assert (tmp_path / "s.csv").read_bytes() == ('"a,""b",d\n"007","x"\n"","y"\n,"x"\n"é\n,","y"\n"""","x"\n'.encode())
-
-
-def test_zarr_chunks_are_whole_and_small_row_groups_are_joined(tmp_path, monkeypatch):
-    monkeypatch.setattr(writers, "GROUP_ROWS", 4)
-    write(tmp_path / "one.zarr")
-    write(tmp_path / "one.parquet")
-    import pyarrow.parquet as pq
-    import zarr
-
-    assert zarr.open_group(tmp_path / "one.zarr", mode="r")["score"].chunks == (4,)
-    pd.testing.assert_frame_equal(read(tmp_path / "one.zarr"), expected(tmp_path / "x"), check_dtype=False)
-    file = pq.ParquetFile(tmp_path / "one.parquet")
-    assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [5, 8, 3]
-
-
 def test_the_folder_holds_its_manifest_and_success(tmp_path):
     manifest = write(tmp_path / "out")
     assert sorted(p.name for p in (tmp_path / "out").iterdir()) == [
@@ -340,31 +295,12 @@ def test_doors(tmp_path):
         Destination(tmp_path / "b", overwrite=True)
 
 
-def test_a_place_without_permission_is_named():
-    error = atomic.trouble(PermissionError(errno.EACCES, "Permission denied"), Path("out"))
-    assert isinstance(error, DataError)
-    assert "out: not writable" in str(error)
-
-
 def test_a_link_is_followed(tmp_path):
     (tmp_path / "disk").mkdir()
     (tmp_path / "link").symlink_to(tmp_path / "disk" / "out")
     write(tmp_path / "link")
     assert (tmp_path / "link").is_symlink()
     assert len(read(tmp_path / "disk" / "out")) == 16
-
-
-@pytest.mark.parametrize("exchange", [True, False])
-def test_a_folder_replaces_another(tmp_path, monkeypatch, exchange):
-    if not exchange:
-        monkeypatch.setattr(atomic, "_exchange", lambda *_: False)
-    for name in ("old", "new"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "file").write_text(name)
-    atomic.appear(tmp_path / "new", tmp_path / "old")
-    assert (tmp_path / "old" / "file").read_text() == "new"
-    assert (tmp_path / "new" / "file").read_text() == "old"
-    assert len(list(tmp_path.iterdir())) == 2
 
 
 def test_a_kill_while_the_old_folder_stands_aside_loses_nothing(tmp_path, monkeypatch):
@@ -394,17 +330,3 @@ def test_a_dead_client_blocks_nobody(tmp_path):
     assert len(siblings(tmp_path / "out")) == 1
     write(tmp_path / "out")
     assert siblings(tmp_path / "out") == set()
-
-
-def test_a_part_is_found_by_name_and_content(tmp_path):
-    part = write_part_alone(tmp_path)
-    assert Part.found(tmp_path / part.staged) == part
-    (tmp_path / part.staged).write_bytes(b"other")
-    assert Part.found(tmp_path / part.staged) is None
-    assert Part.found(tmp_path / "lock") is None
-
-
-def write_part_alone(folder: Path) -> Part:
-    from dkernel.data.parts import Place
-
-    return write_part(Place(str(folder), 3, 5, ".csv"), [table(0, 5)])

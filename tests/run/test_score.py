@@ -88,6 +88,9 @@ class Progress:
     def advance(self, rows):
         self.told.append(rows)
 
+    def message(self, text):
+        self.told.append(text)
+
 
 @pytest.mark.parametrize("name", ["out", "out.parquet", "out.csv", "out.zarr"])
 def test_every_row_once_in_order_with_its_kept_columns(tmp_path, name):
@@ -196,7 +199,7 @@ def test_an_interrupted_run_goes_on_without_scoring_again(tmp_path):
     assert first.held == 0
     result = score(LinearModel(TEXT), source, tmp_path / "out", second, progress=progress)
     assert (first.scored, second.scored, result.reused) == ([0, 1, 2], [3, 4], 3)
-    assert progress.told == [("score", 6), 1, 5]
+    assert progress.told == ["3 of 5 parts are taken over from a run that was stopped.", ("score", 6), 1, 5]
     assert digest(tmp_path / "out") == digest(tmp_path / "ref")
 
 
