@@ -47,14 +47,15 @@ step() {
     return $code
 }
 
-cd "$ROOT" || exit 1
 if [ -n "$lowest" ]; then
     dkernel_lowest_environment "${DKERNEL_VENV:-$ROOT/.venv-lowest}"
     # Old versions warn about each other; what they warn about is not ours to mend.
     selection="${selection:+$selection and }not cluster"
     arguments=(-W default "${arguments[@]+"${arguments[@]}"}")
+    cd "$ROOT" || exit 1
 else
     dkernel_environment "${DKERNEL_VENV:-$ROOT/.venv}" test
+    cd "$ROOT" || exit 1
     step format "$PY" -m ruff format --check . || status=1
     step lint "$PY" -m ruff check . || status=1
     step types "$PY" -m mypy dkernel || status=1
