@@ -30,8 +30,8 @@ def stream(seed: int, purpose: str, *index: int) -> np.random.Generator:
     return np.random.Generator(np.random.Philox(key=_key(seed, purpose, *index)))
 
 
-def row_hash(seed: int, purpose: str, first: int, n: int) -> NDArray[np.uint64]:
-    """64 uniform bits for each of the global row numbers first, ..., first + n - 1.
+def row_hash(seed: int, purpose: str, first: int, n: int, step: int = 1) -> NDArray[np.uint64]:
+    """64 uniform bits for each of the n global row numbers first, first + step, first + 2 step, ...
 
     The finalizer of splitmix64 over key + row * golden ratio (Steele, Lea, Flood 2014). The same row has the same bits
     whatever chunk it stands in, so "the k smallest" is a uniform sample that no chunking can change.
@@ -43,7 +43,7 @@ def row_hash(seed: int, purpose: str, first: int, n: int) -> NDArray[np.uint64]:
     True
     """
     key = np.uint64(_key(seed, purpose) & 0xFFFFFFFFFFFFFFFF)
-    rows = np.arange(first + 1, first + 1 + n, dtype=np.uint64)
+    rows = np.uint64(first + 1) + np.arange(n, dtype=np.uint64) * np.uint64(step)
     with np.errstate(over="ignore"):
         z = key + rows * np.uint64(0x9E3779B97F4A7C15)
         z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)

@@ -37,9 +37,7 @@ COLUMNS = 512
 
 _MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: adding and taking it away rounds a float32 to the nearest integer
 _C = tuple(np.float32(c) for c in (1.0, -19.7392025, 64.9390793, -85.4496994, 60.1656113, -25.9641647, 6.52815056))
-_S = tuple(
-    np.float32(s) for s in (6.28318453, -41.3415565, 81.5993652, -76.6108475, 41.3351746, -12.4699392)
-)
+_S = tuple(np.float32(s) for s in (6.28318453, -41.3415565, 81.5993652, -76.6108475, 41.3351746, -12.4699392))
 _E = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0.0096707679, 0.0013395286))
 
 _FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}

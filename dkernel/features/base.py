@@ -1,0 +1,115 @@
+"""The contract of a feature map, and the coordinates in which a solver sees it.
+
+A map is born fitted: drawn from a seed, or built from landmarks. What the workers compute are its *columns*, raw and
+unwhitened; φ(x) = columns(x) @ T. T is never applied per row (2 c^2 flops a row): the solver works on coefficients of
+the columns, and the metric M, with |w|^2 = α^T M α for w = T^{-1} α, is all that it needs to know of T.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.errors import ModelFileError
+from dkernel.kernels import Kernel
+
+__all__ = ["Coordinates", "FeatureMap", "map_from"]
+
+
+@dataclass(frozen=True)
+class Coordinates:
+    """Where the solver's vector v lives: columns' coefficients α = expand(v), and |w|^2 = v^T M v.
+
+    Parameters
+    ----------
+    n : length of v
+    metric : M, float64 (n, n), or a number c for M = c I
+    basis : None for α = v, or B, float64 (n_columns, n), for α = B v: a truncated map
+    """
+
+    n: int
+    metric: float | NDArray[np.float64]
+    basis: NDArray[np.float64] | None = None
+
+    def expand(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Coefficients of the columns, (n_columns, ...)."""
+        return v if self.basis is None else self.basis @ v
+
+    def reduce(self, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The gradient in v of a function whose gradient in α is given: B^T g."""
+        return gradient if self.basis is None else self.basis.T @ gradient
+
+    def congruence(self, gram: NDArray[np.float64]) -> NDArray[np.float64]:
+        """B^T G B: the Gram matrix of the columns, seen in these coordinates."""
+        return gram if self.basis is None else self.basis.T @ gram @ self.basis
+
+
+class FeatureMap(ABC):
+    """φ : R^p -> R^n_out with φ(x) . φ(z) ≈ k(x, z), as columns(x) @ whitening.
+
+    Also the `Columns` of `dkernel.tiles`: `groups`, `rows` and `fill` give the columns one cache tile at a time.
+    """
+
+    kind: ClassVar[str]
+    kernel: Kernel
+    n_in: int
+    n_columns: int
+    n_out: int
+
+    @property
+    @abstractmethod
+    def groups(self) -> tuple[tuple[int, int, int], ...]:
+        """(first column, tiles, width) of each group of tiles that one `fill` writes."""
+
+    @abstractmethod
+    def rows(self, X: NDArray) -> Any:
+        """What `fill` wants of ROWS rows."""
+
+    @abstractmethod
+    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
+        """Write the group of columns that begins at `first` into out, float32 (tiles, ROWS, width)."""
+
+    @abstractmethod
+    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+        """All columns of a small block at once, (n, n_columns): for samples, never for the data."""
+
+    @property
+    @abstractmethod
+    def whitening(self) -> NDArray[np.float64] | float:
+        """T, (n_columns, n_out), or a number c for T = c I."""
+
+    @abstractmethod
+    def coordinates(self) -> Coordinates:
+        """Where a solver works on this map."""
+
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """What is not an array, as JSON."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray]:
+        """What is an array."""
+
+    @classmethod
+    @abstractmethod
+    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "FeatureMap":
+        """The map again, from `spec` and `arrays`."""
+
+    def __call__(self, X: NDArray) -> NDArray[np.float64]:
+        """φ of a small block, float64 (n, n_out)."""
+        columns, T = self.columns(X, "float64"), self.whitening
+        return columns * T if isinstance(T, float) else columns @ T
+
+
+def map_from(spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureMap:
+    """The feature map that a model file describes."""
+    from dkernel.features.fourier import FourierMap
+    from dkernel.features.nystrom import NystromMap
+
+    kinds: dict[str, type[FeatureMap]] = {m.kind: m for m in (NystromMap, FourierMap)}
+    if spec.get("kind") not in kinds:
+        raise ModelFileError(f"A feature map of kind {spec.get('kind')!r} is unknown; known are {sorted(kinds)}.")
+    return kinds[spec["kind"]].build(spec, arrays)

@@ -1,0 +1,112 @@
+"""P-SGD: synchronous rounds of a preconditioned step, averaged. A pure state machine; who computes gradients is not here.
+
+    v <- v - η P (g / b + λ M v),    g the loss's gradient over the b rows of a round
+
+P, M: see `linear.preconditioner`. Heads are columns of v: for each λ of the path, one for each output. The mean over
+the last part of a pass is the answer, the last iterate at constant η being worse by points; at very large n the mean
+lags, so several windows are kept and the holdout chooses. Source: ALGORITHMS 3.2, step H; Polyak and Juditsky 1992.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.linear.preconditioner import Metric, Preconditioner
+
+__all__ = ["WINDOWS", "PSGD", "State"]
+
+Array = NDArray[np.float64]
+
+WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
+"""Name -> share of a pass, at its end, whose iterates are averaged."""
+
+# A step of 2 / (largest curvature) diverges; the noise of a round leaves less room than that.
+STABLE = 1.6
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Where a run of rounds is.
+
+    Parameters
+    ----------
+    v : float64 (n + 1, heads), the intercepts last
+    sums : for each of WINDOWS the sum of its iterates so far
+    done : rounds of this pass so far
+    """
+
+    v: Array
+    sums: dict[str, Array]
+    done: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class PSGD:
+    """Settings of P-SGD: what a step is made of.
+
+    Parameters
+    ----------
+    preconditioners, alphas : one for each λ of the path
+    metric : M of the coordinates
+    curvature : L of the loss
+    outputs : heads of each λ
+    largest : largest eigenvalue of P S on rows that S has not seen; a step of STABLE / largest is safe
+    """
+
+    preconditioners: Sequence[Preconditioner]
+    alphas: Sequence[float]
+    metric: Metric
+    curvature: float
+    outputs: int
+    largest: float = 1.0
+
+    def start(self, v: Array) -> State:
+        """The state before the first round of a pass."""
+        return State(v, {name: np.zeros_like(v) for name in WINDOWS})
+
+    def advance(self, state: State, gradient: Array, batch: float, rounds: int, factor: float = 1.0) -> State:
+        """One round.
+
+        Parameters
+        ----------
+        gradient : sum over the round's rows, float64 (n + 1, heads)
+        batch : b, the weight of these rows
+        rounds : T of this pass
+        factor : of the step, for later passes and after a pass that made things worse
+        """
+        if batch <= 0:
+            return replace(state, done=state.done + 1)
+        v = np.empty_like(state.v)
+        for j, (P, alpha) in enumerate(zip(self.preconditioners, self.alphas, strict=True)):
+            head = slice(j * self.outputs, (j + 1) * self.outputs)
+            old = state.v[:, head]
+            direction = P.solve(gradient[:, head] / batch + alpha * self._regularizer(old))
+            v[:, head] = old - factor * self.step(P, batch) * direction
+        done = state.done + 1
+        sums = {
+            name: total + v if done > rounds - self.counted(name, rounds) else total
+            for name, total in state.sums.items()
+        }
+        return State(v, sums, done)
+
+    def step(self, P: Preconditioner, batch: float) -> float:
+        """η for a round of b rows: by the leverage of the rows, and never beyond what is stable."""
+        return min(P.step(batch, self.curvature), STABLE / (self.largest * self.curvature))
+
+    @staticmethod
+    def counted(window: str, rounds: int) -> int:
+        """How many of a pass's rounds a window averages, at least one."""
+        return max(1, int(round(WINDOWS[window] * rounds)))
+
+    def candidates(self, state: State, rounds: int) -> dict[str, Array]:
+        """What the pass offers at its end: its means and its last iterate."""
+        means = {name: total / self.counted(name, rounds) for name, total in state.sums.items()}
+        return {**means, "last": state.v}
+
+    def _regularizer(self, v: Array) -> Array:
+        """M v, nothing for the intercept."""
+        out = np.zeros_like(v)
+        out[:-1] = self.metric * v[:-1] if isinstance(self.metric, float) else self.metric @ v[:-1]
+        return out

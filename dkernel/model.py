@@ -1,0 +1,110 @@
+"""The model: what a fit leaves behind, enough to score any row and nothing more."""
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel import tiles
+from dkernel.checks import as_features
+from dkernel.errors import UnsupportedError
+from dkernel.features import FeatureMap, Scaling
+from dkernel.linear.losses import Loss, loss_named
+from dkernel.recipe import Recipe
+
+__all__ = ["Model", "ScaledColumns"]
+
+
+class ScaledColumns:
+    """The columns of a map at scaled rows: `dkernel.tiles.Columns` of raw rows.
+
+    Parameters
+    ----------
+    scaling, map : as in `Model`
+    """
+
+    def __init__(self, scaling: Scaling, map: FeatureMap) -> None:
+        self.scaling, self.map = scaling, map
+
+    @property
+    def groups(self) -> tuple[tuple[int, int, int], ...]:
+        return self.map.groups
+
+    def rows(self, X: NDArray) -> Any:
+        return self.map.rows(self.scaling.apply(X))
+
+    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
+        self.map.fill(rows, first, out)
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """s(x) = columns(scaling(x)) @ coef + intercept, and what the scores stand for.
+
+    Parameters
+    ----------
+    recipe : everything that decided the result, with the choices filled in
+    coef : float64 (n_columns, C), C = 1 for two classes and for a regression, else one column a class
+    intercept : float64 (C,)
+    classes : the labels in the order of their scores, None for a regression
+    columns : names of the inputs, in order
+    facts : what is worth knowing of the fit, JSON; no time, host, path or number of workers
+    """
+
+    recipe: Recipe
+    scaling: Scaling
+    map: FeatureMap
+    coef: NDArray[np.float64]
+    intercept: NDArray[np.float64]
+    classes: NDArray[Any] | None
+    columns: tuple[str, ...]
+    label: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def task(self) -> str:
+        """ "classify" or "regress"."""
+        return "regress" if self.classes is None else "classify"
+
+    @property
+    def loss(self) -> Loss:
+        """The loss that was fitted."""
+        return loss_named(self.recipe.loss)
+
+    @cached_property
+    def _columns(self) -> ScaledColumns:
+        return ScaledColumns(self.scaling, self.map)
+
+    def scores(self, X: NDArray) -> NDArray[np.float32]:
+        """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it."""
+        X = as_features(X, self.columns, dtype=self.recipe.dtype)
+        return tiles.scores(self._columns, X, self.coef, self.intercept)
+
+    def labels(self, S: NDArray[np.float32]) -> NDArray[Any]:
+        """The labels (n,) of scores; for a regression, the predictions."""
+        if self.classes is None:
+            return S[:, 0]
+        return self.classes[(S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)]
+
+    def predict(self, X: NDArray) -> NDArray[Any]:
+        """Labels or predictions (n,) of a block."""
+        return self.labels(self.scores(X))
+
+    def probabilities(self, S: NDArray[np.float32]) -> NDArray[np.float64]:
+        """P(class | x) (n, n_classes) of scores: 1 / (1 + exp(-s)), normalized over one-vs-rest classes."""
+        if self.classes is None or self.recipe.loss != "logistic":
+            raise UnsupportedError(
+                f"A model fitted with loss={self.recipe.loss!r} gives no probabilities: its scores are margins. "
+                "Train with loss='logistic'."
+            )
+        S = S.astype(np.float64)
+        e = np.exp(-np.abs(S))
+        p = np.where(S >= 0, 1.0, e) / (1.0 + e)
+        if p.shape[1] == 1:
+            return np.concatenate([1.0 - p, p], axis=1)
+        return np.asarray(p / p.sum(axis=1, keepdims=True))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_columns"}
