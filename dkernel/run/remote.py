@@ -61,8 +61,9 @@ class _Leaving:
         self._loop.add_callback(self._loop.call_later, RELEASE_DELAY, self.go)
 
     def go(self) -> None:
-        while self._futures:
-            self._futures.pop().release()
+        with suppress(IndexError):  # two threads may come here at once
+            while True:
+                self._futures.pop().release()
 
 
 def forget(future: Future) -> None:
@@ -158,7 +159,7 @@ class ClusterExecutor(Executor):
             with warnings.catch_warnings():
                 # Dask advises to scatter what is large, but scattered data are lost with their worker.
                 warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
-                return self.client.submit(unpack, parcel, key=f"dkernel-state-{key}", pure=True)
+                return self.reach().submit(unpack, parcel, key=f"dkernel-state-{key}", pure=True)
 
         return self._remember(Remote(submit))
 
@@ -168,7 +169,7 @@ class ClusterExecutor(Executor):
         def submit() -> Future:
             unwanted = whole.future is None
             source = whole.live()
-            part = self.client.submit(operator.getitem, source, item, key=f"{source.key}-item-{item}", pure=True)
+            part = self.reach().submit(operator.getitem, source, item, key=f"{source.key}-item-{item}", pure=True)
             if unwanted:
                 self._leaving.add(whole.leave())
             return part
@@ -202,7 +203,7 @@ class ClusterExecutor(Executor):
             graph[call.key] = (apply, parcel, *futures)
         if not calls:
             return []
-        begun: list[Future] = self.client.get(graph, [call.key for call in calls], sync=False)
+        begun: list[Future] = self.reach().get(graph, [call.key for call in calls], sync=False)
         self._leaving.go()
         return begun
 
@@ -214,12 +215,15 @@ class ClusterExecutor(Executor):
         """How many of the values that it holds are there: a sign of life while calls wait for them."""
         return sum(handle.future is not None and handle.future.done() for handle in list(self._handles))
 
+    def reach(self) -> Client:
+        """The client, or a ClusterError when it has lost its scheduler for good."""
+        if self.client.status not in ("running", "connecting"):
+            raise ClusterError(f"The scheduler at {self.address} is gone. Run the same command again.")
+        return self.client
+
     def check_alive(self, quiet_since: float, waiting: Sequence[str]) -> None:
         """A ClusterError when the scheduler is gone, or nothing has happened for `patience` seconds."""
-        if self.client.status not in ("running", "connecting"):
-            raise ClusterError(
-                f"The connection to the scheduler at {self.address} is lost. Run the same command again."
-            )
+        self.reach()
         quiet = time.monotonic() - quiet_since
         if quiet < self.patience:
             return
@@ -251,7 +255,7 @@ class ClusterExecutor(Executor):
 
     def _read(self, ahead: Sequence[Delayed]) -> list[Handle]:
         # Below the calls: a worker reads ahead when it has nothing better to do.
-        begun = self.client.compute(list(ahead), priority=-1) if ahead else []
+        begun = self.reach().compute(list(ahead), priority=-1) if ahead else []
         return [
             self._remember(Remote(partial(self.client.compute, unit, priority=-1), future))
             for unit, future in zip(ahead, begun, strict=True)
@@ -277,6 +281,7 @@ class _Collection:
         self.executor = executor
         self.calls = calls
         self.futures: list[Future] = []
+        self.interruptions = 0
         self.losses = [0] * len(calls)
         self.retries = [0] * len(calls)
 
@@ -293,9 +298,14 @@ class _Collection:
         while True:
             try:
                 return self._gather()
+            except ClusterError:
+                raise
             except Exception as error:
-                if isinstance(error, ClusterError) or not self._repair(error):
+                if self._repair(error):
+                    continue
+                if not isinstance(error, OSError):
                     raise
+                self._wait_for_connection(error)
 
     def _gather(self) -> list[Any]:
         """The values of all futures; returns early with the first error. One transfer: each costs a round trip."""
@@ -317,6 +327,17 @@ class _Collection:
                 )
         finally:
             gathering.cancel()
+
+    def _wait_for_connection(self, error: OSError) -> None:
+        """No call has failed: it was the way to the results that did."""
+        self.interruptions += 1
+        address = self.executor.reach().scheduler.address
+        if self.interruptions > LOSSES:
+            raise ClusterError(
+                f"The connection to the scheduler at {address} broke {self.interruptions} times ({error}). "
+                "Run the same command again."
+            ) from error
+        time.sleep(TICK)
 
     def _repair(self, seen: Exception) -> bool:
         """Whether anything was broken that can be mended; what cannot be raises. `seen` is the first sign of it."""

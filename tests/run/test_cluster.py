@@ -257,6 +257,9 @@ def test_a_scheduler_and_workers_started_by_hand_and_their_end(tmp_path):
             began = time.monotonic()
             with at(lambda: jobs.ran(tmp_path, "square2"), scheduler.kill), pytest.raises(ClusterError, match="tcp://"):
                 executor.compute(calls)
+            wait_until(lambda: executor.client.status == "closed")
+            with pytest.raises(ClusterError, match="is gone"):
+                executor.compute(calls)
         assert time.monotonic() - began < 20
     finally:
         for process in (worker, scheduler):
