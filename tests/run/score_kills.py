@@ -1,6 +1,6 @@
 """Kill a scoring run at every step that touches the disk, then run it again: a script of test_score.py.
 
-    score_kills.py FOLDER NAME old|new     prints one JSON object
+    python -m tests.run.score_kills FOLDER NAME old|new     prints one JSON object
 
 The steps are the calls of the operating system that change what is on the disk; the run is killed before the first of
 them, then before the second, until one run ends by itself. After every kill the destination must be as before or

@@ -11,13 +11,13 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
-from dkernel.model import Model
 
 from dkernel.data import Unit
 from dkernel.data.atomic import digest
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features import FourierMap, Scaling
 from dkernel.kernels import parse
+from dkernel.model import Model
 from dkernel.modelfile import save
 from dkernel.recipe import Recipe
 from dkernel.run import score as scoring
@@ -271,10 +271,9 @@ def test_processes_write_the_same_bytes(tmp_path, name):
     ],
 )
 def test_a_kill_at_any_step_loses_nothing_and_shows_nothing_partial(tmp_path, name, before):
-    script = Path(__file__).with_name("score_kills.py")
-    run = subprocess.run(
-        [sys.executable, script, tmp_path, name, before], capture_output=True, text=True, check=False, timeout=300
-    )
+    command = [sys.executable, "-m", "tests.run.score_kills", tmp_path, name, before]
+    root = Path(__file__).parents[2]
+    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=300)
     assert run.returncode == 0, run.stderr
     report = json.loads(run.stdout)
     assert report["wrong"] == []
