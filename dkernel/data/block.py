@@ -194,8 +194,13 @@ def cut_blocks(
                 X[part],
                 None if y is None else y[part],
                 None if w is None else w[part],
-                None if raw.kept is None else raw.kept.slice(first, n),
+                None if raw.kept is None else _rows_of(raw.kept, first, n),
             )
         )
         first += n
     return tuple(blocks)
+
+
+def _rows_of(table: "pa.Table", first: int, n: int) -> "pa.Table":
+    # A slice would carry the whole table along whenever it is sent.
+    return table if n == table.num_rows else table.take(np.arange(first, first + n))

@@ -13,9 +13,9 @@ from dkernel.errors import DataError
 
 __all__ = ["kind_of_type", "raw_of_table"]
 
-# Bytes of the piece of the block that is filled at a time: it stays in the second-level cache while every column of it
-# is written, so each of its cache lines travels once.
-_TILE_BYTES = 256 * 1024
+# Bytes of the piece of the block that is filled at a time: it stays in cache while every column of it is written, so
+# each of its cache lines travels once.
+_TILE_BYTES = 2**20
 _LEAST_TILE = 64
 
 

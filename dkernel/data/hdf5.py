@@ -1,7 +1,7 @@
 """HDF5: a dataset of two dimensions for the features, datasets of one value a row by name; parts follow the chunks."""
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import Any
 
 import h5py
@@ -17,12 +17,12 @@ from dkernel.errors import DataError
 __all__ = ["load", "look"]
 
 
-def look(files: Sequence[File], _: Request) -> list[Table]:
+def look(files: Sequence[File], request: Request) -> list[Table]:
     """Shapes, types and chunks, from the file's directory."""
     tables = []
     for file in files:
         with _opened(file) as opened:
-            tables.append(table_of_members(file, _members(opened)))
+            tables.append(table_of_members(file, _members(opened), request.exclude))
     return tables
 
 
@@ -39,9 +39,12 @@ def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
 @contextmanager
 def _opened(file: File) -> Iterator[Any]:
     try:
-        with h5py.File(file.path if file.local else file.open(), "r") as opened:
-            yield opened
+        with ExitStack() as stack:
+            place = file.path if file.local else stack.enter_context(file.open())
+            yield stack.enter_context(h5py.File(place, "r"))
     except OSError as error:
+        if error.errno is not None:
+            raise  # the disk's or the network's trouble: reading again may help
         raise DataError(f"{file.name}: the file is truncated, damaged or no HDF5 ({error}).") from None
 
 

@@ -36,7 +36,7 @@ def member(key: str, shape: Sequence[int], dtype: Any, step: int = 1) -> Member:
     return Member(key, tuple(int(n) for n in shape), kind_of_dtype(np.dtype(dtype)), max(1, int(step)))
 
 
-def table_of_members(file: File, members: Sequence[Member]) -> Table:
+def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[str] = ()) -> Table:
     """What the file holds as one table; its `extra` is the key of the matrix ('' is a key, None is no matrix)."""
     matrix = _matrix(file, members)
     flat = [m for m in members if m is not matrix and _is_column(m)]
@@ -48,7 +48,7 @@ def table_of_members(file: File, members: Sequence[Member]) -> Table:
         raise DataError(f"{file.name}: the file holds no arrays.")
     rows = used[0].shape[0]
     for other in used:
-        if other.shape[0] != rows:
+        if other.shape[0] != rows and other.key not in exclude:
             raise DataError(f"{file.name}: {_said(used[0])}, but {_said(other)}; both need the same number of rows.")
     kinds = {str(j): matrix.kind for j in range(matrix.shape[1])} if matrix else {}
     for m in flat:

@@ -32,9 +32,9 @@ class _Array:
     offset: int
 
 
-def look(files: Sequence[File], _: Request) -> list[Table]:
+def look(files: Sequence[File], request: Request) -> list[Table]:
     """Shapes and types, from the headers."""
-    return [_look(file) for file in files]
+    return [_look(file, request) for file in files]
 
 
 def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
@@ -43,12 +43,12 @@ def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
         arrays = _arrays(file, opened)
         fields = arrays[""].dtype.names if list(arrays) == [""] else None
         if fields:
-            records = _rows(opened, arrays[""], part.first_row, part.first_row + part.rows)
+            records = _rows(file, opened, arrays[""], part.first_row, part.first_row + part.rows)
             return raw_of_members(part, wanted, lambda key, _first, _stop: records[key])
-        return raw_of_members(part, wanted, lambda key, first, stop: _rows(opened, arrays[key], first, stop))
+        return raw_of_members(part, wanted, lambda key, first, stop: _rows(file, opened, arrays[key], first, stop))
 
 
-def _look(file: File) -> Table:
+def _look(file: File, request: Request) -> Table:
     with file.open() as opened:
         arrays = _arrays(file, opened)
     members: list[Member] = []
@@ -65,7 +65,7 @@ def _look(file: File) -> Table:
             ]
         else:
             members.append(member(key, found.shape, found.dtype))
-    return table_of_members(file, members)
+    return table_of_members(file, members, request.exclude)
 
 
 def _arrays(file: File, opened: BinaryIO) -> dict[str, _Array]:
@@ -112,26 +112,26 @@ def _header(file: File, opened: BinaryIO, start: int, stop: int) -> _Array:
     return _Array(shape, dtype, column_major and len(shape) > 1, offset)
 
 
-def _rows(opened: BinaryIO, array: _Array, first: int, stop: int) -> NDArray[Any]:
+def _rows(file: File, opened: BinaryIO, array: _Array, first: int, stop: int) -> NDArray[Any]:
     """Rows first .. stop - 1 of a stored array, in memory of their own."""
     rows, rest = stop - first, array.shape[1:]
     if not array.column_major:
         width = int(np.prod(rest, dtype=np.int64))
         out = np.empty((rows, *rest), dtype=array.dtype)
-        _read_into(opened, array.offset + first * width * array.dtype.itemsize, out.reshape(-1).view(np.uint8))
+        _read_into(file, opened, array.offset + first * width * array.dtype.itemsize, out.reshape(-1).view(np.uint8))
         return out
     columns = np.empty((rest[0], rows), dtype=array.dtype)
     for j in range(rest[0]):
         place = array.offset + (j * array.shape[0] + first) * array.dtype.itemsize
-        _read_into(opened, place, columns[j].view(np.uint8))
+        _read_into(file, opened, place, columns[j].view(np.uint8))
     return columns.T
 
 
-def _read_into(opened: BinaryIO, offset: int, out: NDArray[np.uint8]) -> None:
+def _read_into(file: File, opened: BinaryIO, offset: int, out: NDArray[np.uint8]) -> None:
     opened.seek(offset)
     view, done = out.data, 0
     while done < len(view):
         n = opened.readinto(view[done:])  # type: ignore[attr-defined]
         if not n:
-            raise DataError(f"the file ends {len(view) - done} bytes too early: it is truncated.")
+            raise DataError(f"{file.name}: the file ends {len(view) - done} bytes too early: it is truncated.")
         done += n

@@ -29,8 +29,8 @@ def open_source(
     label: str | None = None,
     weight: str | None = None,
     columns: Sequence[str] | None = None,
-    exclude: Sequence[str] = (),
-    keep: Sequence[str] = (),
+    exclude: str | Sequence[str] = (),
+    keep: str | Sequence[str] = (),
     dtype: str = "float32",
     scratch: str | PathLike | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -66,7 +66,7 @@ def open_source(
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
     request = Request(
-        label, weight, None if columns is None else tuple(columns), tuple(exclude), tuple(keep), dtype,
+        label, weight, None if columns is None else _names(columns), _names(exclude), _names(keep), dtype,
         n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known),
     )  # fmt: skip
     files = expand(paths, storage_options)
@@ -90,6 +90,11 @@ def open_source(
     )
 
 
+def _names(names: str | Sequence[str]) -> tuple[str, ...]:
+    """A lone name is one name, not its letters; a name given twice counts once."""
+    return (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
+
+
 def format_module(name: str) -> Any:
     """The module that reads a format; a DKernelError where what it needs is not installed."""
     try:
@@ -107,7 +112,12 @@ def _look_all(files: Sequence[File], request: Request) -> list[Table]:
     found: dict[int, Table] = {}
     for name in dict.fromkeys(file.format for file in files):
         places = [i for i, file in enumerate(files) if file.format == name]
-        found.update(zip(places, format_module(name).look([files[i] for i in places], request), strict=True))
+        reader = format_module(name)
+        try:
+            tables = reader.look([files[i] for i in places], request)
+        except OSError as error:
+            raise DataError(f"{error.filename or files[places[0]].name}: the file cannot be read ({error}).") from None
+        found.update(zip(places, tables, strict=True))
     return [found[i] for i in range(len(files))]
 
 

@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -32,9 +32,12 @@ def load(file: File, part: Part, wanted: Wanted, place: Place) -> Raw:
 @contextmanager
 def _opened(file: File) -> Iterator[pq.ParquetFile]:
     try:
-        with pq.ParquetFile(file.path if file.local else file.open(), pre_buffer=not file.local) as opened:
-            yield opened
+        with ExitStack() as stack:
+            place = file.path if file.local else stack.enter_context(file.open())
+            yield stack.enter_context(pq.ParquetFile(place, pre_buffer=not file.local))
     except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:
+            raise  # the disk's or the network's trouble: reading again may help
         raise DataError(
             f"{file.name}: the file is truncated, damaged or no Parquet ({str(error).splitlines()[0]})."
         ) from None

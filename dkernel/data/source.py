@@ -95,8 +95,9 @@ class Source:
 
     @property
     def y(self) -> "da.Array | None":
-        """The label as a Dask array (n_rows,)."""
-        return None if self.label is None else self._array("y", (self.chunk_rows,), self.label_dtype or "O")
+        """The label as a Dask array (n_rows,); text as objects."""
+        dtype = "O" if self.label_dtype in (None, "U") else self.label_dtype
+        return None if self.label is None else self._array("y", (self.chunk_rows,), dtype)
 
     @property
     def weight_array(self) -> "da.Array | None":
@@ -127,4 +128,6 @@ class Source:
 
 
 def _part_of(blocks: tuple[Block, ...], number: int, part: str) -> Any:
-    return getattr(blocks[number], part)
+    values = getattr(blocks[number], part)
+    # Blocks of text differ in width, and Dask would cut all of them to the width of the first.
+    return values.astype(object) if values.dtype.kind == "U" else values

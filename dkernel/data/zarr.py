@@ -19,9 +19,9 @@ from dkernel.errors import DataError
 __all__ = ["load", "look"]
 
 
-def look(files: Sequence[File], _: Request) -> list[Table]:
+def look(files: Sequence[File], request: Request) -> list[Table]:
     """Shapes, types and chunks, from the metadata."""
-    return [table_of_members(file, _members(_open(file))) for file in files]
+    return [table_of_members(file, _members(_open(file)), request.exclude) for file in files]
 
 
 def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
@@ -34,8 +34,8 @@ def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
     try:
         return raw_of_members(part, wanted, fetch)
     except (OSError, ValueError, RuntimeError) as error:
-        if isinstance(error, DataError):
-            raise
+        if isinstance(error, DataError) or getattr(error, "errno", None) is not None:
+            raise  # with a number it is the disk's or the network's trouble: reading again may help
         rows = f"rows {part.first_row + 1} to {part.first_row + part.rows}"
         raise DataError(f"{file.name}, {rows}: a chunk is truncated or damaged ({error}).") from None
 

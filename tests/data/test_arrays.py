@@ -173,7 +173,7 @@ def test_shapes_and_types_that_cannot_be() -> None:
         from_arrays(X[:2], np.array([1, "a"], object))
     with pytest.raises(DataError, match="the label is None"):
         from_arrays(X[:2], np.array(["a", None], object))
-    with pytest.raises(DataError, match="row 1.*the label is"):
+    with pytest.raises(DataError, match=r"row 1.*the label is"):
         from_arrays(X[:2], pd.Series([1, None], dtype="Int64"))
     with pytest.raises(RecipeError):
         from_arrays(X, dtype="int8")

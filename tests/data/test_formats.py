@@ -1,6 +1,7 @@
 """One table through every format: the same blocks, the same order, the same label."""
 
 import gzip
+import pickle
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -140,8 +141,6 @@ def test_keys_are_the_same_in_every_opening_and_differ_between_selections(tmp_pa
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_tasks_travel(kind: str, tmp_path: Path) -> None:
-    import pickle
-
     source = open_source(write(kind, tmp_path, *table(2000)), label="label", scratch=tmp_path / "scratch")
     for unit in source.units:
         assert len(pickle.dumps(dict(unit.task.__dask_graph__()))) < 5_000
@@ -165,6 +164,21 @@ def test_labels_of_every_kind_in_every_typed_format(label: np.ndarray, tmp_path:
         assert found.tolist() == label.tolist(), name
         assert found.dtype.kind == label.dtype.kind, name
         assert source.label_kind == {"b": "bool", "f": "float", "U": "text"}[label.dtype.kind]
+
+
+def test_text_labels_of_several_widths(tmp_path: Path) -> None:
+    for i, word in enumerate(("a", "longer", "b")):
+        pq.write_table(pa.table({"x": [1.0], "y": [word]}), tmp_path / f"{i}.parquet")
+    source = open_source(tmp_path, label="y")
+    assert source.y.compute(scheduler="sync").tolist() == ["a", "longer", "b"]
+    assert source.label_dtype == "U"
+
+
+def test_kept_columns_travel_alone(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"x": np.zeros(300_000), "k": np.arange(300_000)}), tmp_path / "a.parquet")
+    blocks = open_source(tmp_path, keep="k").units[0].task.compute(scheduler="sync")
+    assert len(blocks) == 3
+    assert all(len(pickle.dumps(b.kept)) < 1_000_000 for b in blocks)
 
 
 def test_pandas_frames_as_written_by_pandas(tmp_path: Path) -> None:
