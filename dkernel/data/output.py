@@ -124,7 +124,7 @@ class Destination:
             if manifest is None:
                 why = "and has no manifest of dkernel's"
             elif differing := sorted(k for k in {*job, *manifest.job} if job.get(k) != manifest.job.get(k)):
-                why = f"and was made with another {', '.join(differing)}"
+                why = f"and is of another job (different: {', '.join(differing)})"
             else:
                 why = "and was changed since it was written"
             raise DataError(

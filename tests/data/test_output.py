@@ -108,9 +108,9 @@ def test_equal_jobs_have_equal_outputs(path, tmp_path):
 def test_another_job_is_refused_by_what_differs(path):
     write(path)
     before = tree(path)
-    with pytest.raises(DataError, match=r"another input\. Choose"):
+    with pytest.raises(DataError, match=r"different: input\)\. Choose"):
         write(path, {**JOB, "input": "i2"})
-    with pytest.raises(DataError, match=r"another columns, model\. Choose"):
+    with pytest.raises(DataError, match=r"different: columns, model\)\. Choose"):
         write(path, {**JOB, "model": "m2", "columns": "x"})
     assert tree(path) == before
     assert siblings(path) == set()

@@ -178,11 +178,11 @@ def test_the_same_command_does_nothing_and_another_is_refused(tmp_path):
     before, watched = digest(tmp_path / "out"), Watched()
     result = score(LinearModel(TEXT), source, tmp_path / "out", watched)
     assert (result.skipped, result.rows, watched.most) == (True, 11, 0)
-    with pytest.raises(DataError, match="another model"):
+    with pytest.raises(DataError, match="different: model"):
         score(LinearModel(TEXT, shift=1.0), source, tmp_path / "out", watched)
-    with pytest.raises(DataError, match="another input"):
+    with pytest.raises(DataError, match="different: input"):
         score(LinearModel(TEXT), replace(source, fingerprint="f2"), tmp_path / "out", watched)
-    with pytest.raises(DataError, match="another columns"):
+    with pytest.raises(DataError, match="different: columns"):
         score(LinearModel(TEXT), source, tmp_path / "out", watched, write=["score"])
     assert digest(tmp_path / "out") == before
     assert score(LinearModel(TEXT, shift=1.0), source, tmp_path / "out", watched, overwrite=True).rows == 11
