@@ -8,7 +8,7 @@ import platform
 from collections.abc import Mapping
 from importlib.metadata import PackageNotFoundError, version
 
-import dkernel
+from dkernel import __version__
 from dkernel.errors import ClusterError
 
 __all__ = ["require_equal", "versions"]
@@ -25,7 +25,7 @@ def versions() -> dict[str, str]:
     ['dkernel', 'python', 'numpy', 'numba', 'scipy', 'dask', 'distributed']
     """
     python = ".".join(platform.python_version_tuple()[:2])
-    return {"dkernel": dkernel.__version__, "python": python} | {name: _version(name) for name in _PACKAGES}
+    return {"dkernel": __version__, "python": python} | {name: _version(name) for name in _PACKAGES}
 
 
 def require_equal(expected: Mapping[str, str], found: Mapping[str, Mapping[str, str] | BaseException]) -> None:
