@@ -14,7 +14,7 @@ from dkernel.data.block import Block, Raw, as_label, as_weight, chunk_limit, cut
 from dkernel.data.dask_arrays import aligned, block_graphs, is_dask, known
 from dkernel.data.members import filled
 from dkernel.data.source import Source, Unit
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError, RecipeError, UnsupportedError
 
 __all__ = ["from_arrays"]
 
@@ -42,6 +42,8 @@ def from_arrays(
     """
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
+    if hasattr(X, "tocsr"):
+        raise UnsupportedError("X is a sparse matrix; from_arrays takes dense collections: pass X.toarray().")
     names = _names_of(X)
     if is_dask(X):
         units, p, token, kind = _dask_units(X, y, weight, columns or names, dtype, compute)

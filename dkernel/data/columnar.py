@@ -42,19 +42,34 @@ def kind_of_type(t: pa.DataType) -> str:
 
 def raw_of_table(table: pa.Table, wanted: Wanted, place: Place) -> Raw:
     """The parts of one unit; a missing value in a feature, the label or the weight is refused with its place."""
-    for name in dict.fromkeys([*wanted.columns, wanted.label, wanted.weight]):
-        if name is not None and table.column(name).null_count:
-            _refuse_null(table.column(name), name, place)
-    features = table.select(list(wanted.columns))
+    used = _plain(table, wanted)
+    for name, column in zip(used.column_names, used.columns, strict=True):
+        if column.null_count:
+            _refuse_null(column, name, place)
+    features = used.select(list(wanted.columns))
     try:
         X = _filled(features, wanted.dtype)
     except FloatingPointError:
         # A number too large for float32: in float64 it comes to the gate as it is, and the message shows it.
         X = _filled(features, "float64")
-    label = None if wanted.label is None else _values(table.column(wanted.label))
-    weight = None if wanted.weight is None else _values(table.column(wanted.weight))
+    label = None if wanted.label is None else _values(used.column(wanted.label))
+    weight = None if wanted.weight is None else _values(used.column(wanted.weight))
     kept = table.select(list(wanted.kept)) if wanted.kept else None
     return Raw(X, label, weight, kept)
+
+
+def _plain(table: pa.Table, wanted: Wanted) -> pa.Table:
+    """Features, label and weight, with dictionaries looked up (a dictionary may hold a null) and decimals as floats."""
+    named = [n for n in (*wanted.columns, wanted.label, wanted.weight) if n is not None]
+    used = table.select(named)
+    for i, field in enumerate(used.schema):
+        kind = field.type
+        if pa.types.is_dictionary(kind):
+            used = used.set_column(i, field.name, used.column(i).cast(kind.value_type))
+            kind = kind.value_type
+        if pa.types.is_decimal(kind):
+            used = used.set_column(i, field.name, used.column(i).cast(pa.float64()))
+    return used
 
 
 def _filled(features: pa.Table, dtype: str) -> NDArray[Any]:
@@ -84,17 +99,11 @@ def _refuse_null(column: pa.ChunkedArray, name: str, place: Place) -> None:
 
 
 def _numbers(array: pa.Array) -> NDArray[Any]:
-    if pa.types.is_dictionary(array.type):
-        array = array.dictionary_decode()
-    if pa.types.is_decimal(array.type):
-        array = array.cast(pa.float64())
     return array.to_numpy(zero_copy_only=pa.types.is_floating(array.type) or pa.types.is_integer(array.type))
 
 
 def _values(column: pa.ChunkedArray) -> NDArray[Any]:
     """One column as numpy: numbers as they are, text as fixed-width unicode."""
-    if pa.types.is_dictionary(column.type):
-        column = column.cast(column.type.value_type)
     if kind_of_type(column.type) == "text":
         return _text(column)
     parts = [_numbers(chunk) for chunk in column.chunks]

@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from os import PathLike
@@ -13,6 +12,7 @@ from dask.delayed import Delayed
 
 from dkernel.data.block import Block, chunk_limit, cut_blocks
 from dkernel.data.paths import File, expand
+from dkernel.data.scratch import unpacked
 from dkernel.data.selection import select
 from dkernel.data.source import Source, Unit
 from dkernel.data.tables import Part, Request, Table, Wanted, divide
@@ -70,10 +70,11 @@ def open_source(
         n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known),
     )  # fmt: skip
     files = expand(paths, storage_options)
-    from dkernel.data.scratch import unpacked
-
     tables = _look_all(unpacked(files, scratch, compute), request)
-    wanted = select(tables, request)
+    return _source(files, tables, select(tables, request))
+
+
+def _source(files: Sequence[File], tables: Sequence[Table], wanted: Wanted) -> Source:
     if not sum(table.rows for table in tables):
         listed = ", ".join(f.name for f in files[:3]) + (", ..." if len(files) > 3 else "")
         raise DataError(f"{listed}: there are no rows, only headers.")
@@ -83,7 +84,7 @@ def open_source(
         wanted.label,
         wanted.weight,
         wanted.kept,
-        dtype,
+        wanted.dtype,
         _fingerprint(files),
         wanted.kinds[wanted.label] if wanted.label else None,
         tuple(f.name for f in files),
@@ -149,5 +150,5 @@ def _place(name: str, first_row: int, row: int) -> str:
 
 
 def _fingerprint(files: Sequence[File]) -> str:
-    text = repr([(f.name, f.size, f.stamp) for f in (replace(f, options={}) for f in files)])
+    text = repr([(f.name, f.size, f.stamp) for f in files])
     return hashlib.sha256(text.encode()).hexdigest()

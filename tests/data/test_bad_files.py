@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import open_source
+from dkernel.data.columnar import raw_of_table
+from dkernel.data.tables import Wanted
 from dkernel.errors import DataError, RecipeError
 
 X = np.arange(12.0).reshape(6, 2)
@@ -136,6 +138,25 @@ def test_bad_values_name_the_row_of_the_file(tmp_path: Path, bad: float | None, 
     if bad != 1e300:
         with pytest.raises(DataError, match=rf"a\.parquet, row {row + 1}, column 'x'"):
             read(tmp_path / "a.parquet", label="x")
+
+
+def test_a_null_inside_a_dictionary() -> None:
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
+    table = pa.table({"x": [1.0, 2.0], "y": coded})
+    wanted = Wanted(("x",), "y", None, (), "float32", {})
+    with pytest.raises(DataError, match=r"row 1, column 'y'"):
+        raw_of_table(table, wanted, lambda row: f"row {row}")
+
+
+def test_other_types_of_numbers(tmp_path: Path) -> None:
+    path = frame(
+        tmp_path / "a.parquet",
+        a=pa.array([1, 2]).cast(pa.decimal128(21, 2)),
+        b=pa.array([1.5, 2.5], pa.float16()),
+        c=pa.array([True, False]),
+        d=pa.array([7, 7], pa.uint8()).dictionary_encode(),
+    )
+    assert read(path).tolist() == [[1, 1.5, 1, 7], [2, 2.5, 0, 7]]
 
 
 def test_negative_weights(tmp_path: Path) -> None:
