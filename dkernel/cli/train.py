@@ -171,7 +171,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest, executor=executor.name)
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows)
         with record.phase("train"):
-            result = run(source, recipe, executor, progress=progress)
+            result = run(source, recipe, executor, progress=progress, scratch=values["scratch"])
         with record.phase("save"):
             digest = save(result.model, values["out"])
     record.note(model=str(values["out"]), model_sha256=digest, kernel=result.model.recipe.kernel)

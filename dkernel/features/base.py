@@ -54,6 +54,8 @@ class FeatureMap(ABC):
     """
 
     kind: ClassVar[str]
+    gram_dtype: ClassVar[str] = "float64"
+    """Of the columns whose Gram matrix a preconditioner is made of."""
     kernel: Kernel
     n_in: int
     n_columns: int

@@ -38,7 +38,7 @@ def connect(
     scheduler : address of a Dask scheduler that runs already
     scheduler_file : the file that it wrote (`dask scheduler --scheduler-file`)
     workers : that many single-threaded processes on this machine, started here
-    memory_limit : of each of these processes, as in Dask ("2GiB", bytes, or 0 for none)
+    memory_limit : of each of these processes, as in Dask ("2GiB", bytes, or 0 for none); of this one without them
     patience : seconds without workers or progress before a ClusterError
 
     Without any of these the threads of this process do the work.
@@ -54,7 +54,7 @@ def connect(
     if len(given) > 1:
         raise RecipeError(f"{' and '.join(given)} are different places to run on: give one of them.")
     if not given:
-        with ThreadsExecutor() as executor:
+        with ThreadsExecutor(memory_limit=_bytes(memory_limit)) as executor:
             yield executor
     elif workers is not None:
         with (
@@ -67,6 +67,17 @@ def connect(
         address = scheduler or _address_in(str(scheduler_file))
         with _client(address) as client, ClusterExecutor(client, patience) as executor:
             yield executor
+
+
+def _bytes(limit: str | int | None) -> int | None:
+    from dask.utils import parse_bytes
+
+    if limit is None or limit in (0, "0"):
+        return None
+    try:
+        return int(parse_bytes(limit))
+    except ValueError:
+        raise RecipeError(f"memory_limit={limit!r} is no amount of memory; write 2GiB, 512MiB or bytes.") from None
 
 
 def default_executor() -> Executor:

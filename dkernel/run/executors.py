@@ -95,6 +95,10 @@ class Executor(ABC):
     """
 
     name: str
+    workers: int = 1
+    """Processes that compute; 1 where this process does."""
+    memory_limit: int | None = None
+    """Bytes of each of them, None where nobody has set a limit."""
 
     @property
     @abstractmethod
@@ -165,6 +169,7 @@ class ThreadsExecutor(_LocalExecutor):
     Parameters
     ----------
     n : threads; every core that this process may use when None
+    memory_limit : bytes that the plan may count on
 
     Examples
     --------
@@ -175,8 +180,9 @@ class ThreadsExecutor(_LocalExecutor):
     name = "threads"
     slots = 1
 
-    def __init__(self, n: int | None = None) -> None:
+    def __init__(self, n: int | None = None, memory_limit: int | None = None) -> None:
         self.slots = n or _usable_cores()
+        self.memory_limit = memory_limit
 
     def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
         # A function without arguments: Dask then has nothing to hash, copy or look into.

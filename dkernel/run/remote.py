@@ -147,6 +147,17 @@ class ClusterExecutor(Executor):
     def slots(self) -> int:
         return max(1, sum(self._threads().values()))
 
+    @property
+    def workers(self) -> int:  # type: ignore[override]
+        return max(1, len(self._threads()))
+
+    @property
+    def memory_limit(self) -> int | None:  # type: ignore[override]
+        """The smallest limit of a worker."""
+        found = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        limits = [int(worker["memory_limit"]) for worker in found if worker["memory_limit"]]
+        return min(limits, default=None)
+
     def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
         with _Collection(self, calls) as collection:
             handles = self._read(ahead)

@@ -1,6 +1,6 @@
 """P-SGD: synchronous rounds of a preconditioned step, averaged. A pure state machine; who computes gradients is not here.
 
-    v <- v - η P (g / b + λ M v),    g the loss's gradient over the b rows of a round
+    v <- v - η P (g + λ M v),    g the mean gradient of the loss over the b rows of a round
 
 P, M: see `linear.preconditioner`. Heads are columns of v: for each λ of the path, one for each output. The mean over
 the last part of a pass is the answer, the last iterate at constant η being worse by points; at very large n the mean
@@ -8,7 +8,7 @@ lags, so several windows are kept and the holdout chooses. Source: ALGORITHMS 3.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,18 +71,16 @@ class PSGD:
 
         Parameters
         ----------
-        gradient : sum over the round's rows, float64 (n + 1, heads)
-        batch : b, the weight of these rows
+        gradient : mean over the round's rows, float64 (n + 1, heads)
+        batch : b, how many rows they are
         rounds : T of this pass
         factor : of the step, for later passes and after a pass that made things worse
         """
-        if batch <= 0:
-            return replace(state, done=state.done + 1)
         v = np.empty_like(state.v)
         for j, (P, alpha) in enumerate(zip(self.preconditioners, self.alphas, strict=True)):
             head = slice(j * self.outputs, (j + 1) * self.outputs)
             old = state.v[:, head]
-            direction = P.solve(gradient[:, head] / batch + alpha * self._regularizer(old))
+            direction = P.solve(gradient[:, head] + alpha * self._regularizer(old))
             v[:, head] = old - factor * self.step(P, batch) * direction
         done = state.done + 1
         sums = {

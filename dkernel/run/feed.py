@@ -1,0 +1,123 @@
+"""The feed: which units of a source are in the workers' memory, read a bounded number ahead of their use."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from dkernel.data.source import Source
+from dkernel.run.executors import Call, Executor, Handle
+from dkernel.run.pieces import Piece
+from dkernel.run.reduce import R, S, Statistic, reduce, subtrees, tree_sum
+
+__all__ = ["Feed"]
+
+
+class Feed:
+    """Handles of the blocks that pieces stand in.
+
+    Parameters
+    ----------
+    keep : hold every unit once it is read (it fits in the workers' memory); else a unit is forgotten after the step
+        that needs it, unless the next one needs it too, and each pass reads it again
+    """
+
+    def __init__(self, executor: Executor, source: Source, keep: bool) -> None:
+        self.executor, self.source, self.keep = executor, source, keep
+        self._units: dict[int, Handle] = {}
+        self._blocks: dict[tuple[int, int], Handle] = {}
+
+    def reduce(
+        self,
+        statistic: Statistic[S, R],
+        pieces: Sequence[Piece],
+        key: str,
+        *,
+        following: Sequence[Piece] = (),
+        held: Handle | None = None,
+        broadcast: Handle | None = None,
+    ) -> R:
+        """The statistic of these pieces, while the units of the `following` ones are being read."""
+        now, later = _units(pieces), _units(following)
+        self._read([unit for unit in now if unit not in self._units])
+        missing = [unit for unit in later if unit not in self._units]
+        result, handles = reduce(
+            self.executor,
+            statistic,
+            [(self._block(piece), piece) for piece in pieces],
+            key,
+            held=held,
+            broadcast=broadcast,
+            ahead=[self.source.units[unit].task for unit in missing],
+        )
+        self._units.update(zip(missing, handles, strict=True))
+        if not self.keep:
+            self._forget([unit for unit in now if unit not in later])
+        return result
+
+    def fold(self, statistic: Statistic[S, R], pieces: Sequence[Piece], key: str, progress: Any) -> R:
+        """The statistic of the whole source: the sum of each unit, and over these sums the same tree again.
+
+        So what is read at once may follow the workers, and the result does not.
+        """
+        units = _units(pieces)
+        inside: dict[int, list[Piece]] = {unit: [] for unit in units}
+        for piece in pieces:
+            inside[piece.place.unit].append(piece)
+        windows = [units[i : i + self.executor.slots] for i in range(0, len(units), self.executor.slots)]
+        sums: list[S] = []
+        for window, following in zip(windows, [*windows[1:], []], strict=True):
+            self._read([unit for unit in window if unit not in self._units])
+            calls, sizes = [], []
+            for unit in window:
+                items = [(self._block(piece), piece) for piece in inside[unit]]
+                made = subtrees(self.executor, statistic, items, f"{key}-{unit}")
+                sizes.append(len(made))
+                calls += made
+            ahead = [unit for unit in following if unit not in self._units]
+            results, handles = self.executor.compute(calls, [self.source.units[unit].task for unit in ahead])
+            self._units.update(zip(ahead, handles, strict=True))
+            for size in sizes:
+                sums.append(tree_sum(results[:size], statistic.merge))
+                del results[:size]
+            if not self.keep:
+                self._forget(window)
+            progress.advance(sum(piece.n for unit in window for piece in inside[unit]))
+        return statistic.finish(tree_sum(sums, statistic.merge))
+
+    def each(self, function: Any, key: str, progress: Any, args: Any) -> list[Any]:
+        """function(blocks, *args(unit)) of every unit, in order; runs on the workers, each unit once."""
+        found: list[Any] = []
+        units = range(len(self.source.units))
+        for start in range(0, len(units), self.executor.slots):
+            window = units[start : start + self.executor.slots]
+            self._read([unit for unit in window if unit not in self._units])
+            calls = [Call(f"{key}-{unit}", function, (self._units[unit], *args(unit))) for unit in window]
+            found += self.executor.compute(calls)[0]
+            if not self.keep:
+                self._forget(window)
+            progress.advance(sum(self.source.units[unit].n_rows for unit in window))
+        return found
+
+    def _read(self, units: Sequence[int]) -> None:
+        if units:
+            _, handles = self.executor.compute([], [self.source.units[unit].task for unit in units])
+            self._units.update(zip(units, handles, strict=True))
+
+    def _block(self, piece: Piece) -> Handle:
+        where = (piece.place.unit, piece.place.block)
+        if where not in self._blocks:
+            self._blocks[where] = self.executor.pick(self._units[where[0]], where[1])
+        return self._blocks[where]
+
+    def _forget(self, units: Iterable[int]) -> None:
+        gone = set(units)
+        handles = [self._units.pop(unit) for unit in gone if unit in self._units]
+        handles += [self._blocks.pop(where) for where in list(self._blocks) if where[0] in gone]
+        self.executor.release(handles)
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._forget(list(self._units))
+
+
+def _units(pieces: Sequence[Piece]) -> list[int]:
+    return list(dict.fromkeys(piece.place.unit for piece in pieces))

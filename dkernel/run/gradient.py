@@ -1,0 +1,230 @@
+"""The statistics of a fit: the gradient of a round, the loss of some rows, the Gram matrix of the sample."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel import tiles
+from dkernel.data.block import Block
+from dkernel.linear.losses import Loss
+from dkernel.model import ScaledColumns
+from dkernel.run.labels import Targets
+from dkernel.run.pieces import Piece
+from dkernel.run.reduce import Statistic
+from dkernel.seeds import row_hash
+
+__all__ = ["Coefficients", "Gradient", "GradientSum", "Gram", "GramSum", "Judge", "Judgement", "Problem"]
+
+Array = NDArray[np.float64]
+Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
+"""Of the columns, (n_columns, heads), and intercepts (heads,): what is sent to the workers each round."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What the rows of every piece mean to a fit; sent once, it does not change.
+
+    Parameters
+    ----------
+    columns : of raw rows
+    class_weights : one for each class, or None
+    seed, threshold : rows with a hash up to `threshold` are the holdout, which no gradient sees
+    """
+
+    columns: ScaledColumns
+    loss: Loss
+    targets: Targets
+    class_weights: Array | None = None
+    seed: int = 0
+    threshold: int = -1
+
+    def rows(self, block: Block, piece: Piece) -> tuple[NDArray, NDArray[np.float32], NDArray[np.float32] | None]:
+        """Features, targets and weights of a piece, without the holdout."""
+        X, y = block.X[piece.place.rows], block.y[piece.place.rows]  # type: ignore[index]
+        weight = None if block.weight is None else block.weight[piece.place.rows]
+        if self.threshold >= 0:
+            hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
+            keep = hashes > np.uint64(self.threshold)
+            if not keep.all():
+                X, y, weight = X[keep], y[keep], None if weight is None else weight[keep]
+        return X, self.targets.of(y), self._weights(y, weight)
+
+    def _weights(self, y: NDArray, weight: NDArray | None) -> NDArray[np.float32] | None:
+        if self.class_weights is not None:
+            of_class = self.class_weights[self.targets.codes(y)]
+            weight = of_class if weight is None else weight * of_class
+        return None if weight is None else weight.astype(np.float32)[:, None]
+
+
+@dataclass
+class GradientSum:
+    """Sums over rows: gradient (n_columns, heads) and (heads,), weight, and for each λ loss and right answers."""
+
+    columns: Array
+    intercept: Array
+    weight: float
+    n: int
+    loss: Array
+    right: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient(Statistic[GradientSum, GradientSum]):
+    """Gradient of the loss at the coefficients that are broadcast, and how good they are on these rows.
+
+    The scores of a row are made before its gradient is used: on a first pass the loss is that of rows not seen yet.
+    """
+
+    problem: Problem
+
+    def step(self, block: Block, piece: Piece, broadcast: Coefficients) -> GradientSum:
+        X, Y, weight = self.problem.rows(block, piece)
+        coef, intercept = broadcast
+        outputs = Y.shape[1]
+        paths = len(intercept) // outputs
+        loss, right = np.zeros(paths), np.zeros(paths)
+
+        def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
+            y = Y[start : start + len(S)]
+            w = np.float32(1) if weight is None else weight[start : start + len(S)]
+            R = np.empty_like(S)
+            for j in range(paths):
+                s = S[:, j * outputs : (j + 1) * outputs]
+                R[:, j * outputs : (j + 1) * outputs] = w * self.problem.loss.derivative(y, s)
+                loss[j] += np.sum(w * self.problem.loss.value(y, s), dtype=np.float64)
+                right[j] += _right(self.problem.targets, y, s)
+            return R
+
+        G, g = tiles.accumulate(self.problem.columns, X, coef, intercept, residual)
+        total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
+        return GradientSum(G, g, total, len(X), loss, right)
+
+    def merge(self, left: GradientSum, right: GradientSum) -> GradientSum:
+        left.columns += right.columns
+        left.intercept += right.intercept
+        return GradientSum(
+            left.columns,
+            left.intercept,
+            left.weight + right.weight,
+            left.n + right.n,
+            left.loss + right.loss,
+            left.right + right.right,
+        )
+
+
+def _right(targets: Targets, Y: NDArray[np.float32], S: NDArray[np.float32]) -> float:
+    """Rows decided rightly; of a regression, the sum of squared errors."""
+    if targets.classes is None:
+        return float(np.sum((S - Y).astype(np.float64) ** 2))
+    if S.shape[1] == 1:
+        return float(np.count_nonzero((S > 0) == (Y > 0)))
+    return float(np.count_nonzero(S.argmax(axis=1) == Y.argmax(axis=1)))
+
+
+@dataclass
+class Judgement:
+    """Sums over rows for each head group: loss and right answers; and the weight."""
+
+    loss: Array
+    right: Array
+    weight: float
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class Judge(Statistic[Judgement, Judgement]):
+    """How good coefficients are on rows: the loss that is fitted, and right answers."""
+
+    problem: Problem
+
+    def step(self, block: Block, piece: Piece, broadcast: Coefficients) -> Judgement:
+        X, Y, weight = self.problem.rows(block, piece)
+        S = tiles.scores(self.problem.columns, X, *broadcast)
+        outputs = Y.shape[1]
+        groups = [S[:, j : j + outputs] for j in range(0, S.shape[1], outputs)]
+        w = np.float32(1) if weight is None else weight
+        total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
+        return Judgement(
+            np.array([np.sum(w * self.problem.loss.value(Y, s), dtype=np.float64) for s in groups]),
+            np.array([_right(self.problem.targets, Y, s) for s in groups]),
+            total,
+            len(X),
+        )
+
+    def merge(self, left: Judgement, right: Judgement) -> Judgement:
+        return Judgement(
+            left.loss + right.loss, left.right + right.right, left.weight + right.weight, left.n + right.n
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Energy(Statistic[Array, Array]):
+    """S v of vectors that are broadcast: the sum of φ (φ . v), for the largest curvature on these rows."""
+
+    problem: Problem
+
+    def step(self, block: Block, piece: Piece, broadcast: Coefficients) -> Array:
+        X, _, weight = self.problem.rows(block, piece)
+
+        def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
+            return S if weight is None else S * weight[start : start + len(S)]
+
+        G, g = tiles.accumulate(self.problem.columns, X, *broadcast, residual)
+        total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
+        return np.concatenate([G, g[None], np.full((1, len(g)), total)])
+
+    def merge(self, left: Array, right: Array) -> Array:
+        left += right
+        return left
+
+
+GRAM_ROWS = 2048
+
+
+@dataclass
+class GramSum:
+    """Sums over rows: columns and their 1 with themselves (D + 1, D + 1), with the targets (D + 1, outputs); weight."""
+
+    gram: Array
+    moment: Array
+    weight: float
+
+
+@dataclass(frozen=True, eq=False)
+class Gram(Statistic[GramSum, GramSum]):
+    """Gram matrix of the columns, accumulated in float64 (raw float32 normal equations fail: ALGORITHMS 2.4)."""
+
+    problem: Problem
+
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> GramSum:  # noqa: ARG002
+        X, Y, weight = self.problem.rows(block, piece)
+        n = self.problem.columns.map.n_columns
+        gram, moment = np.zeros((n + 1, n + 1)), np.zeros((n + 1, Y.shape[1]))
+        total = 0.0
+        for start in range(0, len(X), GRAM_ROWS):
+            part = slice(start, start + GRAM_ROWS)
+            F = augmented(self.problem.columns, X[part])
+            if weight is not None:
+                F *= np.sqrt(weight[part])
+                moment += F.T @ (Y[part] * np.sqrt(weight[part]))
+                total += float(weight[part].sum(dtype=np.float64))
+            else:
+                moment += F.T @ Y[part].astype(np.float64)
+                total += len(F)
+            gram += F.T @ F
+        return GramSum(gram, moment, total)
+
+    def merge(self, left: GramSum, right: GramSum) -> GramSum:
+        left.gram += right.gram
+        left.moment += right.moment
+        return GramSum(left.gram, left.moment, left.weight + right.weight)
+
+
+def augmented(columns: ScaledColumns, X: NDArray) -> Array:
+    """The columns of raw rows with their 1 at the end, float64 (n, D + 1)."""
+    F = np.empty((len(X), columns.map.n_columns + 1))
+    F[:, :-1] = columns.map.columns(columns.scaling.apply(X), columns.map.gram_dtype)
+    F[:, -1] = 1.0
+    return F

@@ -1,0 +1,107 @@
+"""What is predicted: the task, the classes or the centre and width of the targets, and raw labels as targets."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.checks import nearest_name
+from dkernel.errors import DataError, RecipeError
+from dkernel.linear.losses import loss_named, signs
+from dkernel.recipe import Recipe
+
+__all__ = ["Targets", "resolve_task"]
+
+
+def resolve_task(recipe: Recipe, kind: str | None) -> str:
+    """ "classify" or "regress": a floating label or a regression loss asks for a regression.
+
+    Parameters
+    ----------
+    kind : "bool", "int", "float" or "text", of the label
+    """
+    if recipe.task == "regress":
+        if kind == "text":
+            raise DataError("The label holds text, of which there is no regression. Use task='classify'.")
+        return "regress"
+    regresses = loss_named(recipe.loss).regresses
+    if recipe.task == "classify" or recipe.positive is not None:
+        return "classify"
+    if kind == "float" and not regresses:
+        raise RecipeError(
+            f"The label is floating, so task='auto' means a regression, and loss={recipe.loss!r} is for classes. "
+            "Use loss='squared', or task='classify' if the numbers are names of classes."
+        )
+    if regresses and kind in ("int", "bool"):
+        raise RecipeError(
+            f"loss={recipe.loss!r} on a label of type {kind} can mean classes or numbers. Say which: task='classify' "
+            "or task='regress'."
+        )
+    return "regress" if kind == "float" else "classify"
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Raw labels -> targets of a loss.
+
+    Parameters
+    ----------
+    classes : sorted labels, None for a regression
+    positive : the label that is True, of a one-against-the-rest task; the classes are then False and True
+    center, width : of the targets of a regression: (y - center) / width is what the solver sees
+    """
+
+    classes: NDArray[Any] | None
+    positive: Any = None
+    center: float = 0.0
+    width: float = 1.0
+
+    @property
+    def outputs(self) -> int:
+        """Columns of scores."""
+        return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+
+    def codes(self, y: NDArray[Any], where: str = "The data") -> NDArray[np.intp]:
+        """Class numbers (n,); a label that is none of the classes is refused."""
+        assert self.classes is not None
+        if self.positive is not None:
+            return (y == self.positive).astype(np.intp)
+        if self.classes.dtype.kind != y.dtype.kind and "U" in (self.classes.dtype.kind, y.dtype.kind):
+            raise DataError(
+                f"{where} have labels of type {y.dtype}; the model's are of type {self.classes.dtype}: {self._some()}."
+            )
+        codes = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
+        unseen = self.classes[codes] != y
+        if unseen.any():
+            label = y[int(unseen.argmax())]
+            text = nearest_name(str(label), [str(c) for c in self.classes.tolist()]) if y.dtype.kind == "U" else ""
+            raise DataError(
+                f"{where} have the label {label!s} (row {int(unseen.argmax())} of a block), which no training row had; "
+                f"the classes are {self._some()}.{text}"
+            )
+        return codes
+
+    def _some(self) -> str:
+        assert self.classes is not None
+        names = [str(c) for c in self.classes.tolist()]
+        return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+
+    def of(self, y: NDArray[Any]) -> NDArray[np.float32]:
+        """Targets (n, outputs)."""
+        if self.classes is None:
+            return ((y.astype(np.float64) - self.center) / self.width).astype(np.float32)[:, None]
+        return signs(self.codes(y), len(self.classes))
+
+    def weights_of(self, class_weight: Any, counts: Mapping[Any, float]) -> NDArray[np.float64] | None:
+        """One weight for each class, None for equal ones; "balanced" is n / (n_classes * count)."""
+        if class_weight is None or self.classes is None:
+            return None
+        seen = np.array([counts[c] for c in self.classes.tolist()], dtype=np.float64)
+        if class_weight == "balanced":
+            return np.asarray(seen.sum() / (len(seen) * np.maximum(seen, 1)))
+        unknown = [c for c in class_weight if c not in self.classes.tolist()]
+        if unknown:
+            raise RecipeError(f"class_weight names {unknown[0]!r}, which is no class; there are {self._some()}.")
+        return np.array([float(class_weight.get(c, 1.0)) for c in self.classes.tolist()])

@@ -1,0 +1,108 @@
+"""The plan: what a fit will need and do, stated before it runs. Bytes and flops are predictions from sizes alone."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dkernel.data.source import Source
+from dkernel.errors import MemoryBudgetError
+from dkernel.recipe import Recipe
+from dkernel.run.executors import Executor
+from dkernel.run.sizes import Sizes
+
+__all__ = ["Plan"]
+
+# Resident memory of a process after its imports, measured (proportional share): interpreter, numpy, scipy, numba, dask.
+WORKER_BASE = 180 * 2**20
+CLIENT_BASE = 320 * 2**20
+HELD_SHARE = 0.4  # of the workers' memory: what a source may take that is kept between passes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Predicted peak bytes and flops of a fit.
+
+    Parameters
+    ----------
+    worker_bytes : of each worker's process (of this process, where threads do the work)
+    client_bytes : of the client, beside that
+    memory_limit : of each worker, None where none is known
+    kept : whether the source stays in the workers' memory between passes
+    survey_flops, setup_flops, pass_flops : of each stage
+    """
+
+    n: int
+    p: int
+    columns: int
+    outputs: int
+    rounds: int
+    passes: int
+    reservoir: int
+    worker_bytes: int
+    client_bytes: int
+    memory_limit: int | None
+    kept: bool
+    survey_flops: float
+    setup_flops: float
+    pass_flops: float
+
+    @classmethod
+    def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1) -> "Plan":
+        """The plan for a source."""
+        sizes = Sizes.of(source.n_rows, source.n_in, recipe)
+        n, p, D = sizes.n, sizes.p, sizes.columns
+        item = 4 if source.dtype == "float32" else 8
+        unit = max((unit.n_rows for unit in source.units), default=0) * (p * item + 16)
+        matrix = 8 * D * D
+        # While one unit is used the next is read, and reading holds it twice: as it was stored and as a block.
+        reading = 3 * unit
+        working = max(matrix * 2 + 8 * 2048 * D * 2, 4 * 256 * D + 16 * D * outputs * 3)
+        reservoir = sizes.reservoir * (p * item + 16)
+        workers = executor.workers
+        threads = max(1, executor.slots // workers)
+        worker = WORKER_BASE + threads * (reading + working) + reservoir + 4 * D * p
+        client = CLIENT_BASE + 3 * reservoir + 8 * matrix
+        limit = executor.memory_limit
+        total = limit * workers if limit else _available()
+        kept = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
+        return cls(
+            n=n,
+            p=p,
+            columns=D,
+            outputs=outputs,
+            rounds=recipe.rounds,
+            passes=recipe.passes,
+            reservoir=sizes.reservoir,
+            worker_bytes=int(worker),
+            client_bytes=int(client),
+            memory_limit=limit,
+            kept=kept,
+            survey_flops=float(n) * p * 8,
+            setup_flops=float(sizes.sample) * D * (D + 2 * p + 20) + 2.0 * D**3,
+            pass_flops=float(n) * D * (2 * p + 20 + 4 * outputs),
+        )
+
+    def check(self) -> None:
+        """Refuse what cannot fit, with both numbers and what would."""
+        if self.memory_limit is not None and self.worker_bytes > self.memory_limit:
+            smaller = self.columns
+            while smaller > 64 and self.worker_bytes - 16 * (self.columns**2 - smaller**2) > self.memory_limit:
+                smaller //= 2
+            raise MemoryBudgetError(
+                f"Each worker needs about {_mib(self.worker_bytes)} and has a limit of {_mib(self.memory_limit)}. "
+                f"Raise --memory-limit to {_mib(self.worker_bytes)}, or use n_components={smaller}, or a source in "
+                "smaller chunks."
+            )
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON and for people."""
+        return asdict(self)
+
+
+def _mib(n: float) -> str:
+    return f"{n / 2**20:,.0f} MiB"
+
+
+def _available() -> int:
+    import psutil
+
+    return int(psutil.virtual_memory().available)

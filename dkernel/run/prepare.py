@@ -1,0 +1,166 @@
+"""Before the passes: preconditioner, step and warm start, all from the reservoir. ALGORITHMS 3.2, steps C to G."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.features.base import Coordinates
+from dkernel.linear.preconditioner import Preconditioner, factorize, ridge_for
+from dkernel.linear.solvers.psgd import PSGD
+from dkernel.run.executors import Executor, Handle
+from dkernel.run.gradient import Coefficients, Energy, Gradient, GradientSum, Gram, Judge, Judgement, Problem, augmented
+from dkernel.run.reduce import Statistic, reduce
+from dkernel.run.sample import Roles, pieces_of
+from dkernel.seeds import stream
+
+__all__ = ["PATH", "Bench", "Prepared", "mean_gradient", "prepare"]
+
+Array = NDArray[np.float64]
+
+PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+"""alpha="auto" looks at these on the sample."""
+
+GRAM_LEAVES = 4  # pieces of the Gram matrix's sum: each holds D x D numbers, so they are few
+TARGET = 16  # rows of the sample for each effective dimension (ALGORITHMS 3.4: flat from 8 to 32)
+WARM_ROUNDS, WARM_EPOCHS = 16, 2
+SMALL_EPOCHS = 8  # of a sample that is most of the data: nothing else will teach what its rows can
+TILE_ROWS = 256
+POWER_STEPS = 10
+MOST_HEADS = 64
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """Where the work on the reservoir is done: an executor, and names for its calls."""
+
+    executor: Executor
+    key: str
+    problem: Problem
+    coordinates: Coordinates
+
+    def coefficients(self, v: Array) -> Coefficients:
+        """What the workers are sent for v, (n + 1, heads)."""
+        return self.coordinates.expand(v[:-1]).astype(np.float32), v[-1].astype(np.float32)
+
+    def over(self, statistic: Statistic, block: Handle, n: int, size: int, name: str, v: Array | None = None):  # type: ignore[no-untyped-def]
+        """The statistic of the n rows of a kept block."""
+        return self.part(statistic, [(block, piece) for piece in pieces_of(n, size)], name, v)
+
+    def part(self, statistic: Statistic, items: Sequence, name: str, v: Array | None = None):  # type: ignore[no-untyped-def]
+        """The statistic of some pieces of kept blocks."""
+        key = f"{self.key}-{name}"
+        held = self.executor.keep(statistic, f"{self.key}-{type(statistic).__name__}")
+        broadcast = None if v is None else self.executor.keep(self.coefficients(v), key)
+        try:
+            return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast)[0]
+        finally:
+            self.executor.release([held] if broadcast is None else [held, broadcast])
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Solver and start of the passes, for the alphas that are left."""
+
+    solver: PSGD
+    start: Array
+    rho: float
+    facts: dict[str, float]
+
+
+def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prepared:
+    """The preconditioners of these alphas, the safe step, and a start fitted to the sample.
+
+    Parameters
+    ----------
+    n : rows of the source
+    """
+    problem, coordinates = bench.problem, bench.coordinates
+    size = -(-len(roles.sample.X) // GRAM_LEAVES)
+    sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
+    total = bench.over(Gram(problem), sample, len(roles.sample.X), size, "gram")
+    covariance, moment = _reduced(coordinates, total.gram / total.weight), total.moment / total.weight
+    moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
+    target = min(len(roles.sample.X) / TARGET, 0.9 * len(covariance))
+    rho = ridge_for(covariance, coordinates.metric, target, 0.0, stream(problem.seed, "trace"))
+    held = _held(bench, roles.held)
+    made: dict[float, Preconditioner] = {}
+    for alpha in alphas:
+        ridge = max(rho, alpha)
+        if ridge not in made:
+            made[ridge] = factorize(covariance, coordinates.metric, ridge, held)
+    preconditioners = [made[max(rho, alpha)] for alpha in alphas]
+    largest = _largest(bench, roles, made[max(rho, alphas[0])])
+    outputs = problem.targets.outputs
+    solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss.curvature, outputs, largest)
+    # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
+    start = np.concatenate([P.solve(moment) for P in preconditioners], axis=1)
+    start = _warm(bench, solver, start, sample, len(roles.sample.X), n)
+    bench.executor.release([sample])
+    facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest_curvature": largest}
+    return Prepared(solver, start, rho, facts)
+
+
+def _reduced(coordinates: Coordinates, gram: Array) -> Array:
+    """The Gram matrix of columns and their 1, in the solver's coordinates."""
+    if coordinates.basis is None:
+        return gram
+    n = coordinates.n
+    out = np.empty((n + 1, n + 1))
+    out[:n, :n] = coordinates.congruence(gram[:-1, :-1])
+    out[:n, n] = out[n, :n] = coordinates.reduce(gram[:-1, -1])
+    out[n, n] = gram[-1, -1]
+    return out
+
+
+def _held(bench: Bench, block: Block) -> Array:
+    F = augmented(bench.problem.columns, block.X)
+    return np.concatenate([bench.coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
+
+
+def _largest(bench: Bench, roles: Roles, P: Preconditioner) -> float:
+    """Largest eigenvalue of P S, S over rows that the preconditioner has not seen, by power iteration.
+
+    In the sample it is 1 at most. Outside, single rows of high leverage can make it several times as large, and a step
+    that does not know it diverges (covtype, 2,000 landmarks, squared loss).
+    """
+    unseen = roles.holdout if len(roles.holdout.X) >= len(roles.held.X) else roles.held
+    block = bench.executor.keep(unseen, f"{bench.key}-unseen")
+    v = stream(bench.problem.seed, "power").standard_normal((len(P.factor), 1))
+    largest = 1.0
+    for step in range(POWER_STEPS):
+        v /= np.linalg.norm(v)
+        total = bench.over(Energy(bench.problem), block, len(unseen.X), 2048, f"power-{step}", v)
+        image = np.concatenate([bench.coordinates.reduce(total[:-2]), total[-2:-1]]) / total[-1]
+        v = P.solve(image)
+        largest = max(1.0, float(np.linalg.norm(v)))
+    bench.executor.release([block])
+    return largest
+
+
+def mean_gradient(coordinates: Coordinates, total: GradientSum) -> Array:
+    """The mean gradient in the solver's coordinates, (n + 1, heads)."""
+    return np.concatenate([coordinates.reduce(total.columns), total.intercept[None]]) / max(total.weight, 1e-300)
+
+
+def _warm(bench: Bench, solver: PSGD, start: Array, sample: Handle, rows: int, n: int) -> Array:
+    """The same rounds as a pass, over the sample: several epochs, the mean of the last one's second half."""
+    pieces = pieces_of(rows, TILE_ROWS)
+    turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(WARM_ROUNDS, len(pieces)))]
+    epochs = SMALL_EPOCHS if n < 4 * rows else WARM_EPOCHS
+    state = solver.start(start)
+    for epoch in range(epochs):
+        state = solver.start(state.v)
+        order = stream(bench.problem.seed, "warm", epoch).permutation(len(turns))
+        for done, i in enumerate(order):
+            items = [(sample, piece) for piece in turns[i]]
+            total = bench.part(Gradient(bench.problem), items, f"warm-{epoch}-{done}", state.v)
+            state = solver.advance(state, mean_gradient(bench.coordinates, total), total.n, len(turns), 1 / (1 + epoch))
+    return solver.candidates(state, len(turns))["average"]
+
+
+def judged(bench: Bench, block: Handle, n: int, v: Array, name: str) -> Judgement:
+    """Loss and right answers on the n rows of a kept block, of each group of heads."""
+    return bench.over(Judge(bench.problem), block, n, 2048, name, v)

@@ -1,0 +1,120 @@
+"""Statistics, and the one way in which anything is learned from data: a reduction over pieces.
+
+    result = finish(tree sum over pieces of step(zero, piece, broadcast))
+
+The sum follows a fixed binary tree over the positions of the pieces: neighbours in pairs, level by level, an odd one
+out passed up. A task computes an aligned subtree, so the grouping may follow the workers while the bits do not.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, TypeVar
+
+from dask.delayed import Delayed
+
+from dkernel.data.block import Block
+from dkernel.run.executors import Call, Executor, Handle
+from dkernel.run.pieces import Piece
+
+__all__ = ["Item", "Statistic", "reduce", "subtrees", "tree_sum"]
+
+Item = tuple[Handle, Piece]
+
+S = TypeVar("S")
+R = TypeVar("R")
+TASKS_A_SLOT = 2  # enough to even out pieces of unequal cost, few enough that the scheduler does not notice
+
+
+class Statistic(ABC, Generic[S, R]):
+    """What one reading of the data accumulates. Values are never modified once they have been merged."""
+
+    @abstractmethod
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> S:
+        """The statistic of one piece, which stands in this block."""
+
+    @abstractmethod
+    def merge(self, left: S, right: S) -> S:
+        """The statistic of two neighbours; may reuse `left`, whom nobody else knows."""
+
+    def finish(self, total: S) -> R:
+        """What the reader of the whole wants to know."""
+        return total  # type: ignore[return-value]
+
+
+def tree_sum(values: Sequence[S], merge: Callable[[S, S], S]) -> S:
+    """Pairs of neighbours, level by level; an odd one out is passed up.
+
+    Examples
+    --------
+    >>> tree_sum(["a", "b", "c", "d", "e"], lambda x, y: f"({x}{y})")
+    '(((ab)(cd))e)'
+    """
+    level = list(values)
+    while len(level) > 1:
+        pairs = [merge(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        level = pairs + level[len(level) - len(level) % 2 :]
+    return level[0]
+
+
+def subtree(statistic: Statistic, broadcast: Any, blocks: Sequence[Block], pieces: Sequence[tuple[int, Piece]]) -> Any:
+    """The sum over an aligned subtree; runs on a worker. Pieces come with the number of their block."""
+    # A binary counter holds one partial sum a level: log2 of them, not all leaves. Equal to `tree_sum`: only
+    # complete neighbours of one level merge, and what is left at the end merges from the right.
+    stack: list[tuple[int, Any]] = []
+    for number, piece in pieces:
+        level, value = 0, statistic.step(blocks[number], piece, broadcast)
+        while stack and stack[-1][0] == level:
+            value = statistic.merge(stack.pop()[1], value)
+            level += 1
+        stack.append((level, value))
+    total = stack.pop()[1]
+    while stack:
+        total = statistic.merge(stack.pop()[1], total)
+    return total
+
+
+def reduce(
+    executor: Executor,
+    statistic: Statistic[S, R],
+    items: Sequence[Item],
+    key: str,
+    *,
+    held: Handle | None = None,
+    broadcast: Handle | None = None,
+    ahead: Sequence[Delayed] = (),
+) -> tuple[R, list[Handle]]:
+    """The statistic of all pieces, and handles of the units `ahead`, which are read meanwhile.
+
+    Parameters
+    ----------
+    items : each piece with the handle of the block that it stands in
+    key : made of the content of everything that decides the result
+    held : handle of the statistic, where it is large and known to the executor already
+    broadcast : handle of what `step` gets beside the piece
+    """
+    calls = subtrees(executor, held or statistic, items, key, broadcast)
+    results, handles = executor.compute(calls, ahead)
+    return statistic.finish(tree_sum(results, statistic.merge)), handles
+
+
+def subtrees(executor: Executor, statistic: Any, items: Sequence[Item], key: str, broadcast: Any = None) -> list[Call]:
+    """Calls whose results are the aligned subtrees of one sum, in order."""
+    size = _group(len(items), executor.slots)
+    calls = []
+    for at in range(0, len(items), size):
+        blocks: list[Handle] = []
+        places: list[tuple[int, Piece]] = []
+        for handle, piece in items[at : at + size]:
+            if not blocks or blocks[-1] is not handle:
+                blocks.append(handle)
+            places.append((len(blocks) - 1, piece))
+        calls.append(Call(f"{key}-{at}-{len(places)}", subtree, (statistic, broadcast, blocks, places)))
+    return calls
+
+
+def _group(items: int, slots: int) -> int:
+    """Pieces of a task: a power of two, so that its sum is a subtree; each slot gets some tasks where it can."""
+    size = 1
+    while size * 2 * TASKS_A_SLOT * slots <= items:
+        size *= 2
+    return size

@@ -1,0 +1,58 @@
+"""The reservoir's roles: holdout, rows that measure leverage, landmarks, the preconditioner's sample."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dkernel.data.block import Block
+from dkernel.run.pieces import Piece, Place
+from dkernel.run.sizes import Sizes
+from dkernel.run.survey import Reservoir
+
+__all__ = ["Roles", "pieces_of", "roles_of"]
+
+
+@dataclass(frozen=True, eq=False)
+class Roles:
+    """Blocks of raw rows; any two are disjoint, but for landmarks and sample where rows are few.
+
+    Parameters
+    ----------
+    threshold : hashes up to it are the holdout's, -1 for none
+    fitted : the rows that are no holdout, in the order of hashes
+    """
+
+    holdout: Block
+    held: Block
+    landmarks: Block
+    sample: Block
+    fitted: Block
+    threshold: int
+
+
+def roles_of(reservoir: Reservoir, sizes: Sizes) -> Roles:
+    """Cut the reservoir, by rank of hash: the holdout first, so that a row's hash alone says whether it belongs there."""
+    n_holdout = min(sizes.holdout, len(reservoir) - 1)
+    start = n_holdout + min(sizes.held, max(1, (len(reservoir) - n_holdout) // 10))
+    rest = np.arange(start, len(reservoir))
+    if not len(rest):
+        rest = np.arange(n_holdout, len(reservoir))
+    landmarks = rest[: sizes.columns]
+    # The sample begins behind the landmarks, whose leverage is not that of other rows, and comes round to them.
+    sample = np.concatenate([rest[sizes.columns :], landmarks])[: sizes.sample]
+    return Roles(
+        reservoir.part(slice(0, n_holdout)),
+        reservoir.part(slice(n_holdout, start)),
+        reservoir.part(landmarks),
+        reservoir.part(sample),
+        reservoir.part(slice(n_holdout, None)),
+        int(reservoir.hashes[n_holdout - 1]) if n_holdout else -1,
+    )
+
+
+def pieces_of(n: int, size: int) -> tuple[Piece, ...]:
+    """A block of n rows in pieces of `size`."""
+    return tuple(
+        Piece(i, Place(0, 0, start, min(n, start + size)), min(size, n - start), start)
+        for i, start in enumerate(range(0, n, size))
+    )

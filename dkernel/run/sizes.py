@@ -1,0 +1,67 @@
+"""How large everything is: columns, reservoir, rounds. Known from the rows and columns alone, before anything is read."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from dkernel.recipe import Recipe
+
+__all__ = ["Sizes"]
+
+MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
+HELD = 2_000  # rows outside the preconditioner's sample that measure its leverage
+# Flops of the setup that no data set is too small for: some seconds.
+FREE_FLOPS = 4e11
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Rows of each role in the reservoir, which are disjoint where there are rows enough.
+
+    Parameters
+    ----------
+    n, p : of the source
+    columns : D
+    holdout : rows that no gradient sees
+    held : rows outside the sample, for the leverage
+    sample : rows of the preconditioner's Gram matrix and of the warm start
+    """
+
+    n: int
+    p: int
+    columns: int
+    holdout: int
+    held: int
+    sample: int
+
+    @classmethod
+    def of(cls, n: int, p: int, recipe: Recipe) -> "Sizes":
+        """The sizes of a fit.
+
+        Examples
+        --------
+        >>> Sizes.of(15_000, 16, Recipe()).columns
+        3840
+        """
+        columns = recipe.n_components if isinstance(recipe.n_components, int) else cls.automatic(n, p)
+        holdout = min(MOST_HOLDOUT, max(1, round(recipe.holdout * n))) if recipe.holdout > 0 else 0
+        rest = n - holdout
+        held = min(HELD, max(1, rest // 10))
+        sample = min(int(np.clip(6 * columns, 8192, 65536)), max(rest - held, 1))
+        return cls(n, p, columns, holdout, held, sample)
+
+    @staticmethod
+    def automatic(n: int, p: int) -> int:
+        """clip(max(8 sqrt(n), n / 4), 1024, 16384), and no more than what the setup may cost.
+
+        The setup is 6 D^3 flops (the Gram matrix of 6 D rows), a pass n D (2 p + 20): the setup may cost a pass, or
+        FREE_FLOPS. Rounded to whole tiles.
+        """
+        wanted = float(np.clip(max(8 * n**0.5, n / 4), 1024, 16384))
+        affordable = max((FREE_FLOPS / 6) ** (1 / 3), (n * (2 * p + 20) / 6) ** 0.5)
+        return int(max(1024, min(wanted, affordable) // 256 * 256))
+
+    @property
+    def reservoir(self) -> int:
+        """Rows to keep in all."""
+        return min(self.n, self.holdout + self.held + self.columns + self.sample)

@@ -1,0 +1,211 @@
+"""The survey: what one reading of the data tells before anything is fitted.
+
+Counts, moments (Chan, Golub and LeVeque 1983: mergeable, in float64), ranges, the labels there are, the labels and means
+of every chunk (are the chunks alike?), and the reservoir: the rows with the smallest hashes of their global numbers, a
+uniform sample that neither chunks nor workers can change.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.errors import DataError
+from dkernel.run.pieces import Piece
+from dkernel.run.reduce import Statistic
+from dkernel.seeds import row_hash
+
+__all__ = ["Moments", "Reservoir", "Survey", "SurveyResult"]
+
+# More labels than this are no classes; counting them all would be a copy of the data.
+MOST_LABELS = 10_000
+
+
+@dataclass
+class Moments:
+    """n, mean and sum of squared deviations of each column; float64.
+
+    Examples
+    --------
+    >>> a, b = Moments.of(np.array([[1.0]])), Moments.of(np.array([[3.0], [5.0]]))
+    >>> float(a.merge(b).mean[0])
+    3.0
+    """
+
+    n: int
+    mean: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, X: NDArray) -> "Moments":
+        mean = X.mean(axis=0, dtype=np.float64)
+        deviation = X - mean
+        return cls(len(X), mean, np.einsum("ij,ij->j", deviation, deviation))
+
+    def merge(self, other: "Moments") -> "Moments":
+        n = self.n + other.n
+        shift = other.mean - self.mean
+        return Moments(
+            n,
+            self.mean + shift * (other.n / n),
+            self.squares + other.squares + shift**2 * (self.n * other.n / n),
+        )
+
+    @property
+    def variance(self) -> NDArray[np.float64]:
+        return self.squares / max(self.n, 1)
+
+
+@dataclass(frozen=True, eq=False)
+class Reservoir:
+    """Rows in the order of their hashes: any first k of them are a uniform sample without replacement.
+
+    Parameters
+    ----------
+    X : (k, p) raw rows;  y : (k,) raw labels;  weight : (k,) or None;  hashes : uint64 (k,), increasing
+    """
+
+    X: NDArray
+    y: NDArray[Any]
+    weight: NDArray[np.float64] | None
+    hashes: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def part(self, rows: slice | NDArray[np.intp]) -> Block:
+        """Some of its rows, as a block."""
+        weight = None if self.weight is None else self.weight[rows]
+        return Block(np.ascontiguousarray(self.X[rows]), self.y[rows], weight)
+
+
+@dataclass
+class _Seen:
+    """What a survey has seen so far; `rows` are lists of parts, joined at the end."""
+
+    moments: Moments
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    labels: dict[Any, float] | None
+    target: Moments | None
+    weight: float
+    chunks: dict[int, tuple[Moments, dict[Any, float] | None]]
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, eq=False)
+class SurveyResult:
+    """What the survey found.
+
+    Parameters
+    ----------
+    moments, low, high : of the features
+    labels : label -> rows, None where they are too many to be classes
+    target : moments of a numeric label, None for text
+    weight : sum of the weights, n without them
+    chunks : chunk number -> (moments of its features, its labels)
+    """
+
+    moments: Moments
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    labels: dict[Any, float] | None
+    target: Moments | None
+    weight: float
+    chunks: dict[int, tuple[Moments, dict[Any, float] | None]]
+    reservoir: Reservoir
+
+
+@dataclass(frozen=True)
+class Survey(Statistic[_Seen, SurveyResult]):
+    """The survey as a statistic.
+
+    Parameters
+    ----------
+    seed : of the hashes
+    n : rows of the whole source
+    size : rows of the reservoir, at most n
+    """
+
+    seed: int
+    n: int
+    size: int
+
+    @property
+    def threshold(self) -> int:
+        """Hashes below it are kept on the way: a few more than `size` in all but one survey in a thousand million."""
+        if self.size >= self.n:
+            return 2**64 - 1
+        share = (self.size + 6 * self.size**0.5 + 20) / self.n
+        return min(int(share * 2**64), 2**64 - 1)
+
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> _Seen:  # noqa: ARG002
+        X, y = block.X[piece.place.rows], None if block.y is None else block.y[piece.place.rows]
+        weight = None if block.weight is None else block.weight[piece.place.rows]
+        if y is None:
+            raise DataError("The survey needs a label: open the source with one.")
+        moments, labels = Moments.of(X), _count(y)
+        hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
+        kept = np.flatnonzero(hashes <= np.uint64(self.threshold))
+        row = (hashes[kept], X[kept], y[kept], None if weight is None else weight[kept])
+        return _Seen(
+            moments,
+            X.min(axis=0).astype(np.float64),
+            X.max(axis=0).astype(np.float64),
+            labels,
+            None if y.dtype.kind == "U" else Moments.of(y.astype(np.float64)[:, None]),
+            float(piece.n if weight is None else weight.sum()),
+            {piece.chunk: (moments, labels)},
+            [row],
+        )
+
+    def merge(self, left: _Seen, right: _Seen) -> _Seen:
+        if (left.target is None) != (right.target is None):
+            raise DataError("The label is text in one part of the data and numbers in another; one type is needed.")
+        chunks = dict(left.chunks)
+        for chunk, (moments, labels) in right.chunks.items():
+            if chunk in chunks:
+                before, counted = chunks[chunk]
+                moments, labels = before.merge(moments), _add(counted, labels)
+            chunks[chunk] = (moments, labels)
+        return _Seen(
+            left.moments.merge(right.moments),
+            np.minimum(left.low, right.low),
+            np.maximum(left.high, right.high),
+            _add(left.labels, right.labels),
+            left.target.merge(right.target) if left.target and right.target else None,
+            left.weight + right.weight,
+            chunks,
+            left.rows + right.rows,
+        )
+
+    def finish(self, total: _Seen) -> SurveyResult:
+        hashes = np.concatenate([row[0] for row in total.rows])
+        order = np.argsort(hashes, kind="stable")[: self.size]
+        y = np.concatenate([row[2] for row in total.rows])[order]
+        weights = [row[3] for row in total.rows]
+        reservoir = Reservoir(
+            np.concatenate([row[1] for row in total.rows])[order],
+            y,
+            None if weights[0] is None else np.concatenate(weights)[order],
+            hashes[order],
+        )
+        return SurveyResult(
+            total.moments, total.low, total.high, total.labels, total.target, total.weight, total.chunks, reservoir
+        )
+
+
+def _count(y: NDArray[Any]) -> dict[Any, float] | None:
+    labels, counts = np.unique(y, return_counts=True)
+    return dict(zip(labels.tolist(), counts.astype(float).tolist(), strict=True))
+
+
+def _add(left: dict[Any, float] | None, right: dict[Any, float] | None) -> dict[Any, float] | None:
+    if left is None or right is None:
+        return None
+    total = dict(left)
+    for label, n in right.items():
+        total[label] = total.get(label, 0.0) + n
+    return total if len(total) <= MOST_LABELS else None

@@ -1,0 +1,303 @@
+"""One fit, from a source to a model: survey, choice of scale and gamma, preconditioner, passes, holdout."""
+
+import hashlib
+import logging
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from dkernel.data.source import Source
+from dkernel.errors import DataError
+from dkernel.features import FeatureMap, FourierMap, NystromMap
+from dkernel.kernels import Kernel
+from dkernel.linear.losses import loss_named
+from dkernel.model import Model, ScaledColumns
+from dkernel.recipe import Recipe
+from dkernel.run.blas import one_blas_thread
+from dkernel.run.choose import choose
+from dkernel.run.exchange import exchangeable
+from dkernel.run.executors import Executor
+from dkernel.run.feed import Feed
+from dkernel.run.gradient import Problem
+from dkernel.run.labels import Targets, resolve_task
+from dkernel.run.passes import Outcome, Passes
+from dkernel.run.pieces import Schedule, cut_pieces, interleaved, shuffled
+from dkernel.run.plan import Plan
+from dkernel.run.prepare import MOST_HEADS, PATH, Bench, Prepared, judged, prepare
+from dkernel.run.progress import Progress
+from dkernel.run.sample import Roles, roles_of
+from dkernel.run.shuffle import rewritten, scratch_folder
+from dkernel.run.sizes import Sizes
+from dkernel.run.survey import Survey, SurveyResult
+
+__all__ = ["TrainResult", "plan", "train"]
+
+log = logging.getLogger("dkernel")
+
+# A holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands.
+ENOUGH_HOLDOUT = 1000
+LARGE = 4  # a source of this many samples wants a smaller alpha than its sample does
+
+
+@dataclass(frozen=True, eq=False)
+class TrainResult:
+    """The model, and how it came about.
+
+    Parameters
+    ----------
+    history : per round the progressive loss and accuracy, per pass the holdout's
+    plan : predicted bytes and flops
+    chosen : what was left open, and what it became, in words
+    """
+
+    model: Model
+    history: list[dict[str, Any]]
+    plan: dict[str, Any]
+    chosen: dict[str, str]
+
+
+def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
+    """What `train` would need and do; nothing is read."""
+    return Plan.of(source, recipe, executor).as_dict()
+
+
+def train(
+    source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None, scratch: str | None = None
+) -> TrainResult:
+    """Fit a model; the same bytes for every executor.
+
+    Parameters
+    ----------
+    source : with a label
+    scratch : folder for a shuffled copy, where data are sorted and do not fit in memory
+    """
+    if source.n_rows < 2:
+        raise DataError(f"The data have {source.n_rows} row(s); a model needs at least two.")
+    with one_blas_thread(), progress or Progress("none") as shown:
+        return _Fit(source, recipe, executor, shown, scratch).run()
+
+
+class _Fit:
+    """The stages of one fit, in order; each is a method that leaves its result on self."""
+
+    def __init__(
+        self, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None
+    ) -> None:
+        self.source, self.recipe, self.executor, self.progress, self.scratch = (
+            source, recipe, executor, progress, scratch,
+        )  # fmt: skip
+        self.plan = Plan.of(source, recipe, executor)
+        self.plan.check()
+        self.sizes = Sizes.of(source.n_rows, source.n_in, recipe)
+        content = f"{source.fingerprint}/{recipe.digest}/{[unit.rows for unit in source.units]}"
+        self.key = "dkernel-" + hashlib.sha256(content.encode()).hexdigest()[:16]
+        self.units = [unit.rows for unit in source.units]
+        self.chosen: dict[str, str] = {}
+
+    def run(self) -> TrainResult:
+        """The result; what was opened on the way is closed."""
+        with ExitStack() as self.open:
+            return self._run()
+
+    def _run(self) -> TrainResult:
+        feed = Feed(self.executor, self.source, self.plan.kept)
+        try:
+            survey = self._survey(feed)
+            targets = self._targets(survey)
+            roles = roles_of(survey.reservoir, self.sizes)
+            self._say_sizes(roles)
+            problem = self._problem(survey, targets, roles)
+            prepared = self._prepare(problem, roles)
+            schedules, feed = self._schedules(survey, feed)
+            outcome = self._passes(problem, prepared, roles, schedules, feed)
+        finally:
+            feed.close()
+        model = self._model(problem, survey, prepared, outcome)
+        return TrainResult(model, outcome.history, self.plan.as_dict(), self.chosen)
+
+    def _survey(self, feed: Feed) -> SurveyResult:
+        self.progress.phase("survey", self.sizes.n)
+        statistic = Survey(self.recipe.seed, self.sizes.n, self.sizes.reservoir)
+        return feed.fold(statistic, cut_pieces(self.units), f"{self.key}-survey", self.progress)
+
+    def _targets(self, survey: SurveyResult) -> Targets:
+        y = survey.reservoir.y
+        kind = {"b": "bool", "i": "int", "f": "float", "U": "text"}[y.dtype.kind]
+        self.recipe = self.recipe.replace(task=resolve_task(self.recipe, kind))
+        if self.recipe.task == "regress":
+            assert survey.target is not None
+            width = float(np.sqrt(survey.target.variance[0]))
+            if width <= 1e-12 * abs(float(survey.target.mean[0])):
+                raise DataError(f"The label {self.source.label!r} has one value in all rows: there is nothing to learn.")
+            return Targets(None, None, float(survey.target.mean[0]), width)
+        labels = survey.labels
+        if labels is None:
+            raise DataError(
+                f"The label {self.source.label!r} has over 10,000 different values, too many for classes. "
+                "Use task='regress' with loss='squared', or another label."
+            )
+        positive = self.recipe.positive
+        if positive is not None:
+            if positive not in labels:
+                some = ", ".join(map(str, sorted(labels)[:10]))
+                raise DataError(f"No row has the label {positive!r}, which --positive names; there are {some}.")
+            labels = {False: self.sizes.n - labels[positive], True: labels[positive]}
+            labels = {label: n for label, n in labels.items() if n}
+        if len(labels) < 2:
+            only = next(iter(labels))
+            raise DataError(
+                f"The label {self.source.label!r} has the one value {only!r} in all {self.sizes.n:,} rows; a classifier "
+                "needs two classes."
+            )
+        self.counts = labels
+        dtype = np.dtype(bool) if positive is not None else y.dtype
+        return Targets(np.array(sorted(labels), dtype=dtype if dtype.kind != "U" else None), positive)
+
+    def _say_sizes(self, roles: Roles) -> None:
+        asked = self.sizes.columns
+        if self.features == "nystrom" and len(roles.landmarks.X) < asked:
+            self._note("n_components", f"{len(roles.landmarks.X)}: all rows outside the holdout, {asked} were asked for")
+        elif self.recipe.n_components == "auto":
+            self._note("n_components", f"{asked}, by rows and by what the setup may cost")
+
+    @property
+    def features(self) -> str:
+        return "nystrom" if self.recipe.features == "auto" else self.recipe.features
+
+    def _note(self, name: str, text: str) -> None:
+        self.chosen[name] = text
+        self.progress.message(f"{name}: {text}")
+
+    def _problem(self, survey: SurveyResult, targets: Targets, roles: Roles) -> Problem:
+        loss = loss_named(self.recipe.loss)
+        self.progress.phase("choose scale and gamma")
+        chosen = choose(
+            self.recipe, survey, roles.fitted, targets, loss, self.sizes.columns, self.executor, f"{self.key}-choose"
+        )
+        for name, why in chosen.why.items():
+            self._note(name, why)
+        weights = None
+        if self.recipe.class_weight is not None and targets.classes is not None:
+            weights = targets.weights_of(self.recipe.class_weight, self.counts)
+        map = self._map(chosen.kernel, chosen.scaling.apply(roles.landmarks.X))
+        self.recipe = self.recipe.replace(
+            kernel=repr(chosen.kernel),
+            scale=chosen.scaling.kind,
+            features=self.features,
+            n_components=map.n_columns,
+        )
+        columns = ScaledColumns(chosen.scaling, map)
+        return Problem(columns, loss, targets, weights, self.recipe.seed, roles.threshold)
+
+    def _map(self, kernel: Kernel, landmarks: np.ndarray) -> FeatureMap:
+        if self.features == "nystrom":
+            return NystromMap(kernel, landmarks, self.recipe.rank)
+        recipe, columns = self.recipe, self.sizes.columns
+        if recipe.form == "pairs":
+            columns += columns % 2
+        return FourierMap.draw(kernel, self.sizes.p, columns, recipe.seed, recipe.sampling, recipe.form)
+
+    def _prepare(self, problem: Problem, roles: Roles) -> Prepared:
+        self.progress.phase("prepare")
+        inside = Problem(
+            problem.columns, problem.loss, problem.targets, problem.class_weights, problem.seed, threshold=-1
+        )
+        coordinates = problem.columns.map.coordinates()
+        self.bench = Bench(self.executor, f"{self.key}-prepare", inside, coordinates)
+        alphas = self._path(problem.targets.outputs)
+        prepared = prepare(self.bench, roles, alphas, self.sizes.n)
+        if len(alphas) == 1:
+            return prepared
+        return self._fewer(prepared, roles, alphas)
+
+    def _path(self, outputs: int) -> tuple[float, ...]:
+        if self.recipe.alpha != "auto":
+            return (float(self.recipe.alpha),)
+        step = max(1, -(-len(PATH) * outputs // MOST_HEADS))
+        return PATH[::step]
+
+    def _fewer(self, prepared: Prepared, roles: Roles, alphas: tuple[float, ...]) -> Prepared:
+        """The alphas worth a place in the passes, judged on rows that the sample does not hold."""
+        unseen = roles.holdout if len(roles.holdout.X) >= len(roles.held.X) else roles.held
+        block = self.executor.keep(unseen, f"{self.key}-judge-unseen")
+        found = judged(self.bench, block, len(unseen.X), prepared.start, "alphas")
+        self.executor.release([block])
+        best = int(np.argmin(found.loss))
+        outputs = prepared.solver.outputs
+        large = self.sizes.n >= LARGE * self.sizes.sample
+        several = outputs <= 4 and len(roles.holdout.X) >= ENOUGH_HOLDOUT
+        keep = [best - 1, best] if large else [best]
+        if several:
+            keep = [best - 2, best - 1, best] if large else [best - 1, best, best + 1]
+        elif large:
+            keep = [best - 1]
+        keep = sorted({min(max(i, 0), len(alphas) - 1) for i in keep})
+        self.alphas = [alphas[i] for i in keep]
+        old = prepared.solver
+        solver = type(old)(
+            [old.preconditioners[i] for i in keep], self.alphas, old.metric, old.curvature, outputs, old.largest
+        )
+        heads = np.concatenate([np.arange(i * outputs, (i + 1) * outputs) for i in keep])
+        return Prepared(solver, np.ascontiguousarray(prepared.start[:, heads]), prepared.rho, prepared.facts)
+
+    def _schedules(self, survey: SurveyResult, feed: Feed) -> tuple[list[Schedule], Feed]:
+        verdict = exchangeable(survey)
+        rounds, passes = self.recipe.rounds, self.recipe.passes
+        if verdict.alike:
+            return [shuffled(self.units, rounds, self.recipe.seed, epoch) for epoch in range(passes)], feed
+        schedule = interleaved(self.units, rounds)
+        if feed.keep:
+            self._note("order", f"interleaved: {verdict.why}")
+            return [schedule] * passes, feed
+        self._note("order", f"rewritten once to scratch, interleaved: {verdict.why}")
+        self.progress.phase("rewrite to scratch", self.sizes.n)
+        folder = self.open.enter_context(scratch_folder(self.scratch))
+        source, schedule = rewritten(feed, schedule, folder, self.key, self.progress)
+        feed.close()
+        return [schedule] * passes, Feed(self.executor, source, keep=False)
+
+    def _passes(
+        self, problem: Problem, prepared: Prepared, roles: Roles, schedules: list[Schedule], feed: Feed
+    ) -> Outcome:
+        bench = Bench(self.executor, f"{self.key}-fit", problem, self.bench.coordinates)
+        inside = self.bench
+        holdout = None
+        if len(roles.holdout.X):
+            holdout = (self.executor.keep(roles.holdout, f"{self.key}-holdout"), len(roles.holdout.X))
+        passes = Passes(bench, prepared.solver, feed, schedules, holdout, self.progress, inside=inside)
+        outcome = passes.run(prepared.start)
+        if holdout is not None:
+            self.executor.release([holdout[0]])
+        if self.recipe.alpha == "auto":
+            self._note("alpha", f"{outcome.alpha:g}, of {', '.join(f'{a:g}' for a in prepared.solver.alphas)}")
+        self.recipe = self.recipe.replace(alpha=outcome.alpha)
+        return outcome
+
+    def _model(self, problem: Problem, survey: SurveyResult, prepared: Prepared, outcome: Outcome) -> Model:
+        targets = problem.targets
+        coef = self.bench.coordinates.expand(outcome.v[:-1]) * targets.width
+        intercept = outcome.v[-1] * targets.width + targets.center
+        facts: dict[str, Any] = {
+            "rows": self.sizes.n,
+            "columns": problem.columns.map.n_columns,
+            "chosen": dict(self.chosen),
+            "iterate": outcome.iterate,
+            "setup": {name: float(value) for name, value in prepared.facts.items()},
+        }
+        if outcome.holdout:
+            facts["holdout"] = outcome.holdout
+        if targets.classes is not None:
+            facts["counts"] = [int(self.counts[c]) for c in targets.classes.tolist()]
+        return Model(
+            recipe=self.recipe,
+            scaling=problem.columns.scaling,
+            map=problem.columns.map,
+            coef=np.ascontiguousarray(coef),
+            intercept=intercept,
+            classes=targets.classes,
+            columns=self.source.columns,
+            label=self.source.label or "label",
+            facts=facts,
+        )
