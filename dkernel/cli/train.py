@@ -189,15 +189,27 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     if values["json"]:
         click.echo(json.dumps(found, default=plain))
     else:
-        click.echo("\n".join(f"{name:<24} {value}" for name, value in found.items()))
+        click.echo("\n".join(f"{name:<14} {_for_people(name, value)}" for name, value in found.items()))
+
+
+def _for_people(name: str, value: Any) -> str:
+    if value is None:
+        return "none known"
+    if name.endswith("_bytes") or name == "memory_limit":
+        return f"{value / 2**20:,.0f} MiB"
+    return f"{value:.3g}" if isinstance(value, float) else f"{value}"
 
 
 def _lines(record: "Record") -> Iterator[str]:
     found, seconds = record.facts, record.seconds
     rate = found["rows"] / max(seconds["train"], 1e-9)
     yield f"{found['model']}: {found['rows']:,} rows in {seconds['train']:.1f} s ({rate:,.0f} rows/s)"
-    yield f"  kernel      {found['kernel']}"
+    yield f"  {'kernel':<12} {found['kernel']}"
     for name, value in found["chosen"].items():
-        yield f"  {name:<11} {value}"
-    for name, value in (found["facts"].get("holdout") or {}).items():
-        yield f"  holdout {name} {value:.4f}" if isinstance(value, float) else f"  holdout {name} {value}"
+        yield f"  {name:<12} {value}"
+    holdout = dict(found["facts"].get("holdout") or {})
+    if holdout:
+        rows = holdout.pop("rows", 0)
+        figures = ", ".join(f"{name} {value:.4f}" for name, value in holdout.items())
+        yield f"  {'holdout':<12} {figures} on {rows:,.0f} rows"
+    yield f"  {'peak memory':<12} {found['peak_memory_bytes'] / 2**20:,.0f} MiB, all processes"
