@@ -78,7 +78,7 @@ class Recipe:
     loss: str = "squared_hinge"
     alpha: str | float = "auto"
     passes: int = 1
-    rounds: int = 32
+    rounds: int = 64
     scale: str = "auto"
     metric: str = "identity"
     class_weight: str | Mapping[Label, float] | None = field(default=None, hash=False)

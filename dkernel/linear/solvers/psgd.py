@@ -76,12 +76,11 @@ class PSGD:
         rounds : T of this pass
         factor : of the step, for later passes and after a pass that made things worse
         """
+        alphas = np.repeat(self.alphas, self.outputs)
+        direction = gradient + alphas * self._regularizer(state.v)
         v = np.empty_like(state.v)
-        for j, (P, alpha) in enumerate(zip(self.preconditioners, self.alphas, strict=True)):
-            head = slice(j * self.outputs, (j + 1) * self.outputs)
-            old = state.v[:, head]
-            direction = P.solve(gradient[:, head] + alpha * self._regularizer(old))
-            v[:, head] = old - factor * self.step(P, batch) * direction
+        for P, heads in self._by_preconditioner():
+            v[:, heads] = state.v[:, heads] - factor * self.step(P, batch) * P.solve(direction[:, heads])
         done = state.done + 1
         sums = {
             name: total + v if done > rounds - self.counted(name, rounds) else total
@@ -102,6 +101,14 @@ class PSGD:
         """What the pass offers at its end: its means and its last iterate."""
         means = {name: total / self.counted(name, rounds) for name, total in state.sums.items()}
         return {**means, "last": state.v}
+
+    def _by_preconditioner(self) -> list[tuple[Preconditioner, list[int]]]:
+        """Each preconditioner with its heads: alphas below ρ share one, and one solve is cheaper than several."""
+        groups: dict[int, tuple[Preconditioner, list[int]]] = {}
+        for j, P in enumerate(self.preconditioners):
+            heads = groups.setdefault(id(P), (P, []))[1]
+            heads += range(j * self.outputs, (j + 1) * self.outputs)
+        return list(groups.values())
 
     def _regularizer(self, v: Array) -> Array:
         """M v, nothing for the intercept."""
