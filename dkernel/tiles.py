@@ -1,4 +1,4 @@
-"""The hot loops: what is done to one cache tile of columns, in place, in float32, and the walk over the tiles of a block.
+"""The hot loops: what is done to one cache tile of columns, in place, in float32, and the walk over a block's tiles.
 
 Every compiled function has a plain numpy twin, its name with `_reference`, which defines it. A tile is a C-contiguous
 float32 array; numba compiles one signature a function and keeps it on disk where it may. The in-place functions take
@@ -43,11 +43,11 @@ _E = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0.0
 _FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
 
 
-def _compiled(signature: str) -> Callable[[Callable], Any]:
+def _compiled(signature: str) -> Callable[[Callable[..., None]], Any]:
     """numba.njit that keeps its result on disk where a place can be written, and compiles each time where none can."""
 
-    def wrap(function: Callable) -> Any:
-        options = {"fastmath": _FLAGS, "nogil": True, "error_model": "numpy"}
+    def wrap(function: Callable[..., None]) -> Any:
+        options: dict[str, Any] = {"fastmath": _FLAGS, "nogil": True, "error_model": "numpy"}
         try:
             return numba.njit(signature, cache=True, **options)(function)
         except RuntimeError:  # numba found no directory to cache in
@@ -57,15 +57,15 @@ def _compiled(signature: str) -> Callable[[Callable], Any]:
 
 
 @intrinsic
-def _float_from_bits(typingctx: Any, bits: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+def _float_from_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - the names and places that numba gives them
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:  # noqa: ARG001
         return builder.bitcast(arguments[0], context.get_value_type(types.float32))
 
     return types.float32(types.int32), generate
 
 
 @_compiled("void(float32[::1])")
-def _exp2(z):
+def _exp2(z: Any) -> None:
     for i in range(z.size):
         u = max(min(z[i], np.float32(0.0)), np.float32(-126.0))
         k = (u + _MAGIC) - _MAGIC
@@ -75,11 +75,11 @@ def _exp2(z):
         r = _E[2] + f * r
         r = _E[1] + f * r
         r = _E[0] + f * r
-        z[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))
+        z[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))  # type: ignore[call-arg]
 
 
 @_compiled("void(float32[::1])")
-def _cos_turns(z):
+def _cos_turns(z: Any) -> None:
     for i in range(z.size):
         f = z[i] - ((z[i] + _MAGIC) - _MAGIC)
         s = f * f
@@ -92,7 +92,7 @@ def _cos_turns(z):
 
 
 @_compiled("void(float32[:, ::1])")
-def _sincos_turns(z):
+def _sincos_turns(z: Any) -> None:
     for i in range(z.shape[1]):
         f = z[0, i] - ((z[0, i] + _MAGIC) - _MAGIC)
         s = f * f
@@ -111,7 +111,7 @@ def _sincos_turns(z):
 
 
 @_compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")
-def _l1(X, Z_transposed, out):
+def _l1(X: Any, Z_transposed: Any, out: Any) -> None:
     for i in range(X.shape[0]):
         for j in range(out.shape[1]):
             out[i, j] = np.float32(0.0)

@@ -103,7 +103,7 @@ class FeatureMap(ABC):
     def __call__(self, X: NDArray) -> NDArray[np.float64]:
         """φ of a small block, float64 (n, n_out)."""
         columns, T = self.columns(X, "float64"), self.whitening
-        return columns * T if isinstance(T, float) else columns @ T
+        return np.asarray(columns * T if isinstance(T, float) else columns @ T, dtype=np.float64)
 
 
 def map_from(spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureMap:

@@ -109,7 +109,9 @@ def _candidates(recipe: Recipe, survey: SurveyResult, rows: Block) -> list[Candi
         spread = _variance(scaling, survey)
         for factor in grid:
 
-            def gamma(metric: str, word: str, factor: float = factor, medians: Any = medians, s: float = spread) -> float:
+            def gamma(
+                metric: str, word: str, factor: float = factor, medians: dict[str, float] = medians, s: float = spread
+            ) -> float:
                 asked = _word(recipe, word)
                 if isinstance(asked, float):
                     return asked
@@ -154,9 +156,9 @@ def pair_median(X: NDArray[np.float64], metric: str) -> float:
 class _Halves:
     """Rows to fit on, the first of them as landmarks, and rows to judge on."""
 
-    X: NDArray
+    X: NDArray[Any]
     y: NDArray[Any]
-    X_judged: NDArray
+    X_judged: NDArray[Any]
     y_judged: NDArray[Any]
 
     @classmethod
@@ -184,9 +186,7 @@ def _judged(
     return executor.compute(calls)[0]
 
 
-def judge(
-    kernel: Kernel, scaling: Scaling, half: _Halves, loss: Loss, targets: Targets, columns: int
-) -> float:
+def judge(kernel: Kernel, scaling: Scaling, half: _Halves, loss: Loss, targets: Targets, columns: int) -> float:
     """The smallest mean loss over the path of alpha; runs on a worker."""
     X = scaling.apply(half.X)
     map = NystromMap(kernel, X[:columns])
@@ -214,5 +214,5 @@ def judge(
     return min(losses, default=np.inf)
 
 
-def _with_one(K: NDArray) -> NDArray[np.float64]:
+def _with_one(K: NDArray[Any]) -> NDArray[np.float64]:
     return np.concatenate([K, np.ones((len(K), 1))], axis=1, dtype=np.float64)

@@ -40,7 +40,7 @@ class Problem:
     seed: int = 0
     threshold: int = -1
 
-    def rows(self, block: Block, piece: Piece) -> tuple[NDArray, NDArray[np.float32], NDArray[np.float32] | None]:
+    def rows(self, block: Block, piece: Piece) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32] | None]:
         """Features, targets and weights of a piece, without the holdout."""
         X, y = block.X[piece.place.rows], block.y[piece.place.rows]  # type: ignore[index]
         weight = None if block.weight is None else block.weight[piece.place.rows]
@@ -51,7 +51,7 @@ class Problem:
                 X, y, weight = X[keep], y[keep], None if weight is None else weight[keep]
         return X, self.targets.of(y), self._weights(y, weight)
 
-    def _weights(self, y: NDArray, weight: NDArray | None) -> NDArray[np.float32] | None:
+    def _weights(self, y: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float32] | None:
         if self.class_weights is not None:
             of_class = self.class_weights[self.targets.codes(y)]
             weight = of_class if weight is None else weight * of_class
@@ -154,9 +154,7 @@ class Judge(Statistic[Judgement, Judgement]):
         )
 
     def merge(self, left: Judgement, right: Judgement) -> Judgement:
-        return Judgement(
-            left.loss + right.loss, left.right + right.right, left.weight + right.weight, left.n + right.n
-        )
+        return Judgement(left.loss + right.loss, left.right + right.right, left.weight + right.weight, left.n + right.n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -222,7 +220,7 @@ class Gram(Statistic[GramSum, GramSum]):
         return GramSum(left.gram, left.moment, left.weight + right.weight)
 
 
-def augmented(columns: ScaledColumns, X: NDArray) -> Array:
+def augmented(columns: ScaledColumns, X: NDArray[Any]) -> Array:
     """The columns of raw rows with their 1 at the end, float64 (n, D + 1)."""
     F = np.empty((len(X), columns.map.n_columns + 1))
     F[:, :-1] = columns.map.columns(columns.scaling.apply(X), columns.map.gram_dtype)

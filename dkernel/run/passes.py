@@ -121,7 +121,9 @@ class Passes:
             iterate = self.window if self.window in candidates else name
             return Outcome(v[:, :outputs], alphas[0], iterate, [], {})
         names = list(candidates)
-        found = judged(self.inside, *self.holdout, np.concatenate([candidates[c] for c in names], axis=1), f"{name}-judge")
+        found = judged(
+            self.inside, *self.holdout, np.concatenate([candidates[c] for c in names], axis=1), f"{name}-judge"
+        )
         loss = found.loss / found.weight
         i = int(np.argmin(loss))
         iterate, j = names[i // len(alphas)], i % len(alphas)

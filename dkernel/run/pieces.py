@@ -1,13 +1,14 @@
 """Pieces and rounds: which rows stand together, a function of the chunk layout and the seed alone.
 
-A chunk is cut into equal pieces of at most PIECE_ROWS rows. A round is a fixed share of the pieces. Two orders: "chunks"
-takes the pieces chunk by chunk, in an order of the units that the seed draws, so that a source larger than memory is
-read once a pass; "interleaved" gives every round a share of every chunk, every step-th row of it, for data that are
-sorted. Neither memory nor workers have a say.
+A chunk is cut into equal pieces of at most PIECE_ROWS rows. A round is a fixed share of the pieces. Two orders:
+"chunks" takes the pieces chunk by chunk, in an order of the units that the seed draws, so that a source larger than
+memory is read once a pass; "interleaved" gives every round a share of every chunk, every step-th row of it, for data
+that are sorted. Neither memory nor workers have a say.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -91,7 +92,7 @@ def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1) -> tuple[Piece, 
     for chunk, (unit, block, n) in enumerate(_chunks(units)):
         parts = -(-n // size)
         edges = [n * i // parts for i in range(parts + 1)] if parts else [0]
-        for start, stop in zip(edges, edges[1:], strict=False):
+        for start, stop in pairwise(edges):
             place = Place(unit, block, start, stop)
             pieces.append(Piece(len(pieces), place, stop - start, first + start, 1, chunk))
         first += n

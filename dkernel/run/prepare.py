@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +13,7 @@ from dkernel.linear.preconditioner import Preconditioner, factorize, ridge_for
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.run.executors import Executor, Handle
 from dkernel.run.gradient import Coefficients, Energy, Gradient, GradientSum, Gram, Judge, Judgement, Problem, augmented
-from dkernel.run.reduce import Statistic, reduce
+from dkernel.run.reduce import Item, R, Statistic, reduce
 from dkernel.run.sample import Roles, pieces_of
 from dkernel.seeds import stream
 
@@ -45,11 +46,13 @@ class Bench:
         """What the workers are sent for v, (n + 1, heads)."""
         return self.coordinates.expand(v[:-1]).astype(np.float32), v[-1].astype(np.float32)
 
-    def over(self, statistic: Statistic, block: Handle, n: int, size: int, name: str, v: Array | None = None):  # type: ignore[no-untyped-def]
+    def over(
+        self, statistic: Statistic[Any, R], block: Handle, n: int, size: int, name: str, v: Array | None = None
+    ) -> R:
         """The statistic of the n rows of a kept block."""
         return self.part(statistic, [(block, piece) for piece in pieces_of(n, size)], name, v)
 
-    def part(self, statistic: Statistic, items: Sequence, name: str, v: Array | None = None):  # type: ignore[no-untyped-def]
+    def part(self, statistic: Statistic[Any, R], items: Sequence[Item], name: str, v: Array | None = None) -> R:
         """The statistic of some pieces of kept blocks."""
         key = f"{self.key}-{name}"
         held = self.executor.keep(statistic, f"{self.key}-{type(statistic).__name__}")

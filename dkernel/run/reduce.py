@@ -56,7 +56,9 @@ def tree_sum(values: Sequence[S], merge: Callable[[S, S], S]) -> S:
     return level[0]
 
 
-def subtree(statistic: Statistic, broadcast: Any, blocks: Sequence[Block], pieces: Sequence[tuple[int, Piece]]) -> Any:
+def subtree(
+    statistic: Statistic[Any, Any], broadcast: Any, blocks: Sequence[Block], pieces: Sequence[tuple[int, Piece]]
+) -> Any:
     """The sum over an aligned subtree; runs on a worker. Pieces come with the number of their block."""
     # A binary counter holds one partial sum a level: log2 of them, not all leaves. Equal to `tree_sum`: only
     # complete neighbours of one level merge, and what is left at the end merges from the right.

@@ -31,7 +31,7 @@ class Roles:
 
 
 def roles_of(reservoir: Reservoir, sizes: Sizes) -> Roles:
-    """Cut the reservoir, by rank of hash: the holdout first, so that a row's hash alone says whether it belongs there."""
+    """Cut the reservoir, by rank of hash: the holdout first, so that a row's hash alone tells its role."""
     n_holdout = min(sizes.holdout, len(reservoir) - 1)
     start = n_holdout + min(sizes.held, max(1, (len(reservoir) - n_holdout) // 10))
     rest = np.arange(start, len(reservoir))

@@ -49,7 +49,8 @@ def rewritten(feed: Feed, schedule: Schedule, folder: Path, key: str, progress: 
     moved: dict[int, Piece] = {}
     for places in written:
         for number, path, start, stop in places:
-            task = Delayed(name := f"dkernel-scratch-{key}-{number}", {name: (read_piece, path, start, stop)})
+            name = f"dkernel-scratch-{key}-{folder.name}-{number}"  # another run of this fit has another folder
+            task = Delayed(name, {name: (read_piece, path, start, stop)})  # type: ignore[no-untyped-call]
             moved[number] = Piece(number, Place(len(units), 0, 0, stop - start), stop - start, 0)
             units.append(Unit((stop - start,), task, path))
     if units and not Path(units[0].place + "-X.npy").exists():
@@ -57,9 +58,7 @@ def rewritten(feed: Feed, schedule: Schedule, folder: Path, key: str, progress: 
             f"The workers wrote the shuffled copy to {folder}, which this process cannot see. Give --scratch a folder "
             "that all machines share."
         )
-    turns = tuple(
-        tuple(replace(piece, place=moved[piece.number].place) for piece in turn) for turn in schedule.rounds
-    )
+    turns = tuple(tuple(replace(piece, place=moved[piece.number].place) for piece in turn) for turn in schedule.rounds)
     return replace(feed.source, units=tuple(units)), Schedule(turns, schedule.order)
 
 

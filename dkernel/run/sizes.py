@@ -1,4 +1,4 @@
-"""How large everything is: columns, reservoir, rounds. Known from the rows and columns alone, before anything is read."""
+"""How large everything is: columns, reservoir, rounds. Known from rows and columns alone, before anything is read."""
 
 from dataclasses import dataclass
 

@@ -1,7 +1,7 @@
 """The survey: what one reading of the data tells before anything is fitted.
 
-Counts, moments (Chan, Golub and LeVeque 1983: mergeable, in float64), ranges, the labels there are, the labels and means
-of every chunk (are the chunks alike?), and the reservoir: the rows with the smallest hashes of their global numbers, a
+Counts, moments (Chan, Golub and LeVeque 1983: mergeable, in float64), ranges, the labels there are, labels and means of
+every chunk (are the chunks alike?), and the reservoir: the rows with the smallest hashes of their global numbers, a
 uniform sample that neither chunks nor workers can change.
 """
 
@@ -39,7 +39,7 @@ class Moments:
     squares: NDArray[np.float64]
 
     @classmethod
-    def of(cls, X: NDArray) -> "Moments":
+    def of(cls, X: NDArray[Any]) -> "Moments":
         mean = X.mean(axis=0, dtype=np.float64)
         deviation = X - mean
         return cls(len(X), mean, np.einsum("ij,ij->j", deviation, deviation))
@@ -67,7 +67,7 @@ class Reservoir:
     X : (k, p) raw rows;  y : (k,) raw labels;  weight : (k,) or None;  hashes : uint64 (k,), increasing
     """
 
-    X: NDArray
+    X: NDArray[np.floating]
     y: NDArray[Any]
     weight: NDArray[np.float64] | None
     hashes: NDArray[np.uint64]

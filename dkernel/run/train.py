@@ -114,7 +114,7 @@ class _Fit:
             outcome = self._passes(problem, prepared, roles, schedules, feed)
         finally:
             feed.close()
-        model = self._model(problem, survey, prepared, outcome)
+        model = self._model(problem, prepared, outcome)
         return TrainResult(model, outcome.history, self.plan.as_dict(), self.chosen)
 
     def _survey(self, feed: Feed) -> SurveyResult:
@@ -130,7 +130,9 @@ class _Fit:
             assert survey.target is not None
             width = float(np.sqrt(survey.target.variance[0]))
             if width <= 1e-12 * abs(float(survey.target.mean[0])):
-                raise DataError(f"The label {self.source.label!r} has one value in all rows: there is nothing to learn.")
+                raise DataError(
+                    f"The label {self.source.label!r} has one value in all rows: there is nothing to learn."
+                )
             return Targets(None, None, float(survey.target.mean[0]), width)
         labels = survey.labels
         if labels is None:
@@ -148,8 +150,8 @@ class _Fit:
         if len(labels) < 2:
             only = next(iter(labels))
             raise DataError(
-                f"The label {self.source.label!r} has the one value {only!r} in all {self.sizes.n:,} rows; a classifier "
-                "needs two classes."
+                f"The label {self.source.label!r} has the one value {only!r} in all {self.sizes.n:,} rows; "
+                "a classifier needs two classes."
             )
         self.counts = labels
         dtype = np.dtype(bool) if positive is not None else y.dtype
@@ -158,7 +160,9 @@ class _Fit:
     def _say_sizes(self, roles: Roles) -> None:
         asked = self.sizes.columns
         if self.features == "nystrom" and len(roles.landmarks.X) < asked:
-            self._note("n_components", f"{len(roles.landmarks.X)}: all rows outside the holdout, {asked} were asked for")
+            self._note(
+                "n_components", f"{len(roles.landmarks.X)}: all rows outside the holdout, {asked} were asked for"
+            )
         elif self.recipe.n_components == "auto":
             self._note("n_components", f"{asked}, by rows and by what the setup may cost")
 
@@ -275,7 +279,7 @@ class _Fit:
         self.recipe = self.recipe.replace(alpha=outcome.alpha)
         return outcome
 
-    def _model(self, problem: Problem, survey: SurveyResult, prepared: Prepared, outcome: Outcome) -> Model:
+    def _model(self, problem: Problem, prepared: Prepared, outcome: Outcome) -> Model:
         targets = problem.targets
         coef = self.bench.coordinates.expand(outcome.v[:-1]) * targets.width
         intercept = outcome.v[-1] * targets.width + targets.center

@@ -1,4 +1,4 @@
-"""P-SGD: synchronous rounds of a preconditioned step, averaged. A pure state machine; who computes gradients is not here.
+"""P-SGD: synchronous rounds of a preconditioned step, averaged. A pure state machine; gradients come from elsewhere.
 
     v <- v - η P (g + λ M v),    g the mean gradient of the loss over the b rows of a round
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dkernel.linear.preconditioner import Metric, Preconditioner
 
-__all__ = ["WINDOWS", "PSGD", "State"]
+__all__ = ["PSGD", "WINDOWS", "State"]
 
 Array = NDArray[np.float64]
 
@@ -95,7 +95,7 @@ class PSGD:
     @staticmethod
     def counted(window: str, rounds: int) -> int:
         """How many of a pass's rounds a window averages, at least one."""
-        return max(1, int(round(WINDOWS[window] * rounds)))
+        return max(1, round(WINDOWS[window] * rounds))
 
     def candidates(self, state: State, rounds: int) -> dict[str, Array]:
         """What the pass offers at its end: its means and its last iterate."""
