@@ -53,10 +53,19 @@ class Feed:
             self._forget([unit for unit in now if unit not in later])
         return result
 
-    def fold(self, statistic: Statistic[S, R], pieces: Sequence[Piece], key: str, progress: Any) -> R:
+    def fold(
+        self,
+        statistic: Statistic[S, R],
+        pieces: Sequence[Piece],
+        key: str,
+        progress: Any,
+        *,
+        held: Handle | None = None,
+    ) -> R:
         """The statistic of the whole source: the sum of each unit, and over these sums the same tree again.
 
-        So what is read at once may follow the workers, and the result does not.
+        So what is read at once may follow the workers, and the result does not. `held` is the handle of a statistic
+        that is large.
         """
         units = _units(pieces)
         inside: dict[int, list[Piece]] = {unit: [] for unit in units}
@@ -69,7 +78,7 @@ class Feed:
             calls, sizes = [], []
             for unit in window:
                 items = [(self._block(piece), piece) for piece in inside[unit]]
-                made = subtrees(self.executor, statistic, items, f"{key}-{unit}")
+                made = subtrees(self.executor, held or statistic, items, f"{key}-{unit}")
                 sizes.append(len(made))
                 calls += made
             ahead = [unit for unit in following if unit not in self._units]

@@ -1,6 +1,6 @@
 """What is predicted: the task, the classes or the centre and width of the targets, and raw labels as targets."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -63,23 +63,29 @@ class Targets:
         """Columns of scores."""
         return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
 
-    def codes(self, y: NDArray[Any], where: str = "The data") -> NDArray[np.intp]:
-        """Class numbers (n,); a label that is none of the classes is refused."""
+    def codes(self, y: NDArray[Any], place: Callable[[int], str] = "row {} of a block".format) -> NDArray[np.intp]:
+        """Class numbers (n,); a label that is none of the classes is refused, at the place of its row."""
         assert self.classes is not None
-        if self.positive is not None:
-            return (y == self.positive).astype(np.intp)
-        if self.classes.dtype.kind != y.dtype.kind and "U" in (self.classes.dtype.kind, y.dtype.kind):
+        known = self.positive
+        text = self.classes.dtype.kind == "U" if known is None else isinstance(known, str)
+        if text != (y.dtype.kind == "U"):
+            kinds = {True: "text", False: "numbers"}
+            some = self._some() if known is None else f"{known!r} and others"
             raise DataError(
-                f"{where} have labels of type {y.dtype}; the model's are of type {self.classes.dtype}: {self._some()}."
+                f"{place(0)}: the label {y.tolist()[0]!r} is {kinds[not text]}, and those of the training were "
+                f"{kinds[text]}: {some}."
             )
+        if known is not None:
+            return (y == known).astype(np.intp)
         codes = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
         unseen = self.classes[codes] != y
         if unseen.any():
-            label = y[int(unseen.argmax())]
-            text = nearest_name(str(label), [str(c) for c in self.classes.tolist()]) if y.dtype.kind == "U" else ""
+            row = int(unseen.argmax())
+            label = y[row].item()
+            near = nearest_name(label, self.classes.tolist()) if isinstance(label, str) else ""
             raise DataError(
-                f"{where} have the label {label!s} (row {int(unseen.argmax())} of a block), which no training row had; "
-                f"the classes are {self._some()}.{text}"
+                f"{place(row)}: no row of the training had the label {label!r}; the classes are {self._some()}."
+                + (near if near.startswith(" Did") else "")
             )
         return codes
 

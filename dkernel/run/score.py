@@ -17,16 +17,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from dkernel.model import Model
 
 from dkernel.data import Block, Source, Unit
 from dkernel.data.output import Destination, Staging
 from dkernel.data.parts import Part, Place, write_part
 from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.model import Model
 from dkernel.modelfile import save
 from dkernel.run.executors import Call, Executor
 
-__all__ = ["WORDS", "ScoreResult", "output_columns", "score"]
+__all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
 
 WORDS = ("label", "score", "probability")
 """What can be written for every row, in the order of the columns."""
@@ -84,7 +84,7 @@ def score(
     destination = Destination(out, overwrite)
     if "label" in words:
         destination.format.check(pa.schema({"label": pa.array(model.classes).type}))
-    name = _digest_of(model)
+    name = digest_of(model)
     job = {
         "input": source.fingerprint,
         "model": name,
@@ -146,7 +146,7 @@ def output_columns(model: Model, kept: Sequence[str], words: Sequence[str]) -> t
     return (*kept, *made)
 
 
-def _digest_of(model: Model) -> str:
+def digest_of(model: Model) -> str:
     """The sha256 of the model's file, so that a manifest names the model as `sha256sum` does."""
     with tempfile.TemporaryDirectory(prefix="dkernel-") as folder:
         return save(model, Path(folder) / "model")
