@@ -24,6 +24,8 @@ class Loss(ABC):
     name: ClassVar[str]
     curvature: ClassVar[float]
     """A bound on the second derivative in s, the L of the step size 1 / L; for hinge, which has none, 1 serves."""
+    attained: ClassVar[bool] = False
+    """Whether every row has that second derivative, wherever its score is; rows of a margin loss fall silent."""
     regresses: ClassVar[bool] = False
     """Whether a real target is this loss's natural use."""
 
@@ -107,6 +109,7 @@ class Squared(Loss):
 
     name = "squared"
     curvature = 1.0
+    attained = True
     regresses = True
 
     def value(self, y: Array, s: Array) -> Array:

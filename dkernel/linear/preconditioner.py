@@ -5,13 +5,21 @@ products of the features and M the metric, P = (S + ρ M)^{-1} is applied to red
 The intercept is one more coordinate, the last, with metric 1. Source: ALGORITHMS 3.2, steps C-F.
 """
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from dkernel.linear.losses import Loss
+
 __all__ = ["Preconditioner", "effective_dimension", "factorize", "ridge_for"]
+
+# A step of 2 / (largest eigenvalue) diverges; the noise of a round leaves less room than that.
+STABLE = 1.6
+
+PROBES, STEPS = 2, 48  # of the stochastic trace: its error is a few percent divided by the root of the columns
 
 Matrix = NDArray[np.float64]
 Metric = float | Matrix
@@ -19,27 +27,53 @@ Metric = float | Matrix
 
 @dataclass(frozen=True, eq=False)
 class Preconditioner:
-    """P = (S + ρ M)^{-1} as a Cholesky factor, and the step that goes with it.
+    """P = (S + ρ M)^{-1} as a Cholesky factor L L^T = S + ρ M, and the step that goes with it.
+
+    With directions U and their values θ: P = L^{-T} (I - U diag(1 - 1/θ) U^T) L^{-1}. In the sample the largest
+    eigenvalue of P S is 1. On other rows single rows of high leverage make some several times as large, and one
+    step size for all directions would have to be that much smaller: those few are taken down to 1 instead.
 
     Parameters
     ----------
     rho : ρ
-    factor : lower Cholesky factor of S + ρ M, float64 (n + 1, n + 1)
-    leverage : the 95th percentile of φ^T P φ over rows that S has not seen
+    factor : L, float64 (n + 1, n + 1)
+    leverage, peak : the 95th percentile and the largest of φ^T P φ over rows that S has not seen
+    largest : of the eigenvalues of P S on rows that S has not seen, at least 1
+    directions, values : U with orthonormal columns, (n + 1, q), and θ, (q,); None for none
     """
 
     rho: float
     factor: Matrix
     leverage: float
+    peak: float
+    largest: float = 1.0
+    directions: Matrix | None = None
+    values: Matrix | None = None
 
     def solve(self, gradient: Matrix) -> Matrix:
         """P g for g of shape (n + 1, heads)."""
-        half = sl.solve_triangular(self.factor, gradient, lower=True, check_finite=False)
-        return np.asarray(sl.solve_triangular(self.factor, half, lower=True, trans=1, check_finite=False))
+        half = self.half(gradient)
+        if self.directions is not None and self.values is not None:
+            shrink = (1 - 1 / self.values)[:, None]
+            half = half - self.directions @ (shrink * (self.directions.T @ half))
+        return self.half_transposed(half)
 
-    def step(self, batch: float, curvature: float) -> float:
-        """η = min(1, b / R^2) / L for the mean gradient of b rows."""
-        return min(1.0, batch / self.leverage) / curvature
+    def half(self, v: Matrix) -> Matrix:
+        """L^{-1} v."""
+        return np.asarray(sl.solve_triangular(self.factor, v, lower=True, check_finite=False))
+
+    def half_transposed(self, v: Matrix) -> Matrix:
+        """L^{-T} v."""
+        return np.asarray(sl.solve_triangular(self.factor, v, lower=True, trans=1, check_finite=False))
+
+    def step(self, batch: float, loss: Loss) -> float:
+        """η = min(1, b / R^2, STABLE / (largest + peak / b)) / L for the mean gradient of b rows.
+
+        The last is what keeps a step stable in a round that holds a row of the highest leverage (Ma, Bassily and Belkin
+        2018, with the peak in place of a bound); a margin loss does without, its rows fall silent when they overshoot.
+        """
+        room = self.largest + (self.peak / batch if loss.attained else 0.0)
+        return min(1.0, batch / self.leverage, STABLE / room) / loss.curvature
 
 
 def factorize(covariance: Matrix, metric: Metric, rho: float, held: Matrix) -> Preconditioner:
@@ -54,13 +88,9 @@ def factorize(covariance: Matrix, metric: Metric, rho: float, held: Matrix) -> P
     A = covariance.copy()
     _add_metric(A, metric, rho)
     factor = sl.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
-    leverage = _leverage(factor, held)
-    return Preconditioner(rho, factor, leverage)
-
-
-def _leverage(factor: Matrix, held: Matrix) -> float:
     half = sl.solve_triangular(factor, held.T, lower=True, check_finite=False)
-    return float(np.quantile(np.einsum("ij,ij->j", half, half), 0.95))
+    leverage = np.einsum("ij,ij->j", half, half)
+    return Preconditioner(rho, factor, float(np.quantile(leverage, 0.95)), float(leverage.max()))
 
 
 def _add_metric(A: Matrix, metric: Metric, rho: float) -> None:
@@ -98,7 +128,7 @@ def _spectral_measure(covariance: Matrix, metric: Metric, rng: np.random.Generat
 
     Source: Ubaru, Chen, Saad 2017, algorithm 1; full reorthogonalization, because the spectra here decay fast.
     """
-    n, probes, steps = len(covariance), 3, 64
+    n = len(covariance)
     root = None if isinstance(metric, float) else _metric_root(metric)
     scale = np.ones(n)
     if root is None:
@@ -111,14 +141,14 @@ def _spectral_measure(covariance: Matrix, metric: Metric, rng: np.random.Generat
         outer = covariance @ inner
         return np.concatenate([sl.solve_triangular(root, outer[:-1], lower=True, check_finite=False), outer[-1:]])
 
-    nodes, weights = [], []
-    for _ in range(probes):
-        start = rng.choice([-1.0, 1.0], n)
-        diagonal, off = _lanczos(apply, start / np.sqrt(n), min(steps, n))
-        values, vectors = sl.eigh_tridiagonal(diagonal, off)
-        nodes.append(np.maximum(values, 0.0))
-        weights.append(n / probes * vectors[0] ** 2)
-    return np.concatenate(nodes), np.concatenate(weights)
+    def probe(start: Matrix) -> tuple[Matrix, Matrix]:
+        values, vectors = sl.eigh_tridiagonal(*_lanczos(apply, start / np.sqrt(n), min(STEPS, n)))
+        return np.maximum(values, 0.0), n / PROBES * vectors[0] ** 2
+
+    # BLAS has one thread: probes run beside each other instead, which moves no bit of any of them.
+    with ThreadPoolExecutor(PROBES) as pool:
+        found = list(pool.map(probe, [rng.choice([-1.0, 1.0], n) for _ in range(PROBES)]))
+    return np.concatenate([nodes for nodes, _ in found]), np.concatenate([weights for _, weights in found])
 
 
 def _metric_root(metric: Matrix) -> Matrix:

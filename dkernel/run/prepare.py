@@ -1,7 +1,7 @@
 """Before the passes: preconditioner, step and warm start, all from the reservoir. ALGORITHMS 3.2, steps C to G."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ TARGET = 16  # rows of the sample for each effective dimension (ALGORITHMS 3.4: 
 WARM_ROUNDS, WARM_EPOCHS = 16, 2
 SMALL_EPOCHS = 8  # of a sample that is most of the data: nothing else will teach what its rows can
 TILE_ROWS = 256
-POWER_STEPS = 10
+DIRECTIONS, SUBSPACE_STEPS = 16, 8
 MOST_HEADS = 64
 
 
@@ -88,22 +88,39 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
     target = min(len(roles.sample.X) / TARGET, 0.9 * len(covariance))
     rho = ridge_for(covariance, coordinates.metric, target, 0.0, stream(problem.seed, "trace"))
-    held = _held(bench, roles.held)
-    made: dict[float, Preconditioner] = {}
-    for alpha in alphas:
-        ridge = max(rho, alpha)
-        if ridge not in made:
-            made[ridge] = factorize(covariance, coordinates.metric, ridge, held)
+    alphas = _worth_trying(alphas, rho, n, len(roles.sample.X))
+    made = _factorized(bench, roles, covariance, [max(rho, alpha) for alpha in alphas])
+    base = min(made)
+    made[base], largest = _tamed(bench, roles, made[base])
+    # A larger ridge makes P smaller in every direction: the bound of the base holds for it.
+    made = {ridge: P if ridge == base else replace(P, largest=largest) for ridge, P in made.items()}
     preconditioners = [made[max(rho, alpha)] for alpha in alphas]
-    largest = _largest(bench, roles, made[max(rho, alphas[0])])
     outputs = problem.targets.outputs
-    solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss.curvature, outputs, largest)
+    solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, outputs)
     # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
     start = np.concatenate([P.solve(moment) for P in preconditioners], axis=1)
     start = _warm(bench, solver, start, sample, len(roles.sample.X), n)
     bench.executor.release([sample])
-    facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest_curvature": largest}
+    facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
     return Prepared(solver, start, rho, facts)
+
+
+def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> Sequence[float]:
+    """The alphas of the path that a source of n rows may want: with many rows none far above ρ, at which the sample
+    alone can tell a sixteenth of its rows' worth of directions from noise; each further one costs a factorization."""
+    if n < 4 * sample or len(alphas) == 1:
+        return alphas
+    few = [alpha for alpha in alphas if alpha <= 4 * rho]
+    return few or alphas[:1]
+
+
+def _factorized(bench: Bench, roles: Roles, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
+    held, made = _held(bench, roles.held), {}
+    for ridge in sorted(set(ridges)):
+        # A quarter of the rows is enough for all but the first, which most alphas share.
+        rows = held if not made else held[: max(1, len(held) // 4)]
+        made[ridge] = factorize(covariance, bench.coordinates.metric, ridge, rows)
+    return made
 
 
 def _reduced(coordinates: Coordinates, gram: Array) -> Array:
@@ -123,24 +140,30 @@ def _held(bench: Bench, block: Block) -> Array:
     return np.concatenate([bench.coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
 
 
-def _largest(bench: Bench, roles: Roles, P: Preconditioner) -> float:
-    """Largest eigenvalue of P S, S over rows that the preconditioner has not seen, by power iteration.
+def _tamed(bench: Bench, roles: Roles, P: Preconditioner) -> tuple[Preconditioner, float]:
+    """P with the directions taken down in which rows that it has not seen are far larger than its sample's; and the
+    largest eigenvalue before.
 
-    In the sample it is 1 at most. Outside, single rows of high leverage can make it several times as large, and a step
-    that does not know it diverges (covtype, 2,000 landmarks, squared loss).
+    Subspace iteration with L^{-1} S L^{-T}, S over the rows not seen, and Rayleigh-Ritz at its end. A step that does
+    not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
     """
     unseen = roles.holdout if len(roles.holdout.X) >= len(roles.held.X) else roles.held
     block = bench.executor.keep(unseen, f"{bench.key}-unseen")
-    v = stream(bench.problem.seed, "power").standard_normal((len(P.factor), 1))
-    largest = 1.0
-    for step in range(POWER_STEPS):
-        v /= np.linalg.norm(v)
-        total = bench.over(Energy(bench.problem), block, len(unseen.X), 2048, f"power-{step}", v)
-        image = np.concatenate([bench.coordinates.reduce(total[:-2]), total[-2:-1]]) / total[-1]
-        v = P.solve(image)
-        largest = max(1.0, float(np.linalg.norm(v)))
+    q = min(DIRECTIONS, len(P.factor))
+    Q = np.linalg.qr(stream(bench.problem.seed, "directions").standard_normal((len(P.factor), q)))[0]
+    for step in range(SUBSPACE_STEPS):
+        total = bench.over(
+            Energy(bench.problem), block, len(unseen.X), 2048, f"directions-{step}", P.half_transposed(Q)
+        )
+        image = P.half(np.concatenate([bench.coordinates.reduce(total[:-2]), total[-2:-1]]) / total[-1])
+        values, rotation = np.linalg.eigh(0.5 * (Q.T @ image + image.T @ Q))
+        if step + 1 < SUBSPACE_STEPS:
+            Q = np.linalg.qr(image)[0]
     bench.executor.release([block])
-    return largest
+    values, U = values[::-1], (Q @ rotation)[:, ::-1]
+    large = values > 1
+    rest = max(1.0, float(values[-1]))
+    return replace(P, largest=rest, directions=U[:, large], values=values[large]), max(1.0, float(values[0]))
 
 
 def mean_gradient(coordinates: Coordinates, total: GradientSum) -> Array:

@@ -212,9 +212,9 @@ class _Fit:
         self.bench = Bench(self.executor, f"{self.key}-prepare", inside, coordinates)
         alphas = self._path(problem.targets.outputs)
         prepared = prepare(self.bench, roles, alphas, self.sizes.n)
-        if len(alphas) == 1:
+        if len(prepared.solver.alphas) == 1:
             return prepared
-        return self._fewer(prepared, roles, alphas)
+        return self._fewer(prepared, roles)
 
     def _path(self, outputs: int) -> tuple[float, ...]:
         if self.recipe.alpha != "auto":
@@ -222,13 +222,13 @@ class _Fit:
         step = max(1, -(-len(PATH) * outputs // MOST_HEADS))
         return PATH[::step]
 
-    def _fewer(self, prepared: Prepared, roles: Roles, alphas: tuple[float, ...]) -> Prepared:
+    def _fewer(self, prepared: Prepared, roles: Roles) -> Prepared:
         """The alphas worth a place in the passes, judged on rows that the sample does not hold."""
         unseen = roles.holdout if len(roles.holdout.X) >= len(roles.held.X) else roles.held
         block = self.executor.keep(unseen, f"{self.key}-judge-unseen")
         found = judged(self.bench, block, len(unseen.X), prepared.start, "alphas")
         self.executor.release([block])
-        best = int(np.argmin(found.loss))
+        alphas, best = prepared.solver.alphas, int(np.argmin(found.loss))
         outputs = prepared.solver.outputs
         large = self.sizes.n >= LARGE * self.sizes.sample
         several = outputs <= 4 and len(roles.holdout.X) >= ENOUGH_HOLDOUT
@@ -240,9 +240,7 @@ class _Fit:
         keep = sorted({min(max(i, 0), len(alphas) - 1) for i in keep})
         self.alphas = [alphas[i] for i in keep]
         old = prepared.solver
-        solver = type(old)(
-            [old.preconditioners[i] for i in keep], self.alphas, old.metric, old.curvature, outputs, old.largest
-        )
+        solver = type(old)([old.preconditioners[i] for i in keep], self.alphas, old.metric, old.loss, outputs)
         heads = np.concatenate([np.arange(i * outputs, (i + 1) * outputs) for i in keep])
         return Prepared(solver, np.ascontiguousarray(prepared.start[:, heads]), prepared.rho, prepared.facts)
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.linear.losses import Loss
 from dkernel.linear.preconditioner import Metric, Preconditioner
 
 __all__ = ["PSGD", "WINDOWS", "State"]
@@ -21,9 +22,6 @@ Array = NDArray[np.float64]
 
 WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
 """Name -> share of a pass, at its end, whose iterates are averaged."""
-
-# A step of 2 / (largest curvature) diverges; the noise of a round leaves less room than that.
-STABLE = 1.6
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,17 +48,15 @@ class PSGD:
     ----------
     preconditioners, alphas : one for each λ of the path
     metric : M of the coordinates
-    curvature : L of the loss
+    loss : whose curvature bounds the step
     outputs : heads of each λ
-    largest : largest eigenvalue of P S on rows that S has not seen; a step of STABLE / largest is safe
     """
 
     preconditioners: Sequence[Preconditioner]
     alphas: Sequence[float]
     metric: Metric
-    curvature: float
+    loss: Loss
     outputs: int
-    largest: float = 1.0
 
     def start(self, v: Array) -> State:
         """The state before the first round of a pass."""
@@ -80,17 +76,13 @@ class PSGD:
         direction = gradient + alphas * self._regularizer(state.v)
         v = np.empty_like(state.v)
         for P, heads in self._by_preconditioner():
-            v[:, heads] = state.v[:, heads] - factor * self.step(P, batch) * P.solve(direction[:, heads])
+            v[:, heads] = state.v[:, heads] - factor * P.step(batch, self.loss) * P.solve(direction[:, heads])
         done = state.done + 1
         sums = {
             name: total + v if done > rounds - self.counted(name, rounds) else total
             for name, total in state.sums.items()
         }
         return State(v, sums, done)
-
-    def step(self, P: Preconditioner, batch: float) -> float:
-        """η for a round of b rows: by the leverage of the rows, and never beyond what is stable."""
-        return min(P.step(batch, self.curvature), STABLE / (self.largest * self.curvature))
 
     @staticmethod
     def counted(window: str, rounds: int) -> int:
@@ -113,5 +105,9 @@ class PSGD:
     def _regularizer(self, v: Array) -> Array:
         """M v, nothing for the intercept."""
         out = np.zeros_like(v)
-        out[:-1] = self.metric * v[:-1] if isinstance(self.metric, float) else self.metric @ v[:-1]
+        if isinstance(self.metric, float):
+            out[:-1] = self.metric * v[:-1]
+        else:
+            # M is symmetric, and BLAS takes a few rows times M at twice the speed of M times a few columns.
+            out[:-1] = (np.ascontiguousarray(v[:-1].T) @ self.metric).T
         return out
