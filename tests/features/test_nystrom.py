@@ -1,0 +1,160 @@
+"""Nystrom maps: the structural facts of the approximation, and the two ways to its columns."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from dkernel.errors import RecipeError
+from dkernel.features import NystromMap, map_from
+from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
+from dkernel.tiles import COLUMNS, ROWS
+from tests.reference import truncated_approximation
+
+KERNELS = [
+    Gaussian(0.3),
+    Laplacian(0.2),
+    Linear(),
+    Polynomial(degree=2),
+    0.5 * Gaussian(1.0) + Linear(),
+    Gaussian(0.3) * Polynomial(degree=2),
+]
+
+
+def points(n, p=4, seed=0):
+    return np.random.default_rng(seed).standard_normal((n, p)).astype(np.float32)
+
+
+@pytest.fixture(params=KERNELS, ids=repr)
+def kernel(request):
+    return request.param
+
+
+def test_exact_where_a_landmark_is_one_of_the_two_points(kernel):
+    X, Z = points(200), points(60, seed=1)
+    phi = NystromMap(kernel, Z)
+    K = kernel(X.astype(float), Z.astype(float))
+    np.testing.assert_allclose(phi(X) @ phi(Z).T, K, atol=1e-5 * np.abs(K).max())
+
+
+def test_all_points_as_landmarks_give_the_kernel(kernel):
+    X = points(150)
+    phi = NystromMap(kernel, X)(X)
+    K = kernel(X.astype(float), X.astype(float))
+    np.testing.assert_allclose(phi @ phi.T, K, atol=1e-5 * np.abs(K).max())
+
+
+def test_what_is_left_is_never_negative(kernel):
+    X = points(400)
+    phi = NystromMap(kernel, points(50, seed=1))(X)
+    left = kernel.diag(X.astype(float)) - (phi**2).sum(axis=1)
+    assert left.min() >= -1e-6 * kernel.diag(X.astype(float)).max()
+
+
+def test_more_landmarks_never_leave_more(kernel):
+    X, Z = points(300), points(128, seed=1)
+    left = []
+    for m in (4, 8, 16, 32, 64, 128):
+        phi = NystromMap(kernel, Z[:m])(X)
+        left.append(float(np.mean(kernel.diag(X.astype(float)) - (phi**2).sum(axis=1))))
+    scale = float(kernel.diag(X.astype(float)).mean())
+    assert all(later <= earlier + 1e-9 * scale for earlier, later in zip(left, left[1:], strict=False))
+    assert left[-1] < left[0]
+
+
+@pytest.mark.parametrize("rank", [1, 7, 30])
+def test_a_given_rank_is_the_truncated_eigendecomposition(kernel, rank):
+    X, Z = points(100).astype(float), points(40, seed=1).astype(float)
+    phi = NystromMap(kernel, Z, rank=rank)
+    if phi.n_out < rank:  # the linear kernel has as many directions as columns
+        assert isinstance(kernel, Linear | Polynomial)
+        return
+    wanted = truncated_approximation(kernel(X, Z), kernel(Z, Z), rank)
+    np.testing.assert_allclose(phi(X) @ phi(X).T, wanted, atol=1e-8 * np.abs(wanted).max())
+    assert phi(X).shape == (100, rank)
+
+
+def test_solver_coordinates_measure_the_functions_norm(kernel):
+    """With T w = α: |w|^2 = α^T M α, up to the small ridge in M."""
+    Z = points(30, seed=1)
+    map = NystromMap(kernel, Z)
+    v = np.random.default_rng(2).standard_normal((30, 2))
+    coordinates = map.coordinates()
+    alpha = coordinates.expand(v)
+    norms = np.einsum("ij,ij->j", alpha, kernel(Z.astype(float), Z.astype(float)) @ alpha)
+    np.testing.assert_allclose(np.einsum("ij,ij->j", v, coordinates.metric @ v), norms, rtol=1e-5)
+
+
+def test_solver_coordinates_of_a_given_rank_are_whitened():
+    X, Z = points(50), points(40, seed=1)
+    map = NystromMap(Gaussian(0.3), Z, rank=10)
+    coordinates = map.coordinates()
+    v = np.random.default_rng(2).standard_normal((coordinates.n, 2))
+    assert coordinates.metric == 1.0
+    np.testing.assert_allclose(map.columns(X) @ coordinates.expand(v), map(X) @ v, atol=1e-9)
+    gradient = np.random.default_rng(3).standard_normal((40, 2))
+    np.testing.assert_allclose((coordinates.reduce(gradient) * v).sum(), (gradient * coordinates.expand(v)).sum())
+    S = map.columns(X).T @ map.columns(X)
+    np.testing.assert_allclose(coordinates.congruence(S), map(X).T @ map(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("m", [1, 37, 512, 1030])
+def test_float32_columns_are_the_float64_ones(kernel, m):
+    X = points(ROWS)
+    map = NystromMap(kernel, points(m, seed=1))
+    K = kernel(X.astype(float), map.landmarks.astype(float))
+    np.testing.assert_allclose(map.columns(X), K, rtol=1e-12, atol=1e-12)
+    assert map.columns(X, "float32").dtype == np.float32
+    np.testing.assert_allclose(map.columns(X, "float32"), K, rtol=2e-5, atol=1e-5)
+    covered = []
+    rows = map.rows(X)
+    for first, tiles, width in map.groups:
+        out = np.full((tiles, ROWS, width), np.nan, np.float32)
+        map.fill(rows, first, out)
+        covered += range(first, first + tiles * width)
+        np.testing.assert_allclose(out[0], K[:, first : first + width], rtol=2e-5, atol=1e-5)
+    assert covered == list(range(m))
+    assert all(tiles * width <= COLUMNS for _, tiles, width in map.groups)
+
+
+def test_landmarks_that_stand_twice_are_one():
+    Z = np.repeat(points(20, seed=1), 3, axis=0)
+    phi, once = NystromMap(Gaussian(0.3), Z), NystromMap(Gaussian(0.3), Z[::3])
+    X = points(50)
+    assert phi.n_out <= 20
+    np.testing.assert_allclose(phi(X) @ phi(X).T, once(X) @ once(X).T, atol=1e-6)
+    np.linalg.cholesky(phi.coordinates().metric)
+
+
+def test_one_landmark():
+    phi = NystromMap(Gaussian(1.0), np.zeros((1, 2)))
+    np.testing.assert_allclose(phi(np.array([[1.0, 0.0]])), [[np.exp(-1)]])
+
+
+def test_a_rank_is_positive_and_one_beyond_the_landmarks_is_none():
+    with pytest.raises(RecipeError, match="rank=0"):
+        NystromMap(Linear(), points(3), rank=0)
+    assert NystromMap(Linear(), points(3), rank=3).rank is None
+
+
+@pytest.mark.parametrize("rank", [None, 5])
+def test_pickle_and_spec_make_it_again(kernel, rank):
+    map = NystromMap(kernel, points(20, seed=1), rank)
+    X = points(ROWS)
+    map(X), map.rows(X), map.coordinates()
+    for again in (
+        pickle.loads(pickle.dumps(map)),
+        map_from(json.loads(json.dumps(map.spec())), map.arrays()),
+    ):
+        np.testing.assert_array_equal(again(X), map(X))
+        assert (again.kernel, again.rank, again.n_columns, again.n_in, again.n_out) == (
+            map.kernel, map.rank, map.n_columns, map.n_in, map.n_out,
+        )  # fmt: skip
+
+
+def test_what_travels_to_the_workers_holds_no_factor():
+    map = NystromMap(Gaussian(0.3), points(200, seed=1))
+    before = len(pickle.dumps(map))
+    map(points(5)), map.coordinates(), map.gram
+    assert len(pickle.dumps(map)) == before < 2 * map.landmarks.nbytes
