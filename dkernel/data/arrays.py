@@ -16,7 +16,7 @@ from dkernel.data.members import filled
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 
-__all__ = ["from_arrays"]
+__all__ = ["check_numbers", "from_arrays", "matrix"]
 
 _HASH_BYTES = 64 * 2**20
 
@@ -126,7 +126,7 @@ def _numpy_units(
     label = None if parts["y"] is None else as_label(parts["y"], _in_memory, "y")
     w = None if parts["weight"] is None else as_weight(parts["weight"], _in_memory, "weight")
     columns = _columns(names, p)
-    _check_numbers(table, columns)
+    check_numbers(table, columns)
     token = _hash(table, label, w)
     units, first = [], 0
     for i, n in enumerate(cut(rows, chunk_limit(p, np.dtype(dtype).itemsize))):
@@ -144,7 +144,8 @@ def _kind(dtype: Any) -> str | None:
     return {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "text", "S": "text"}.get(dtype.kind)
 
 
-def _check_numbers(table: Any, columns: Sequence[str]) -> None:
+def check_numbers(table: Any, columns: Sequence[str]) -> None:
+    """A DataError that names the first column of a frame or array that holds no numbers."""
     dtypes = list(table.dtypes) if hasattr(table, "dtypes") else [table.dtype]
     for name, found in zip(columns if len(dtypes) > 1 or hasattr(table, "dtypes") else ["X"], dtypes, strict=True):
         if getattr(found, "kind", "O") not in "biuf":
@@ -156,12 +157,13 @@ def _blocks_of_arrays(
     columns: tuple[str, ...], dtype: str, rows: tuple[int, ...], first: int, X: Any, y: Any = None, weight: Any = None
 ) -> tuple[Block, ...]:
     """The blocks of one unit of collections; runs on a worker."""
-    values = _matrix(X, dtype) if hasattr(X, "iloc") else np.asarray(X)
+    values = matrix(X, dtype) if hasattr(X, "iloc") else np.asarray(X)
     raw = Raw(values, _flat(y, "y"), _flat(weight, "weight"))
     return cut_blocks(raw, rows, (columns, "y", "weight"), dtype, partial(_in_memory, first=first))
 
 
-def _matrix(frame: Any, dtype: str) -> NDArray[Any]:
+def matrix(frame: Any, dtype: str) -> NDArray[Any]:
+    """The columns of a pandas frame as a block (rows, p)."""
     return filled([_numbers(frame.iloc[:, j]) for j in range(frame.shape[1])], len(frame), dtype)
 
 
@@ -191,8 +193,8 @@ def _dask_units(
     X: Any, y: Any, weight: Any, names: Sequence[str] | None, dtype: str, compute: Callable[..., Any]
 ) -> tuple[list[Unit], int, str, str | None]:
     if hasattr(X, "dtypes"):
-        _check_numbers(X, tuple(map(str, X.columns)))
-    X, y, weight = known(X, y, weight, partial(_matrix, dtype=dtype), compute)
+        check_numbers(X, tuple(map(str, X.columns)))
+    X, y, weight = known(X, y, weight, partial(matrix, dtype=dtype), compute)
     X, y, weight = aligned(X, y, weight)
     p = int(X.shape[1])
     columns = _columns(names, p)

@@ -12,7 +12,7 @@ from dask.delayed import delayed
 
 from dkernel.errors import DataError
 
-__all__ = ["aligned", "block_graphs", "is_dask", "known"]
+__all__ = ["aligned", "as_array", "block_graphs", "is_dask", "known"]
 
 log = logging.getLogger("dkernel")
 
@@ -26,7 +26,7 @@ def known(
     X: Any, y: Any, weight: Any, matrix: Callable[..., Any], compute: Callable[..., Any]
 ) -> tuple[da.Array, da.Array | None, da.Array | None]:
     """X (2-d), y and weight as Dask arrays with known chunk sizes; what is not known is computed once, together."""
-    X = _as_array(X, matrix)
+    X = as_array(X, matrix)
     if X.ndim != 2:
         raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
     found = [X, *(_column(v, what) for v, what in ((y, "y"), (weight, "weight")))]
@@ -44,7 +44,8 @@ def known(
     return found[0], found[1], found[2]
 
 
-def _as_array(values: Any, matrix: Callable[..., Any]) -> da.Array:
+def as_array(values: Any, matrix: Callable[..., Any]) -> da.Array:
+    """A Dask dataframe as an array, one chunk a partition, of a length not known; `matrix` is given each partition."""
     if isinstance(values, da.Array):
         return values
     meta = np.empty((0, 0), matrix.keywords["dtype"])  # type: ignore[attr-defined]

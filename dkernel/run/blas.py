@@ -8,6 +8,7 @@ import importlib
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 __all__ = ["limit_this_process", "one_blas_thread"]
@@ -50,8 +51,14 @@ def one_blas_thread() -> Iterator[None]:
 
 
 def _limit() -> Any:
+    return _controller().limit(limits=1, user_api="blas")
+
+
+@cache
+def _controller() -> Any:
+    """Of the libraries that are loaded; finding them takes a hundred times as long as setting their limits."""
     for library in _LIBRARIES:
         importlib.import_module(library)
-    from threadpoolctl import threadpool_limits
+    from threadpoolctl import ThreadpoolController
 
-    return threadpool_limits(limits=1, user_api="blas")
+    return ThreadpoolController()

@@ -64,11 +64,11 @@ class Reservoir:
 
     Parameters
     ----------
-    X : (k, p) raw rows;  y : (k,) raw labels;  weight : (k,) or None;  hashes : uint64 (k,), increasing
+    X : (k, p) raw rows;  y : (k,) raw labels or None;  weight : (k,) or None;  hashes : uint64 (k,), increasing
     """
 
     X: NDArray[np.floating]
-    y: NDArray[Any]
+    y: NDArray[Any] | None
     weight: NDArray[np.float64] | None
     hashes: NDArray[np.uint64]
 
@@ -78,7 +78,7 @@ class Reservoir:
     def part(self, rows: slice | NDArray[np.intp]) -> Block:
         """Some of its rows, as a block."""
         weight = None if self.weight is None else self.weight[rows]
-        return Block(np.ascontiguousarray(self.X[rows]), self.y[rows], weight)
+        return Block(np.ascontiguousarray(self.X[rows]), None if self.y is None else self.y[rows], weight)
 
 
 @dataclass
@@ -102,8 +102,8 @@ class SurveyResult:
     Parameters
     ----------
     moments, low, high : of the features
-    labels : label -> rows, None where they are too many to be classes
-    target : moments of a numeric label, None for text
+    labels : label -> rows, None without a label or where they are too many to be classes
+    target : moments of a numeric label, else None
     weight : sum of the weights, n without them
     chunks : chunk number -> (moments of its features, its labels)
     """
@@ -144,18 +144,16 @@ class Survey(Statistic[_Seen, SurveyResult]):
     def step(self, block: Block, piece: Piece, broadcast: Any) -> _Seen:  # noqa: ARG002
         X, y = block.X[piece.place.rows], None if block.y is None else block.y[piece.place.rows]
         weight = None if block.weight is None else block.weight[piece.place.rows]
-        if y is None:
-            raise DataError("The survey needs a label: open the source with one.")
-        moments, labels = Moments.of(X), _count(y)
+        moments, labels = Moments.of(X), None if y is None else _count(y)
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
         kept = np.flatnonzero(hashes <= np.uint64(self.threshold))
-        row = (hashes[kept], X[kept], y[kept], None if weight is None else weight[kept])
+        row = (hashes[kept], X[kept], *(None if a is None else a[kept] for a in (y, weight)))
         return _Seen(
             moments,
             X.min(axis=0).astype(np.float64),
             X.max(axis=0).astype(np.float64),
             labels,
-            None if y.dtype.kind == "U" else Moments.of(y.astype(np.float64)[:, None]),
+            None if y is None or y.dtype.kind == "U" else Moments.of(y.astype(np.float64)[:, None]),
             float(piece.n if weight is None else weight.sum()),
             {piece.chunk: (moments, labels)},
             [row],
@@ -184,14 +182,12 @@ class Survey(Statistic[_Seen, SurveyResult]):
     def finish(self, total: _Seen) -> SurveyResult:
         hashes = np.concatenate([row[0] for row in total.rows])
         order = np.argsort(hashes, kind="stable")[: self.size]
-        y = np.concatenate([row[2] for row in total.rows])[order]
-        weights = [row[3] for row in total.rows]
-        reservoir = Reservoir(
-            np.concatenate([row[1] for row in total.rows])[order],
-            y,
-            None if weights[0] is None else np.concatenate(weights)[order],
-            hashes[order],
-        )
+
+        def joined(parts: list[Any]) -> Any:
+            return None if parts[0] is None else np.concatenate(parts)[order]
+
+        X, y, weight = (joined([row[i] for row in total.rows]) for i in (1, 2, 3))
+        reservoir = Reservoir(X, y, weight, hashes[order])
         return SurveyResult(
             total.moments, total.low, total.high, total.labels, total.target, total.weight, total.chunks, reservoir
         )

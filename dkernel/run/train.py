@@ -73,6 +73,8 @@ def train(
     source : with a label
     scratch : folder for a shuffled copy, where data are sorted and do not fit in memory
     """
+    if source.label is None:
+        raise DataError("The data have no label to learn: open the source with one.")
     if source.n_rows < 2:
         raise DataError(f"The data have {source.n_rows} row(s); a model needs at least two.")
     with one_blas_thread(), progress or Progress("none") as shown:

@@ -1,0 +1,7 @@
+"""The scikit-learn faces: thin classes that build the recipe and the source of the command and hand them to `run`."""
+
+from dkernel.estimators.classifier import KernelClassifier
+from dkernel.estimators.regressor import KernelRegressor
+from dkernel.estimators.transformers import FourierFeatures, NystromFeatures
+
+__all__ = ["FourierFeatures", "KernelClassifier", "KernelRegressor", "NystromFeatures"]

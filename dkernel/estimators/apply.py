@@ -1,0 +1,101 @@
+"""One function of a block of rows, applied to whatever X is: at once and on threads in memory, lazily in Dask."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask.delayed import Delayed
+from numpy.typing import NDArray
+
+from dkernel.checks import as_features
+from dkernel.data.arrays import check_numbers, matrix
+from dkernel.data.dask_arrays import as_array
+from dkernel.estimators.inputs import is_dask, is_frame
+from dkernel.run.blas import one_blas_thread
+from dkernel.run.executors import Call, ThreadsExecutor
+from dkernel.run.remote import Parcel, unpack
+
+__all__ = ["Answer", "apply"]
+
+BLOCK_ROWS = 8192
+
+
+class Answer:
+    """What is asked of every row.
+
+    Parameters
+    ----------
+    function : (carried, block) -> array of `rows` or (rows, width); module-level, so that a task can name it
+    carried : what the function needs: a model, a map
+    key : names the content of `carried`; called only where tasks are made
+    columns : of a block, their names
+    dtype : of a block
+    made : dtype of the answer
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any, NDArray], NDArray],
+        carried: Any,
+        key: Callable[[], str],
+        columns: tuple[str, ...],
+        dtype: str,
+        made: Any,
+        width: int | None = None,
+    ) -> None:
+        self.function, self.carried, self.key, self.columns = function, carried, key, columns
+        self.dtype, self.made, self.width = dtype, np.dtype(made), width
+
+    def of(self, X: NDArray, first: int = 0) -> NDArray[Any]:
+        """The answer of a block whose first row has the number `first`."""
+        X = as_features(X, self.columns, self.dtype, lambda row: f"X, row {first + row}")
+        return self.function(self.carried, X)
+
+
+def apply(answer: Answer, X: Any) -> Any:
+    """numpy for what is in memory, else a Dask array in the row chunks of X, nothing of it computed."""
+    if is_dask(X):
+        return _lazily(answer, X)
+    if is_frame(X):
+        check_numbers(X, tuple(map(str, X.columns)))
+    with one_blas_thread():
+        return answer.of(_rows(X, 0, len(X), answer)) if len(X) <= BLOCK_ROWS else _on_threads(answer, X)
+
+
+def _rows(X: Any, first: int, stop: int, answer: Answer) -> NDArray:
+    return matrix(X.iloc[first:stop], answer.dtype) if is_frame(X) else X[first:stop]
+
+
+def _on_threads(answer: Answer, X: Any) -> NDArray[Any]:
+    shape = (len(X),) if answer.width is None else (len(X), answer.width)
+    out = np.empty(shape, answer.made)
+
+    def fill(first: int) -> None:
+        stop = min(first + BLOCK_ROWS, len(X))
+        out[first:stop] = answer.of(_rows(X, first, stop, answer), first)
+
+    ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, len(X), BLOCK_ROWS)])
+    return out
+
+
+def _lazily(answer: Answer, X: Any) -> da.Array:
+    X = as_array(X, partial(matrix, dtype=answer.dtype))
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    # One task holds what every block needs, and they depend on it: it travels once to a worker, not with each task.
+    key = f"dkernel-{answer.key()}"
+    carried = Delayed(key, {key: (unpack, Parcel(answer.carried))})
+    made: dict[str, Any] = {"drop_axis": 1, "meta": np.empty(0, answer.made)}
+    if answer.width is not None:
+        made = {"chunks": (X.chunks[0], (answer.width,)), "meta": np.empty((0, 0), answer.made)}
+    return X.map_blocks(
+        _block, function=answer.function, carried=carried, columns=answer.columns, as_dtype=answer.dtype,
+        dtype=answer.made, **made
+    )  # fmt: skip
+
+
+def _block(X: NDArray, function: Any, carried: Any, columns: tuple[str, ...], as_dtype: str) -> NDArray[Any]:
+    """The answer of one chunk; runs on a worker."""
+    return function(carried, as_features(np.asarray(X), columns, as_dtype, "row {} of a chunk of X".format))

@@ -1,0 +1,83 @@
+"""What classifier and regressor share: parameters to a recipe, a fit, and the model's answers."""
+
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from dkernel.data import from_arrays
+from dkernel.estimators.apply import Answer, apply
+from dkernel.estimators.inputs import checked_rows, seed_of, source_of
+from dkernel.estimators.refusals import require_fitted
+from dkernel.model import Model
+from dkernel.recipe import Recipe
+from dkernel.run.cluster import default_executor
+from dkernel.run.evaluate import evaluate
+from dkernel.run.score import digest_of
+from dkernel.run.train import train
+
+__all__ = ["KernelMachine"]
+
+
+class KernelMachine(BaseEstimator):
+    """A model fitted by `dkernel.run.train`; subclasses say which task and what the scores mean."""
+
+    _task: ClassVar[str]
+    model_: Model
+
+    def _recipe(self) -> Recipe:
+        """The recipe that the command would make of the same words."""
+        parameters = self.get_params(deep=False)
+        seed = seed_of(parameters.pop("random_state"))
+        return Recipe(task=self._task, seed=seed, **parameters)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        recipe = self._recipe()
+        source = source_of(self, X, y, sample_weight, recipe.dtype)
+        with default_executor() as executor:
+            result = train(source, recipe, executor)
+        self.model_ = result.model
+        self.history_, self.chosen_ = result.history, result.chosen
+        self.n_components_ = result.model.map.n_columns
+        self.coef_, self.intercept_ = result.model.coef.T, result.model.intercept
+        return self
+
+    def _answer(self, X: Any, function: Any, dtype: Any, width: int | None = None) -> Any:
+        require_fitted(self, "model_")
+        model, X = self.model_, checked_rows(self, X)
+        return apply(
+            Answer(
+                function, model, lambda: f"model-{digest_of(model)}", model.columns, model.recipe.dtype, dtype, width
+            ),
+            X,
+        )
+
+    def _figure(self, name: str, X: Any, y: Any, sample_weight: Any) -> float:
+        """A figure of `evaluate`, for Dask collections."""
+        require_fitted(self, "model_")
+        model = self.model_
+        source = from_arrays(checked_rows(self, X), y, sample_weight, dtype=model.recipe.dtype)
+        with default_executor() as executor:
+            return float(evaluate(model, source, executor)[name])
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        return tags
+
+
+def predicted(model: Model, X: NDArray) -> NDArray[Any]:
+    """Labels or predictions of a block."""
+    return model.predict(X)
+
+
+def scored(model: Model, X: NDArray) -> NDArray[np.float32]:
+    """Scores of a block, (n,) where there is one."""
+    S = model.scores(X)
+    return S[:, 0] if S.shape[1] == 1 else S
+
+
+def probable(model: Model, X: NDArray) -> NDArray[np.float64]:
+    """Probabilities of a block, (n, n_classes)."""
+    return model.probabilities(model.scores(X))

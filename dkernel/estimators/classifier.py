@@ -1,0 +1,110 @@
+"""KernelClassifier: the support vector machine, logistic regression and ridge classifier of a kernel."""
+
+from typing import Any, ClassVar
+
+from sklearn.base import ClassifierMixin
+from sklearn.utils.metaestimators import available_if
+
+from dkernel.errors import UnsupportedError
+from dkernel.estimators.base import KernelMachine, predicted, probable, scored
+from dkernel.estimators.inputs import is_dask
+from dkernel.estimators.refusals import require_fitted
+
+__all__ = ["KernelClassifier"]
+
+
+def _has_probabilities(estimator: "KernelClassifier") -> bool:
+    if estimator.loss == "logistic":
+        return True
+    raise UnsupportedError(
+        f"A KernelClassifier with loss={estimator.loss!r} gives no probabilities: its scores are margins. "
+        "Use loss='logistic'."
+    )
+
+
+class KernelClassifier(ClassifierMixin, KernelMachine):
+    """Classifier of the sign of w . φ(x) + b, with φ(x) . φ(z) ≈ k(x, z); many classes one against the rest.
+
+    minimize over w, b:  mean of loss(y, w . φ(x) + b) + alpha/2 |w|^2,  y = -1, +1
+
+    `fit` streams X through the map in one or two passes and gives the model of `dkernel train` for the same recipe and
+    chunks, byte for byte. It runs under the current `dask.distributed.Client` when there is one, else on threads.
+
+    Parameters
+    ----------
+    kernel : a Kernel, an expression such as 'Gaussian(gamma="auto") + Linear()', or a name such as "laplacian"
+    gamma : number | "auto" | "median" | "scale"; fills a kernel given by name, or one with gamma="auto" in it
+    features : "auto" | "nystrom" | "fourier"
+    n_components : columns of the map, or "auto"; with fewer rows than landmarks, Nystrom uses all rows
+    loss : "squared_hinge" | "hinge" | "logistic" | "squared"
+    alpha : number | "auto", from a path judged on the holdout
+    passes : over the data
+    scale : "auto" | "standard" | "minmax" | "global" | "none"; None is "none"
+    metric : "identity"
+    class_weight : None | "balanced" | {label: weight}
+    random_state : seed; None is 0, so a fit can always be repeated; of a RandomState a seed is drawn
+
+    Attributes
+    ----------
+    model_ : the Model, for `dkernel.save`
+    classes_ : labels in the order of the scores
+    coef_ : float64 (C, n_components_) of the map's columns, C = 1 for two classes; intercept_ : float64 (C,)
+    n_components_ : columns of the map
+    history_ : per round the progressive loss and accuracy, per pass those of the holdout
+    chosen_ : what was left open, and what it became
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> y = np.where((X**2).sum(axis=1) < 1.4, "inside", "outside")
+    >>> machine = KernelClassifier(gamma=0.5, n_components=64).fit(X, y)
+    >>> machine.predict([[0.0, 0.0], [2.0, 2.0]])
+    array(['inside', 'outside'], dtype='<U7')
+    """
+
+    _task: ClassVar[str] = "classify"
+
+    def __init__(
+        self, kernel="gaussian", *, gamma="auto", features="auto", n_components="auto", loss="squared_hinge",
+        alpha="auto", passes=1, scale="auto", metric="identity", class_weight=None, random_state=None,
+    ):  # fmt: skip
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_components = n_components
+        self.loss = loss
+        self.alpha = alpha
+        self.passes = passes
+        self.scale = scale
+        self.metric = metric
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "KernelClassifier":
+        """Learn from rows X (n, p) and labels y (n,): numpy, pandas, Dask; or from a Source with a label, alone."""
+        self._fit(X, y, sample_weight)
+        self.classes_ = self.model_.classes
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Labels (n,)."""
+        require_fitted(self, "classes_")
+        return self._answer(X, predicted, self.classes_.dtype)
+
+    def decision_function(self, X: Any) -> Any:
+        """Scores, float32: (n,) for two classes, positive for the second; else (n, n_classes)."""
+        require_fitted(self, "classes_")
+        return self._answer(X, scored, "float32", None if len(self.classes_) == 2 else len(self.classes_))
+
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> Any:
+        """P(class | x), float64 (n, n_classes), of a model with loss="logistic"."""
+        require_fitted(self, "classes_")
+        return self._answer(X, probable, "float64", len(self.classes_))
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """Share of right labels; of Dask collections computed where they are."""
+        if is_dask(X):
+            return self._figure("accuracy", X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))

@@ -1,0 +1,96 @@
+"""What may be given as X, y and weights: numpy and what becomes it, pandas, Dask arrays, Dask dataframes, a Source.
+
+Names and widths are checked by scikit-learn's own functions; values go through the same gate as those of files.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from dkernel.data import Source, from_arrays
+from dkernel.data.dask_arrays import is_dask
+from dkernel.errors import DataError
+from dkernel.estimators.refusals import refusals
+
+__all__ = ["checked_rows", "is_dask", "is_frame", "seed_of", "source_of"]
+
+
+def is_frame(X: Any) -> bool:
+    """Whether it is a pandas dataframe, which is used as it is, column by column."""
+    return hasattr(X, "iloc") and hasattr(X, "columns") and not is_dask(X)
+
+
+def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1) -> Any:
+    """X as numpy, pandas or Dask, with the names and the number of columns that the estimator knows or now learns."""
+    with refusals():
+        if is_dask(X) or is_frame(X):
+            # The names of a Dask dataframe stand in its empty pandas twin.
+            validate_data(estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, reset=fitting,
+                          skip_check_array=True)  # fmt: skip
+            if not is_dask(X) and len(X) < least:
+                raise DataError(
+                    f"X has {len(X)} sample(s); {type(estimator).__name__} needs at least {least}, and more are better."
+                )
+            return X
+        return validate_data(
+            estimator, X, reset=fitting, ensure_all_finite=False, ensure_min_samples=least, order=None, copy=False
+        )
+
+
+def source_of(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None, dtype: str = "float32") -> Source:
+    """The source of a fit: the caller's own, or that of collections, checked."""
+    if isinstance(X, Source):
+        if y is not None or sample_weight is not None:
+            raise DataError("A Source holds its own label and weights: fit(source), and nothing beside it.")
+        estimator.n_features_in_ = X.n_in
+        estimator.feature_names_in_ = np.array(X.columns, dtype=object)
+        return X
+    supervised = estimator.__sklearn_tags__().target_tags.required
+    X = checked_rows(estimator, X, fitting=True, least=2 if supervised else 1)
+    if not supervised:
+        return from_arrays(X, dtype=dtype)
+    return from_arrays(X, _label(estimator, y), _weight(sample_weight, X), dtype=dtype)
+
+
+def _label(estimator: Any, y: Any) -> Any:
+    if y is None:
+        raise DataError(f"This {type(estimator).__name__} requires y to be passed, but the target y is None.")
+    if is_dask(y):
+        return y
+    if is_frame(y) and y.shape[1] == 1:
+        y = y.iloc[:, 0]
+    classifies = estimator.__sklearn_tags__().estimator_type == "classifier"
+    with refusals():
+        values = validate_data(estimator, y=y, y_numeric=not classifies)
+        if classifies:
+            check_classification_targets(values)
+    # Only the series knows the name of the label.
+    return y if hasattr(y, "name") and hasattr(y, "to_numpy") else values
+
+
+def _weight(sample_weight: Any, X: Any) -> Any:
+    if sample_weight is None or is_dask(sample_weight) or is_dask(X):
+        return sample_weight
+    with refusals():
+        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def seed_of(random_state: Any) -> int:
+    """The recipe's seed: 0 for None, a whole number itself, else a draw from the generator.
+
+    Examples
+    --------
+    >>> seed_of(None), seed_of(7)
+    (0, 7)
+    """
+    if random_state is None:
+        return 0
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    with refusals():
+        return int(check_random_state(random_state).randint(2**31 - 1))

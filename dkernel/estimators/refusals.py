@@ -1,0 +1,40 @@
+"""What scikit-learn's checks refuse, as dkernel's own errors: everything that dkernel raises is a DKernelError."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import sklearn.exceptions
+
+from dkernel.errors import DataError, DKernelError
+
+__all__ = ["InputTypeError", "NotFittedError", "refusals", "require_fitted"]
+
+
+class NotFittedError(DKernelError, sklearn.exceptions.NotFittedError):
+    """The estimator has learned nothing yet: call fit first."""
+
+
+class InputTypeError(DataError, TypeError):
+    """The data are of a type that is not understood."""
+
+
+@contextmanager
+def refusals() -> Iterator[None]:
+    """A ValueError or TypeError of scikit-learn's checks becomes a DataError with the same message."""
+    try:
+        yield
+    except DKernelError:
+        raise
+    except ValueError as error:
+        raise DataError(str(error)) from None
+    except TypeError as error:
+        raise InputTypeError(str(error)) from None
+
+
+def require_fitted(estimator: Any, attribute: str) -> None:
+    """A NotFittedError unless `fit` has left that attribute."""
+    if not hasattr(estimator, attribute):
+        raise NotFittedError(
+            f"This {type(estimator).__name__} instance is not fitted yet: call 'fit' before using this method."
+        )

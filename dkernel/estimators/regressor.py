@@ -1,0 +1,69 @@
+"""KernelRegressor: ridge regression of a kernel."""
+
+from typing import Any, ClassVar
+
+from sklearn.base import RegressorMixin
+
+from dkernel.estimators.base import KernelMachine, predicted
+from dkernel.estimators.inputs import is_dask
+
+__all__ = ["KernelRegressor"]
+
+
+class KernelRegressor(RegressorMixin, KernelMachine):
+    """Regression by w . φ(x) + b, with φ(x) . φ(z) ≈ k(x, z).
+
+    minimize over w, b:  mean of (y - w . φ(x) - b)^2 / 2 + alpha/2 |w|^2,  y centred and scaled to variance 1
+
+    Parameters
+    ----------
+    kernel, gamma, features, n_components, alpha, passes, scale, metric, random_state : as of KernelClassifier
+    loss : "squared"
+
+    Attributes
+    ----------
+    model_ : the Model, for `dkernel.save`
+    coef_ : float64 (n_components_,) of the map's columns; intercept_ : float
+    n_components_, history_, chosen_ : as of KernelClassifier
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.linspace(0, 6, 500)[:, None]
+    >>> machine = KernelRegressor(n_components=64).fit(X, np.sin(X[:, 0]))
+    >>> machine.predict([[1.5]]).round(2)
+    array([1.], dtype=float32)
+    """
+
+    _task: ClassVar[str] = "regress"
+
+    def __init__(
+        self, kernel="gaussian", *, gamma="auto", features="auto", n_components="auto", loss="squared", alpha="auto",
+        passes=1, scale="auto", metric="identity", random_state=None,
+    ):  # fmt: skip
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_components = n_components
+        self.loss = loss
+        self.alpha = alpha
+        self.passes = passes
+        self.scale = scale
+        self.metric = metric
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "KernelRegressor":
+        """Learn from rows X (n, p) and numbers y (n,): numpy, pandas, Dask; or from a Source with a label, alone."""
+        self._fit(X, y, sample_weight)
+        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        return self
+
+    def predict(self, X: Any) -> Any:
+        """Predictions, float32 (n,)."""
+        return self._answer(X, predicted, "float32")
+
+    def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
+        """R^2; of Dask collections computed where they are."""
+        if is_dask(X):
+            return self._figure("r2", X, y, sample_weight)
+        return float(super().score(X, y, sample_weight))

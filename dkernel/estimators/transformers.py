@@ -1,0 +1,209 @@
+"""FourierFeatures and NystromFeatures: the feature maps alone, as transformers of scikit-learn."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from dkernel.data import Source
+from dkernel.errors import RecipeError
+from dkernel.estimators.apply import Answer, apply
+from dkernel.estimators.inputs import checked_rows, is_dask, seed_of, source_of
+from dkernel.estimators.refusals import require_fitted
+from dkernel.features import FourierMap, NystromMap
+from dkernel.kernels import parse
+from dkernel.recipe import Recipe
+from dkernel.run.blas import one_blas_thread
+from dkernel.run.cluster import default_executor
+from dkernel.run.landmarks import sampled
+
+__all__ = ["FourierFeatures", "NystromFeatures"]
+
+STRIP = 2048  # rows whose float64 columns exist at one time
+
+
+class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A map of rows as they are: nothing is scaled."""
+
+    map_: Any
+
+    def _columns(self) -> tuple[str, ...]:
+        return tuple(getattr(self, "feature_names_in_", map(str, range(self.n_features_in_))))
+
+    def _transform(self, X: Any, function: Any, carried: Any, *arrays: NDArray) -> Any:
+        def key() -> str:
+            digest = hashlib.sha256(repr(self.map_.spec()).encode())
+            for array in arrays:
+                digest.update(np.ascontiguousarray(array).data)
+            return f"map-{digest.hexdigest()}"
+
+        X = checked_rows(self, X)
+        dtype = _dtype_of(X)
+        return apply(Answer(function, carried, key, self._columns(), dtype, dtype, self.n_components_), X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_components_
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class FourierFeatures(_Features):
+    """φ(x) = (2 / D)^{1/2} [cos Ωx, sin Ωx], with φ(x) . φ(z) ≈ k(x, z); Ω from the kernel's spectral law.
+
+    X is used as it is, never scaled. Each row of `transform` is computed in the dtype of X.
+
+    Parameters
+    ----------
+    kernel : a shift-invariant Kernel, its expression or its name
+    gamma : number | "auto" | "median" | "scale"; without a label to judge by, "auto" is the median value
+    n_components : D, columns of the output; even
+    sampling : "auto" | "iid" | "orthogonal" | "sobol"
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    kernel_ : the kernel with numbers
+    frequencies_ : Ω, float64 (D / 2, p)
+    map_ : the FourierMap;  n_components_ : D
+
+    Examples
+    --------
+    >>> FourierFeatures(gamma=0.5, n_components=64).fit_transform(np.zeros((3, 2))).shape
+    (3, 64)
+    """
+
+    def __init__(self, kernel="gaussian", *, gamma="auto", n_components=1024, sampling="auto", random_state=None):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.sampling = sampling
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "FourierFeatures":  # noqa: ARG002
+        """Draw the frequencies; X is read only for a gamma that asks for it, or when it is in memory, to check it."""
+        recipe = Recipe(
+            kernel=self.kernel, gamma=self.gamma, features="fourier", n_components=_whole(self), sampling=self.sampling,
+            seed=seed_of(self.random_state),
+        )  # fmt: skip
+        kernel = parse(recipe.kernel).bind(lambda _, word: _given(recipe.gamma, word))
+        FourierMap.draw(kernel.bind(lambda *_: 1.0), 1, recipe.n_components, 0)  # refuses what has no Fourier features
+        if is_dask(X) and not kernel.placeholders:
+            checked_rows(self, X, fitting=True)
+        else:
+            with default_executor() as executor:
+                kernel, _ = sampled(source_of(self, X, dtype=_dtype_of(X)), recipe, 1, executor)
+        self.map_ = FourierMap.draw(kernel, self.n_features_in_, recipe.n_components, recipe.seed, recipe.sampling)
+        self.kernel_, self.frequencies_, self.n_components_ = kernel, self.map_.frequencies, self.map_.n_out
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """φ of the rows, (n, n_components_), in the dtype of X."""
+        require_fitted(self, "map_")
+        return self._transform(X, fourier_rows, self.map_, self.frequencies_)
+
+
+class NystromFeatures(_Features):
+    """φ(x) = k(x, Z) U Λ^{-1/2}, with k(Z, Z) = U Λ U^T: φ(x) . φ(z) = k(x, z) when x or z is a landmark.
+
+    The landmarks Z are rows of X drawn by hash, whatever the chunks. X is used as it is, never scaled. Columns and
+    whitening are computed in float64, and eigenvalues under 1e-14 of the largest are left out, so there may be fewer
+    columns than landmarks; with fewer rows than `n_components`, all rows are landmarks.
+
+    Parameters
+    ----------
+    kernel : a Kernel, its expression or its name
+    gamma : number | "auto" | "median" | "scale"; without a label to judge by, "auto" is the median value
+    n_components : landmarks, and columns of the output at most
+    rank : keep this many eigenvalues only
+    landmarks : "uniform"
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    kernel_ : the kernel with numbers
+    landmarks_ : Z, (c, p);  whitening_ : U Λ^{-1/2}, float64 (c, n_components_)
+    map_ : the NystromMap;  n_components_ : columns of the output
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> phi = NystromFeatures(gamma=0.5, n_components=50).fit_transform(X)
+    >>> from dkernel.kernels import Gaussian
+    >>> bool(np.abs(phi @ phi.T - Gaussian(gamma=0.5)(X, X)).max() < 1e-6)
+    True
+    """
+
+    def __init__(
+        self, kernel="gaussian", *, gamma="auto", n_components=1024, rank=None, landmarks="uniform", random_state=None
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.rank = rank
+        self.landmarks = landmarks
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "NystromFeatures":  # noqa: ARG002
+        """Draw the landmarks in one pass over X, and whiten them."""
+        if self.landmarks != "uniform":
+            raise RecipeError(f"landmarks={self.landmarks!r} means nothing. Possible: 'uniform'.")
+        recipe = Recipe(
+            kernel=self.kernel, gamma=self.gamma, features="nystrom", n_components=_whole(self), rank=self.rank,
+            seed=seed_of(self.random_state),
+        )  # fmt: skip
+        with default_executor() as executor:
+            kernel, Z = sampled(source_of(self, X, dtype=_dtype_of(X)), recipe, recipe.n_components, executor)
+        with one_blas_thread():
+            self.map_ = NystromMap(kernel, Z, recipe.rank)
+            self.whitening_ = self.map_.whitening
+        self.kernel_, self.landmarks_ = kernel, self.map_.landmarks
+        self.n_components_ = self.whitening_.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """φ of the rows, (n, n_components_), in the dtype of X."""
+        require_fitted(self, "map_")
+        # A worker is sent the whitening too: to make it again costs a decomposition, which might round differently.
+        carried = (self.kernel_, self.landmarks_.astype(np.float64), self.whitening_)
+        return self._transform(X, nystrom_rows, carried, self.landmarks_, self.whitening_)
+
+
+def fourier_rows(map: FourierMap, X: NDArray) -> NDArray[np.floating]:
+    """φ of a block, in its dtype."""
+    columns = map.columns(X, X.dtype.name)
+    columns *= map.whitening
+    return columns
+
+
+def nystrom_rows(carried: tuple[Any, NDArray, NDArray], X: NDArray) -> NDArray[np.floating]:
+    """φ of a block, in its dtype, computed in float64."""
+    kernel, Z, whitening = carried
+    out = np.empty((len(X), whitening.shape[1]), X.dtype)
+    for first in range(0, len(X), STRIP):
+        out[first : first + STRIP] = kernel(X[first : first + STRIP].astype(np.float64), Z) @ whitening
+    return out
+
+
+def _whole(estimator: Any) -> Any:
+    if isinstance(estimator.n_components, str):
+        raise RecipeError(f"n_components={estimator.n_components!r}: a transformer has a whole number of columns.")
+    return estimator.n_components
+
+
+def _given(gamma: str | float, word: str) -> Any:
+    """What the parameter gamma says for a placeholder, or the placeholder again."""
+    return gamma if word == "auto" else word
+
+
+def _dtype_of(X: Any) -> str:
+    """The dtype in which rows are computed: float32 stays, everything else is float64."""
+    if isinstance(X, Source):
+        return X.dtype
+    dtypes = list(X.dtypes) if hasattr(X, "dtypes") else [getattr(X, "dtype", None)]
+    return "float32" if dtypes and all(dtype == np.float32 for dtype in dtypes) else "float64"
