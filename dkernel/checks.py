@@ -63,7 +63,7 @@ def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str] | int, 
     raise DataError(
         f"{place(row)}, column {name!r}: the value {value} is {why}"
         + (f" (and {more} more in this block)" if more else "")
-        + ". Every feature must be a finite number: remove or fill these rows."
+        + ". Every feature must be a number, neither NaN nor infinite: remove or fill these rows."
     )
 
 

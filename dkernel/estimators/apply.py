@@ -37,7 +37,7 @@ class Answer:
 
     def __init__(
         self,
-        function: Callable[[Any, NDArray], NDArray],
+        function: Callable[[Any, NDArray[Any]], NDArray[Any]],
         carried: Any,
         key: Callable[[], str],
         columns: tuple[str, ...],
@@ -48,7 +48,7 @@ class Answer:
         self.function, self.carried, self.key, self.columns = function, carried, key, columns
         self.dtype, self.made, self.width = dtype, np.dtype(made), width
 
-    def of(self, X: NDArray, first: int = 0) -> NDArray[Any]:
+    def of(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The answer of a block whose first row has the number `first`."""
         X = as_features(X, self.columns, self.dtype, lambda row: f"X, row {first + row}")
         return self.function(self.carried, X)
@@ -64,7 +64,7 @@ def apply(answer: Answer, X: Any) -> Any:
         return answer.of(_rows(X, 0, len(X), answer)) if len(X) <= BLOCK_ROWS else _on_threads(answer, X)
 
 
-def _rows(X: Any, first: int, stop: int, answer: Answer) -> NDArray:
+def _rows(X: Any, first: int, stop: int, answer: Answer) -> NDArray[Any]:
     return matrix(X.iloc[first:stop], answer.dtype) if is_frame(X) else X[first:stop]
 
 
@@ -96,6 +96,6 @@ def _lazily(answer: Answer, X: Any) -> da.Array:
     )  # fmt: skip
 
 
-def _block(X: NDArray, function: Any, carried: Any, columns: tuple[str, ...], as_dtype: str) -> NDArray[Any]:
+def _block(X: NDArray[Any], function: Any, carried: Any, columns: tuple[str, ...], as_dtype: str) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
     return function(carried, as_features(np.asarray(X), columns, as_dtype, "row {} of a chunk of X".format))

@@ -25,6 +25,9 @@ class KernelMachine(BaseEstimator):
 
     _task: ClassVar[str]
     model_: Model
+    classes_: Any
+    coef_: NDArray[np.float64]
+    intercept_: Any
 
     def _recipe(self) -> Recipe:
         """The recipe that the command would make of the same words."""
@@ -40,7 +43,6 @@ class KernelMachine(BaseEstimator):
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
         self.n_components_ = result.model.map.n_columns
-        self.coef_, self.intercept_ = result.model.coef.T, result.model.intercept
         return self
 
     def _answer(self, X: Any, function: Any, dtype: Any, width: int | None = None) -> Any:
@@ -67,17 +69,17 @@ class KernelMachine(BaseEstimator):
         return tags
 
 
-def predicted(model: Model, X: NDArray) -> NDArray[Any]:
+def predicted(model: Model, X: NDArray[Any]) -> NDArray[Any]:
     """Labels or predictions of a block."""
     return model.predict(X)
 
 
-def scored(model: Model, X: NDArray) -> NDArray[np.float32]:
+def scored(model: Model, X: NDArray[Any]) -> NDArray[np.float32]:
     """Scores of a block, (n,) where there is one."""
     S = model.scores(X)
     return S[:, 0] if S.shape[1] == 1 else S
 
 
-def probable(model: Model, X: NDArray) -> NDArray[np.float64]:
+def probable(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     """Probabilities of a block, (n, n_classes)."""
     return model.probabilities(model.scores(X))

@@ -85,6 +85,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """Learn from rows X (n, p) and labels y (n,): numpy, pandas, Dask; or from a Source with a label, alone."""
         self._fit(X, y, sample_weight)
         self.classes_ = self.model_.classes
+        self.coef_, self.intercept_ = self.model_.coef.T, self.model_.intercept
         return self
 
     def predict(self, X: Any) -> Any:

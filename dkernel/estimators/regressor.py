@@ -55,7 +55,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "KernelRegressor":
         """Learn from rows X (n, p) and numbers y (n,): numpy, pandas, Dask; or from a Source with a label, alone."""
         self._fit(X, y, sample_weight)
-        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0])
+        self.coef_, self.intercept_ = self.model_.coef[:, 0], float(self.model_.intercept[0])
         return self
 
     def predict(self, X: Any) -> Any:

@@ -32,7 +32,7 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _columns(self) -> tuple[str, ...]:
         return tuple(getattr(self, "feature_names_in_", map(str, range(self.n_features_in_))))
 
-    def _transform(self, X: Any, function: Any, carried: Any, *arrays: NDArray) -> Any:
+    def _transform(self, X: Any, function: Any, carried: Any, *arrays: NDArray[Any]) -> Any:
         def key() -> str:
             digest = hashlib.sha256(repr(self.map_.spec()).encode())
             for array in arrays:
@@ -45,7 +45,7 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
     @property
     def _n_features_out(self) -> int:
-        return self.n_components_
+        return int(self.n_components_)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -62,14 +62,14 @@ class FourierFeatures(_Features):
     ----------
     kernel : a shift-invariant Kernel, its expression or its name
     gamma : number | "auto" | "median" | "scale"; without a label to judge by, "auto" is the median value
-    n_components : D, columns of the output; even
+    n_components : D, columns of the output; an odd number gives (2 / D)^{1/2} cos(Ωx + b), which needs no pairs
     sampling : "auto" | "iid" | "orthogonal" | "sobol"
     random_state : seed; None is 0
 
     Attributes
     ----------
     kernel_ : the kernel with numbers
-    frequencies_ : Ω, float64 (D / 2, p)
+    frequencies_ : Ω, float64 (D / 2, p), or (D, p) where D is odd
     map_ : the FourierMap;  n_components_ : D
 
     Examples
@@ -88,17 +88,20 @@ class FourierFeatures(_Features):
     def fit(self, X: Any, y: Any = None) -> "FourierFeatures":  # noqa: ARG002
         """Draw the frequencies; X is read only for a gamma that asks for it, or when it is in memory, to check it."""
         recipe = Recipe(
-            kernel=self.kernel, gamma=self.gamma, features="fourier", n_components=_whole(self), sampling=self.sampling,
+            kernel=self.kernel, gamma=self.gamma, features="fourier", n_components=self.n_components, sampling=self.sampling,
             seed=seed_of(self.random_state),
         )  # fmt: skip
-        kernel = parse(recipe.kernel).bind(lambda _, word: _given(recipe.gamma, word))
-        FourierMap.draw(kernel.bind(lambda *_: 1.0), 1, recipe.n_components, 0)  # refuses what has no Fourier features
-        if is_dask(X) and not kernel.placeholders:
+        kernel, D = parse(recipe.kernel), _columns_of(recipe)
+        form = "offset" if D % 2 else "pairs"
+        FourierMap.draw(kernel.bind(lambda *_: 1.0), 1, D, 0, form=form)  # refuses what has no Fourier features
+        asked = {recipe.gamma if word == "auto" else word for word in kernel.placeholders}
+        if is_dask(X) and not any(isinstance(word, str) for word in asked):
             checked_rows(self, X, fitting=True)
+            kernel = kernel.bind(lambda *_: float(recipe.gamma))
         else:
             with default_executor() as executor:
                 kernel, _ = sampled(source_of(self, X, dtype=_dtype_of(X)), recipe, 1, executor)
-        self.map_ = FourierMap.draw(kernel, self.n_features_in_, recipe.n_components, recipe.seed, recipe.sampling)
+        self.map_ = FourierMap.draw(kernel, self.n_features_in_, D, recipe.seed, recipe.sampling, form)
         self.kernel_, self.frequencies_, self.n_components_ = kernel, self.map_.frequencies, self.map_.n_out
         return self
 
@@ -154,11 +157,11 @@ class NystromFeatures(_Features):
         if self.landmarks != "uniform":
             raise RecipeError(f"landmarks={self.landmarks!r} means nothing. Possible: 'uniform'.")
         recipe = Recipe(
-            kernel=self.kernel, gamma=self.gamma, features="nystrom", n_components=_whole(self), rank=self.rank,
+            kernel=self.kernel, gamma=self.gamma, features="nystrom", n_components=self.n_components, rank=self.rank,
             seed=seed_of(self.random_state),
         )  # fmt: skip
         with default_executor() as executor:
-            kernel, Z = sampled(source_of(self, X, dtype=_dtype_of(X)), recipe, recipe.n_components, executor)
+            kernel, Z = sampled(source_of(self, X, dtype=_dtype_of(X)), recipe, _columns_of(recipe), executor)
         with one_blas_thread():
             self.map_ = NystromMap(kernel, Z, recipe.rank)
             self.whitening_ = self.map_.whitening
@@ -174,14 +177,14 @@ class NystromFeatures(_Features):
         return self._transform(X, nystrom_rows, carried, self.landmarks_, self.whitening_)
 
 
-def fourier_rows(map: FourierMap, X: NDArray) -> NDArray[np.floating]:
+def fourier_rows(map: FourierMap, X: NDArray[Any]) -> NDArray[np.floating]:
     """φ of a block, in its dtype."""
     columns = map.columns(X, X.dtype.name)
     columns *= map.whitening
     return columns
 
 
-def nystrom_rows(carried: tuple[Any, NDArray, NDArray], X: NDArray) -> NDArray[np.floating]:
+def nystrom_rows(carried: tuple[Any, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
     """φ of a block, in its dtype, computed in float64."""
     kernel, Z, whitening = carried
     out = np.empty((len(X), whitening.shape[1]), X.dtype)
@@ -190,15 +193,10 @@ def nystrom_rows(carried: tuple[Any, NDArray, NDArray], X: NDArray) -> NDArray[n
     return out
 
 
-def _whole(estimator: Any) -> Any:
-    if isinstance(estimator.n_components, str):
-        raise RecipeError(f"n_components={estimator.n_components!r}: a transformer has a whole number of columns.")
-    return estimator.n_components
-
-
-def _given(gamma: str | float, word: str) -> Any:
-    """What the parameter gamma says for a placeholder, or the placeholder again."""
-    return gamma if word == "auto" else word
+def _columns_of(recipe: Recipe) -> int:
+    if isinstance(recipe.n_components, str):
+        raise RecipeError(f"n_components={recipe.n_components!r}: a transformer needs a whole number of columns.")
+    return recipe.n_components
 
 
 def _dtype_of(X: Any) -> str:

@@ -40,11 +40,12 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     shown = progress or Progress("none")
     shown.phase("evaluate", source.n_rows)
     where = _Rows.of(source)
-    statistic: Statistic[Any, dict[str, Any]]
-    if model.classes is None:
-        statistic = _Regression(model, where)
-    else:
-        statistic = _Classes(model, where, Targets(model.classes, model.recipe.positive))
+    regresses = model.classes is None
+    statistic: Any = (
+        _Regression(model, where)
+        if regresses
+        else _Classes(model, where, Targets(model.classes, model.recipe.positive))
+    )
     key = f"dkernel-evaluate-{digest_of(model)[:16]}-{source.fingerprint[:16]}"
     held = executor.keep(statistic, key)
     feed = Feed(executor, source, keep=False)
@@ -84,7 +85,7 @@ class _Rows:
         return f"{self.files[unit]}, row {piece.first + row * piece.step - self.firsts[unit]}"
 
 
-def _parts(block: Block, piece: Piece) -> tuple[NDArray, NDArray[Any], Array]:
+def _parts(block: Block, piece: Piece) -> tuple[NDArray[Any], NDArray[Any], Array]:
     """Features, labels and weights of a piece."""
     rows = piece.place.rows
     assert block.y is not None

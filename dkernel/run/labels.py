@@ -76,7 +76,7 @@ class Targets:
                 f"{kinds[text]}: {some}."
             )
         if known is not None:
-            return (y == known).astype(np.intp)
+            return np.asarray(y == known, np.intp)
         codes = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
         unseen = self.classes[codes] != y
         if unseen.any():

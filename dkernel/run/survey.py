@@ -68,7 +68,7 @@ class Reservoir:
     """
 
     X: NDArray[np.floating]
-    y: NDArray[Any] | None
+    y: Any
     weight: NDArray[np.float64] | None
     hashes: NDArray[np.uint64]
 
