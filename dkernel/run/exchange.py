@@ -4,16 +4,22 @@ Two tests on what the survey counted anyway: chi-squared of the classes in each 
 each chunk's feature means. Source: ALGORITHMS 3.9.
 """
 
+from collections import Counter
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.stats import chi2
 
-from dkernel.run.survey import SurveyResult
+from dkernel.run.survey import Moments, SurveyResult
 
 __all__ = ["Exchange", "exchangeable"]
 
 LEVEL = 1e-6
+LEAST = 50  # rows; fewer say nothing alone, and many such chunks would say it often
+
+Group = tuple[Moments, Counter[Any]]
+Groups = list[Group]
 
 
 @dataclass(frozen=True)
@@ -27,49 +33,61 @@ class Exchange:
 
 def exchangeable(survey: SurveyResult) -> Exchange:
     """Whether the chunks could be random parts of one whole, at the level 1e-6."""
-    if len(survey.chunks) < 2:
+    groups = _groups(survey)
+    if len(groups) < 2:
         return Exchange(True, 1.0, "one chunk")
-    p_labels, p_means = _labels_p(survey), _means_p(survey)
+    p_labels, p_means = _labels_p(survey, groups), _means_p(survey, groups)
     p = min(p_labels, p_means)
     which = "the labels" if p_labels <= p_means else "the features' means"
     return Exchange(p >= LEVEL, p, f"{which} of the {len(survey.chunks)} chunks differ, p = {p:.1e}")
 
 
-def _labels_p(survey: SurveyResult) -> float:
+def _groups(survey: SurveyResult) -> Groups:
+    """Moments and labels of the chunks in order, neighbours together until they have LEAST rows."""
+    groups: Groups = []
+    for _, (moments, labels) in sorted(survey.chunks.items()):
+        groups.append((moments, Counter(labels or {})))
+        if len(groups) > 1 and groups[-2][0].n < LEAST:
+            groups.append(_together(groups.pop(-2), groups.pop()))
+    if len(groups) > 1 and groups[-1][0].n < LEAST:
+        groups.append(_together(groups.pop(-2), groups.pop()))
+    return groups
+
+
+def _together(left: Group, right: Group) -> Group:
+    return left[0].merge(right[0]), left[1] + right[1]
+
+
+def _labels_p(survey: SurveyResult, groups: Groups) -> float:
     if survey.labels is None or len(survey.labels) < 2:
         return 1.0
     names = sorted(survey.labels)
-    counts = np.array([[(chunk or {}).get(name, 0.0) for name in names] for _, chunk in survey.chunks.values()])
-    rows, columns = counts.sum(axis=1), counts.sum(axis=0)
-    expected = np.outer(rows, columns) / counts.sum()
-    # Cells too small for the chi-squared law are pooled over the classes, as usual.
-    small = expected.min(axis=0) < 5
-    if small.any():
-        counts = np.column_stack([counts[:, ~small], counts[:, small].sum(axis=1)])
-        expected = np.column_stack([expected[:, ~small], expected[:, small].sum(axis=1)])
-    usable = expected.min(axis=0) >= 1
-    if usable.sum() < 2:
+    counts = np.array([[counted[name] for name in names] for _, counted in groups])
+    of_group, of_class = counts.sum(axis=1, keepdims=True) / counts.sum(), counts.sum(axis=0) / counts.sum()
+    expected = counts.sum() * of_group * of_class
+    # Cells too small for the chi-squared law are left out, with their share of its mean: of all cells together it is
+    # the usual (groups - 1) (classes - 1).
+    large = expected >= 5
+    freedom = float(((1 - of_group) * (1 - of_class))[large].sum())
+    if freedom <= 0:
         return 1.0
-    statistic = float(((counts - expected)[:, usable] ** 2 / expected[:, usable]).sum())
-    return float(chi2.sf(statistic, (len(rows) - 1) * (int(usable.sum()) - 1)))
+    return float(chi2.sf(float(((counts - expected) ** 2 / np.maximum(expected, 5))[large].sum()), freedom))
 
 
-def _means_p(survey: SurveyResult) -> float:
+def _means_p(survey: SurveyResult, groups: Groups) -> float:
     whole = survey.moments
     deviation = np.sqrt(whole.variance)
     varies = deviation > 1e-7 * np.maximum(np.abs(whole.mean), survey.high - survey.low)
     if not varies.any():
         return 1.0
     smallest = 1.0
-    for moments, _ in survey.chunks.values():
-        if moments.n < 30:
-            continue
+    for moments, _ in groups:
         error = deviation[varies] / np.sqrt(moments.n)
         z = np.abs(moments.mean - whole.mean)[varies] / error
         # Heavy tails make single z large where nothing is wrong: a large share of a deviation must be off as well.
         moved = np.abs(moments.mean - whole.mean)[varies] / deviation[varies]
         strong = z[moved > 0.1]
         if strong.size:
-            tests = len(survey.chunks) * int(varies.sum())
+            tests = len(groups) * int(varies.sum())
             smallest = min(smallest, tests * float(chi2.sf(strong.max() ** 2, 1)))
     return smallest

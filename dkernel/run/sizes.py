@@ -44,7 +44,7 @@ class Sizes:
         3840
         """
         columns = recipe.n_components if isinstance(recipe.n_components, int) else cls.automatic(n, p)
-        holdout = min(MOST_HOLDOUT, max(1, round(recipe.holdout * n))) if recipe.holdout > 0 else 0
+        holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if recipe.holdout > 0 else 0
         rest = n - holdout
         held = min(HELD, max(1, rest // 10))
         sample = min(int(np.clip(6 * columns, 8192, 65536)), max(rest - held, 1))

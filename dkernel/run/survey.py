@@ -162,17 +162,20 @@ class Survey(Statistic[_Seen, SurveyResult]):
     def merge(self, left: _Seen, right: _Seen) -> _Seen:
         if (left.target is None) != (right.target is None):
             raise DataError("The label is text in one part of the data and numbers in another; one type is needed.")
+        total = _add(left.labels, right.labels)
         chunks = dict(left.chunks)
         for chunk, (moments, labels) in right.chunks.items():
             if chunk in chunks:
                 before, counted = chunks[chunk]
                 moments, labels = before.merge(moments), _add(counted, labels)
             chunks[chunk] = (moments, labels)
+        if total is None:  # no classes, so nobody asks for those of a chunk, which would be a copy of the data
+            chunks = {chunk: (moments, None) for chunk, (moments, _) in chunks.items()}
         return _Seen(
             left.moments.merge(right.moments),
             np.minimum(left.low, right.low),
             np.maximum(left.high, right.high),
-            _add(left.labels, right.labels),
+            total,
             left.target.merge(right.target) if left.target and right.target else None,
             left.weight + right.weight,
             chunks,

@@ -2,6 +2,7 @@
 
 import json
 import pickle
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -59,7 +60,7 @@ def test_more_landmarks_never_leave_more(kernel):
         phi = NystromMap(kernel, Z[:m])(X)
         left.append(float(np.mean(kernel.diag(X.astype(float)) - (phi**2).sum(axis=1))))
     scale = float(kernel.diag(X.astype(float)).mean())
-    assert all(later <= earlier + 1e-9 * scale for earlier, later in zip(left, left[1:], strict=False))
+    assert all(later <= earlier + 1e-9 * scale for earlier, later in pairwise(left))
     assert left[-1] < left[0]
 
 

@@ -12,8 +12,8 @@ def of(kind, X):
     return Scaling.of(kind, X64.mean(axis=0), X64.var(axis=0), X64.min(axis=0), X64.max(axis=0))
 
 
-@pytest.fixture
-def X():
+@pytest.fixture(name="X")
+def block():
     rng = np.random.default_rng(0)
     return (rng.standard_normal((1000, 4)) * [1, 10, 0.01, 3] + [0, 50, -1, 0]).astype(np.float32)
 

@@ -65,7 +65,7 @@ def test_a_row_at_the_margin_is_not_active():
 
 def test_losses_by_name():
     assert all(loss_named(name).name == name for name in LOSSES)
-    with pytest.raises(RecipeError, match="loss='hing' is unknown. Did you mean 'hinge'"):
+    with pytest.raises(RecipeError, match=r"loss='hing' is unknown\. Did you mean 'hinge'"):
         loss_named("hing")
 
 

@@ -1,0 +1,94 @@
+"""Sizes follow rows and columns alone, are never more than there are rows, and roles do not share rows."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dkernel.recipe import Recipe
+from dkernel.run.sample import pieces_of, roles_of
+from dkernel.run.sizes import MOST_HOLDOUT, Sizes
+from dkernel.run.survey import Reservoir
+from dkernel.seeds import row_hash
+
+
+@given(
+    n=st.integers(2, 10**7),
+    p=st.integers(1, 3000),
+    columns=st.one_of(st.just("auto"), st.integers(1, 20_000)),
+    holdout=st.sampled_from([0.0, 0.01, 0.05, 0.5, 0.99]),
+)
+def test_the_roles_fit_into_the_rows(n, p, columns, holdout):
+    sizes = Sizes.of(n, p, Recipe(n_components=columns, holdout=holdout))
+    assert sizes.reservoir <= n
+    assert sizes.holdout < n
+    assert sizes.holdout <= MOST_HOLDOUT
+    assert (sizes.holdout == 0) == (holdout == 0)
+    assert sizes.sample >= 1
+    assert sizes.held >= 1
+    assert sizes == Sizes.of(n, p, Recipe(n_components=columns, holdout=holdout))
+
+
+@pytest.mark.parametrize(
+    ("n", "p", "low", "high"), [(1000, 5, 1024, 1024), (15_000, 16, 3328, 3840), (10**7, 28, 8192, 16384)]
+)
+def test_the_automatic_number_of_columns_grows_with_the_rows(n, p, low, high):
+    columns = Sizes.of(n, p, Recipe()).columns
+    assert low <= columns <= high
+    assert columns % 256 == 0
+
+
+def test_the_number_asked_for_is_taken():
+    assert Sizes.of(10**6, 5, Recipe(n_components=77)).columns == 77
+
+
+def reservoir(k):
+    hashes = np.sort(row_hash(0, "reservoir", 0, k))
+    X = np.arange(k, dtype=np.float32)[:, None]
+    return Reservoir(X, np.arange(k), np.arange(k) / 2.0, hashes)
+
+
+def numbers(block):
+    np.testing.assert_array_equal(block.X[:, 0], block.y)
+    np.testing.assert_array_equal(block.weight, block.y / 2)
+    return set(block.y.tolist())
+
+
+@given(n=st.integers(2, 5000), columns=st.integers(1, 3000), holdout=st.sampled_from([0.0, 0.05, 0.5]))
+def test_roles_are_disjoint_and_none_is_empty_but_the_holdout(n, columns, holdout):
+    sizes = Sizes.of(n, 3, Recipe(n_components=columns, holdout=holdout))
+    found = reservoir(sizes.reservoir)
+    roles = roles_of(found, sizes)
+    out, fitted = numbers(roles.holdout), numbers(roles.fitted)
+    assert out | fitted == set(range(len(found)))
+    assert not out & fitted
+    for block in (roles.held, roles.landmarks, roles.sample):
+        assert numbers(block)
+        assert numbers(block) <= fitted
+    assert len(numbers(roles.landmarks)) == len(roles.landmarks.y) <= columns
+    assert len(numbers(roles.sample)) == len(roles.sample.y)
+    if n > 20:
+        assert not numbers(roles.held) & (numbers(roles.landmarks) | numbers(roles.sample))
+    if sizes.reservoir < n:  # rows enough for everybody
+        assert not numbers(roles.landmarks) & numbers(roles.sample)
+        assert len(roles.landmarks.y) == columns
+
+
+def test_a_hash_alone_says_who_is_holdout():
+    sizes = Sizes.of(1000, 3, Recipe(n_components=10, holdout=0.1))
+    found = reservoir(sizes.reservoir)
+    roles = roles_of(found, sizes)
+    assert len(roles.holdout.y) == 100
+    assert (found.hashes <= np.uint64(roles.threshold)).tolist() == [i < 100 for i in range(len(found))]
+    assert roles_of(found, Sizes.of(1000, 3, Recipe(n_components=10, holdout=0.0))).threshold == -1
+
+
+def test_a_block_in_pieces():
+    pieces = pieces_of(1000, 300)
+    assert [(piece.number, piece.first, piece.n) for piece in pieces] == [
+        (0, 0, 300),
+        (1, 300, 300),
+        (2, 600, 300),
+        (3, 900, 100),
+    ]
+    assert np.concatenate([np.arange(1000)[piece.place.rows] for piece in pieces]).tolist() == list(range(1000))
