@@ -88,8 +88,8 @@ class FourierFeatures(_Features):
     def fit(self, X: Any, y: Any = None) -> "FourierFeatures":  # noqa: ARG002
         """Draw the frequencies; X is read only for a gamma that asks for it, or when it is in memory, to check it."""
         recipe = Recipe(
-            kernel=self.kernel, gamma=self.gamma, features="fourier", n_components=self.n_components, sampling=self.sampling,
-            seed=seed_of(self.random_state),
+            kernel=self.kernel, gamma=self.gamma, features="fourier", n_components=self.n_components,
+            sampling=self.sampling, seed=seed_of(self.random_state),
         )  # fmt: skip
         kernel, D = parse(recipe.kernel), _columns_of(recipe)
         form = "offset" if D % 2 else "pairs"

@@ -40,12 +40,8 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     shown = progress or Progress("none")
     shown.phase("evaluate", source.n_rows)
     where = _Rows.of(source)
-    regresses = model.classes is None
-    statistic: Any = (
-        _Regression(model, where)
-        if regresses
-        else _Classes(model, where, Targets(model.classes, model.recipe.positive))
-    )
+    targets = Targets(model.classes, model.recipe.positive)
+    statistic: Any = _Regression(model, where) if model.classes is None else _Classes(model, where, targets)
     key = f"dkernel-evaluate-{digest_of(model)[:16]}-{source.fingerprint[:16]}"
     held = executor.keep(statistic, key)
     feed = Feed(executor, source, keep=False)

@@ -1,0 +1,19 @@
+"""Small data for the estimators' tests, and small settings, so that a fit takes a tenth of a second."""
+
+import numpy as np
+
+SMALL = {"gamma": 0.4, "n_components": 64, "alpha": 1e-4, "scale": "standard"}
+
+
+def ball(n, seed=0, p=3):
+    """Rows in float32; whether they lie outside a ball, with a little noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p)).astype(np.float32)
+    return X, (X**2).sum(axis=1) + 0.3 * rng.normal(size=n) > 0.8 * p
+
+
+def wave(n, seed=0):
+    """A smooth function of three columns with noise of 0.1."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(-2, 2, size=(n, 3)).astype(np.float32)
+    return X, np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.1 * rng.normal(size=n)

@@ -1,0 +1,97 @@
+"""scikit-learn's own checks of an estimator, and its tools around ours."""
+
+import pickle
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import clone
+from sklearn.linear_model import RidgeClassifier
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dkernel import FourierFeatures, KernelClassifier, KernelRegressor, NystromFeatures
+from tests.estimators.data import SMALL, ball, wave
+
+ESTIMATORS = [
+    KernelClassifier(n_components=32, gamma=0.1, alpha=1e-3),
+    KernelClassifier(),
+    KernelRegressor(n_components=32, gamma=0.1, alpha=1e-3),
+    FourierFeatures(n_components=32),
+    NystromFeatures(n_components=32),
+]
+
+WEIGHTS = "the reservoir takes rows, so the weight k and k copies give other landmarks and another holdout"
+TRIMMED = "rows of weight 0 are rows of the data: their label counts as a class"
+EXPECTED = {
+    "KernelClassifier": {
+        "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+        "check_classifiers_one_label_sample_weights": TRIMMED,
+    },
+    "KernelRegressor": {"check_sample_weight_equivalence_on_dense_data": WEIGHTS},
+}
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(
+    ESTIMATORS, expected_failed_checks=lambda estimator: EXPECTED.get(type(estimator).__name__, {})
+)
+def test_what_scikit_learn_expects_of_an_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("kind", [KernelClassifier, KernelRegressor, FourierFeatures, NystromFeatures])
+def test_made_without_arguments_cloned_and_shown(kind):
+    machine = kind()
+    assert clone(machine).get_params() == machine.get_params()
+    assert repr(machine) == f"{kind.__name__}()"
+    with pytest.raises(TypeError, match="positional"):
+        kind("gaussian", 0.5)
+
+
+def test_a_grid_of_a_pipeline():
+    X, y = ball(600)
+    pipeline = make_pipeline(StandardScaler(), KernelClassifier(**(SMALL | {"scale": None})))
+    search = GridSearchCV(pipeline, {"kernelclassifier__gamma": [1e-4, 0.4]}, cv=2, error_score="raise").fit(X, y)
+    assert search.best_params_ == {"kernelclassifier__gamma": 0.4}
+    assert search.best_score_ > 0.85
+
+
+def test_cross_validated_regression():
+    X, y = wave(900)
+    scores = cross_val_score(KernelRegressor(**(SMALL | {"n_components": 200})), X, y, cv=3, error_score="raise")
+    assert scores.min() > 0.9
+
+
+@pytest.mark.parametrize("features", [FourierFeatures, NystromFeatures])
+def test_a_transformer_before_a_linear_model(features):
+    X, y = ball(1200)
+    machine = make_pipeline(features(gamma=0.4, n_components=128), RidgeClassifier(alpha=1e-3)).fit(X, y)
+    assert machine.score(*ball(1000, seed=1)) > 0.85
+
+
+def test_set_output_gives_named_columns():
+    X = pd.DataFrame(ball(50)[0], columns=["a", "b", "c"])
+    out = NystromFeatures(gamma=0.4, n_components=4).set_output(transform="pandas").fit_transform(X)
+    assert out.columns.tolist() == [f"nystromfeatures{i}" for i in range(4)]
+    assert FourierFeatures(n_components=6).fit(X).get_feature_names_out()[-1] == "fourierfeatures5"
+
+
+@pytest.mark.parametrize(
+    "machine",
+    [
+        KernelClassifier(**SMALL),
+        KernelClassifier(features="fourier", **SMALL),
+        FourierFeatures(n_components=8),
+        NystromFeatures(n_components=8),
+    ],
+    ids=str,
+)
+def test_pickled_it_answers_the_same(machine):
+    X, y = ball(300)
+    machine.fit(X, y)
+    again = pickle.loads(pickle.dumps(machine))
+    method = "transform" if hasattr(machine, "transform") else "decision_function"
+    np.testing.assert_array_equal(getattr(again, method)(X), getattr(machine, method)(X))
