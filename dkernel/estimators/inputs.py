@@ -48,11 +48,11 @@ def source_of(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None, 
         estimator.n_features_in_ = X.n_in
         estimator.feature_names_in_ = np.array(X.columns, dtype=object)
         return X
-    supervised = estimator.__sklearn_tags__().target_tags.required
-    X = checked_rows(estimator, X, fitting=True, least=2 if supervised else 1)
-    if not supervised:
-        return from_arrays(X, dtype=dtype)
-    return from_arrays(X, _label(estimator, y), _weight(sample_weight, X), dtype=dtype)
+    if not estimator.__sklearn_tags__().target_tags.required:
+        return from_arrays(checked_rows(estimator, X, fitting=True), dtype=dtype)
+    label = _label(estimator, y)  # before X: scikit-learn forgets the names of X when it looks at y alone
+    X = checked_rows(estimator, X, fitting=True, least=2)
+    return from_arrays(X, label, _weight(sample_weight, X), dtype=dtype)
 
 
 def _label(estimator: Any, y: Any) -> Any:

@@ -1,0 +1,178 @@
+"""What goes in comes out: kinds, chunks and dtypes, nothing computed before it is asked for."""
+
+import pickle
+import time
+
+import dask
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+import dkernel
+from dkernel import FourierFeatures, KernelClassifier, KernelRegressor, NystromFeatures
+from dkernel.errors import DataError, DKernelError
+from dkernel.estimators import apply
+from tests.estimators.data import SMALL, ball, wave
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return KernelClassifier(loss="logistic", **SMALL).fit(*ball(1200))
+
+
+@pytest.fixture(scope="module")
+def shell():
+    """Three classes named by text."""
+    X, _ = ball(900)
+    y = np.array(["core", "mantle", "crust"])[np.digitize((X**2).sum(axis=1), [1.5, 3.5])]
+    return KernelClassifier(**SMALL).fit(X, y)
+
+
+def chunked(X, rows=250, columns=-1):
+    return da.from_array(X, chunks=(rows, columns))
+
+
+def frame(X):
+    return pd.DataFrame(X, columns=["a", "b", "c"])
+
+
+def test_dask_arrays_are_answered_lazily_in_their_chunks(fitted, shell):
+    X, _ = ball(1000, seed=1)
+    lazy = chunked(X)
+    for machine, n in ((fitted, 2), (shell, 3)):
+        labels, scores = machine.predict(lazy), machine.decision_function(lazy)
+        assert labels.chunks == scores.chunks[:1] == lazy.chunks[:1]
+        assert labels.dtype == machine.classes_.dtype
+        assert scores.ndim == (1 if n == 2 else 2)
+        assert scores.dtype == np.float32
+        np.testing.assert_array_equal(labels.compute(), machine.predict(X))
+        np.testing.assert_array_equal(scores.compute(), machine.decision_function(X))
+    p = fitted.predict_proba(lazy)
+    assert p.chunks == (lazy.chunks[0], (2,))
+    np.testing.assert_array_equal(p.compute(), fitted.predict_proba(X))
+
+
+def test_nothing_is_read_before_it_is_asked_for(fitted):
+    def refuse(_):
+        raise AssertionError("this was computed")
+
+    lazy = chunked(ball(100)[0]).map_blocks(refuse, dtype="float32", meta=np.empty((0, 0), "float32"))
+    fitted.predict(lazy)
+    NystromFeatures(n_components=4).fit(ball(100)[0]).transform(lazy)
+    FourierFeatures(gamma=1.0, n_components=4).fit(lazy).transform(lazy)
+
+
+def test_column_chunks_and_unknown_chunks(fitted):
+    X, _ = ball(1000, seed=1)
+    whole = fitted.decision_function(X)
+    np.testing.assert_array_equal(fitted.decision_function(chunked(X, columns=2)).compute(), whole)
+    unknown = chunked(X)[da.from_array(X[:, 0] > 0, chunks=250)]
+    scores = fitted.decision_function(unknown)
+    assert np.isnan(scores.shape[0])
+    np.testing.assert_array_equal(scores.compute(), whole[X[:, 0] > 0])
+    assert np.isnan(NystromFeatures(n_components=4).fit(X).transform(unknown).shape[0])
+
+
+def test_an_empty_chunk_among_others(fitted, shell):
+    X, _ = ball(20)
+    lazy = da.concatenate([da.from_array(X), da.from_array(X[:0]), da.from_array(X)])
+    assert fitted.predict(lazy).compute().shape == (40,)
+    assert shell.decision_function(lazy).compute().shape == (40, 3)
+
+
+def test_pandas_gives_numpy_and_dask_dataframes_keep_their_partitions():
+    X, y = ball(600)
+    machine = KernelClassifier(**SMALL).fit(frame(X), pd.Series(y, name="outside"))
+    assert machine.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert machine.model_.columns == ("a", "b", "c")
+    assert machine.model_.label == "outside"
+    labels = machine.predict(frame(X))
+    assert type(labels) is np.ndarray
+    lazy = dd.from_pandas(frame(X), npartitions=3)
+    scores = machine.decision_function(lazy)
+    assert isinstance(scores, da.Array)
+    assert scores.numblocks == (3,)
+    np.testing.assert_array_equal(scores.compute(), machine.decision_function(frame(X)))
+    with pytest.raises(DataError, match="feature names should match"):
+        machine.predict(frame(X)[["b", "a", "c"]])
+    with pytest.raises(DataError, match="feature names should match"):
+        machine.predict(lazy[["b", "a", "c"]])
+    with pytest.warns(UserWarning, match="does not have valid feature names"):
+        machine.predict(X)
+
+
+def test_fitted_on_a_dask_dataframe():
+    X, y = ball(600)
+    table = frame(X).assign(outside=y)
+    lazy = dd.from_pandas(table, npartitions=3)
+    machine = KernelClassifier(**SMALL).fit(lazy[["a", "b", "c"]], lazy["outside"])
+    assert machine.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert machine.model_.label == "outside"
+    assert machine.score(lazy[["a", "b", "c"]], lazy["outside"]) == machine.score(frame(X), y)
+
+
+def test_scores_of_dask_collections_are_those_of_numpy(fitted):
+    X, y = ball(1000, seed=1)
+    weight = np.random.default_rng(0).uniform(size=1000)
+    lazy = [da.from_array(a, chunks=300) for a in (y, weight)]
+    assert fitted.score(chunked(X), lazy[0]) == pytest.approx(fitted.score(X, y))
+    assert fitted.score(chunked(X), *lazy) == pytest.approx(fitted.score(X, y, weight))
+    X, y = wave(1500)
+    machine = KernelRegressor(**SMALL).fit(X, y)
+    assert machine.score(chunked(X), da.from_array(y, chunks=250)) == pytest.approx(machine.score(X, y))
+
+
+def test_large_arrays_are_computed_by_threads_to_the_same_bits(fitted):
+    X, _ = ball(2 * apply.BLOCK_ROWS + 77, seed=2)
+    S = fitted.decision_function(X)
+    parts = [fitted.decision_function(part) for part in np.array_split(X, 9)]
+    np.testing.assert_array_equal(S, np.concatenate(parts))
+    np.testing.assert_array_equal(S[:40], np.concatenate([fitted.decision_function(row[None]) for row in X[:40]]))
+    big = pd.DataFrame(X)
+    np.testing.assert_array_equal(KernelClassifier(**SMALL).fit(big, X[:, 0] > 0).predict(big).shape, len(X))
+    X[-1, 2] = np.nan
+    with pytest.raises(DataError, match=f"row {len(X) - 1}, column '2': the value nan"):
+        fitted.predict(X)
+
+
+def test_a_task_does_not_carry_the_model():
+    X, y = ball(6000)
+    machine = KernelClassifier(**(SMALL | {"n_components": 2000})).fit(X, y)
+    size = len(pickle.dumps(machine.model_))
+    assert size > 40_000
+    for lazy in (machine.predict(chunked(X)), machine.decision_function(chunked(X))):
+        graph = dict(dask.optimize(lazy)[0].__dask_graph__())
+        carrying = [key for key, task in graph.items() if len(pickle.dumps(task)) > 0.5 * size]
+        assert len(carrying) == 1
+        assert str(carrying[0]).startswith("dkernel-model-")
+        names = {key: len(pickle.dumps(task)) for key, task in graph.items() if "block" in str(key)}
+        assert len(names) >= 24
+        assert max(names.values()) < 4000
+    # Equal models are one task: asked twice, a cluster holds one.
+    again = pickle.loads(pickle.dumps(machine)).predict(chunked(X))
+    assert again.name == machine.predict(chunked(X)).name
+
+
+def test_one_row_costs_no_more_than_its_tile(fitted):
+    row = ball(1)[0]
+    fitted.predict(row)
+
+    def seconds(function):
+        began = time.perf_counter()
+        for _ in range(20):
+            function(row)
+        return (time.perf_counter() - began) / 20
+
+    through, bare = (min(seconds(f) for _ in range(5)) for f in (fitted.predict, fitted.model_.predict))
+    assert through - bare < 1e-3
+
+
+def test_saved_and_loaded(fitted, tmp_path):
+    dkernel.save(fitted, tmp_path / "m.safetensors")
+    model = dkernel.load(tmp_path / "m.safetensors")
+    X, _ = ball(50, seed=3)
+    np.testing.assert_array_equal(model.predict(X), fitted.predict(X))
+    with pytest.raises(DKernelError, match="NystromFeatures cannot be saved"):
+        dkernel.save(NystromFeatures(n_components=4).fit(X), tmp_path / "n.safetensors")
