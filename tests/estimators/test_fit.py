@@ -1,0 +1,284 @@
+"""Fits through the estimators: the command's bytes, every executor's bits, bad input, every kind of label."""
+
+import hashlib
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from scipy import sparse
+from sklearn.exceptions import NotFittedError
+from sklearn.kernel_ridge import KernelRidge
+
+import dkernel
+from dkernel import Gaussian, KernelClassifier, KernelRegressor, Linear, errors, open_source
+from dkernel.cli import main
+from dkernel.data import from_arrays
+from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.recipe import Recipe
+from dkernel.run.executors import SerialExecutor, ThreadsExecutor
+from dkernel.run.train import train
+from tests.estimators.data import SMALL, ball, wave
+
+
+def digest(path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+def command(*args):
+    done = CliRunner().invoke(main, [str(a) for a in args])
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("scale", ["auto", "standard"])
+def test_the_bytes_of_the_command_on_the_same_parquet_files(tmp_path, scale):
+    X, y = ball(900)
+    table = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=np.where(y, "out", "in"))
+    folder = tmp_path / "t"
+    folder.mkdir()
+    parts = [table[:400], table[400:800], table[800:]]
+    for i, part in enumerate(parts):
+        pq.write_table(pa.Table.from_pandas(part, preserve_index=False), folder / f"{i}.parquet")
+    command("train", folder, "--label", "y", "--out", tmp_path / "a", "--n-components", 64,
+            "--seed", 3, "--scale", scale)  # fmt: skip
+    machine = KernelClassifier(n_components=64, random_state=3, scale=scale)
+    frames = dd.concat([dd.from_pandas(part, npartitions=1) for part in parts])
+    dkernel.save(machine.fit(frames[["a", "b", "c"]], frames["y"]), tmp_path / "b")
+    assert digest(tmp_path / "a") == digest(tmp_path / "b")
+    dkernel.save(machine.fit(open_source(str(folder), label="y")), tmp_path / "c")
+    assert digest(tmp_path / "a") == digest(tmp_path / "c")
+    assert machine.feature_names_in_.tolist() == ["a", "b", "c"]
+
+
+def test_the_bytes_of_the_command_on_the_same_npy_file(tmp_path):
+    X, y = wave(900)
+    np.save(tmp_path / "t.npy", np.column_stack([X, y]))
+    options = ["--label", "3", "--loss", "squared", "--n-components", 64, "--scale", "none"]
+    command("train", tmp_path / "t.npy", "--out", tmp_path / "a", *options)
+    [rows] = {unit.rows for unit in open_source(str(tmp_path / "t.npy"), label="3").units}
+    stored = da.from_array(np.load(tmp_path / "t.npy", mmap_mode="r"), chunks=(rows[0], -1))
+    label = dd.from_pandas(pd.Series(np.asarray(stored[:, 3]), name="3"), npartitions=1)
+    machine = KernelRegressor(n_components=64, scale=None).fit(stored[:, :3], label)
+    dkernel.save(machine, tmp_path / "b")
+    assert digest(tmp_path / "a") == digest(tmp_path / "b")
+
+
+def test_serial_threads_and_the_estimator_have_the_same_bits():
+    X, y = ball(3000)
+    lazy = [da.from_array(X, chunks=(700, -1)), da.from_array(y, chunks=700)]
+    machine = KernelClassifier(**SMALL).fit(*lazy)
+    for executor in (SerialExecutor(), ThreadsExecutor(2), ThreadsExecutor(5)):
+        model = train(from_arrays(*lazy), Recipe(task="classify", **SMALL), executor).model
+        np.testing.assert_array_equal(machine.coef_, model.coef.T)
+        np.testing.assert_array_equal(machine.intercept_, model.intercept)
+
+
+@pytest.mark.cluster
+def test_under_a_client_the_same_bits_and_one_model_a_worker():
+    distributed = pytest.importorskip("distributed")
+    X, y = ball(3000)
+    lazy = [da.from_array(X, chunks=(500, -1)), da.from_array(y, chunks=500)]
+    here = KernelClassifier(**SMALL).fit(*lazy)
+    features = dkernel.NystromFeatures(gamma=0.4, n_components=100).fit(lazy[0])
+    with (
+        distributed.LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+        ) as cluster,
+        distributed.Client(cluster),
+    ):
+        there = KernelClassifier(**SMALL).fit(*lazy)
+        np.testing.assert_array_equal(there.coef_, here.coef_)
+        np.testing.assert_array_equal(there.intercept_, here.intercept_)
+        np.testing.assert_array_equal(there.decision_function(lazy[0]).compute(), here.decision_function(X))
+        assert there.score(*lazy) == pytest.approx(here.score(X, y))
+        again = dkernel.NystromFeatures(gamma=0.4, n_components=100).fit(lazy[0])
+        np.testing.assert_array_equal(again.whitening_, features.whitening_)
+        np.testing.assert_allclose(again.transform(lazy[0]).compute(), features.transform(X), atol=1e-6)
+
+
+@pytest.mark.cluster
+def test_an_asynchronous_client_is_refused():
+    import asyncio
+
+    distributed = pytest.importorskip("distributed")
+
+    async def fit():
+        async with distributed.Client(
+            processes=False, asynchronous=True, n_workers=1, dashboard_address=None, silence_logs=50
+        ):
+            with pytest.raises(UnsupportedError, match="asynchronous"):
+                KernelClassifier(**SMALL).fit(*ball(200))
+
+    asyncio.run(fit())
+
+
+@pytest.mark.parametrize(
+    ("labels", "dtype"),
+    [(["no", "yes"], "<U3"), ([False, True], "bool"), ([-1, 1], "int64"), ([0.5, 2.0], None), ([7, 3], "int64")],
+    ids=str,
+)
+def test_every_kind_of_label(labels, dtype):
+    X, y = ball(400)
+    given = np.array(labels)[y.astype(int)]
+    if dtype is None:
+        with pytest.raises(DataError, match="Unknown label type"):
+            KernelClassifier(**SMALL).fit(X, given)
+        return
+    machine = KernelClassifier(**SMALL).fit(X, given)
+    assert machine.classes_.tolist() == sorted(labels)
+    assert machine.predict(X).dtype == dtype
+    assert machine.score(X, given) > 0.85
+    assert machine.score(X, given.astype(object)) > 0.85 if dtype == "<U3" else True
+
+
+def test_objects_of_text_and_pandas_strings():
+    X, y = ball(400)
+    named = np.where(y, "out", "in")
+    found = [
+        KernelClassifier(**SMALL).fit(X, given).predict(X)
+        for given in (named, named.astype(object), pd.Series(named, dtype="str"), named.tolist())
+    ]
+    assert all((labels == found[0]).all() for labels in found)
+
+
+def test_weights_and_class_weights_move_the_border():
+    X, y = ball(1500)
+    plain, heavy, balanced = (
+        KernelClassifier(**SMALL, class_weight=weight).fit(X, y).predict(X).mean()
+        for weight in (None, {True: 50.0}, "balanced")
+    )
+    assert heavy > plain + 0.05
+    assert abs(balanced - 0.5) < abs(heavy - 0.5)
+    weighted = KernelClassifier(**SMALL).fit(X, y, sample_weight=np.where(y, 50.0, 1.0))
+    assert weighted.predict(X).mean() > plain + 0.05
+    np.testing.assert_array_equal(
+        KernelClassifier(**SMALL).fit(X, y, sample_weight=np.ones(1500)).predict(X),
+        KernelClassifier(**SMALL).fit(X, y).predict(X),
+    )
+    with pytest.raises(DataError, match=r"[Nn]egative"):
+        KernelClassifier(**SMALL).fit(X, y, sample_weight=np.full(1500, -1.0))
+    with pytest.raises(RecipeError, match="names 'maybe', which is no class"):
+        KernelClassifier(**SMALL, class_weight={"maybe": 2}).fit(X, y)
+
+
+def test_kernels_by_name_text_and_value():
+    X, y = ball(400)
+    small = SMALL | {"gamma": 0.25}
+    for kernel in ("gaussian", "rbf", 'Gaussian(gamma="auto")', Gaussian(gamma="auto"), Gaussian(gamma=0.25)):
+        machine = KernelClassifier(kernel, **small).fit(X, y)
+        assert machine.model_.recipe.kernel == "Gaussian(gamma=0.25)"
+    own = KernelClassifier(Gaussian(gamma=2.0) + 0.5 * Linear(), **small).fit(X, y)
+    assert "gamma=2.0" in own.model_.recipe.kernel
+    assert KernelClassifier(gamma="scale", n_components=32).fit(X, y).model_.recipe.kernel != "gaussian"
+    with pytest.raises(RecipeError, match="gausian"):
+        KernelClassifier("gausian").fit(X, y)
+
+
+def test_random_states():
+    X, y = ball(400)
+
+    def coef(state):
+        return KernelClassifier(**(SMALL | {"n_components": 16}), random_state=state).fit(X, y).coef_
+
+    np.testing.assert_array_equal(coef(None), coef(0))
+    assert not np.array_equal(coef(0), coef(1))
+    np.testing.assert_array_equal(coef(np.random.RandomState(5)), coef(np.random.RandomState(5)))
+    assert coef(np.random.default_rng(5)).shape == coef(np.int64(5)).shape == (1, 16)
+    with pytest.raises(errors.DKernelError):
+        coef("seven")
+
+
+def test_what_a_fit_leaves_behind():
+    X, y = ball(1000)
+    machine = KernelClassifier(gamma=0.4, n_components=64).fit(X, y)
+    assert machine.n_features_in_ == 3
+    assert not hasattr(machine, "feature_names_in_")
+    assert machine.coef_.shape == (1, machine.n_components_) == (1, 64)
+    assert machine.intercept_.shape == (1,)
+    assert {"alpha", "scale"} <= set(machine.chosen_)
+    assert machine.history_
+    regressor = KernelRegressor(**SMALL).fit(*wave(500))
+    assert regressor.coef_.shape == (64,)
+    assert type(regressor.intercept_) is float
+    assert not hasattr(machine, "predict_proba")
+    with pytest.raises(AttributeError) as refused:
+        machine.predict_proba(X)
+    assert "Use loss='logistic'" in str(refused.value.__cause__)
+
+
+@pytest.mark.parametrize("kind", [KernelClassifier, KernelRegressor, dkernel.FourierFeatures, dkernel.NystromFeatures])
+def test_before_fit_the_error_is_ours_and_scikit_learns(kind):
+    method = "predict" if hasattr(kind, "predict") else "transform"
+    with pytest.raises(NotFittedError, match=kind.__name__) as refused:
+        getattr(kind(), method)(np.zeros((2, 3)))
+    assert isinstance(refused.value, errors.DKernelError)
+
+
+def test_a_regression_is_near_the_exact_one():
+    X, y = wave(400)
+    X_test, y_test = wave(500, seed=1)
+    machine = KernelRegressor(gamma=0.5, scale=None, alpha=1e-3, n_components=400).fit(X, y)
+    exact = KernelRidge(kernel="rbf", gamma=0.5, alpha=0.4).fit(X.astype(float), y - y.mean())
+    mine = np.sqrt(np.mean((machine.predict(X_test) - y_test) ** 2))
+    theirs = np.sqrt(np.mean((exact.predict(X_test.astype(float)) + y.mean() - y_test) ** 2))
+    assert mine < 1.15 * theirs
+    assert machine.score(X_test, y_test) > 0.95
+
+
+LAST_BAD = ball(600)[0]
+LAST_BAD[599, 1] = np.nan
+
+
+@pytest.mark.parametrize(
+    ("X", "y", "message"),
+    [
+        (ball(50)[0], ball(49)[1], "X has 50 rows, but y has 49"),
+        (da.from_array(ball(50)[0]), da.from_array(ball(49)[1]), "X has 50 rows, but y has 49"),
+        (ball(50)[0], np.ones(50, int), "two classes"),
+        (da.from_array(ball(50)[0]), da.ones(50, dtype=int), "two classes"),
+        (LAST_BAD, ball(600)[1], "row 599, column '1': the value nan"),
+        (da.from_array(LAST_BAD, chunks=(200, -1)), ball(600)[1], "row 599, column '1': the value nan"),
+        (pd.DataFrame(LAST_BAD, columns=list("abc")), ball(600)[1], "row 599, column 'b': the value nan"),
+        (pd.DataFrame({"a": [1.0, 2], "b": ["x", "y"]}), [0, 1], "column 'b' of X"),
+        (np.array([["x"], ["y"]]), [0, 1], "dtype='numeric' is not compatible|could not convert"),
+        (sparse.csr_array(np.eye(4)), [0, 1, 0, 1], "[Ss]parse"),
+        (np.zeros((4, 0)), [0, 1, 0, 1], "0 feature"),
+        (np.zeros(4), [0, 1, 0, 1], "Expected 2D array"),
+        (np.zeros((1, 2)), [0], "1 sample"),
+        (ball(50)[0], None, "requires y"),
+        (ball(4)[0], np.array([0, 1, np.nan, 1]), "NaN"),
+    ],
+    ids=str,
+)
+def test_bad_input_is_a_data_error(X, y, message):
+    with pytest.raises(DataError, match=message):
+        KernelClassifier(**SMALL).fit(X, y)
+
+
+def test_column_chunks_unknown_chunks_and_other_chunks_of_y():
+    X, y = ball(1000)
+    same = KernelClassifier(**SMALL).fit(da.from_array(X, chunks=(250, -1)), da.from_array(y, chunks=250)).coef_
+    other = KernelClassifier(**SMALL).fit(da.from_array(X, chunks=(250, 2)), da.from_array(y, chunks=600)).coef_
+    np.testing.assert_array_equal(same, other)
+    mask = da.from_array(np.ones(1000, bool), chunks=250)
+    unknown = [da.from_array(X, chunks=(250, -1))[mask], da.from_array(y, chunks=250)[mask]]
+    np.testing.assert_array_equal(KernelClassifier(**SMALL).fit(*unknown).coef_, same)
+
+
+def test_fewer_rows_than_landmarks_uses_all_and_says_so():
+    X, y = ball(60)
+    machine = KernelClassifier(gamma=0.4, n_components=500).fit(X, y)
+    assert machine.n_components_ < 60
+    assert "500 were asked for" in machine.chosen_["n_components"]
+
+
+def test_constant_columns_do_no_harm():
+    X, y = ball(600)
+    wide = np.column_stack([X, np.full(600, 1e6), np.zeros(600)]).astype(np.float32)
+    assert KernelClassifier(n_components=64).fit(wide, y).score(wide, y) > 0.85
+    with pytest.raises(DataError, match="one value in all rows"):
+        KernelRegressor(**SMALL).fit(X, np.ones(600))
