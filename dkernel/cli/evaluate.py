@@ -1,7 +1,7 @@
 """`dkernel evaluate`: how good a model is on labelled files."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
@@ -64,11 +64,21 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
 
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
     for name, value in figures.items():
-        if isinstance(value, Mapping):
-            yield f"{name}:"
-            yield from (f"  {line}" for line in _lines(value))
-        elif isinstance(value, list):
-            yield f"{name}:"
-            yield from ("  " + json.dumps(item) for item in value)
-        else:
-            yield f"{name:<10} {value:.6g}" if isinstance(value, float) else f"{name:<10} {value}"
+        if name == "per_class":
+            yield from _table(value)
+        elif value is not None:
+            yield f"{name:<10} {_text(value)}"
+
+
+def _table(rows: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    cells = [["class", "n", "precision", "recall"]]
+    cells += [[repr(row["label"]), *(_text(row[name]) for name in cells[0][1:])] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for first, *rest in cells:
+        yield "  ".join([first.ljust(widths[0]), *(c.rjust(w) for c, w in zip(rest, widths[1:], strict=True))])
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.6g}" if isinstance(value, float) else f"{value:,}"

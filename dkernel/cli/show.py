@@ -45,7 +45,16 @@ def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     yield f"  tensors   {', '.join(name + str(t['shape']) for name, t in tensors.items())}"
     yield "  recipe    " + ", ".join(f"{k}={v}" for k, v in recipe.items() if k != "kernel" and v is not None)
     for name, value in header["facts"].items():
-        yield f"  {name:<9} {json_.dumps(value) if isinstance(value, dict | list) else value}"
+        if isinstance(value, dict):
+            yield from (f"  {name} {inner:<{max(map(len, value))}}  {_text(v)}" for inner, v in value.items())
+        else:
+            yield f"  {name:<9} {_text(value)}"
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return json_.dumps(value) if isinstance(value, dict | list) else str(value)
 
 
 def _some(names: list[str], most: int = 12) -> str:
