@@ -17,7 +17,7 @@ from dkernel.run.reduce import Item, R, Statistic, reduce
 from dkernel.run.sample import Roles, pieces_of
 from dkernel.seeds import stream
 
-__all__ = ["PATH", "Bench", "Prepared", "mean_gradient", "prepare"]
+__all__ = ["PATH", "Bench", "Prepared", "judged", "mean_gradient", "prepare", "warm"]
 
 Array = NDArray[np.float64]
 
@@ -27,7 +27,7 @@ PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 GRAM_LEAVES = 4  # pieces of the Gram matrix's sum: each holds D x D numbers, so they are few
 TARGET = 8  # rows of the sample for each effective dimension; ALGORITHMS 3.4 has 16, without the tamed directions
 WARM_ROUNDS, WARM_EPOCHS = 16, 2
-SMALL_EPOCHS = 8  # of a sample that is most of the data: nothing else will teach what its rows can
+SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can
 TILE_ROWS = 256
 DIRECTIONS, SUBSPACE_STEPS = 32, 6
 MOST_HEADS = 64
@@ -84,6 +84,7 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     size = -(-len(roles.sample.X) // GRAM_LEAVES)
     sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
     total = bench.over(Gram(problem), sample, len(roles.sample.X), size, "gram")
+    bench.executor.release([sample])
     covariance, moment = _reduced(coordinates, total.gram / total.weight), total.moment / total.weight
     moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
     target = min(len(roles.sample.X) / TARGET, 0.9 * len(covariance))
@@ -99,8 +100,7 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, outputs)
     # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
     start = np.concatenate([P.solve(moment) for P in preconditioners], axis=1)
-    start = _warm(bench, solver, start, sample, len(roles.sample.X), n)
-    bench.executor.release([sample])
+    start = warm(bench, solver, start, roles.sample, range(WARM_EPOCHS))
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
     return Prepared(solver, start, rho, facts)
 
@@ -171,20 +171,21 @@ def mean_gradient(coordinates: Coordinates, total: GradientSum) -> Array:
     return np.concatenate([coordinates.reduce(total.columns), total.intercept[None]]) / max(total.weight, 1e-300)
 
 
-def _warm(bench: Bench, solver: PSGD, start: Array, sample: Handle, rows: int, n: int) -> Array:
+def warm(bench: Bench, solver: PSGD, start: Array, rows: Block, epochs: range) -> Array:
     """The same rounds as a pass, over the sample: several epochs, the mean of the last one's second half."""
-    pieces = pieces_of(rows, TILE_ROWS)
+    sample = bench.executor.keep(rows, f"{bench.key}-sample")
+    pieces = pieces_of(len(rows.X), TILE_ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(WARM_ROUNDS, len(pieces)))]
-    epochs = SMALL_EPOCHS if n < 4 * rows else WARM_EPOCHS
     state = solver.start(start)
-    for epoch in range(epochs):
+    for epoch in epochs:
         state = solver.start(state.v)
         order = stream(bench.problem.seed, "warm", epoch).permutation(len(turns))
         for done, i in enumerate(order):
             items = [(sample, piece) for piece in turns[i]]
             total = bench.part(Gradient(bench.problem), items, f"warm-{epoch}-{done}", state.v)
             state = solver.advance(state, mean_gradient(bench.coordinates, total), total.n, len(turns), 1 / (1 + epoch))
-    return solver.candidates(state, len(turns))["average"]
+    bench.executor.release([sample])
+    return solver.candidates(state, len(turns))["average"] if epochs else start
 
 
 def judged(bench: Bench, block: Handle, n: int, v: Array, name: str) -> Judgement:

@@ -3,7 +3,7 @@
 import hashlib
 import logging
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,17 @@ from dkernel.run.labels import Targets, resolve_task
 from dkernel.run.passes import Outcome, Passes
 from dkernel.run.pieces import Schedule, cut_pieces, interleaved, shuffled
 from dkernel.run.plan import Plan
-from dkernel.run.prepare import MOST_HEADS, PATH, Bench, Prepared, judged, prepare
+from dkernel.run.prepare import (
+    MOST_HEADS,
+    PATH,
+    SMALL_EPOCHS,
+    WARM_EPOCHS,
+    Bench,
+    Prepared,
+    judged,
+    prepare,
+    warm,
+)
 from dkernel.run.progress import Progress
 from dkernel.run.sample import Roles, roles_of
 from dkernel.run.shuffle import rewritten, scratch_folder
@@ -214,9 +224,13 @@ class _Fit:
         self.bench = Bench(self.executor, f"{self.key}-prepare", inside, coordinates)
         alphas = self._path(problem.targets.outputs)
         prepared = prepare(self.bench, roles, alphas, self.sizes.n)
-        if len(prepared.solver.alphas) == 1:
-            return prepared
-        return self._fewer(prepared, roles)
+        if len(prepared.solver.alphas) > 1:
+            prepared = self._fewer(prepared, roles)
+        if self.sizes.n < LARGE * self.sizes.sample:
+            rest = range(WARM_EPOCHS, SMALL_EPOCHS)
+            start = warm(self.bench, prepared.solver, prepared.start, roles.sample, rest)
+            prepared = replace(prepared, start=start)
+        return prepared
 
     def _path(self, outputs: int) -> tuple[float, ...]:
         if self.recipe.alpha != "auto":
