@@ -40,3 +40,22 @@ def source_of(X, y, units, weight=None):
         made.append(Unit(tuple(units[i]), task, f"unit {i}"))
     plain = from_arrays(X, y, weight)
     return replace(plain, units=tuple(made), fingerprint=token)
+
+
+def rings(n, seed=0, p=6, classes=2, noise=0.05):
+    """Rows whose class is the ring that they stand in; a share of the labels is drawn anew."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)).astype(np.float32)
+    radius = (X[:, :3].astype(float) ** 2).sum(axis=1) + 0.7 * X[:, 3]
+    y = np.searchsorted(np.quantile(radius, np.arange(1, classes) / classes), radius)
+    anew = rng.random(n) < noise
+    y[anew] = rng.integers(classes, size=int(anew.sum()))
+    return X, y
+
+
+def waves(n, seed=0, p=6, noise=0.1):
+    """A smooth function of the rows and some noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, p)).astype(np.float32)
+    y = np.sin(2 * X[:, 0]) + X[:, 1] * X[:, 2] + 0.5 * X[:, 3] + noise * rng.standard_normal(n)
+    return X, 50.0 + 7.0 * y
