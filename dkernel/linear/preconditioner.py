@@ -12,6 +12,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from dkernel.errors import DataError
 from dkernel.linear.losses import Loss
 
 __all__ = ["Preconditioner", "effective_dimension", "factorize", "ridge_for"]
@@ -87,10 +88,27 @@ def factorize(covariance: Matrix, metric: Metric, rho: float, held: Matrix) -> P
     """
     A = covariance.copy()
     _add_metric(A, metric, rho)
-    factor = sl.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+    factor = _cholesky(A)
     half = sl.solve_triangular(factor, held.T, lower=True, check_finite=False)
     leverage = np.einsum("ij,ij->j", half, half)
     return Preconditioner(rho, factor, float(np.quantile(leverage, 0.95)), float(leverage.max()))
+
+
+def _cholesky(A: Matrix) -> Matrix:
+    """Lower factor of A, or of A + ε I with the smallest of a few ε that does: landmarks that say the same (rows that
+    are equal, a linear kernel, one column) leave directions in which S and M are both 0 up to rounding.
+    """
+    scale = float(A.diagonal().max())
+    for ridge in (0.0, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9):
+        try:
+            regular = A + ridge * scale * np.eye(len(A)) if ridge else A
+            return np.asarray(sl.cholesky(regular, lower=True, check_finite=False))
+        except sl.LinAlgError:
+            continue
+    raise DataError(
+        "The preconditioner has no Cholesky factor: the features of the sample hardly differ. Use fewer n_components, "
+        "a larger alpha, or another gamma."
+    )
 
 
 def _add_metric(A: Matrix, metric: Metric, rho: float) -> None:

@@ -19,6 +19,7 @@ ESTIMATORS = [
     KernelClassifier(n_components=32, gamma=0.1, alpha=1e-3),
     KernelClassifier(),
     KernelRegressor(n_components=32, gamma=0.1, alpha=1e-3),
+    KernelRegressor(),
     FourierFeatures(n_components=32),
     NystromFeatures(n_components=32),
 ]

@@ -282,3 +282,23 @@ def test_constant_columns_do_no_harm():
     assert KernelClassifier(n_components=64).fit(wide, y).score(wide, y) > 0.85
     with pytest.raises(DataError, match="one value in all rows"):
         KernelRegressor(**SMALL).fit(X, np.ones(600))
+
+
+GRID = np.random.default_rng(0).integers(0, 3, (500, 2)).astype(np.float32)
+LINE = np.random.default_rng(1).uniform(0, 6, (500, 1))
+
+
+@pytest.mark.parametrize(
+    ("machine", "X", "y", "least"),
+    [
+        (KernelRegressor(n_components=64), LINE, np.sin(LINE[:, 0]), 0.999),
+        (KernelRegressor("linear", n_components=64), LINE, LINE[:, 0], 0.999),
+        (KernelRegressor(), GRID, GRID.sum(axis=1) + 0.1, 0.999),
+        (KernelClassifier(), GRID, GRID.sum(axis=1) > 2, 0.999),
+        (KernelClassifier("polynomial", n_components=100), GRID, GRID.sum(axis=1) > 2, 0.999),
+        (KernelClassifier(), np.ones((100, 3)), np.arange(100) % 2, 0.45),
+    ],
+    ids=["one column", "linear", "equal rows", "equal rows of classes", "polynomial", "all rows equal"],
+)
+def test_rows_that_say_the_same(machine, X, y, least):
+    assert machine.fit(X, y).score(X, y) >= least
