@@ -3,10 +3,12 @@
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+import numpy as np
+
 from dkernel.data.source import Source
 from dkernel.run.executors import Call, Executor, Handle
 from dkernel.run.pieces import Piece
-from dkernel.run.reduce import R, S, Statistic, reduce, subtrees, tree_sum
+from dkernel.run.reduce import R, S, Statistic, subtrees, tree_sum
 
 __all__ = ["Feed"]
 
@@ -35,23 +37,42 @@ class Feed:
         held: Handle | None = None,
         broadcast: Handle | None = None,
     ) -> R:
-        """The statistic of these pieces, while the units of the `following` ones are being read."""
+        """The statistic of these pieces, while the units of the `following` ones are being read.
+
+        The sum of each chunk's pieces, and over these sums the same tree again: a chunk is on one worker.
+        """
         now, later = _units(pieces), _units(following)
         self._read([unit for unit in now if unit not in self._units])
-        missing = [unit for unit in later if unit not in self._units]
-        result, handles = reduce(
-            self.executor,
-            statistic,
-            [(self._block(piece), piece) for piece in pieces],
-            key,
-            held=held,
-            broadcast=broadcast,
-            ahead=[self.source.units[unit].task for unit in missing],
-        )
-        self._units.update(zip(missing, handles, strict=True))
+        ahead = [unit for unit in later if unit not in self._units]
+        sums = self._sums(statistic, pieces, key, held, broadcast, ahead)
         if not self.keep:
             self._forget([unit for unit in now if unit not in later])
-        return result
+        return statistic.finish(tree_sum(sums, statistic.merge))
+
+    def _sums(
+        self,
+        statistic: Statistic[S, R],
+        pieces: Sequence[Piece],
+        key: str,
+        held: Handle | None,
+        broadcast: Handle | None,
+        ahead: Sequence[int],
+    ) -> list[S]:
+        """The sum of each chunk's pieces, while the units `ahead` are read. A task stays in one chunk."""
+        inside: dict[int, list[Piece]] = {}
+        for piece in pieces:
+            inside.setdefault(piece.chunk, []).append(piece)
+        calls, sizes = [], []
+        share = -(-self.executor.slots // len(inside))
+        for chunk, mine in inside.items():
+            items = [(self._block(piece), piece) for piece in mine]
+            made = subtrees(held or statistic, items, f"{key}-{chunk}", share, broadcast)
+            calls += made
+            sizes.append(len(made))
+        results, handles = self.executor.compute(calls, [self.source.units[unit].task for unit in ahead])
+        self._units.update(zip(ahead, handles, strict=True))
+        ends = np.cumsum(sizes)
+        return [tree_sum(results[end - size : end], statistic.merge) for end, size in zip(ends, sizes, strict=True)]
 
     def fold(
         self,
@@ -62,34 +83,25 @@ class Feed:
         *,
         held: Handle | None = None,
     ) -> R:
-        """The statistic of the whole source: the sum of each unit, and over these sums the same tree again.
+        """The statistic of the whole source: the sum of each chunk, and over these sums the same tree again.
 
         So what is read at once may follow the workers, and the result does not. `held` is the handle of a statistic
         that is large.
         """
-        units = _units(pieces)
-        inside: dict[int, list[Piece]] = {unit: [] for unit in units}
+        inside: dict[int, list[Piece]] = {}
         for piece in pieces:
-            inside[piece.place.unit].append(piece)
+            inside.setdefault(piece.place.unit, []).append(piece)
+        units = list(inside)
         windows = [units[i : i + self.executor.slots] for i in range(0, len(units), self.executor.slots)]
         sums: list[S] = []
         for window, following in zip(windows, [*windows[1:], []], strict=True):
             self._read([unit for unit in window if unit not in self._units])
-            calls, sizes = [], []
-            for unit in window:
-                items = [(self._block(piece), piece) for piece in inside[unit]]
-                made = subtrees(self.executor, held or statistic, items, f"{key}-{unit}")
-                sizes.append(len(made))
-                calls += made
+            mine = [piece for unit in window for piece in inside[unit]]
             ahead = [unit for unit in following if unit not in self._units]
-            results, handles = self.executor.compute(calls, [self.source.units[unit].task for unit in ahead])
-            self._units.update(zip(ahead, handles, strict=True))
-            for size in sizes:
-                sums.append(tree_sum(results[:size], statistic.merge))
-                del results[:size]
+            sums += self._sums(statistic, mine, key, held, None, ahead)
             if not self.keep:
                 self._forget(window)
-            progress.advance(sum(piece.n for unit in window for piece in inside[unit]))
+            progress.advance(sum(piece.n for piece in mine))
         return statistic.finish(tree_sum(sums, statistic.merge))
 
     def each(self, function: Any, key: str, progress: Any, args: Any) -> list[Any]:

@@ -65,13 +65,17 @@ class Passes:
             state = self._pass(self.solver.start(before), epoch, shrink, gradient, name)
             rounds = len(self.schedules[epoch].rounds)
             found = self._choose(self.solver.candidates(state, rounds), name)
-            if self._worse(found, best) and retries < MOST_RETRIES:
+            failed = self._worse(found, best)
+            if failed and retries < MOST_RETRIES:
                 retries, shrink = retries + 1, shrink / 2
                 state = self.solver.start(before)
                 self._say(f"pass {epoch + 1} made the holdout loss worse: undone, and repeated with half the step")
                 continue
             # The start was fitted to the sample alone: a pass replaces it unless it failed.
-            best = found if self.holdout is None or best.iterate == "start" else min(best, found, key=_loss)
+            if failed:
+                state = self.solver.start(before)
+            else:
+                best = found if self.holdout is None or best.iterate == "start" else min(best, found, key=_loss)
             epoch += 1
         self.bench.executor.release([gradient])
         return Outcome(best.v, best.alpha, best.iterate, self.history, best.holdout)
@@ -95,9 +99,9 @@ class Passes:
                 broadcast=broadcast,
             )
             executor.release([broadcast])
-            if total.n:
-                mean = mean_gradient(self.bench.coordinates, total)
-                state = self.solver.advance(state, mean, total.n, len(rounds), factor)
+            # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
+            mean = mean_gradient(self.bench.coordinates, total)
+            state = self.solver.advance(state, mean, total.n, len(rounds), factor)
             self._report(epoch, i, len(rounds), pieces, total)
         return state
 

@@ -14,10 +14,13 @@ import numpy as np
 
 from dkernel.seeds import stream
 
-__all__ = ["PIECE_ROWS", "Piece", "Place", "Schedule", "cut_pieces", "interleaved", "shuffled"]
+__all__ = ["PIECE_ROWS", "Piece", "Place", "Schedule", "bundle_size", "cut_pieces", "interleaved", "shuffled"]
 
 PIECE_ROWS = 2048
 LEAST_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
+SMALL_BYTES = 256 * 2**20
+BUNDLE_BYTES = 64 * 2**20
+LEAST_UNITS = 4
 
 
 @dataclass(frozen=True)
@@ -99,8 +102,25 @@ def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1) -> tuple[Piece, 
     return tuple(pieces)
 
 
-def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int) -> Schedule:
-    """The order "chunks": pieces unit by unit, the units in an order drawn for this pass, cut into equal rounds.
+def bundle_size(units: Sequence[Sequence[int]], row_bytes: int) -> int:
+    """How many units are mixed with each other: all of a small source, else some that a worker or two can hold.
+
+    A round should find its rows in several units, since the blocks of one unit are on one worker. What is held at a
+    time is two bundles. The rule knows sizes alone: the order, and so the bits, may not follow the memory there is.
+
+    Examples
+    --------
+    >>> bundle_size([[131072]] * 92, 112)
+    4
+    """
+    sizes = [sum(rows) * row_bytes for rows in units]
+    if sum(sizes) <= SMALL_BYTES:
+        return max(1, len(units))
+    return max(LEAST_UNITS, BUNDLE_BYTES // max(1, max(sizes)))
+
+
+def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int, bundle: int = 1) -> Schedule:
+    """The order "chunks": bundles of units in an order drawn for this pass, mixed pieces within, cut into equal rounds.
 
     Examples
     --------
@@ -111,10 +131,10 @@ def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int)
     for piece in cut_pieces(units, rounds):
         by_unit.setdefault(piece.place.unit, []).append(piece)
     rng = stream(seed, "order", epoch)
-    order = list(by_unit)
+    order = [list(by_unit)[i] for i in rng.permutation(len(by_unit))]
     queue: list[Piece] = []
-    for unit in rng.permutation(len(order)):
-        inside = by_unit[order[unit]]
+    for start in range(0, len(order), bundle):
+        inside = [piece for unit in order[start : start + bundle] for piece in by_unit[unit]]
         queue += [inside[i] for i in rng.permutation(len(inside))]
     return Schedule(_dealt(queue, rounds), "chunks")
 

@@ -7,6 +7,7 @@ from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError
 from dkernel.recipe import Recipe
 from dkernel.run.executors import Executor
+from dkernel.run.pieces import bundle_size
 from dkernel.run.sizes import Sizes
 
 __all__ = ["Plan"]
@@ -51,15 +52,17 @@ class Plan:
         sizes = Sizes.of(source.n_rows, source.n_in, recipe)
         n, p, D = sizes.n, sizes.p, sizes.columns
         item = 4 if source.dtype == "float32" else 8
-        unit = max((unit.n_rows for unit in source.units), default=0) * (p * item + 16)
+        row = p * item + 16
+        unit = max((unit.n_rows for unit in source.units), default=0) * row
+        bundle = min(bundle_size([unit.rows for unit in source.units], row), len(source.units))
         matrix = 8 * D * D
-        # While one unit is used the next is read, and reading holds it twice: as it was stored and as a block.
-        reading = 3 * unit
+        # While one bundle is used the next is read, and reading holds a unit twice: as it was stored and as a block.
+        in_flight = 2 * bundle * unit
         working = max(matrix * 2 + 8 * 2048 * D * 2, 4 * 256 * D + 16 * D * outputs * 3)
-        reservoir = sizes.reservoir * (p * item + 16)
+        reservoir = sizes.reservoir * row
         workers = executor.workers
         threads = max(1, executor.slots // workers)
-        worker = WORKER_BASE + threads * (reading + working) + reservoir + 4 * D * p
+        worker = WORKER_BASE + in_flight // workers + threads * (2 * unit + working) + reservoir + 4 * D * p
         client = CLIENT_BASE + 3 * reservoir + 8 * matrix
         limit = executor.memory_limit
         total = limit * workers if limit else _available()

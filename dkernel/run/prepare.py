@@ -58,7 +58,7 @@ class Bench:
         held = self.executor.keep(statistic, f"{self.key}-{type(statistic).__name__}")
         broadcast = None if v is None else self.executor.keep(self.coefficients(v), key)
         try:
-            return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast)[0]
+            return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast)
         finally:
             self.executor.release([held] if broadcast is None else [held, broadcast])
 

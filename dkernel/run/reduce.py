@@ -10,8 +10,6 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
-from dask.delayed import Delayed
-
 from dkernel.data.block import Block
 from dkernel.run.executors import Call, Executor, Handle
 from dkernel.run.pieces import Piece
@@ -83,9 +81,8 @@ def reduce(
     *,
     held: Handle | None = None,
     broadcast: Handle | None = None,
-    ahead: Sequence[Delayed] = (),
-) -> tuple[R, list[Handle]]:
-    """The statistic of all pieces, and handles of the units `ahead`, which are read meanwhile.
+) -> R:
+    """The statistic of all pieces.
 
     Parameters
     ----------
@@ -94,14 +91,13 @@ def reduce(
     held : handle of the statistic, where it is large and known to the executor already
     broadcast : handle of what `step` gets beside the piece
     """
-    calls = subtrees(executor, held or statistic, items, key, broadcast)
-    results, handles = executor.compute(calls, ahead)
-    return statistic.finish(tree_sum(results, statistic.merge)), handles
+    results, _ = executor.compute(subtrees(held or statistic, items, key, executor.slots, broadcast))
+    return statistic.finish(tree_sum(results, statistic.merge))
 
 
-def subtrees(executor: Executor, statistic: Any, items: Sequence[Item], key: str, broadcast: Any = None) -> list[Call]:
-    """Calls whose results are the aligned subtrees of one sum, in order."""
-    size = _group(len(items), executor.slots)
+def subtrees(statistic: Any, items: Sequence[Item], key: str, slots: int, broadcast: Any = None) -> list[Call]:
+    """Calls whose results are the aligned subtrees of one sum, in order, enough of them to keep `slots` busy."""
+    size = _group(len(items), slots)
     calls = []
     for at in range(0, len(items), size):
         blocks: list[Handle] = []

@@ -59,7 +59,7 @@ class Sizes:
         """
         wanted = float(np.clip(max(8 * n**0.5, n / 4), 1024, 16384))
         affordable = max((FREE_FLOPS / 6) ** (1 / 3), (n * (2 * p + 20) / 6) ** 0.5)
-        return int(max(1024, min(wanted, affordable) // 256 * 256))
+        return max(1024, 256 * round(min(wanted, affordable) / 256))
 
     @property
     def reservoir(self) -> int:

@@ -23,7 +23,7 @@ from dkernel.run.feed import Feed
 from dkernel.run.gradient import Problem
 from dkernel.run.labels import Targets, resolve_task
 from dkernel.run.passes import Outcome, Passes
-from dkernel.run.pieces import Schedule, cut_pieces, interleaved, shuffled
+from dkernel.run.pieces import Schedule, bundle_size, cut_pieces, interleaved, shuffled
 from dkernel.run.plan import Plan
 from dkernel.run.prepare import (
     MOST_HEADS,
@@ -264,7 +264,8 @@ class _Fit:
         verdict = exchangeable(survey)
         rounds, passes = self.recipe.rounds, self.recipe.passes
         if verdict.alike:
-            return [shuffled(self.units, rounds, self.recipe.seed, epoch) for epoch in range(passes)], feed
+            bundle = bundle_size(self.units, self.source.nbytes // self.sizes.n)
+            return [shuffled(self.units, rounds, self.recipe.seed, epoch, bundle) for epoch in range(passes)], feed
         schedule = interleaved(self.units, rounds)
         if feed.keep:
             self._note("order", f"interleaved: {verdict.why}")

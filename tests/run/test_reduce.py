@@ -55,9 +55,9 @@ def test_tasks_compute_subtrees_of_the_one_tree(slots):
         items = some_items(executor, n)
         leaves = [Sum().step(handle.value, piece, None) for handle, piece in items]
         wanted = tuple(tree_sum(leaves, Sum().merge))
-        assert reduce(executor, Sum(), items, "sum")[0] == wanted
+        assert reduce(executor, Sum(), items, "sum") == wanted
         words = tree_sum([str(i) for i in range(n)], Words().merge)
-        assert reduce(executor, Words(), items, "words")[0] == words
+        assert reduce(executor, Words(), items, "words") == words
 
 
 @given(st.integers(1, 300), st.integers(1, 40))
@@ -65,19 +65,19 @@ def test_any_number_of_pieces_and_slots(n, slots):
     executor = Slots(slots)
     block = executor.keep(Block(np.zeros((n, 1), np.float32), None, None), "block")
     items = [(block, Piece(i, Place(0, 0, i, i + 1), 1, i)) for i in range(n)]
-    calls = subtrees(executor, Words(), items, "words")
+    calls = subtrees(Words(), items, "words", executor.slots)
     assert len({call.key for call in calls}) == len(calls)
     assert len(calls) >= min(n, slots) or n < 2 * slots
-    assert reduce(executor, Words(), items, "words")[0] == tree_sum([str(i) for i in range(n)], Words().merge)
+    assert reduce(executor, Words(), items, "words") == tree_sum([str(i) for i in range(n)], Words().merge)
 
 
 def test_what_is_broadcast_reaches_every_piece_held_or_not():
     executor = ThreadsExecutor(2)
     items = some_items(executor, 9)
-    plain = reduce(executor, Sum(2.0), items, "sum", broadcast=executor.keep(5.0, "five"))[0]
+    plain = reduce(executor, Sum(2.0), items, "sum", broadcast=executor.keep(5.0, "five"))
     held = executor.keep(Sum(2.0), "statistic")
-    assert reduce(executor, Sum(2.0), items, "sum", held=held, broadcast=executor.keep(5.0, "five"))[0] == plain
-    assert plain != reduce(executor, Sum(2.0), items, "sum")[0]
+    assert reduce(executor, Sum(2.0), items, "sum", held=held, broadcast=executor.keep(5.0, "five")) == plain
+    assert plain != reduce(executor, Sum(2.0), items, "sum")
 
 
 @pytest.fixture(scope="module")
@@ -118,7 +118,7 @@ def test_the_fold_is_the_same_tree_for_every_number_of_slots(source):
     (words,) = {Feed(Slots(n), source, True).fold(Words(), pieces, "f", Progress("none")) for n in range(1, 9)}
     inside = {}
     for piece in pieces:
-        inside.setdefault(piece.place.unit, []).append(str(piece.number))
+        inside.setdefault(piece.chunk, []).append(str(piece.number))
     assert words == tree_sum([tree_sum(numbers, Words().merge) for numbers in inside.values()], Words().merge)
 
 
