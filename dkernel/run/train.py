@@ -107,6 +107,7 @@ class _Fit:
         self.key = "dkernel-" + hashlib.sha256(content.encode()).hexdigest()[:16]
         self.units = [unit.rows for unit in source.units]
         self.chosen: dict[str, str] = {}
+        self.order: dict[str, str] = {}
 
     def run(self) -> TrainResult:
         """The result; what was opened on the way is closed."""
@@ -267,6 +268,8 @@ class _Fit:
             bundle = bundle_size(self.units, self.source.nbytes // self.sizes.n)
             return [shuffled(self.units, rounds, self.recipe.seed, epoch, bundle) for epoch in range(passes)], feed
         schedule = interleaved(self.units, rounds)
+        # Whether it took a rewriting depends on the memory at hand, of which the model knows nothing.
+        self.order = {"order": f"interleaved: {verdict.why}"}
         if feed.keep:
             self._note("order", f"interleaved: {verdict.why}")
             return [schedule] * passes, feed
@@ -301,7 +304,7 @@ class _Fit:
         facts: dict[str, Any] = {
             "rows": self.sizes.n,
             "columns": problem.columns.map.n_columns,
-            "chosen": dict(self.chosen),
+            "chosen": {**self.chosen, **self.order},
             "iterate": outcome.iterate,
             "setup": {name: float(value) for name, value in prepared.facts.items()},
         }
