@@ -42,7 +42,7 @@ def as_features(
         raise DataError(f"A block has {X.shape[1]} columns at {place(0)}; {width} are needed.")
     if X.dtype.kind not in "fiub":
         raise DataError(f"The features at {place(0)} are of type {X.dtype}; numbers are needed.")
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):  # too large numbers become infinities of both signs
         block = np.ascontiguousarray(X, dtype=dtype)
         # One sum is finite if every number is and none overflows: the slow look only happens after a bad sign.
         suspicious = not np.isfinite(block.sum(dtype=np.float64))

@@ -27,6 +27,8 @@ def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 
     """X as numpy, pandas or Dask, with the names and the number of columns that the estimator knows or now learns."""
     with refusals():
         if is_dask(X) or is_frame(X):
+            if X.ndim != 2:
+                raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
             # The names of a Dask dataframe stand in its empty pandas twin.
             validate_data(estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, reset=fitting,
                           skip_check_array=True)  # fmt: skip

@@ -248,6 +248,8 @@ LAST_BAD[599, 1] = np.nan
         (sparse.csr_array(np.eye(4)), [0, 1, 0, 1], "[Ss]parse"),
         (np.zeros((4, 0)), [0, 1, 0, 1], "0 feature"),
         (np.zeros(4), [0, 1, 0, 1], "Expected 2D array"),
+        (da.zeros(4), [0, 1, 0, 1], r"X has 1 dimension\(s\)"),
+        (np.array([[1e300, 1], [-1e300, 1]]), [0, 1], "row 0, column '0': the value 1e\\+300 is too large"),
         (np.zeros((1, 2)), [0], "1 sample"),
         (ball(50)[0], None, "requires y"),
         (ball(4)[0], np.array([0, 1, np.nan, 1]), "NaN"),
