@@ -7,9 +7,10 @@ import pytest
 
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, DKernelError, RecipeError
-from dkernel.linear.solvers.psgd import PSGD
+from dkernel.linear.preconditioner import Preconditioner
 from dkernel.recipe import Recipe
 from dkernel.run.executors import SerialExecutor, ThreadsExecutor
+from dkernel.run.passes import Passes
 from dkernel.run.train import train
 from tests.reference import optimum
 from tests.run.sources import rings, source_of, waves
@@ -62,7 +63,7 @@ def test_several_passes_come_nearer(two_classes, loss):
     assert np.sqrt(np.mean((one.scores(X_new) - converged) ** 2)) <= 0.2 * spread
 
 
-def test_a_regression(two_classes):
+def test_a_regression():
     X, y = waves(20_000)
     X_new, y_new = waves(5000, seed=1)
     model = fit(X, y, RECIPE.replace(loss="squared"))
@@ -86,12 +87,15 @@ def test_three_classes():
 
 def test_the_average_is_not_worse_than_the_last_iterate(two_classes, monkeypatch):
     (X, y), (X_new, y_new) = two_classes
-    candidates, found = PSGD.candidates, {}
-    for name in ("average", "last"):
-        monkeypatch.setattr(PSGD, "candidates", lambda *args, n=name: {n: candidates(*args)[n]})
-        monkeypatch.setattr("dkernel.run.prepare._warm", lambda bench, solver, start, *_: start)
-        model = fit(X, y, RECIPE.replace(holdout=0.0, rounds=64))
-        found[name] = float(np.mean(np.maximum(1 - (2 * y_new - 1) * model.scores(X_new)[:, 0], 0) ** 2))
+    choose, found = Passes._choose, {}
+    for only in ("average", "last"):
+
+        def chosen(passes, candidates, name, only=only):
+            return choose(passes, {only: candidates.get(only, candidates.get("start"))}, name)
+
+        monkeypatch.setattr(Passes, "_choose", chosen)
+        model = fit(X, y, RECIPE.replace(holdout=0.0))
+        found[only] = float(np.mean(np.maximum(1 - (2 * y_new - 1) * model.scores(X_new)[:, 0], 0) ** 2))
     assert found["average"] <= found["last"]
 
 
@@ -252,6 +256,25 @@ def test_a_strong_penalty_leaves_the_larger_class():
     keep = (y == 1) | (np.arange(5000) % 3 == 0)
     model = fit(X[keep], y[keep], RECIPE.replace(alpha=1e4))
     assert (model.predict(X) == 1).all()
+
+
+@pytest.mark.parametrize("holdout", [0.0, 0.05])
+def test_a_pass_that_diverges_leaves_the_start(holdout, monkeypatch):
+    X, y = rings(3000)
+    step = Preconditioner.step
+    monkeypatch.setattr(Preconditioner, "step", lambda self, batch, loss: step(self, batch, loss) * scale[0])
+    run, scale = Passes.run, [1.0]
+
+    def diverge(passes, start):
+        scale[0] = 1e200
+        return run(passes, start)
+
+    monkeypatch.setattr(Passes, "run", diverge)
+    with np.errstate(all="ignore"):
+        model = fit(X, y, RECIPE.replace(holdout=holdout, passes=2, loss="squared", task="classify"))
+    assert np.isfinite(model.coef).all()
+    assert model.facts["iterate"] == "start"
+    assert error(model, X, y) < 0.15
 
 
 def test_rounds_that_hold_nothing_but_the_holdout_do_not_pull_to_zero():
