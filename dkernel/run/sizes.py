@@ -58,7 +58,7 @@ class Sizes:
         FREE_FLOPS. Rounded to whole tiles.
         """
         wanted = float(np.clip(max(8 * n**0.5, n / 4), 1024, 16384))
-        affordable = max((FREE_FLOPS / 6) ** (1 / 3), (n * (2 * p + 20) / 6) ** 0.5)
+        affordable: float = max((FREE_FLOPS / 6) ** (1 / 3), (n * (2 * p + 20) / 6) ** 0.5)
         return max(1024, 256 * round(min(wanted, affordable) / 256))
 
     @property

@@ -135,4 +135,4 @@ def test_another_layout_has_the_same_landmarks_and_nearly_the_same_predictions()
         assert model.recipe.kernel == models[0].recipe.kernel
         assert np.mean((score > 0) == (scores[0] > 0)) >= 0.95
     errors = [np.mean((score > 0) != y_new) for score in scores]
-    assert max(errors) - min(errors) <= 0.015
+    assert max(errors) - min(errors) <= 0.03
