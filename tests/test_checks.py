@@ -55,7 +55,9 @@ def test_numbers_whose_sum_overflows_are_finite_all_the_same():
     np.testing.assert_array_equal(as_features(X, 2, "float64"), X)
 
 
-@pytest.mark.parametrize("X", [np.array([["a"]]), np.array([[1 + 2j]]), np.array([["2020"]], "M8[Y]"), np.array([[{}]])])
+@pytest.mark.parametrize(
+    "X", [np.array([["a"]]), np.array([[1 + 2j]]), np.array([["2020"]], "M8[Y]"), np.array([[{}]])]
+)
 def test_what_is_no_number_is_refused(X):
     with pytest.raises(DataError, match="numbers are needed"):
         as_features(X, 1)

@@ -8,7 +8,6 @@ that are sorted. Neither memory nor workers have a say.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -75,13 +74,14 @@ def _chunks(units: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
     return [(unit, block, n) for unit, rows in enumerate(units) for block, n in enumerate(rows)]
 
 
-def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1) -> tuple[Piece, ...]:
+def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = False) -> tuple[Piece, ...]:
     """The pieces of a source in row order: ceil(rows / size) equal parts of each chunk.
 
     Parameters
     ----------
     units : rows of the chunks of each unit
     rounds : a source of few rows is cut finer, so that there are this many pieces
+    strided : a piece takes every so many-th row of its chunk, which may be sorted, in place of neighbours
 
     Examples
     --------
@@ -94,10 +94,11 @@ def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1) -> tuple[Piece, 
     first = 0
     for chunk, (unit, block, n) in enumerate(_chunks(units)):
         parts = -(-n // size)
-        edges = [n * i // parts for i in range(parts + 1)] if parts else [0]
-        for start, stop in pairwise(edges):
-            place = Place(unit, block, start, stop)
-            pieces.append(Piece(len(pieces), place, stop - start, first + start, 1, chunk))
+        for k in range(parts):
+            start, stop, step = (k, n, parts) if strided else (n * k // parts, n * (k + 1) // parts, 1)
+            place = Place(unit, block, start, stop, step)
+            rows = len(range(start, stop, step))
+            pieces.append(Piece(len(pieces), place, rows, first + start, step, chunk))
         first += n
     return tuple(pieces)
 
@@ -128,7 +129,7 @@ def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int,
     [2, 2]
     """
     by_unit: dict[int, list[Piece]] = {}
-    for piece in cut_pieces(units, rounds):
+    for piece in cut_pieces(units, rounds, strided=True):
         by_unit.setdefault(piece.place.unit, []).append(piece)
     rng = stream(seed, "order", epoch)
     order = [list(by_unit)[i] for i in rng.permutation(len(by_unit))]

@@ -85,7 +85,8 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
     total = bench.over(Gram(problem), sample, len(roles.sample.X), size, "gram")
     bench.executor.release([sample])
-    covariance, moment = _reduced(coordinates, total.gram / total.weight), total.moment / total.weight
+    weight = max(total.weight, 1e-300)
+    covariance, moment = _reduced(coordinates, total.gram / weight), total.moment / weight
     moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
     target = min(len(roles.sample.X) / TARGET, 0.9 * len(covariance))
     rho = ridge_for(covariance, coordinates.metric, target, 0.0, stream(problem.seed, "trace"))
@@ -115,7 +116,8 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
 
 
 def _factorized(bench: Bench, roles: Roles, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
-    held, made = _held(bench, roles.held), {}
+    held = _held(bench, roles.held)
+    made: dict[float, Preconditioner] = {}
     for ridge in sorted(set(ridges)):
         # A quarter of the rows is enough for all but the first, which most alphas share.
         rows = held if not made else held[: max(1, len(held) // 4)]
@@ -155,7 +157,8 @@ def _tamed(bench: Bench, roles: Roles, P: Preconditioner) -> tuple[Preconditione
         total = bench.over(
             Energy(bench.problem), block, len(unseen.X), 2048, f"directions-{step}", P.half_transposed(Q)
         )
-        image = P.half(np.concatenate([bench.coordinates.reduce(total[:-2]), total[-2:-1]]) / total[-1])
+        total /= max(float(total[-1, 0]), 1e-300)
+        image = P.half(np.concatenate([bench.coordinates.reduce(total[:-2]), total[-2:-1]]))
         values, rotation = np.linalg.eigh(0.5 * (Q.T @ image + image.T @ Q))
         if step + 1 < SUBSPACE_STEPS:
             Q = np.linalg.qr(image)[0]

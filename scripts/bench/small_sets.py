@@ -1,6 +1,7 @@
 """Four small real data sets: letter (26 classes), magic (2 classes), kin40k and california (regression).
 
-The error is in percent for classes, and RMSE over the label's standard deviation for regression.
+The error is in percent for classes, and RMSE over the label's standard deviation for regression. Beside it stands what
+scikit-learn's gradient boosting reaches with its defaults: trees are the ones to beat on tables.
 
     python scripts/bench/small_sets.py --only letter kin40k
 """
@@ -13,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from report import DATA, finish, folder, load, measured
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from dkernel import KernelClassifier, KernelRegressor
 
@@ -35,7 +37,7 @@ class Case:
 
 CASES = (
     Case("letter", regress=False, gamma=0.1, passes=2),
-    Case("kin40k", regress=True, gamma=0.2, passes=2),
+    Case("kin40k", regress=True, gamma=0.2, passes=3),
     Case("magic", regress=False, gamma="auto", passes=1),
     Case("california", regress=True, gamma="auto", passes=1),
 )
@@ -49,21 +51,29 @@ def run_one(case: Case, place: Path, seed: int) -> dict[str, Any]:
         model.fit(X, y)
     with measured() as prediction:
         answer = model.predict(X_test)
-    if case.regress:
-        error = {"rmse/sd": float(np.sqrt(np.mean((answer - y_test) ** 2)) / np.std(y_test))}
-    else:
-        error = {"error_%": 100 * float((answer != y_test).mean())}
+    trees = (HistGradientBoostingRegressor if case.regress else HistGradientBoostingClassifier)(random_state=seed)
+    with measured() as boosting:
+        trees.fit(X, y)
     return {
         "data": case.name,
         "rows": len(X),
         "columns": case.n_components,
         "passes": case.passes,
-        **error,
+        **error_of(case, answer, y_test),
         "fit_s": fit.seconds,
         "fit_rows_s": len(X) * case.passes / fit.seconds,
         "predict_rows_s": len(X_test) / prediction.seconds,
         "peak_mib": max(fit.peak_mib, prediction.peak_mib),
+        **{f"trees_{name}": value for name, value in error_of(case, trees.predict(X_test), y_test).items()},
+        "trees_fit_s": boosting.seconds,
     }
+
+
+def error_of(case: Case, answer: np.ndarray, y: np.ndarray) -> dict[str, float]:
+    """The error of some predictions, under its name."""
+    if case.regress:
+        return {"rmse/sd": float(np.sqrt(np.mean((answer - y) ** 2)) / np.std(y))}
+    return {"error_%": 100 * float((answer != y).mean())}
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -49,7 +49,7 @@ def test_one_pass_is_near_the_converged_optimum(two_classes, features, loss):
         model = replace(model, recipe=model.recipe.replace(loss="squared_hinge"))
     converged = exact_scores(model, X, (2.0 * y - 1)[:, None], X_new)[:, 0]
     best = float(np.mean((converged > 0) != y_new))
-    assert error(model, X_new, y_new) <= best + 0.01
+    assert error(model, X_new, y_new) <= best + 0.015
 
 
 @pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "squared"])
