@@ -42,6 +42,7 @@ class Passes:
     schedules : pieces of the rounds, one schedule a pass
     inside : the bench that knows no holdout: what judges its rows
     holdout : handle of the holdout's block and its rows, None for none
+    decayed : passes' worth of decay that the step has behind it
     window : which mean to return where there is no holdout to choose
     """
 
@@ -52,6 +53,7 @@ class Passes:
     holdout: tuple[Handle, int] | None
     progress: Any
     inside: Bench
+    decayed: int = 0
     window: str = "average"
     history: list[dict[str, Any]] = field(default_factory=list)
 
@@ -83,7 +85,7 @@ class Passes:
     def _pass(self, state: State, epoch: int, shrink: float, gradient: Handle, name: str) -> State:
         rounds = self.schedules[epoch].rounds
         following: tuple[Piece, ...] = self.schedules[epoch + 1].rounds[0] if epoch + 1 < len(self.schedules) else ()
-        factor = shrink / (1 + 3 * epoch)
+        factor = shrink / (1 + 3 * (epoch + self.decayed))
         n = sum(piece.n for turn in rounds for piece in turn)
         self.progress.phase(f"pass {epoch + 1}/{len(self.schedules)}", n)
         executor = self.bench.executor

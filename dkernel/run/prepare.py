@@ -17,13 +17,15 @@ from dkernel.run.reduce import Item, R, Statistic, reduce
 from dkernel.run.sample import Roles, pieces_of
 from dkernel.seeds import stream
 
-__all__ = ["PATH", "Bench", "Prepared", "judged", "mean_gradient", "prepare", "warm"]
+__all__ = ["PATH", "Bench", "Prepared", "is_large", "judged", "mean_gradient", "prepare", "warm"]
 
 Array = NDArray[np.float64]
 
 PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 """alpha="auto" looks at these on the sample."""
 
+LARGE = 4  # times its sample a source must be, for the sample's epochs to be a small part of what it teaches
+LARGE_SHARE, SMALL_SHARE = 0.75, 0.5  # of the columns that effective dimensions may be: steps of few rows want fewer
 GRAM_LEAVES = 4  # pieces of the Gram matrix's sum: each holds D x D numbers, so they are few
 TARGET = 8  # rows of the sample for each effective dimension; ALGORITHMS 3.4 has 16, without the tamed directions
 WARM_ROUNDS, WARM_EPOCHS = 16, 2
@@ -88,7 +90,8 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     weight = max(total.weight, 1e-300)
     covariance, moment = _reduced(coordinates, total.gram / weight), total.moment / weight
     moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
-    target = min(len(roles.sample.X) / TARGET, 0.9 * len(covariance))
+    share = LARGE_SHARE if is_large(n, len(roles.sample.X)) else SMALL_SHARE
+    target = min(len(roles.sample.X) / TARGET, share * len(covariance))
     rho = ridge_for(covariance, coordinates.metric, target, 0.0, stream(problem.seed, "trace"))
     alphas = _worth_trying(alphas, rho, n, len(roles.sample.X))
     made = _factorized(bench, roles, covariance, [max(rho, alpha) for alpha in alphas])
@@ -106,10 +109,15 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     return Prepared(solver, start, rho, facts)
 
 
+def is_large(n: int, sample: int) -> bool:
+    """Whether the passes teach much that the sample does not know."""
+    return n >= LARGE * sample
+
+
 def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> Sequence[float]:
     """The alphas of the path that a source of n rows may want: with many rows none far above ρ, at which the sample
     alone can tell a sixteenth of its rows' worth of directions from noise; each further one costs a factorization."""
-    if n < 4 * sample or len(alphas) == 1:
+    if not is_large(n, sample) or len(alphas) == 1:
         return alphas
     few = [alpha for alpha in alphas if alpha <= 4 * rho]
     return few or alphas[:1]

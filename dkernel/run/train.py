@@ -32,6 +32,7 @@ from dkernel.run.prepare import (
     WARM_EPOCHS,
     Bench,
     Prepared,
+    is_large,
     judged,
     prepare,
     warm,
@@ -48,7 +49,6 @@ log = logging.getLogger("dkernel")
 
 # A holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands.
 ENOUGH_HOLDOUT = 1000
-LARGE = 4  # a source of this many samples wants a smaller alpha than its sample does
 
 
 @dataclass(frozen=True, eq=False)
@@ -227,7 +227,7 @@ class _Fit:
         prepared = prepare(self.bench, roles, alphas, self.sizes.n)
         if len(prepared.solver.alphas) > 1:
             prepared = self._fewer(prepared, roles)
-        if self.sizes.n < LARGE * self.sizes.sample:
+        if not is_large(self.sizes.n, self.sizes.sample):
             rest = range(WARM_EPOCHS, SMALL_EPOCHS)
             start = warm(self.bench, prepared.solver, prepared.start, roles.sample, rest)
             prepared = replace(prepared, start=start)
@@ -247,7 +247,7 @@ class _Fit:
         self.executor.release([block])
         alphas, best = prepared.solver.alphas, int(np.argmin(found.loss))
         outputs = prepared.solver.outputs
-        large = self.sizes.n >= LARGE * self.sizes.sample
+        large = is_large(self.sizes.n, self.sizes.sample)
         several = outputs <= 4 and len(roles.holdout.X) >= ENOUGH_HOLDOUT
         keep = [best - 1, best] if large else [best]
         if several:
@@ -288,7 +288,9 @@ class _Fit:
         holdout = None
         if len(roles.holdout.X):
             holdout = (self.executor.keep(roles.holdout, f"{self.key}-holdout"), len(roles.holdout.X))
-        passes = Passes(bench, prepared.solver, feed, schedules, holdout, self.progress, inside=inside)
+        # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
+        decayed = 0 if is_large(self.sizes.n, self.sizes.sample) else 1
+        passes = Passes(bench, prepared.solver, feed, schedules, holdout, self.progress, inside, decayed=decayed)
         outcome = passes.run(prepared.start)
         if holdout is not None:
             self.executor.release([holdout[0]])
