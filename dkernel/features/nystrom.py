@@ -9,7 +9,7 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel import kernels
-from dkernel.errors import RecipeError
+from dkernel.errors import DataError, RecipeError
 from dkernel.features.base import Coordinates, FeatureMap
 from dkernel.kernels import Kernel
 from dkernel.tiles import COLUMNS
@@ -24,6 +24,7 @@ SOLVER_FLOOR = 1e-6
 SOLVER_RIDGE = 1e-9
 # A transformer computes in float64 and truncates where float64 ends.
 TRANSFORM_FLOOR = 1e-14
+STRIP = 2048  # rows whose float64 columns exist at one time
 
 
 class NystromMap(FeatureMap):
@@ -113,6 +114,56 @@ class NystromMap(FeatureMap):
             largest = float(np.linalg.norm(v))
             v /= largest
         return SOLVER_RIDGE * largest
+
+    @cached_property
+    def _root(self) -> NDArray[np.float64]:
+        """Lower Cholesky factor of k(Z, Z) + ε I, ε as small as rounding lets it be."""
+        scale = float(np.trace(self.gram))
+        for ridge in (1e-14, 1e-13, 1e-12, 1e-11, 1e-10):
+            try:
+                regular = self.gram + ridge * scale * np.eye(self.n_columns)
+                return np.asarray(sl.cholesky(regular, lower=True, overwrite_a=True, check_finite=False))
+            except sl.LinAlgError:
+                continue
+        raise DataError(f"{self.kernel!r} is not positive semi-definite on these landmarks; use a kernel that is.")
+
+    def residual(self, X: NDArray) -> NDArray[np.float64]:
+        """r(x) = k(x, x) - |φ(x)|^2 of every row, (n,): what the approximation leaves of its own norm.
+
+        Zero on the landmarks and never negative, up to rounding; the mean over rows is tr(K - K-hat) / n, and bounds
+        the error of every eigenvalue of K / n. Also the variance at x of a Gaussian process that saw the landmarks
+        without noise: a row with a large one is unlike all of them. c^2 flops a row.
+        """
+        out = np.empty(len(X))
+        for i in range(0, len(X), STRIP):
+            K = self.columns(X[i : i + STRIP])
+            if self.rank is None:
+                half = sl.solve_triangular(self._root, K.T, lower=True, check_finite=False)
+            else:
+                half = (K @ self.whitening).T
+            wide = X[i : i + STRIP].astype(np.float64)
+            out[i : i + STRIP] = self.kernel.diag(wide) - np.einsum("ij,ij->j", half, half)
+        return out
+
+    @property
+    def effective_rank(self) -> float:
+        """(Σλ)^2 / Σλ^2 of the landmarks' Gram matrix: c for landmarks that know nothing of each other, 1 for equal."""
+        return float(np.trace(self.gram) ** 2 / np.sum(self.gram**2))
+
+    def eigenvalues(self, n: int | None = None) -> NDArray[np.float64]:
+        """(n / c) λ_i, decreasing: approximations of the largest eigenvalues of the Gram matrix of n rows.
+
+        Of n = 1 those of the integral operator under the law of the landmarks (Williams and Seeger 2001). None is c.
+        """
+        kept = self._spectrum[0][: self.n_out]
+        return kept if n is None else kept * (n / self.n_columns)
+
+    def eigenfunctions(self, X: NDArray) -> NDArray[np.float64]:
+        """ψ_i(x) = c^{1/2} / λ_i Σ_j u_ji k(x, z_j), (n, n_out): orthonormal under the law of the landmarks.
+
+        k(x, z) ≈ Σ_i (λ_i / c) ψ_i(x) ψ_i(z), the truncated expansion of Mercer's theorem.
+        """
+        return np.asarray(self(X) * np.sqrt(self.n_columns / self.eigenvalues()))
 
     def spec(self) -> dict[str, Any]:
         return {"kind": self.kind, "kernel": repr(self.kernel), "rank": self.rank}

@@ -1,0 +1,239 @@
+"""Landmarks: which points stand for all rows in a Nystrom map, chosen from a sample by one of five rules.
+
+Every rule is a function of the sample, in its order, and of the seed. The sample is the reservoir, which neither chunks
+nor workers change, so the landmarks are the same wherever a fit runs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+from scipy.cluster.vq import vq
+
+from dkernel.errors import DataError, RecipeError
+from dkernel.kernels import Kernel
+from dkernel.seeds import stream
+
+__all__ = ["RULES", "Landmarks", "leverage_scores", "ridge_at", "select"]
+
+Array = NDArray[np.float64]
+
+RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
+
+STRIP = 2048  # rows whose kernel columns exist at one time
+MOST_TIMES = 3  # the rarest class: rows of any other class that stratified landmarks are drawn from
+LLOYD_STEPS = 10
+# Leverage scores: rows of the first, exact sample; those that measure the spectrum; landmarks for each effective
+# dimension; members of a dictionary for each effective dimension.
+EXACT_ROWS, SPECTRUM_ROWS, LANDMARKS_A_DIMENSION, MEMBERS_A_DIMENSION = 512, 2048, 4, 3
+PROPOSALS = 128  # that one step of the accelerated pivoted Cholesky draws at once
+
+
+@dataclass(frozen=True, eq=False)
+class Landmarks:
+    """The landmarks, and where they come from.
+
+    Parameters
+    ----------
+    points : Z, (c, p), of the sample's dtype
+    rows : numbers of these rows in the sample, increasing; None where the points are no rows
+    """
+
+    points: NDArray[np.floating]
+    rows: NDArray[np.intp] | None
+
+
+def select(
+    rule: str, kernel: Kernel, X: NDArray[np.floating], n: int, seed: int = 0, classes: NDArray[np.intp] | None = None
+) -> Landmarks:
+    """n landmarks of a sample; all of its rows where it has no more than n.
+
+    - uniform: the first n, of a sample in random order
+    - stratified: the same within each class, classes with more than three times the rows of the rarest cut down to that
+    - kmeans: centres of a k-means clustering (Zhang and Kwok 2010)
+    - leverage: rows by approximate ridge leverage scores (Rudi, Calandriello, Carratino, Rosasco 2018)
+    - rpcholesky: rows by randomly pivoted Cholesky, accelerated (Epperly, Tropp, Webber 2024)
+
+    Parameters
+    ----------
+    kernel : without placeholders; only leverage and rpcholesky evaluate it
+    X : (rows, p), scaled, in random order
+    classes : number of the class of each row, for stratified
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Gaussian
+    >>> X = np.random.default_rng(0).normal(size=(100, 2))
+    >>> select("rpcholesky", Gaussian(gamma=0.5), X, 10).points.shape
+    (10, 2)
+    """
+    if rule not in RULES:
+        raise RecipeError(f"landmarks={rule!r} means nothing. Possible: {' | '.join(RULES)}.")
+    if n >= len(X):
+        return Landmarks(X, np.arange(len(X)))
+    if rule == "kmeans":
+        return Landmarks(_centres(X, n), None)
+    rows = _stratified(classes, n) if rule == "stratified" else _BY_KERNEL[rule](kernel, X, n, seed)
+    rows = np.sort(rows)
+    return Landmarks(np.ascontiguousarray(X[rows]), rows)
+
+
+def _uniform(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDArray[np.intp]:  # noqa: ARG001
+    return np.arange(n)
+
+
+def _stratified(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
+    if classes is None:
+        raise DataError("landmarks='stratified' takes rows of every class, and there are no labels: pass y.")
+    found, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
+    # Where the cut leaves fewer rows than landmarks, it is made at a higher level.
+    level = MOST_TIMES * int(counts.min())
+    while np.minimum(counts, level).sum() < n:
+        level *= 2
+    cut = np.minimum(counts, level)
+    exact = n * cut / cut.sum()
+    quota = np.floor(exact).astype(np.intp)
+    quota[np.argsort(quota - exact, kind="stable")[: n - quota.sum()]] += 1
+    return np.concatenate([np.flatnonzero(codes == k)[: quota[k]] for k in range(len(found))])
+
+
+def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
+    """Lloyd's iteration from the first n rows; a centre without rows stays where it is."""
+    mean = X.mean(axis=0, dtype=np.float64)
+    points = X - mean  # distances by scalar products lose no digits to a common offset
+    centres = points[:n].copy()
+    before = np.full(len(points), -1)
+    for _ in range(LLOYD_STEPS):
+        nearest = np.concatenate([vq(points[i : i + STRIP], centres)[0] for i in range(0, len(points), STRIP)])
+        if np.array_equal(nearest, before):
+            break
+        before = nearest
+        order = np.argsort(nearest, kind="stable")
+        used, first, count = np.unique(nearest[order], return_index=True, return_counts=True)
+        centres[used] = np.add.reduceat(points[order], first, axis=0) / count[:, None]
+    return np.ascontiguousarray(centres + mean, dtype=X.dtype)
+
+
+def _by_leverage(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDArray[np.intp]:
+    """n rows without replacement, each next one with probability proportional to its leverage score."""
+    ridge = ridge_at(kernel, X[:SPECTRUM_ROWS], min(n, len(X), SPECTRUM_ROWS) / LANDMARKS_A_DIMENSION)
+    scores = leverage_scores(kernel, X, ridge, seed)
+    race = np.log(np.maximum(scores, 1e-300)) + stream(seed, "leverage").gumbel(size=len(X))
+    return np.argsort(-race, kind="stable")[:n]
+
+
+def ridge_at(kernel: Kernel, X: NDArray[np.floating], dimension: float) -> float:
+    """The λ at which the effective dimension tr K (K + λ n I)^{-1} of these rows is `dimension`."""
+    wide = X.astype(np.float64)
+    values = np.maximum(sl.eigvalsh(kernel(wide, wide)) / len(X), 0.0)
+    low, high = 1e-12 * values[-1], float(values.sum()) / dimension  # x / (x + λ) < x / λ: no solution is above
+    for _ in range(60):
+        ridge = float(np.sqrt(low * high))
+        low, high = (ridge, high) if np.sum(values / (values + ridge)) > dimension else (low, ridge)
+    return ridge
+
+
+def leverage_scores(kernel: Kernel, X: NDArray[np.floating], ridge: float, seed: int = 0) -> Array:
+    """Approximations of the ridge leverage scores [K (K + λ n I)^{-1}]_ii of all rows, (n,).
+
+    Bottom up (Musco and Musco 2017; the estimate and its weights are those of Rudi and others 2018): the scores of the
+    first rows are exact; a dictionary J of them, row i with probability p_i by its score, stands for the covariance in
+
+        l(x) = (k(x, x) - k_J(x)^T (K_JJ + λ m diag(p))^{-1} k_J(x)) / λ,    the score being l(x) / m,
+
+    of twice as many rows, and so on; at last a dictionary of all rows scores all of them again.
+
+    Parameters
+    ----------
+    X : (n, p), in random order: its first m rows are a uniform sample
+    ridge : λ
+    """
+    n, rng = len(X), stream(seed, "dictionaries")
+    m = min(n, EXACT_ROWS)
+    scores = _scored(kernel, X[:m], X[:m], np.full(m, ridge * m)) / (ridge * m)
+    while n > EXACT_ROWS:
+        chance = np.minimum(1.0, MEMBERS_A_DIMENSION * scores)
+        members = np.flatnonzero(rng.random(m) < chance)
+        last, of = m == n, min(n, 2 * m)
+        scores = _scored(kernel, X[:of], X[members], ridge * m * chance[members]) / (ridge * of)
+        if last:
+            break
+        m = of
+    return scores
+
+
+def _scored(kernel: Kernel, X: NDArray[np.floating], members: NDArray[np.floating], ridges: Array) -> Array:
+    """k(x, x) - k_J(x)^T (K_JJ + diag(ridges))^{-1} k_J(x) of every row; k(x, x) where J is empty."""
+    out = kernel.diag(X.astype(np.float64)).astype(np.float64)
+    if not len(members):
+        return out
+    J = members.astype(np.float64)
+    A = kernel(J, J).astype(np.float64)
+    A.flat[:: len(J) + 1] += np.maximum(ridges, 1e-13 * A.diagonal().max() * len(J))
+    factor = sl.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+    for i in range(0, len(X), STRIP):
+        K = kernel(X[i : i + STRIP].astype(np.float64), J)
+        half = sl.solve_triangular(factor, K.T, lower=True, check_finite=False)
+        out[i : i + STRIP] -= np.einsum("ij,ij->j", half, half)
+    return np.maximum(out, 0.0)
+
+
+def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDArray[np.intp]:
+    """Pivots drawn by the diagonal of what is left, many proposed at once and all but the right ones rejected.
+
+    The pivots have the law of those drawn one by one; the work is in matrix products. F F^T is the approximation so
+    far, F float64 (rows, n).
+    """
+    wide, rng = X.astype(np.float64), stream(seed, "pivots")
+    left = kernel.diag(wide).astype(np.float64)
+    enough = 1e-13 * float(left.sum())
+    F = np.zeros((len(X), n))
+    pivots = np.empty(0, dtype=np.intp)
+    while len(pivots) < n and float(left.sum()) > enough:
+        drawn = rng.choice(len(X), size=min(PROPOSALS, 2 * n), p=left / left.sum())
+        mine = F[drawn, : len(pivots)]
+        taken, factor = _accepted(kernel(wide[drawn], wide[drawn]) - mine @ mine.T, left[drawn], rng, n - len(pivots))
+        if not len(taken):
+            continue
+        rows, done = drawn[taken], len(pivots)
+        for i in range(0, len(X), STRIP):
+            strip = slice(i, i + STRIP)
+            G = kernel(wide[strip], wide[rows]) - F[strip, :done] @ F[rows, :done].T
+            new = sl.solve_triangular(factor, G.T, lower=True, check_finite=False)
+            F[strip, done : done + len(rows)] = new.T
+            left[strip] -= np.einsum("ij,ij->j", new, new)
+        np.maximum(left, 0.0, out=left)
+        pivots = np.concatenate([pivots, rows])
+        left[pivots] = 0.0
+    if len(pivots) < n:  # nothing is left to choose by: any rows do
+        pivots = np.concatenate([pivots, np.setdiff1d(np.arange(len(X)), pivots)[: n - len(pivots)]])
+    return pivots
+
+
+def _accepted(H: Array, offered: Array, rng: np.random.Generator, most: int) -> tuple[NDArray[np.intp], Array]:
+    """Which of the proposals stand, and the Cholesky factor of their part of H.
+
+    Proposal i was drawn with its share of the diagonal before the others; with them as pivots H_ii is left of it, so it
+    stands with probability H_ii / offered_i. H is used up.
+    """
+    L = np.zeros_like(H)
+    taken: list[int] = []
+    luck = rng.random(len(H))
+    for i in range(len(H)):
+        # Below the rounding of H nothing is left: the second of two equal proposals, say.
+        if H[i, i] <= 1e-12 * offered[i] or luck[i] * offered[i] >= H[i, i]:
+            continue
+        column = H[i:, i] / np.sqrt(H[i, i])
+        L[i:, len(taken)] = column
+        H[i:, i:] -= np.outer(column, column)
+        taken.append(i)
+        if len(taken) == most:
+            break
+    found = np.array(taken, dtype=np.intp)
+    return found, L[found, : len(taken)]
+
+
+_Rule = Callable[[Kernel, NDArray[np.floating], int, int], NDArray[np.intp]]
+_BY_KERNEL: dict[str, _Rule] = {"uniform": _uniform, "leverage": _by_leverage, "rpcholesky": _by_pivoted_cholesky}
