@@ -16,9 +16,10 @@ from typing import Any
 
 from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
+from dkernel.features import FAST, FORMS
 from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, parse
 
-__all__ = ["CHOICES", "Label", "Recipe"]
+__all__ = ["CHOICES", "GIVEN", "Label", "Recipe"]
 
 Label = bool | int | float | str
 
@@ -27,8 +28,9 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "gamma": GAMMA_WORDS,
     "features": ("auto", "nystrom", "fourier"),
     "n_components": ("auto",),
-    "sampling": ("auto", *SAMPLINGS),
-    "form": ("pairs", "offset"),
+    "landmarks": ("uniform", "stratified", "kmeans", "leverage", "rpcholesky"),
+    "sampling": ("auto", *SAMPLINGS, *FAST),
+    "form": FORMS,
     "loss": ("squared_hinge", "hinge", "logistic", "squared"),
     "alpha": ("auto",),
     "scale": ("auto", "standard", "minmax", "global", "none"),
@@ -37,6 +39,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "dtype": ("float32", "float64"),
 }
 """The words that each parameter understands; those with a number beside them are `gamma`, `n_components`, `alpha`."""
+
+GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
 
 
 @dataclass(frozen=True)
@@ -50,6 +54,7 @@ class Recipe:
     kernel : expression, "gaussian" or "0.5 * Laplacian(gamma=0.1) + Linear()"; after a fit the expression with numbers
     gamma : fills a kernel given by name, or one with gamma="auto" in it
     rank : of the Nystrom map, None for all that the whitening keeps
+    landmarks : the rule that chooses them; "given" in the record of a fit that was given an array of them
     form : of the Fourier map, sin/cos pairs or cos + offset
     rounds : updates of each pass
     class_weight : None, "balanced", or {label: weight}
@@ -73,6 +78,7 @@ class Recipe:
     features: str = "auto"
     n_components: str | int = "auto"
     rank: int | None = None
+    landmarks: str = "uniform"
     sampling: str = "auto"
     form: str = "pairs"
     loss: str = "squared_hinge"
@@ -104,6 +110,13 @@ class Recipe:
                         f"{name}={getattr(self, name)!r} is for classes and task='regress' predicts "
                         f"numbers. Leave {name} out, or use task='classify'."
                     )
+            if self.landmarks == "stratified":
+                raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
+        if self.landmarks != "uniform" and self.features not in ("auto", "nystrom"):
+            raise RecipeError(
+                f"landmarks={self.landmarks!r} is for Nystrom features and features={self.features!r} have no "
+                "landmarks. Leave landmarks out, or use features='nystrom'."
+            )
         if isinstance(self.n_components, int) and self.rank is not None and self.rank > self.n_components:
             raise RecipeError(
                 f"rank={self.rank} is more than n_components={self.n_components}: a map of "
@@ -260,6 +273,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "features": _word,
     "n_components": _word_or(_whole(1)),
     "rank": _or_none(_whole(1)),
+    "landmarks": lambda name, value: GIVEN if isinstance(value, str) and value == GIVEN else _word(name, value),
     "sampling": _word,
     "form": _word,
     "loss": _word,

@@ -26,6 +26,7 @@ __all__ = [
     "accumulate",
     "cos_turns_inplace",
     "exp2_inplace",
+    "hadamard_inplace",
     "l1_distances",
     "scores",
     "sincos_turns_inplace",
@@ -121,6 +122,24 @@ def _l1(X: Any, Z_transposed: Any, out: Any) -> None:
                 out[i, j] += abs(x - Z_transposed[k, j])
 
 
+@_compiled("void(float32[:, ::1])")
+def _hadamard(z: Any) -> None:
+    n, h = z.shape[0], 1
+    while 4 * h <= n:  # two steps at once: half the walks through the memory
+        for start in range(0, n, 4 * h):
+            for j in range(start, start + h):
+                for i in range(z.shape[1]):
+                    a, b, c, d = z[j, i], z[j + h, i], z[j + 2 * h, i], z[j + 3 * h, i]
+                    s, t, u, v = a + b, a - b, c + d, c - d
+                    z[j, i], z[j + h, i], z[j + 2 * h, i], z[j + 3 * h, i] = s + u, t + v, s - u, t - v
+        h *= 4
+    if h < n:
+        for j in range(h):
+            for i in range(z.shape[1]):
+                a, b = z[j, i], z[j + h, i]
+                z[j, i], z[j + h, i] = a + b, a - b
+
+
 def exp2_inplace(tile: NDArray[np.float32]) -> None:
     """z <- 2^min(z, 0), relative error below 1e-6; exponents under -126 give 2^-126.
 
@@ -187,6 +206,32 @@ def l1_distances(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out:
 def l1_distances_reference(X: NDArray, Z_transposed: NDArray, out: NDArray) -> None:
     """Define `l1_distances`."""
     out[...] = np.abs(X[:, :, None].astype(np.float64) - Z_transposed[None]).sum(axis=1)
+
+
+def hadamard_inplace(tile: NDArray[np.float32]) -> None:
+    """z <- H z, with H the Hadamard matrix of Sylvester, entries 1 and -1, in log2(q) walks instead of a product.
+
+    Parameters
+    ----------
+    tile : float32 (q, rows), C-contiguous, q a power of two, overwritten; a vector stands in a column, so that the
+        sums of neighbours are sums of whole lines
+
+    Examples
+    --------
+    >>> tile = np.array([[1.0], [2.0], [3.0], [4.0]], dtype=np.float32)
+    >>> hadamard_inplace(tile)
+    >>> tile[:, 0].tolist()
+    [10.0, -2.0, -4.0, 0.0]
+    """
+    _hadamard(tile)
+
+
+def hadamard_inplace_reference(tile: NDArray[np.float32]) -> None:
+    """Define `hadamard_inplace`."""
+    H = np.ones((1, 1))
+    while len(H) < len(tile):
+        H = np.block([[H, H], [H, -H]])
+    tile[...] = H @ tile.astype(np.float64)
 
 
 class Columns(Protocol):

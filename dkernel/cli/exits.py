@@ -18,13 +18,15 @@ import click
 
 from dkernel.errors import ClusterError, DataError, DKernelError, ModelFileError, RecipeError, UnsupportedError
 
-__all__ = ["Job", "Stopped", "code_of"]
+__all__ = ["BAD_DATA", "Job", "Stopped", "code_of"]
+
+BAD_DATA = 65
 
 # The first that fits. A recipe or a combination that means nothing is mended by other options.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
-    (DataError, 65),
-    (ModelFileError, 65),
-    (FileNotFoundError, 65),
+    (DataError, BAD_DATA),
+    (ModelFileError, BAD_DATA),
+    (FileNotFoundError, BAD_DATA),
     (RecipeError, 2),
     (UnsupportedError, 2),
     (ClusterError, 75),

@@ -1,5 +1,7 @@
 """The run record: MODEL.run.json, what a run did and how it ended, written for failed runs too.
 
+Not for bad data, though: those are mended and the command is run again, and the record of an older model stays true.
+
 What may not stand in a model, because it differs between equal runs, stands here: command, times, host, paths, memory.
 """
 
@@ -13,7 +15,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dkernel.cli.exits import code_of
+from dkernel.cli.exits import BAD_DATA, code_of
 from dkernel.data.atomic import write_file
 from dkernel.run.memory import PeakMemory
 from dkernel.run.versions import versions
@@ -52,7 +54,7 @@ class Record:
 
     @contextmanager
     def written_beside(self, out: Path) -> Iterator["Record"]:
-        """Write the record beside `out` when the block ends, however it ends."""
+        """Write the record beside `out` when the block ends, however it ends but for bad data."""
         self.note(command=sys.argv, started=datetime.now(UTC).isoformat(), host=socket.gethostname())
         self.note(versions=versions(), status="done", exit_code=0)
         with PeakMemory(interval=0.5) as memory:
@@ -64,9 +66,10 @@ class Record:
                 raise
             finally:
                 self.note(peak_memory_bytes=memory.peak)
-                # The run's own error, or its model, counts more than the record of it.
-                with suppress(OSError):
-                    write_file(out.with_name(f"{out.name}.run.json"), self._text().encode())
+                if self.facts["exit_code"] != BAD_DATA:
+                    # The run's own error, or its model, counts more than the record of it.
+                    with suppress(OSError):
+                        write_file(out.with_name(f"{out.name}.run.json"), self._text().encode())
 
     def summary(self) -> dict[str, Any]:
         """The record as JSON has it, without what is long."""

@@ -35,7 +35,11 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "n_components": ("auto|N", "auto", "Number of columns."),
     "rank": ("N", "", "Keep this many directions of the Nystrom columns."),
     "form": ("pairs|offset", "pairs", "Of Fourier columns: sine and cosine, or cosine with an offset."),
-    "loss": ("squared_hinge|hinge|logistic|squared", "squared_hinge", "With --task regress: squared."),
+    "loss": (
+        "squared_hinge|hinge|logistic|squared",
+        "",
+        "Default: squared_hinge; for a regression squared.",
+    ),
     "alpha": ("auto|NUMBER", "auto", "Strength of the regularization."),
     "passes": ("N", "1", "Readings of the data."),
     "scale": ("auto|standard|minmax|global|none", "auto", "Scaling of the features."),
@@ -81,7 +85,10 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     """
     recipe = _recipe_of(values)
     if values["print_config"]:
-        click.echo(config_text(ctx, {**values, **{name: getattr(recipe, name) for name in RECIPE}}))
+        settled = {name: getattr(recipe, name) for name in RECIPE}
+        if values["loss"] is None and recipe.task == "auto":
+            settled["loss"] = None  # the label decides it
+        click.echo(config_text(ctx, {**values, **settled}))
         return
     require(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
     place = place_of(ctx, values)
@@ -139,6 +146,13 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
     )
 
 
+def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) -> "Recipe":
+    """The recipe for a label of this kind: a floating one is regressed on, unless an option speaks of classes."""
+    if kind == "float" and recipe.task == "auto" and recipe.positive is None and values["loss"] is None:
+        recipe = recipe.replace(loss="squared")
+    return _with_typed_positive(recipe, kind, values["label"])
+
+
 def _with_typed_positive(recipe: "Recipe", kind: str | None, column: str) -> "Recipe":
     """The recipe with --positive, which is text, as the label that the column holds: 2, 2.5, True or 'yes'."""
     types: dict[str | None, Any] = {"int": int, "float": float, "bool": _TRUTH.__getitem__}
@@ -167,7 +181,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
     with show_progress(values) as progress, connect(**place) as executor:
         with record.phase("open"):
             source = _open(values, recipe)
-        recipe = _with_typed_positive(recipe, source.label_kind, values["label"])
+        recipe = _for_label(values, recipe, source.label_kind)
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest, executor=executor.name)
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows)
         with record.phase("train"):
@@ -185,7 +199,7 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
 
     with connect(**place) as executor:
         source = _open(values, recipe)
-        found = plan(source, _with_typed_positive(recipe, source.label_kind, values["label"]), executor)
+        found = plan(source, _for_label(values, recipe, source.label_kind), executor)
     if values["json"]:
         click.echo(json.dumps(found, default=plain))
     else:

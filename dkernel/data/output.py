@@ -219,6 +219,10 @@ class Staging:
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._handle)
 
+    def discard(self) -> None:
+        """Remove all of it: bad data are mended by other data, which are another job, and nobody would come back."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
     def _listed(self) -> list[Path]:
         return sorted(self.folder.iterdir()) if self.folder.is_dir() else []
 

@@ -15,8 +15,9 @@ from numpy.typing import NDArray
 
 from dkernel.errors import ModelFileError
 from dkernel.kernels import Kernel
+from dkernel.tiles import ROWS
 
-__all__ = ["Coordinates", "FeatureMap", "map_from"]
+__all__ = ["Coordinates", "FeatureMap", "in_tiles", "map_from"]
 
 
 @dataclass(frozen=True)
@@ -104,6 +105,23 @@ class FeatureMap(ABC):
         """φ of a small block, float64 (n, n_out)."""
         columns, T = self.columns(X, "float64"), self.whitening
         return np.asarray(columns * T if isinstance(T, float) else columns @ T, dtype=np.float64)
+
+
+def in_tiles(map: FeatureMap, X: NDArray) -> NDArray[np.float32]:
+    """The columns of a small block by its tiles, float32 (n, n_columns): for maps whose tiles are the quick way."""
+    out = np.empty((len(X), map.n_columns), np.float32)
+    buffer = np.empty(max(k * ROWS * width for _, k, width in map.groups), np.float32)
+    for start in range(0, len(X), ROWS):
+        n = min(ROWS, len(X) - start)
+        rows = np.zeros((ROWS, X.shape[1]), np.float32)
+        rows[:n] = X[start : start + n]
+        prepared = map.rows(rows)
+        for first, k, width in map.groups:
+            tile = buffer[: k * ROWS * width].reshape(k, ROWS, width)
+            map.fill(prepared, first, tile)
+            for t in range(k):
+                out[start : start + n, first + t * width : first + (t + 1) * width] = tile[t, :n]
+    return out
 
 
 def map_from(spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureMap:

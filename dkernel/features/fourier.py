@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from functools import cached_property
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -9,14 +10,15 @@ from numpy.typing import NDArray
 
 from dkernel import kernels
 from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.features.base import Coordinates, FeatureMap
+from dkernel.features.base import Coordinates, FeatureMap, in_tiles
+from dkernel.features.projections import FAST, Dense, Projection, projected
 from dkernel.kernels import Kernel
 from dkernel.seeds import stream
 from dkernel.tiles import COLUMNS, cos_turns_inplace, sincos_turns_inplace
 
 __all__ = ["FORMS", "FourierMap"]
 
-FORMS = ("pairs", "offset")
+FORMS = ("pairs", "offset", "exponential")
 _PAIR = COLUMNS // 2  # frequencies a group of tiles: its cosines and sines together have the size of one tile
 
 
@@ -31,8 +33,9 @@ class FourierMap(FeatureMap):
     Parameters
     ----------
     kernel : a shift-invariant kernel without placeholders
-    frequencies : Ω, float64 (m, p)
+    frequencies : Ω, float64 (m, p), or a projection that makes it
     offsets : b, float64 (m,), for the form "offset"
+    form : without offsets "pairs", or "exponential": the same columns, which a transformer gives as m^{-1/2} exp(i Ωx)
 
     Examples
     --------
@@ -45,15 +48,23 @@ class FourierMap(FeatureMap):
     gram_dtype = "float32"  # their Gram matrix is well conditioned, and a float64 cosine costs thirty times as much
 
     def __init__(
-        self, kernel: Kernel, frequencies: NDArray[np.float64], offsets: NDArray[np.float64] | None = None
+        self,
+        kernel: Kernel,
+        frequencies: NDArray[np.float64] | Projection,
+        offsets: NDArray[np.float64] | None = None,
+        form: str = "pairs",
     ) -> None:
-        self.kernel, self.frequencies, self.offsets = kernel, frequencies, offsets
-        m, self.n_in = frequencies.shape
+        self.projection = frequencies if isinstance(frequencies, Projection) else Dense(frequencies)
+        self.kernel, self.offsets = kernel, offsets
+        self.n_in, m = self.projection.p, self.projection.m
         self.pairs = offsets is None
+        self.form = form if self.pairs else "offset"
         self.n_columns = self.n_out = 2 * m if self.pairs else m
-        width, tiles = (_PAIR, 2) if self.pairs else (COLUMNS, 1)
-        self._starts = {tiles * i: i for i in range(0, m, width)}
-        self.groups_ = tuple((first, tiles, min(width, m - i)) for first, i in self._starts.items())
+        tiles = 2 if self.pairs else 1
+        widths = self.projection.widths(_PAIR if self.pairs else COLUMNS)
+        self.groups_ = tuple(
+            (tiles * first, tiles, width) for first, width in zip(accumulate([0, *widths]), widths, strict=False)
+        )
 
     @classmethod
     def draw(
@@ -66,61 +77,72 @@ class FourierMap(FeatureMap):
             )
         if form not in FORMS:
             raise RecipeError(f"form={form!r}: Fourier features have the forms {', '.join(map(repr, FORMS))}.")
-        if n_components < 1 or (form == "pairs" and n_components % 2):
+        if n_components < 1 or (form != "offset" and n_components % 2):
             raise RecipeError(
                 f"n_components={n_components}: sine and cosine come in pairs; give a positive even number, "
                 "or form='offset'."
             )
-        m = n_components // 2 if form == "pairs" else n_components
-        if sampling == "auto":
-            sampling = cls.default_sampling(kernel, n_in)
-        omega = kernel.frequencies(n_in, m, stream(seed, "frequencies"), sampling=sampling)
-        offsets = None if form == "pairs" else stream(seed, "offsets").uniform(0.0, 2 * np.pi, m)
-        return cls(kernel, omega, offsets)
+        m = n_components if form == "offset" else n_components // 2
+        projection = projected(kernel, n_in, m, seed, sampling)
+        offsets = stream(seed, "offsets").uniform(0.0, 2 * np.pi, m) if form == "offset" else None
+        return cls(kernel, projection, offsets, form)
 
-    @staticmethod
-    def default_sampling(kernel: Kernel, n_in: int) -> str:
-        """Sobol where the dimension is small, orthogonal where the law has directions, else independent draws."""
-        if n_in <= 12:
-            return "sobol"
-        return "orthogonal" if isinstance(kernel, kernels.Gaussian) else ("sobol" if n_in <= 64 else "iid")
+    @property
+    def frequencies(self) -> NDArray[np.float64]:
+        """Ω, (m, p)."""
+        return self.projection.frequencies
+
+    @property
+    def sampling(self) -> str:
+        """How the frequencies were drawn, "" where that is not known."""
+        return self.projection.sampling
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         return self.groups_
 
     @cached_property
-    def _blocks(self) -> dict[int, NDArray[np.float32]]:
+    def _turns(self) -> Projection:
         # In turns: the 1 / (2 pi) is folded in before float32 rounds, so the range reduction is exact.
-        turns = self.frequencies.T / (2 * np.pi)
-        if self.offsets is not None:
-            turns = np.concatenate([turns, self.offsets[None] / (2 * np.pi)])
-        return {
-            first: np.ascontiguousarray(turns[:, self._starts[first] : self._starts[first] + width], dtype=np.float32)
-            for first, _, width in self.groups_
-        }
+        return self.projection.divided(2 * np.pi)
 
-    def rows(self, X: NDArray) -> NDArray[np.float32]:
-        if self.pairs:
-            return np.ascontiguousarray(X, dtype=np.float32)
-        return np.concatenate([X, np.ones((len(X), 1))], axis=1, dtype=np.float32)
+    @cached_property
+    def _offset_turns(self) -> NDArray[np.float32] | None:
+        return None if self.offsets is None else (self.offsets / (2 * np.pi)).astype(np.float32)
 
-    def fill(self, rows: NDArray[np.float32], first: int, out: NDArray[np.float32]) -> None:
-        np.matmul(rows, self._blocks[first], out=out[0])
-        if self.pairs:
+    def rows(self, X: NDArray) -> Any:
+        return self._turns.rows(X)
+
+    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
+        offsets = self._offset_turns
+        if offsets is None:
+            self._turns.fill(rows, first // 2, out[0])
             sincos_turns_inplace(out)
         else:
+            self._turns.fill(rows, first, out[0])
+            out[0] += offsets[first : first + out.shape[2]]
             cos_turns_inplace(out)
 
     def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+        if dtype == "float32" and self.sampling in FAST:
+            return in_tiles(self, X)
         z = X.astype(dtype, copy=False) @ self.frequencies.T.astype(dtype)
         if self.offsets is not None:
             return np.asarray(np.cos(z + self.offsets.astype(dtype)))
         out = np.empty((len(X), self.n_columns), dtype)
         for first, _, width in self.groups_:
-            part = z[:, self._starts[first] : self._starts[first] + width]
+            part = z[:, first // 2 : first // 2 + width]
             np.cos(part, out=out[:, first : first + width])
             np.sin(part, out=out[:, first + width : first + 2 * width])
+        return out
+
+    def waves(self, X: NDArray, dtype: str) -> NDArray[np.complexfloating]:
+        """m^{-1/2} exp(i Ωx), complex (n, m), of X in float32 or float64: the real part of φ φ^H is the kernel."""
+        F = self.columns(X, dtype) * np.dtype(dtype).type(self.whitening)
+        out = np.empty((len(X), self.n_columns // 2), np.result_type(F.dtype, np.complex64))
+        for first, _, width in self.groups_:
+            part = out[:, first // 2 : first // 2 + width]
+            part.real, part.imag = F[:, first : first + width], F[:, first + width : first + 2 * width]
         return out
 
     @property
@@ -131,18 +153,21 @@ class FourierMap(FeatureMap):
         return Coordinates(self.n_columns, self.n_columns / 2.0)
 
     def spec(self) -> dict[str, Any]:
-        return {"kind": self.kind, "kernel": repr(self.kernel), "form": "pairs" if self.pairs else "offset"}
+        spec: dict[str, Any] = {"kind": self.kind, "kernel": repr(self.kernel), "form": self.form}
+        if self.sampling:
+            spec["sampling"] = self.sampling
+        if self.sampling in FAST:
+            spec["n_in"] = self.n_in
+        return spec
 
     def arrays(self) -> dict[str, NDArray]:
-        arrays = {"frequencies": self.frequencies}
+        arrays = self.projection.arrays()
         return arrays if self.offsets is None else {**arrays, "offsets": self.offsets}
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "FourierMap":
-        return cls(kernels.parse(spec["kernel"]), arrays["frequencies"], arrays.get("offsets"))
+        projection = Projection.build(spec.get("sampling", ""), spec.get("n_in", 0), arrays)
+        return cls(kernels.parse(spec["kernel"]), projection, arrays.get("offsets"), spec["form"])
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {"kernel": self.kernel, "frequencies": self.frequencies, "offsets": self.offsets}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
+    def __reduce__(self) -> Any:
+        return FourierMap, (self.kernel, self.projection, self.offsets, self.form)

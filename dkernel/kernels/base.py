@@ -117,7 +117,7 @@ class Kernel(ABC):
     def frequencies(self, p: int, m: int, rng: np.random.Generator, sampling: str = "iid") -> F64:
         """m draws of the spectral law as rows, (m, p): k(x, z) = E cos⟨ω, x - z⟩.
 
-        `sampling` is "iid", "orthogonal" or "sobol". Raises UnsupportedError for a kernel that has no such law.
+        `sampling` is "iid", "orthogonal", "sobol" or "halton". Raises UnsupportedError for a kernel that has no such law.
         """
         self._require_ready()
         return spectral.draw(self._law(p), m, rng, sampling)

@@ -1,7 +1,8 @@
 """Draws from the spectral law of a shift-invariant kernel: the frequencies ω with k(x - z) = E cos⟨ω, x - z⟩.
 
-Three ways to draw, all unbiased (ALGORITHMS 1.3): "iid"; "orthogonal", blocks of p orthogonal directions with
-independent lengths (Yu et al. 2016); "sobol", a scrambled Sobol sequence through the inverse distribution functions.
+Four ways to draw, all unbiased (ALGORITHMS 1.3): "iid"; "orthogonal", blocks of p orthogonal directions with
+independent lengths (Yu et al. 2016); "sobol" and "halton", a scrambled low-discrepancy sequence through the inverse
+distribution functions.
 """
 
 from abc import ABC, abstractmethod
@@ -18,7 +19,7 @@ from dkernel.errors import RecipeError, UnsupportedError
 __all__ = ["SAMPLINGS", "IndependentLaw", "Law", "NormalLaw", "SumLaw", "cauchy_quantile", "draw"]
 
 F64 = NDArray[np.float64]
-SAMPLINGS = ("iid", "orthogonal", "sobol")
+SAMPLINGS = ("iid", "orthogonal", "sobol", "halton")
 SOBOL_MAX_DIMS = 21201
 # A uniform number nearer to 0 or 1 than this would become an infinite or useless frequency.
 EDGE = 1e-7
@@ -142,6 +143,15 @@ def _sobol(dims: int, m: int, rng: np.random.Generator) -> F64:
     return np.clip(points[:m], EDGE, 1 - EDGE)
 
 
+def _halton(dims: int, m: int, rng: np.random.Generator) -> F64:
+    """The first m points of a scrambled Halton sequence, (m, dims), off the edges."""
+    from scipy.stats import qmc
+
+    parent = np.random.default_rng(rng.integers(2**63, size=2))
+    points = qmc.Halton(dims, scramble=True, **{_GENERATOR_KEYWORD: parent}).random(m)
+    return np.clip(points, EDGE, 1 - EDGE)
+
+
 def draw(law: Law, m: int, rng: np.random.Generator, sampling: str = "iid") -> F64:
     """m frequencies, (m, p), from the law in the way named.
 
@@ -162,4 +172,4 @@ def draw(law: Law, m: int, rng: np.random.Generator, sampling: str = "iid") -> F
         return law.iid(m, rng)
     if sampling == "orthogonal":
         return law.orthogonal(m, rng)
-    return law.from_uniforms(_sobol(law.dims, m, rng))
+    return law.from_uniforms((_sobol if sampling == "sobol" else _halton)(law.dims, m, rng))

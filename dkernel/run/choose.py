@@ -85,7 +85,7 @@ def choose(
     winner = best[int(np.argmin(second))]
     why = {}
     if len({c.scaling.kind for c in candidates}) > 1:
-        why["scale"] = f"{winner.scaling.kind}, on {len(half.X):,} rows of the reservoir"
+        why["scale"] = f"{winner.scaling.kind}, of standard and global, judged on {len(half.X_judged):,} rows"
     if len({c.factor for c in candidates}) > 1:
         why["gamma"] = (
             f"{winner.factor:g} times the median value, of {len(GRID)} tried: loss {min(second):.4f} on "

@@ -60,14 +60,14 @@ class Problem:
 
 @dataclass
 class GradientSum:
-    """Sums over rows: gradient (n_columns, heads) and (heads,), weight, and for each λ loss and right answers."""
+    """Sums over rows: gradient (n_columns, heads) and (heads,), weight, each λ's loss, the first's right answers."""
 
     columns: Array
     intercept: Array
     weight: float
     n: int
     loss: Array
-    right: Array
+    right: float
 
 
 @dataclass(frozen=True, eq=False)
@@ -84,22 +84,22 @@ class Gradient(Statistic[GradientSum, GradientSum]):
         coef, intercept = broadcast
         outputs = Y.shape[1]
         paths = len(intercept) // outputs
-        loss, right = np.zeros(paths), np.zeros(paths)
+        loss, right = np.zeros(paths * outputs), np.zeros(1)
+        # All heads in one call of each function: a tile is small, and the calls are what costs.
+        targets = np.tile(Y, (1, paths))
 
         def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
-            y = Y[start : start + len(S)]
-            w = np.float32(1) if weight is None else weight[start : start + len(S)]
-            R = np.empty_like(S)
-            for j in range(paths):
-                s = S[:, j * outputs : (j + 1) * outputs]
-                R[:, j * outputs : (j + 1) * outputs] = w * self.problem.loss.derivative(y, s)
-                loss[j] += np.sum(w * self.problem.loss.value(y, s), dtype=np.float64)
-                right[j] += _right(self.problem.targets, y, s)
+            y = targets[start : start + len(S)]
+            value, R = self.problem.loss.value(y, S), self.problem.loss.derivative(y, S)
+            if weight is not None:
+                value, R = value * weight[start : start + len(S)], R * weight[start : start + len(S)]
+            np.add(loss, value.sum(axis=0, dtype=np.float64), out=loss)
+            right[0] += _right(self.problem.targets, y[:, :outputs], S[:, :outputs])
             return R
 
         G, g = tiles.accumulate(self.problem.columns, X, coef, intercept, residual)
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
-        return GradientSum(G, g, total, len(X), loss, right)
+        return GradientSum(G, g, total, len(X), loss.reshape(paths, outputs).sum(axis=1), float(right[0]))
 
     def merge(self, left: GradientSum, right: GradientSum) -> GradientSum:
         left.columns += right.columns

@@ -109,7 +109,7 @@ class Passes:
 
     def _report(self, epoch: int, i: int, rounds: int, pieces: Sequence[Piece], total: GradientSum) -> None:
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
-        figures |= self._figure(float(total.right[0]), total.n)
+        figures |= self._figure(total.right, total.n)
         self.history.append({"pass": epoch + 1, "round": i + 1, "rows": total.n, **figures})
         self.progress.advance(sum(piece.n for piece in pieces), round=f"{i + 1}/{rounds}", **figures)
 
@@ -133,7 +133,7 @@ class Passes:
         loss = found.loss / found.weight
         i = int(np.argmin(loss))
         iterate, j = names[i // len(alphas)], i % len(alphas)
-        figures = {"loss": float(loss[i]), "rows": float(found.n), **self._figure(float(found.right[i]), found.n)}
+        figures = {"loss": float(loss[i]), "rows": int(found.n), **self._figure(float(found.right[i]), found.n)}
         self.history.append({"holdout": name, "iterate": iterate, "alpha": alphas[j], **figures})
         v = candidates[iterate][:, j * outputs : (j + 1) * outputs]
         return Outcome(v, alphas[j], iterate, [], figures)

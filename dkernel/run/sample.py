@@ -1,8 +1,10 @@
 """The reservoir's roles: holdout, rows that measure leverage, landmarks, the preconditioner's sample."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.run.pieces import Piece, Place
@@ -20,6 +22,7 @@ class Roles:
     ----------
     threshold : hashes up to it are the holdout's, -1 for none
     fitted : the rows that are no holdout, in the order of hashes
+    pool : the rows that landmarks and sample are taken from, in the order of hashes
     """
 
     holdout: Block
@@ -27,7 +30,21 @@ class Roles:
     landmarks: Block
     sample: Block
     fitted: Block
+    pool: Block
     threshold: int
+
+    def with_landmarks(self, rows: NDArray[np.intp]) -> "Roles":
+        """The same with these rows of the pool as landmarks, and the sample as large as it was, of the others first."""
+        others = np.setdiff1d(np.arange(len(self.pool.X)), rows)
+        sample = np.concatenate([others, rows])[: len(self.sample.X)]
+        return replace(self, landmarks=_rows_of(self.pool, rows), sample=_rows_of(self.pool, sample))
+
+
+def _rows_of(block: Block, rows: NDArray[np.intp]) -> Block:
+    def of(values: Any) -> Any:
+        return None if values is None else values[rows]
+
+    return Block(block.X[rows], of(block.y), of(block.weight))
 
 
 def roles_of(reservoir: Reservoir, sizes: Sizes) -> Roles:
@@ -46,6 +63,7 @@ def roles_of(reservoir: Reservoir, sizes: Sizes) -> Roles:
         reservoir.part(landmarks),
         reservoir.part(sample),
         reservoir.part(slice(n_holdout, None)),
+        reservoir.part(slice(int(rest[0]), None)),
         int(reservoir.hashes[n_holdout - 1]) if n_holdout else -1,
     )
 

@@ -100,7 +100,11 @@ def score(
         parts = staging.finished(rows)
         reused = len(parts)
         run = _Run(executor, model, name, words, source.kept)
-        run.fill(staging, units, parts, progress)
+        try:
+            run.fill(staging, units, parts, progress)
+        except DataError:
+            staging.discard()
+            raise
         in_order = [parts[index] for index in range(len(units))]
         staging.commit(in_order, columns)
     return ScoreResult(sum(rows), len(units), str(destination.path), columns, reused)

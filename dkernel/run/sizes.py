@@ -4,12 +4,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from dkernel.recipe import Recipe
+from dkernel.recipe import GIVEN, Recipe
 
 __all__ = ["Sizes"]
 
 MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
 HELD = 2_000  # rows outside the preconditioner's sample that measure its leverage
+CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than the uniform one chooses landmarks from
 # Flops of the setup that no data set is too small for: some seconds.
 FREE_FLOPS = 4e11
 
@@ -25,6 +26,7 @@ class Sizes:
     holdout : rows that no gradient sees
     held : rows outside the sample, for the leverage
     sample : rows of the preconditioner's Gram matrix and of the warm start
+    candidates : rows to choose landmarks from, which may be in the sample; as many as columns where all are taken
     """
 
     n: int
@@ -33,6 +35,7 @@ class Sizes:
     holdout: int
     held: int
     sample: int
+    candidates: int
 
     @classmethod
     def of(cls, n: int, p: int, recipe: Recipe) -> "Sizes":
@@ -48,7 +51,10 @@ class Sizes:
         rest = n - holdout
         held = min(HELD, max(1, rest // 10))
         sample = min(int(np.clip(6 * columns, 8192, 65536)), max(rest - held, 1))
-        return cls(n, p, columns, holdout, held, sample)
+        candidates = columns
+        if recipe.landmarks not in ("uniform", GIVEN):
+            candidates = max(1, min(max(CANDIDATES, 4 * columns), rest - held))
+        return cls(n, p, columns, holdout, held, sample, candidates)
 
     @staticmethod
     def automatic(n: int, p: int) -> int:
@@ -64,4 +70,4 @@ class Sizes:
     @property
     def reservoir(self) -> int:
         """Rows to keep in all."""
-        return min(self.n, self.holdout + self.held + self.columns + self.sample)
+        return min(self.n, self.holdout + self.held + max(self.columns + self.sample, self.candidates))

@@ -171,13 +171,12 @@ class _Fit:
         return Targets(np.array(sorted(labels), dtype=dtype if dtype.kind != "U" else None), positive)
 
     def _say_sizes(self, roles: Roles) -> None:
-        asked = self.sizes.columns
+        asked, auto = self.sizes.columns, self.recipe.n_components == "auto"
         if self.features == "nystrom" and len(roles.landmarks.X) < asked:
-            self._note(
-                "n_components", f"{len(roles.landmarks.X)}: all rows outside the holdout, {asked} were asked for"
-            )
-        elif self.recipe.n_components == "auto":
-            self._note("n_components", f"{asked}, by rows and by what the setup may cost")
+            text = f"{len(roles.landmarks.X):,}: all rows but those kept to judge by"
+            self._note("n_components", text if auto else f"{text}; {asked:,} were asked for")
+        elif auto:
+            self._note("n_components", f"{asked:,}, by rows and by what the setup may cost")
 
     @property
     def features(self) -> str:
@@ -295,7 +294,9 @@ class _Fit:
         if holdout is not None:
             self.executor.release([holdout[0]])
         if self.recipe.alpha == "auto":
-            self._note("alpha", f"{outcome.alpha:g}, of {', '.join(f'{a:g}' for a in prepared.solver.alphas)}")
+            tried = ", ".join(f"{alpha:g}" for alpha in prepared.solver.alphas)
+            several = len(prepared.solver.alphas) > 1
+            self._note("alpha", f"{outcome.alpha:g}, of {tried}" if several else f"{tried}, chosen on the sample")
         self.recipe = self.recipe.replace(alpha=outcome.alpha)
         return outcome
 

@@ -34,7 +34,7 @@ def config(tmp_path):
 
 def test_defaults_are_those_of_the_recipe():
     found = settings()
-    recipe = Recipe().to_dict()
+    recipe = Recipe().to_dict() | {"loss": None}  # the label decides it
     assert {name: found.get(name) for name in RECIPE} == {name: recipe[name] for name in RECIPE}
     for name, (_, default, _) in RECIPE.items():
         assert default == ("" if recipe[name] is None else str(recipe[name]))
@@ -156,6 +156,8 @@ def test_wrong_options_exit_2_and_say_which(args, words, tmp_path, monkeypatch):
 
 def test_a_regression_has_the_squared_loss():
     assert settings("--task", "regress")["loss"] == "squared"
+    assert settings("--task", "classify")["loss"] == "squared_hinge"
+    assert settings("--loss", "hinge")["loss"] == "hinge"
 
 
 @pytest.mark.parametrize("command", ["train", "score", "evaluate", "show"])

@@ -61,14 +61,14 @@ def test_run_record_says_how_it_went(run, data, tmp_path):
 def test_a_failed_run_leaves_a_record_and_the_old_model(run, data, tmp_path):
     out = tmp_path / "m"
     out.write_bytes(b"old")
-    result = run("train", data / "train.parquet", "--label", "yy", "--out", out, *FEATURES)
-    assert result.exit_code == 65
-    assert "'yy'" in result.stderr
-    assert "Did you mean" in result.stderr
+    result = run(
+        "train", data / "train.parquet", "--label", "price", "--loss", "hinge", "--out", out, "--exclude", "y,id,note"
+    )
+    assert result.exit_code == 2, result.output
     assert out.read_bytes() == b"old"
     record = json.loads((tmp_path / "m.run.json").read_text())
-    assert (record["status"], record["exit_code"]) == ("failed", 65)
-    assert record["error"].startswith("DataError: ")
+    assert (record["status"], record["exit_code"]) == ("failed", 2)
+    assert record["error"].startswith("RecipeError: ")
 
 
 @pytest.mark.parametrize("out", ["none/m", ".", "train.parquet/m"])
@@ -118,6 +118,43 @@ def test_regression_weights_and_config(run, data, tmp_path):
     model = dkernel.load(tmp_path / "m")
     assert model.classes is None
     assert model.columns == ("a", "b", "c")
+
+
+FLOATING = ["--exclude", "y,id,note", "--n-components", "64", "--gamma", "0.05", "--alpha", "1e-6"]
+
+
+def test_a_floating_label_is_regressed_on(run, data, tmp_path):
+    args = ["train", data / "train.parquet", "--label", "price", *FLOATING, "--out"]
+    assert run(*args, tmp_path / "auto").exit_code == 0
+    model = dkernel.load(tmp_path / "auto")
+    assert (model.recipe.task, model.recipe.loss, model.classes) == ("regress", "squared", None)
+    assert run(*args, tmp_path / "said", "--task", "regress").exit_code == 0
+    assert (tmp_path / "auto").read_bytes() == (tmp_path / "said").read_bytes()
+    plan = run("train", data / "train.parquet", "--label", "price", *FLOATING, "--dry-run", "--json")
+    assert json.loads(plan.stdout)["outputs"] == 1
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
+def test_a_loss_for_classes_is_refused_for_a_floating_label(run, data, tmp_path, loss):
+    result = run(
+        "train", data / "train.parquet", "--label", "price", *FLOATING, "--loss", loss, "--out", tmp_path / "m"
+    )
+    assert result.exit_code == 2
+    assert "Use loss='squared', or task='classify'" in result.stderr
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "classes"), [(["--task", "classify"], [0.0, 1.0]), (["--positive", "1"], [False, True])]
+)
+def test_floating_names_of_classes(run, tmp_path, options, classes):
+    X = np.random.default_rng(0).normal(size=(400, 3))
+    np.save(tmp_path / "x.npy", np.column_stack([X, (X**2).sum(1) < 2.4]).astype(np.float32))
+    small = ["--n-components", "64", "--gamma", "0.3", "--alpha", "1e-6", "--json"]
+    result = run("train", tmp_path / "x.npy", "--label", "-1", *options, *small, "--out", tmp_path / "m")
+    assert result.exit_code == 0, result.output
+    assert dkernel.load(tmp_path / "m").classes.tolist() == classes
+    assert json.loads(result.stdout)["recipe"]["loss"] == "squared_hinge"
 
 
 def test_positive_makes_two_classes(run, data, tmp_path):

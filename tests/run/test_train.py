@@ -104,7 +104,7 @@ def test_weights_count_as_copies_of_rows():
     X, y = rings(20_000)
     X_new, _ = rings(5000, seed=1)
     weight = np.where(X[:, 0] > 0, 3.0, 0.2)
-    model = fit(X, y, RECIPE.replace(holdout=0.0, passes=4), weight=weight)
+    model = fit(X, y, RECIPE.replace(holdout=0.0, passes=8), weight=weight)
     Y = (2.0 * y - 1)[:, None]
     weighted, plain = exact_scores(model, X, Y, X_new, weight), exact_scores(model, X, Y, X_new)
     off = np.sqrt(np.mean((model.scores(X_new) - weighted) ** 2))
@@ -174,7 +174,7 @@ def test_fewer_rows_than_landmarks_uses_them_all_and_says_so():
     X, y = rings(150)
     result = train(from_arrays(X, y), RECIPE.replace(n_components=1000), SerialExecutor())
     assert result.model.map.n_columns < 150
-    assert "1000 were asked for" in result.chosen["n_components"]
+    assert "1,000 were asked for" in result.chosen["n_components"]
     assert result.model.recipe.n_components == result.model.map.n_columns
     assert error(result.model, X, y) < 0.3
 
