@@ -34,6 +34,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "features": ("auto|nystrom|fourier", "auto", "How the kernel becomes columns."),
     "n_components": ("auto|N", "auto", "Number of columns."),
     "rank": ("N", "", "Keep this many directions of the Nystrom columns."),
+    "landmarks": ("uniform|stratified|kmeans|leverage|rpcholesky", "uniform", "How Nystrom's landmarks are chosen."),
     "form": ("pairs|offset", "pairs", "Of Fourier columns: sine and cosine, or cosine with an offset."),
     "loss": (
         "squared_hinge|hinge|logistic|squared",

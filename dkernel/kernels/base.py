@@ -13,7 +13,7 @@ here when they are defined, so that the two files do not need each other.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, NoReturn
 
 import numpy as np
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.kernels import spectral
+from dkernel.kernels.blocks import as_any, as_numbers, as_objects, one_of_each
 from dkernel.kernels.columns import Columns, PlainColumns
 from dkernel.kernels.parameters import is_number
 
@@ -42,8 +43,8 @@ class Kernel(ABC):
 
     `k(X, Z)` has shape (n, m) for X (n, p) and Z (m, p), in the float type of X. It is evaluated in float64 whatever
     the input, and rounded; the quick float32 way is `k.columns(Z)`. Kernels are frozen dataclasses: equal when their
-    parameters are, hashable, picklable, and `repr(k)` is the expression that makes k again. `k1 + k2`, `k1 * k2` and
-    `c * k` are kernels.
+    parameters are, hashable, picklable, and `repr(k)` is the expression that makes k again. `k1 + k2`, `k1 * k2`,
+    `c * k` and `k.on(columns)` are kernels. `k(x, z)` of two single rows is a number.
     """
 
     # numpy scalars must leave `c * k` to the kernel instead of making an object array of it.
@@ -72,6 +73,28 @@ class Kernel(ABC):
         """The kernel columns of landmarks Z (m, p), prepared once per process for `rows` and `fill`."""
         return PlainColumns(self._landmarks(Z), self._values)
 
+    def on(self, columns: str | int | Sequence[str] | Sequence[int]) -> Kernel:
+        """The kernel of some columns alone, by name or by position: `k.on(["a", "b"])`, `k.on([0, 2])`.
+
+        Names wait until the names of the data are known: `bind_columns`, which a fit calls.
+        """
+        single = isinstance(columns, str) or not isinstance(columns, Sequence | np.ndarray)
+        return self._algebra["on"](self, (columns,) if single else tuple(columns))  # type: ignore[arg-type]
+
+    @property
+    def domain(self) -> str:
+        """What its rows are: "numbers", "objects", or "any" of both."""
+        return "numbers"
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names of columns in it that are not positions yet; () when it can be evaluated."""
+        return ()
+
+    def bind_columns(self, names: Sequence[str]) -> Kernel:  # noqa: ARG002
+        """The kernel with the names of its columns found among the names of the data's columns."""
+        return self
+
     @property
     def shift_invariant(self) -> bool:
         """Whether k(x, z) is a function of x - z alone."""
@@ -86,18 +109,27 @@ class Kernel(ABC):
         """The kernel with every placeholder replaced by rule(metric, word), where metric is "l2" or "l1"."""
         return self
 
-    def __call__(self, X: NDArray[Any], Z: NDArray[Any] | None = None) -> NDArray[np.floating]:
-        """k of every row of X (n, p) with every row of Z (m, p), X itself if there is none: (n, m)."""
+    def __call__(self, X: Any, Z: Any = None) -> Any:
+        """k of every row of X (n, p) with every row of Z (m, p), X itself if there is none: (n, m).
+
+        Of two single rows, (p,) each, the number k(x, z).
+        """
         self._require_ready()
-        X = _as_block(X)
-        Z = X if Z is None or Z is X else _as_block(Z)
-        if X.shape[1] != Z.shape[1]:
+        if (pair := one_of_each(X, Z, self.domain)) is not None:
+            return float(self(*pair)[0, 0])
+        same = Z is None or Z is X
+        X = self._block(X)
+        Z = X if same else self._block(Z)
+        if X.shape[1:] != Z.shape[1:]:
             raise DataError(
-                f"{self!r} was given rows of {X.shape[1]} and of {Z.shape[1]} columns; as many of each are needed."
+                f"{self!r} was given rows of {_width(X)} and of {_width(Z)} columns; as many of each are needed."
             )
         n, m = len(X), len(Z)
+        objects = "O" in (X.dtype.kind, Z.dtype.kind)
         if n == 0 or m == 0:
-            return np.empty((n, m), dtype=X.dtype)
+            return np.empty((n, m), dtype=np.float64 if objects else X.dtype)
+        if objects:
+            return self._values(X, Z)
         wide = Z.astype(np.float64, copy=False)
         step = n if X.dtype == np.float64 else max(1, FLOAT64_VALUES // m)
         if step >= n:
@@ -111,29 +143,40 @@ class Kernel(ABC):
     def diag(self, X: NDArray[Any]) -> NDArray[np.floating]:
         """k(x, x) of every row of X (n, p): (n,), without the n² values beside them."""
         self._require_ready()
-        X = _as_block(X)
+        X = self._block(X)
+        if X.dtype.kind == "O":
+            return self._diag(X)
         return self._diag(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
 
     def frequencies(self, p: int, m: int, rng: np.random.Generator, sampling: str = "iid") -> F64:
         """m draws of the spectral law as rows, (m, p): k(x, z) = E cos⟨ω, x - z⟩.
 
-        `sampling` is "iid", "orthogonal", "sobol" or "halton". Raises UnsupportedError for a kernel that has no such law.
+        `sampling` is "iid", "orthogonal", "sobol" or "halton". Raises UnsupportedError where there is no such law.
         """
         self._require_ready()
         return spectral.draw(self._law(p), m, rng, sampling)
 
     def _landmarks(self, Z: NDArray[Any]) -> F64:
         self._require_ready()
-        Z = _as_block(Z)
+        Z = self._block(Z)
         if len(Z) == 0:
             raise DataError(f"{self!r} was given no landmarks; at least one row is needed.")
-        return Z.astype(np.float64, copy=False)
+        return Z if Z.dtype.kind == "O" else Z.astype(np.float64, copy=False)
+
+    def _block(self, X: Any) -> NDArray[Any]:
+        """The gate: what was given, as a block of this kernel's domain."""
+        return {"numbers": as_numbers, "objects": as_objects, "any": as_any}[self.domain](X)
 
     def _require_ready(self) -> None:
+        if self.column_names:
+            raise RecipeError(
+                f"{self!r} cannot be evaluated yet: where its columns {', '.join(map(repr, self.column_names))} stand "
+                "is known when the data have named columns. A fit finds them; bind_columns(names) does it by hand."
+            )
         if self.placeholders:
             words = ", ".join(map(repr, dict.fromkeys(self.placeholders)))
             raise RecipeError(
-                f"{self!r} cannot be evaluated yet: gamma is {words}, which is chosen from the data during a fit. "
+                f"{self!r} cannot be evaluated yet: {words} is a number that is chosen from the data during a fit. "
                 "Give a number, as in Gaussian(gamma=0.1), or fill it in with bind(rule)."
             )
 
@@ -162,15 +205,8 @@ class Kernel(ABC):
         raise RecipeError(f"{self!r} - {other!r} is not a kernel: {NOT_PSD}. Kernels are added, multiplied or scaled.")
 
 
-def _as_block(X: Any) -> NDArray[np.floating]:
-    X = np.asarray(X)
-    if X.ndim != 2:
-        raise DataError(f"A kernel was given an array of {X.ndim} dimension(s); rows x columns, 2, are needed.")
-    if X.dtype == np.float32 or X.dtype == np.float64:
-        return X
-    if X.dtype.kind not in "fiub":
-        raise DataError(f"A kernel was given values of type {X.dtype}; numbers are needed.")
-    return X.astype(np.float64)
+def _width(X: NDArray[Any]) -> int:
+    return int(X.shape[1]) if X.ndim == 2 else 1
 
 
 def _no_number(kernel: Kernel, number: Any) -> NoReturn:

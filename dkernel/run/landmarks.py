@@ -1,14 +1,18 @@
-"""What a feature map without a label asks of the data: a uniform sample of their rows, and numbers for its kernel."""
+"""Landmarks of a fit, from the reservoir; and the whole of what a feature map alone asks of the data."""
 
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.checks import as_features
 from dkernel.data.source import Source
+from dkernel.errors import DataError, RecipeError
+from dkernel.features import NystromMap, Scaling
+from dkernel.features.landmarks import select
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import loss_named
-from dkernel.recipe import Recipe
+from dkernel.recipe import GIVEN, Recipe
 from dkernel.run.blas import one_blas_thread
 from dkernel.run.choose import choose
 from dkernel.run.executors import Executor
@@ -16,21 +20,79 @@ from dkernel.run.feed import Feed
 from dkernel.run.labels import Targets
 from dkernel.run.pieces import cut_pieces
 from dkernel.run.progress import Progress
-from dkernel.run.survey import Survey
+from dkernel.run.sample import Roles
+from dkernel.run.sizes import CANDIDATES, Sizes
+from dkernel.run.survey import Survey, SurveyResult
 
-__all__ = ["sampled"]
+__all__ = ["certificate", "for_given", "landmarks_of", "sampled"]
 
 MEDIAN_ROWS = 1000
+CERTIFIED_ROWS = 2000  # at most: the mean over them is that over all rows within a few percent
+CERTIFIED_SHARE = 0.02  # of a fit's flops
+
+
+def for_given(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
+    """The recipe that says of given landmarks how many there are, and they as a block; None where a rule chooses."""
+    if landmarks is None:
+        if recipe.landmarks == GIVEN:
+            raise RecipeError(
+                f"landmarks={GIVEN!r} is the record of landmarks given as an array. Give the array again, or a rule."
+            )
+        return recipe, None
+    Z = as_features(np.asarray(landmarks), source.columns, source.dtype, "row {} of the landmarks".format)
+    if not len(Z):
+        raise DataError("The given landmarks have no rows; at least one is needed.")
+    return recipe.replace(landmarks=GIVEN, n_components=len(Z)), Z
+
+
+def landmarks_of(
+    recipe: Recipe, kernel: Kernel, scaling: Scaling, roles: Roles, sizes: Sizes, targets: Targets
+) -> tuple[NDArray[np.floating], Roles]:
+    """Scaled landmarks by the recipe's rule, and the roles of the reservoir with these rows behind all others."""
+    if recipe.landmarks in ("uniform", GIVEN):
+        return scaling.apply(roles.landmarks.X), roles
+    pool, n = roles.pool, sizes.candidates
+    classes = None
+    if recipe.landmarks == "stratified":  # of a rare class there are few rows: none is left out
+        assert pool.y is not None
+        classes, n = targets.codes(pool.y), len(pool.X)
+    found = select(recipe.landmarks, kernel, scaling.apply(pool.X[:n]), sizes.columns, recipe.seed, classes)
+    return found.points, roles if found.rows is None else roles.with_landmarks(found.rows)
+
+
+def certificate(map: NystromMap, X: NDArray[np.floating], flops: float) -> dict[str, float]:
+    """What the landmarks leave: the mean over rows that the fit did not learn from, and the landmarks' effective rank.
+
+    Parameters
+    ----------
+    X : scaled rows (n, p)
+    flops : of the fit, of which this may cost a small share: fewer rows then
+    """
+    c, p = map.landmarks.shape
+    rows = int(min(len(X), CERTIFIED_ROWS, max(CERTIFIED_SHARE * flops / (c * (c + 2 * p + 20)), 100)))
+    X = X[:rows]
+    left = map.residual(X)
+    mean = float(np.mean(map.kernel.diag(X.astype(np.float64))))
+    return {
+        "trace_error": float(np.mean(left)),
+        "trace_share": float(np.mean(left)) / mean if mean > 0 else 0.0,
+        "trace_largest": float(left.max()),
+        "trace_rows": rows,
+        "effective_rank": map.effective_rank,
+    }
 
 
 def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tuple[Kernel, NDArray[Any]]:
-    """The recipe's kernel with numbers, and `rows` rows of the source (all, where it has fewer), (rows, p).
+    """The recipe's kernel with numbers, and `rows` landmarks from the source (all rows, where it has fewer), (rows, p).
 
-    The rows are those with the smallest hashes, so chunks and workers do not change them. One pass. Nothing is scaled,
-    and without a label there is nothing to judge a grid by: gamma="auto" is the median value.
+    Uniform ones are the rows with the smallest hashes, and other rules choose from such rows, so chunks and workers do
+    not change them. One pass. Nothing is scaled, and without a label there is nothing to judge a grid by: gamma="auto"
+    is the median value.
     """
     recipe = recipe.replace(scale="none", gamma="median" if recipe.gamma == "auto" else recipe.gamma)
     size = min(source.n_rows, max(rows, MEDIAN_ROWS))
+    if recipe.landmarks not in ("uniform", GIVEN):
+        size = min(source.n_rows, max(CANDIDATES, 4 * rows))
     key = f"dkernel-sample-{source.fingerprint[:32]}-{recipe.seed}-{size}"
     feed = Feed(executor, source, keep=False)
     try:
@@ -45,4 +107,15 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
         # With one gamma and one scale in question, nothing is judged: neither loss nor targets are used.
         loss = loss_named(recipe.loss)
         kernel = choose(recipe, survey, found, Targets(None), loss, rows, executor, key).kernel
-    return kernel, np.ascontiguousarray(found.X[:rows])
+    if recipe.landmarks in ("uniform", GIVEN):
+        return kernel, np.ascontiguousarray(found.X[:rows])
+    with one_blas_thread():
+        return kernel, select(recipe.landmarks, kernel, found.X, rows, recipe.seed, _classes(survey)).points
+
+
+def _classes(survey: SurveyResult) -> NDArray[np.intp] | None:
+    if survey.reservoir.y is None:
+        return None
+    if survey.labels is None:
+        raise DataError("landmarks='stratified' takes rows of every class; y has over 10,000 values, which are none.")
+    return np.asarray(np.unique(survey.reservoir.y, return_inverse=True)[1], np.intp)

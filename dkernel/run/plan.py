@@ -12,9 +12,9 @@ from dkernel.run.sizes import Sizes
 
 __all__ = ["Plan"]
 
-# Resident memory of a process after its imports, measured (proportional share): interpreter, numpy, scipy, numba, dask.
-WORKER_BASE = 180 * 2**20
-CLIENT_BASE = 320 * 2**20
+# Resident memory of a process after its imports, as Dask counts it against a worker's limit.
+WORKER_BASE = 256 * 2**20
+CLIENT_BASE = 360 * 2**20
 HELD_SHARE = 0.4  # of the workers' memory: what a source may take that is kept between passes
 
 
@@ -56,14 +56,17 @@ class Plan:
         unit = max((unit.n_rows for unit in source.units), default=0) * row
         bundle = min(bundle_size([unit.rows for unit in source.units], row), len(source.units))
         matrix = 8 * D * D
-        # While one bundle is used the next is read, and reading holds a unit twice: as it was stored and as a block.
+        # While one bundle is used the next is read, and one worker may have got all of it; reading holds a unit twice,
+        # as it was stored and as a block.
         in_flight = 2 * bundle * unit
-        working = max(matrix * 2 + 8 * 2048 * D * 2, 4 * 256 * D + 16 * D * outputs * 3)
+        # A rule that evaluates the kernel holds a column of all candidates for each landmark.
+        picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
+        working = _working(D, outputs)
         reservoir = sizes.reservoir * row
         workers = executor.workers
         threads = max(1, executor.slots // workers)
-        worker = WORKER_BASE + in_flight // workers + threads * (2 * unit + working) + reservoir + 4 * D * p
-        client = CLIENT_BASE + 3 * reservoir + 8 * matrix
+        worker = WORKER_BASE + in_flight + threads * (2 * unit + working) + reservoir + 4 * D * p
+        client = CLIENT_BASE + 3 * reservoir + max(8 * matrix, picking)
         limit = executor.memory_limit
         total = limit * workers if limit else _available()
         kept = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
@@ -80,25 +83,31 @@ class Plan:
             memory_limit=limit,
             kept=kept,
             survey_flops=float(n) * p * 8,
-            setup_flops=float(sizes.sample) * D * (D + 2 * p + 20) + 2.0 * D**3,
+            setup_flops=float(sizes.sample) * D * (D + 2 * p + 20) + 2.0 * D**3 + picking / 8.0 * (D + 2 * p + 20),
             pass_flops=float(n) * D * (2 * p + 20 + 4 * outputs),
         )
 
     def check(self) -> None:
         """Refuse what cannot fit, with both numbers and what would."""
         if self.memory_limit is not None and self.worker_bytes > self.memory_limit:
-            smaller = self.columns
-            while smaller > 64 and self.worker_bytes - 16 * (self.columns**2 - smaller**2) > self.memory_limit:
+            fixed, smaller = self.worker_bytes - _working(self.columns, self.outputs), self.columns
+            while smaller > 64 and fixed + _working(smaller, self.outputs) > self.memory_limit:
                 smaller //= 2
+            fits = fixed + _working(smaller, self.outputs) <= self.memory_limit
+            fewer = f", or use n_components={smaller}" if fits else ""
             raise MemoryBudgetError(
                 f"Each worker needs about {_mib(self.worker_bytes)} and has a limit of {_mib(self.memory_limit)}. "
-                f"Raise --memory-limit to {_mib(self.worker_bytes)}, or use n_components={smaller}, or a source in "
-                "smaller chunks."
+                f"Raise --memory-limit to {_mib(self.worker_bytes)}{fewer}, or give a source in smaller chunks."
             )
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON and for people."""
         return asdict(self)
+
+
+def _working(columns: int, outputs: int) -> int:
+    """Bytes of one task at its largest: the Gram matrix of the sample, or a tile of rows with its gradient."""
+    return max(16 * columns**2 + 16 * 2048 * columns, 4 * 256 * columns + 48 * columns * outputs)
 
 
 def _mib(n: float) -> str:

@@ -11,17 +11,17 @@ import numpy as np
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.features import FeatureMap, FourierMap, NystromMap
-from dkernel.kernels import Kernel
 from dkernel.linear.losses import loss_named
 from dkernel.model import Model, ScaledColumns
 from dkernel.recipe import Recipe
 from dkernel.run.blas import one_blas_thread
-from dkernel.run.choose import choose
+from dkernel.run.choose import Chosen, choose
 from dkernel.run.exchange import exchangeable
 from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.gradient import Problem
 from dkernel.run.labels import Targets, resolve_task
+from dkernel.run.landmarks import certificate, for_given, landmarks_of
 from dkernel.run.passes import Outcome, Passes
 from dkernel.run.pieces import Schedule, bundle_size, cut_pieces, interleaved, shuffled
 from dkernel.run.plan import Plan
@@ -74,29 +74,33 @@ def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
 
 
 def train(
-    source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None, scratch: str | None = None
-) -> TrainResult:
+    source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None,
+    scratch: str | None = None, landmarks: Any = None,
+) -> TrainResult:  # fmt: skip
     """Fit a model; the same bytes for every executor.
 
     Parameters
     ----------
     source : with a label
     scratch : folder for a shuffled copy, where data are sorted and do not fit in memory
+    landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
     if source.n_rows < 2:
         raise DataError(f"The data have {source.n_rows} row(s); a model needs at least two.")
     with one_blas_thread(), progress or Progress("none") as shown:
-        return _Fit(source, recipe, executor, shown, scratch).run()
+        return _Fit(source, recipe, executor, shown, scratch, landmarks).run()
 
 
 class _Fit:
     """The stages of one fit, in order; each is a method that leaves its result on self."""
 
     def __init__(
-        self, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None
-    ) -> None:
+        self, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None,
+        landmarks: Any = None,
+    ) -> None:  # fmt: skip
+        recipe, self.given = for_given(recipe, landmarks, source)
         self.source, self.recipe, self.executor, self.progress, self.scratch = (
             source, recipe, executor, progress, scratch,
         )  # fmt: skip
@@ -104,6 +108,8 @@ class _Fit:
         self.plan.check()
         self.sizes = Sizes.of(source.n_rows, source.n_in, recipe)
         content = f"{source.fingerprint}/{recipe.digest}/{[unit.rows for unit in source.units]}"
+        if self.given is not None:
+            content += hashlib.sha256(self.given.tobytes()).hexdigest()
         self.key = "dkernel-" + hashlib.sha256(content.encode()).hexdigest()[:16]
         self.units = [unit.rows for unit in source.units]
         self.chosen: dict[str, str] = {}
@@ -121,13 +127,13 @@ class _Fit:
             targets = self._targets(survey)
             roles = roles_of(survey.reservoir, self.sizes)
             self._say_sizes(roles)
-            problem = self._problem(survey, targets, roles)
+            problem, roles = self._problem(survey, targets, roles)
             prepared = self._prepare(problem, roles)
             schedules, feed = self._schedules(survey, feed)
             outcome = self._passes(problem, prepared, roles, schedules, feed)
         finally:
             feed.close()
-        model = self._model(problem, prepared, outcome)
+        model = self._model(problem, prepared, outcome, roles)
         return TrainResult(model, outcome.history, self.plan.as_dict(), self.chosen)
 
     def _survey(self, feed: Feed) -> SurveyResult:
@@ -172,7 +178,7 @@ class _Fit:
 
     def _say_sizes(self, roles: Roles) -> None:
         asked, auto = self.sizes.columns, self.recipe.n_components == "auto"
-        if self.features == "nystrom" and len(roles.landmarks.X) < asked:
+        if self.features == "nystrom" and self.given is None and len(roles.landmarks.X) < asked:
             text = f"{len(roles.landmarks.X):,}: all rows but those kept to judge by"
             self._note("n_components", text if auto else f"{text}; {asked:,} were asked for")
         elif auto:
@@ -186,7 +192,7 @@ class _Fit:
         self.chosen[name] = text
         self.progress.message(f"{name}: {text}")
 
-    def _problem(self, survey: SurveyResult, targets: Targets, roles: Roles) -> Problem:
+    def _problem(self, survey: SurveyResult, targets: Targets, roles: Roles) -> tuple[Problem, Roles]:
         loss = loss_named(self.recipe.loss)
         self.progress.phase("choose scale and gamma")
         chosen = choose(
@@ -197,7 +203,7 @@ class _Fit:
         weights = None
         if self.recipe.class_weight is not None and targets.classes is not None:
             weights = targets.weights_of(self.recipe.class_weight, self.counts)
-        map = self._map(chosen.kernel, chosen.scaling.apply(roles.landmarks.X))
+        map, roles = self._map(chosen, roles, targets)
         self.recipe = self.recipe.replace(
             kernel=repr(chosen.kernel),
             scale=chosen.scaling.kind,
@@ -205,15 +211,21 @@ class _Fit:
             n_components=map.n_columns,
         )
         columns = ScaledColumns(chosen.scaling, map)
-        return Problem(columns, loss, targets, weights, self.recipe.seed, roles.threshold)
+        return Problem(columns, loss, targets, weights, self.recipe.seed, roles.threshold), roles
 
-    def _map(self, kernel: Kernel, landmarks: np.ndarray) -> FeatureMap:
+    def _map(self, chosen: Chosen, roles: Roles, targets: Targets) -> tuple[FeatureMap, Roles]:
+        kernel = chosen.kernel
         if self.features == "nystrom":
-            return NystromMap(kernel, landmarks, self.recipe.rank)
+            if self.given is not None:
+                return NystromMap(kernel, chosen.scaling.apply(self.given), self.recipe.rank), roles
+            if self.recipe.landmarks != "uniform":
+                self.progress.phase("choose landmarks")
+            Z, roles = landmarks_of(self.recipe, kernel, chosen.scaling, roles, self.sizes, targets)
+            return NystromMap(kernel, Z, self.recipe.rank), roles
         recipe, columns = self.recipe, self.sizes.columns
         if recipe.form == "pairs":
             columns += columns % 2
-        return FourierMap.draw(kernel, self.sizes.p, columns, recipe.seed, recipe.sampling, recipe.form)
+        return FourierMap.draw(kernel, self.sizes.p, columns, recipe.seed, recipe.sampling, recipe.form), roles
 
     def _prepare(self, problem: Problem, roles: Roles) -> Prepared:
         self.progress.phase("prepare")
@@ -300,7 +312,7 @@ class _Fit:
         self.recipe = self.recipe.replace(alpha=outcome.alpha)
         return outcome
 
-    def _model(self, problem: Problem, prepared: Prepared, outcome: Outcome) -> Model:
+    def _model(self, problem: Problem, prepared: Prepared, outcome: Outcome, roles: Roles) -> Model:
         targets = problem.targets
         coef = self.bench.coordinates.expand(outcome.v[:-1]) * targets.width
         intercept = outcome.v[-1] * targets.width + targets.center
@@ -311,6 +323,10 @@ class _Fit:
             "iterate": outcome.iterate,
             "setup": {name: float(value) for name, value in prepared.facts.items()},
         }
+        map = problem.columns.map
+        if isinstance(map, NystromMap):
+            work = self.plan.setup_flops + self.plan.passes * self.plan.pass_flops
+            facts["certificate"] = certificate(map, problem.columns.scaling.apply(roles.held.X), work)
         if outcome.holdout:
             facts["holdout"] = outcome.holdout
         if targets.classes is not None:
