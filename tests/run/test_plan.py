@@ -32,7 +32,7 @@ GIB = 2**30
 def test_enough_memory_passes_and_too_little_is_refused_with_both_numbers(source):
     recipe = Recipe(n_components=3000)
     Plan.of(source, recipe, Limited(8 * GIB)).check()
-    tight = Plan.of(source, recipe, Limited(GIB // 4))
+    tight = Plan.of(source, recipe, Limited(GIB // 2))
     with pytest.raises(MemoryBudgetError) as refused:
         tight.check()
     needed, limit, raised, columns = re.search(
@@ -40,7 +40,7 @@ def test_enough_memory_passes_and_too_little_is_refused_with_both_numbers(source
         str(refused.value),
     ).groups()
     assert needed == raised == f"{tight.worker_bytes / 2**20:,.0f}"
-    assert limit == "256"
+    assert limit == "512"
     assert int(columns) < 3000
     assert issubclass(MemoryBudgetError, MemoryError)
 
@@ -54,6 +54,12 @@ def test_what_the_refusal_advises_is_enough(source):
     Plan.of(source, recipe.replace(n_components=columns), executor).check()
     needed = Plan.of(source, recipe, executor).worker_bytes
     Plan.of(source, recipe, Limited(needed + 2**20)).check()
+
+
+def test_where_no_number_of_columns_would_fit_none_is_advised(source):
+    with pytest.raises(MemoryBudgetError) as refused:
+        Plan.of(source, Recipe(n_components=3000), Limited(GIB // 8)).check()
+    assert "n_components" not in str(refused.value)
 
 
 def test_train_refuses_before_anything_is_read(source, monkeypatch):
