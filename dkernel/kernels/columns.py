@@ -25,6 +25,7 @@ __all__ = [
     "ProductColumns",
     "ScaledColumns",
     "SumColumns",
+    "blocks_of",
     "power_inplace",
 ]
 
@@ -64,7 +65,7 @@ def power_inplace(values: NDArray[np.floating], degree: int) -> None:
             np.multiply(values, base, out=values)
 
 
-def _blocks(wide: F64) -> list[F32]:
+def blocks_of(wide: F64) -> list[F32]:
     """The columns of a (q, n) matrix in blocks of COLUMN_BLOCK, each contiguous: the right-hand sides of the sgemms."""
     starts = range(0, wide.shape[1], COLUMN_BLOCK)
     return [np.ascontiguousarray(wide[:, i : i + COLUMN_BLOCK], dtype=np.float32) for i in starts]
@@ -78,21 +79,27 @@ class GaussianColumns(Columns):
     the mean of the others is seen dimly (`kernel(X, Z)` sees it sharply).
     """
 
-    def __init__(self, Z: F64, gamma: float) -> None:
+    def __init__(self, Z: F64, gamma: float | F64) -> None:
         self.n = Z.shape[0]
-        self._g = gamma * LOG2_E
+        # One gamma a column is one gamma for all, after a factor a column.
+        self._factor = None if np.ndim(gamma) == 0 else np.sqrt(np.asarray(gamma) * LOG2_E).astype(np.float32)
+        self._g = float(gamma) * LOG2_E if self._factor is None else 1.0
         # Rounded before it is subtracted, so that rows and landmarks lose the very same vector.
         self._center = Z.mean(axis=0).astype(np.float32)
         centred = Z - self._center
+        if self._factor is not None:
+            centred *= self._factor
         ones = np.ones(self.n)
         norms = np.einsum("ij,ij->i", centred, centred)
-        self._landmarks = _blocks(np.vstack([2 * self._g * centred.T, -self._g * norms, ones]))
+        self._landmarks = blocks_of(np.vstack([2 * self._g * centred.T, -self._g * norms, ones]))
 
     def rows(self, X: F32) -> F32:
         """The augmented rows, (r, p + 2)."""
         r, p = X.shape
         wide = np.empty((r, p + 2), dtype=np.float32)
         centred = np.subtract(X, self._center, out=wide[:, :p])
+        if self._factor is not None:
+            centred *= self._factor
         wide[:, p] = 1
         np.einsum("ij,ij->i", centred, centred, out=wide[:, p + 1])
         wide[:, p + 1] *= np.float32(-self._g)
@@ -111,7 +118,7 @@ class LaplacianColumns(Columns):
         self.n = Z.shape[0]
         self._g = np.float32(gamma * LOG2_E)
         self._center = Z.mean(axis=0).astype(np.float32)
-        self._landmarks = _blocks(((Z - self._center) * self._g).T)
+        self._landmarks = blocks_of(((Z - self._center) * self._g).T)
 
     def rows(self, X: F32) -> F32:
         """Centred and scaled rows, (r, p)."""
@@ -133,7 +140,7 @@ class DotColumns(Columns):
         self.n = Z.shape[0]
         self._degree = degree
         self._augmented = c != 0
-        self._landmarks = _blocks(np.vstack([Z.T, np.full(self.n, c)]) if self._augmented else Z.T)
+        self._landmarks = blocks_of(np.vstack([Z.T, np.full(self.n, c)]) if self._augmented else Z.T)
 
     def rows(self, X: F32) -> F32:
         """The rows, with a one at their end where there is a constant."""
@@ -155,7 +162,8 @@ class PlainColumns(Columns):
 
     def fill(self, rows: F32, first: int, out: F32) -> None:
         """Evaluate in float64 and round into the tile."""
-        out[...] = self._values(rows.astype(np.float64), self._landmarks[first : first + out.shape[1]])
+        wide = rows if rows.dtype == object else rows.astype(np.float64)
+        out[...] = self._values(wide, self._landmarks[first : first + out.shape[1]])
 
 
 class _ManyColumns(Columns):

@@ -4,13 +4,16 @@ Plain Python numbers, because a kernel's text is its stored form and the text of
 """
 
 import math
+from collections.abc import Callable, Sequence
 from numbers import Integral, Real
 from typing import Any
+
+import numpy as np
 
 from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
 
-__all__ = ["GAMMA_WORDS", "at_least_one", "is_number", "nonnegative", "number_or_word", "positive"]
+__all__ = ["GAMMA_WORDS", "at_least_one", "is_number", "nonnegative", "number_or_word", "numbers", "per_column", "positive"]
 
 GAMMA_WORDS = ("auto", "median", "scale")
 
@@ -64,3 +67,22 @@ def number_or_word(owner: str, name: str, value: Any) -> float | str:
             f"is needed.{nearest_name(value, GAMMA_WORDS)}"
         )
     return value
+
+
+def numbers(owner: str, name: str, values: Any) -> tuple[float, ...]:
+    """A row of finite numbers (a list, a tuple, a 1-d array) as a tuple of floats, or a RecipeError."""
+    if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or len(values) == 0:
+        raise RecipeError(f"{owner} was given {name}={values!r}; a list of numbers is needed.")
+    return tuple(_finite(owner, f"{name}[{i}]", v, "a finite number") for i, v in enumerate(values))
+
+
+def per_column(
+    owner: str, name: str, value: Any, change: Callable[[float], float] = lambda number: number
+) -> float | str | tuple[float, ...]:
+    """`change` of a number above zero, or of each in a list with one for each column; a word is left as it is."""
+    if isinstance(value, str) and change(1.0) == 1.0:
+        return number_or_word(owner, name, value)
+    if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) > 0:
+        row = numbers(owner, name, value)
+        return tuple(change(positive(owner, f"{name}[{i}]", v)) for i, v in enumerate(row))
+    return change(positive(owner, name, value))

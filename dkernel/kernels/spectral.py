@@ -51,7 +51,7 @@ class Law(ABC):
 
 
 class NormalLaw(Law):
-    """ω ~ N(0, scale² I) in p coordinates.
+    """ω ~ N(0, scale² I) in p coordinates, or N(0, diag(scale²)) with a scale for each.
 
     Examples
     --------
@@ -59,7 +59,7 @@ class NormalLaw(Law):
     (5, 3)
     """
 
-    def __init__(self, p: int, scale: float) -> None:
+    def __init__(self, p: int, scale: float | F64) -> None:
         self.dims = p
         self._scale = scale
 
@@ -79,9 +79,9 @@ class NormalLaw(Law):
             Q, R = np.linalg.qr(rng.standard_normal((p, p)))
             # Without the signs Q would follow LAPACK's convention, not the uniform law on rotations.
             Q *= np.sign(np.diag(R))
-            lengths = np.sqrt(rng.chisquare(p, size=p)) * self._scale
+            lengths = np.sqrt(rng.chisquare(p, size=p))
             frequencies[first : first + p] = (lengths[:, None] * Q)[: m - first]
-        return frequencies
+        return frequencies * self._scale
 
 
 class IndependentLaw(Law):

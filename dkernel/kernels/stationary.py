@@ -6,18 +6,19 @@ A new one is a class with its parameters, `_values`, `_law` and, where there is 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import InitVar, dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.errors import RecipeError
+from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import spectral
 from dkernel.kernels.base import Kernel, Rule
 from dkernel.kernels.columns import Columns, GaussianColumns, LaplacianColumns
 from dkernel.kernels.distances import l1, squared_l2
-from dkernel.kernels.parameters import number_or_word, positive
+from dkernel.kernels.parameters import number_or_word, per_column, positive
 
 __all__ = ["Gaussian", "Laplacian", "Stationary"]
 
@@ -67,7 +68,9 @@ class Stationary(Kernel):
 
 @dataclass(frozen=True)
 class Gaussian(Stationary):
-    """k(x, z) = exp(-γ‖x - z‖²). `sigma` is another way to say gamma: γ = 1 / (2 sigma²).
+    """k(x, z) = exp(-γ‖x - z‖²), or exp(-Σ_j γ_j (x_j - z_j)²) with a gamma for each column.
+
+    `sigma` is another way to say gamma: γ = 1 / (2 sigma²), for all columns or for each.
 
     Examples
     --------
@@ -75,32 +78,55 @@ class Gaussian(Stationary):
     Gaussian(gamma=0.125)
     >>> Gaussian(gamma=0.5)(np.array([[0.0, 0.0]]), np.array([[1.0, 1.0]])).round(6)
     array([[0.367879]])
+    >>> Gaussian(gamma=[1.0, 2.0])
+    Gaussian(gamma=(1.0, 2.0))
     """
 
     metric: ClassVar[str] = "l2"
 
-    sigma: InitVar[float | None] = field(default=None, kw_only=True)
+    gamma: float | str | tuple[float, ...] = "auto"  # type: ignore[assignment]
+    sigma: InitVar[float | Sequence[float] | None] = field(default=None, kw_only=True)
 
-    def __post_init__(self, sigma: float | None) -> None:
+    def __post_init__(self, sigma: float | Sequence[float] | None) -> None:
         if sigma is not None:
-            if self.gamma != "auto":
+            if not isinstance(self.gamma, str) or self.gamma != "auto":
                 raise RecipeError(f"Gaussian was given gamma={self.gamma!r} and sigma={sigma!r}; give one of them.")
-            sigma = positive("Gaussian", "sigma", sigma)
-            object.__setattr__(self, "gamma", 0.5 / sigma / sigma)  # one after the other: sigma² may underflow
-        super().__post_init__()
+            # Divided by sigma twice: its square may underflow.
+            object.__setattr__(self, "gamma", per_column("Gaussian", "sigma", sigma, lambda s: 0.5 / s / s))
+        object.__setattr__(self, "gamma", per_column("Gaussian", "gamma", self.gamma))
+
+    def _factors(self, p: int) -> F64 | None:
+        """√γ_j of each of p columns, or None where there is one gamma for all."""
+        if not isinstance(self.gamma, tuple):
+            return None
+        if len(self.gamma) != p:
+            raise DataError(
+                f"Gaussian has a gamma for each of {len(self.gamma)} columns and was given {p}; give one number for "
+                "all, or as many as there are columns."
+            )
+        return np.sqrt(self.gamma)
 
     def _values(self, X: F64, Z: F64) -> F64:
-        gamma = self._number
-        values = squared_l2(X, Z, EXPONENT_TOLERANCE / gamma)
-        values *= -gamma
+        factors = self._factors(X.shape[1])
+        if factors is None:
+            gamma = self._number
+            values = squared_l2(X, Z, EXPONENT_TOLERANCE / gamma)
+            values *= -gamma
+        else:
+            own = X * factors
+            values = squared_l2(own, own if X is Z else Z * factors, EXPONENT_TOLERANCE)
+            np.negative(values, out=values)
         return np.exp(values, out=values)
 
     def _law(self, p: int) -> spectral.Law:
-        return spectral.NormalLaw(p, math.sqrt(2 * self._number))
+        factors = self._factors(p)
+        return spectral.NormalLaw(p, math.sqrt(2) * (math.sqrt(self._number) if factors is None else factors))
 
     def columns(self, Z: NDArray[Any]) -> Columns:
         """One sgemm and an exp2 a tile."""
-        return GaussianColumns(self._landmarks(Z), self._number)
+        Z = self._landmarks(Z)
+        factors = self._factors(Z.shape[1])
+        return GaussianColumns(Z, self._number if factors is None else factors**2)
 
 
 @dataclass(frozen=True)

@@ -32,7 +32,7 @@ GIB = 2**30
 def test_enough_memory_passes_and_too_little_is_refused_with_both_numbers(source):
     recipe = Recipe(n_components=3000)
     Plan.of(source, recipe, Limited(8 * GIB)).check()
-    tight = Plan.of(source, recipe, Limited(GIB // 2))
+    tight = Plan.of(source, recipe, Limited(3 * GIB // 8))
     with pytest.raises(MemoryBudgetError) as refused:
         tight.check()
     needed, limit, raised, columns = re.search(
@@ -40,7 +40,7 @@ def test_enough_memory_passes_and_too_little_is_refused_with_both_numbers(source
         str(refused.value),
     ).groups()
     assert needed == raised == f"{tight.worker_bytes / 2**20:,.0f}"
-    assert limit == "512"
+    assert limit == "384"
     assert int(columns) < 3000
     assert issubclass(MemoryBudgetError, MemoryError)
 
