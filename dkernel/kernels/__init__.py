@@ -1,6 +1,6 @@
 """Kernels: immutable values with k(X, Z), an algebra, a text form, landmark columns and spectral laws.
 
-Imports numpy, scipy and floor 0 only. A new kernel is a class in `dot.py` or `stationary.py`, named in that file's
+Imports numpy, scipy and floor 0 only. A new kernel is a class in a file that `parse.py` lists, named in that file's
 `__all__`, and a line in the tests' catalogue.
 """
 
@@ -10,6 +10,7 @@ from dkernel.kernels.columns import COLUMN_BLOCK, Columns
 from dkernel.kernels.dot import Linear, Polynomial
 from dkernel.kernels.parameters import GAMMA_WORDS
 from dkernel.kernels.parse import kernel_names, parse
+from dkernel.kernels.radial import Cauchy, Exponential, Matern, ProductCauchy, RationalQuadratic
 from dkernel.kernels.spectral import SAMPLINGS
 from dkernel.kernels.stationary import Gaussian, Laplacian
 
@@ -17,13 +18,18 @@ __all__ = [
     "COLUMN_BLOCK",
     "GAMMA_WORDS",
     "SAMPLINGS",
+    "Cauchy",
     "Columns",
+    "Exponential",
     "Gaussian",
     "Kernel",
     "Laplacian",
     "Linear",
+    "Matern",
     "Polynomial",
     "Product",
+    "ProductCauchy",
+    "RationalQuadratic",
     "Scaled",
     "Sum",
     "kernel_names",

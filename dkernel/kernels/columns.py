@@ -83,12 +83,12 @@ class GaussianColumns(Columns):
         self.n = Z.shape[0]
         # One gamma a column is one gamma for all, after a factor a column.
         self._factor = None if np.ndim(gamma) == 0 else np.sqrt(np.asarray(gamma) * LOG2_E).astype(np.float32)
-        self._g = float(gamma) * LOG2_E if self._factor is None else 1.0
+        self._g = 1.0 if self._factor is not None else float(gamma) * LOG2_E  # type: ignore[arg-type]
         # Rounded before it is subtracted, so that rows and landmarks lose the very same vector.
         self._center = Z.mean(axis=0).astype(np.float32)
         centred = Z - self._center
         if self._factor is not None:
-            centred *= self._factor
+            centred = centred * self._factor
         ones = np.ones(self.n)
         norms = np.einsum("ij,ij->i", centred, centred)
         self._landmarks = blocks_of(np.vstack([2 * self._g * centred.T, -self._g * norms, ones]))

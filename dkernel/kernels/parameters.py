@@ -13,7 +13,16 @@ import numpy as np
 from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
 
-__all__ = ["GAMMA_WORDS", "at_least_one", "is_number", "nonnegative", "number_or_word", "numbers", "per_column", "positive"]
+__all__ = [
+    "GAMMA_WORDS",
+    "at_least_one",
+    "is_number",
+    "nonnegative",
+    "number_or_word",
+    "numbers",
+    "per_column",
+    "positive",
+]
 
 GAMMA_WORDS = ("auto", "median", "scale")
 
@@ -78,10 +87,8 @@ def numbers(owner: str, name: str, values: Any) -> tuple[float, ...]:
 
 def per_column(
     owner: str, name: str, value: Any, change: Callable[[float], float] = lambda number: number
-) -> float | str | tuple[float, ...]:
-    """`change` of a number above zero, or of each in a list with one for each column; a word is left as it is."""
-    if isinstance(value, str) and change(1.0) == 1.0:
-        return number_or_word(owner, name, value)
+) -> float | tuple[float, ...]:
+    """`change` of a number above zero, or of each in a list with one for each column."""
     if isinstance(value, list | tuple | np.ndarray) and np.ndim(value) > 0:
         row = numbers(owner, name, value)
         return tuple(change(positive(owner, f"{name}[{i}]", v)) for i, v in enumerate(row))

@@ -10,19 +10,20 @@ from typing import Any
 
 from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
-from dkernel.kernels import dot, stationary
+from dkernel.kernels import dot, radial, stationary
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.parameters import is_number
 
 __all__ = ["kernel_names", "parse"]
 
-LONGEST_TEXT = 20_000
+LONGEST_TEXT = 200_000
+_MODULES = (dot, stationary, radial)
 _ALIASES = {"rbf": "gaussian"}
 _EXAMPLE = "A kernel looks like Gaussian(gamma=0.1) or 0.5 * Laplacian() + Linear()."
 
 
 def _known() -> dict[str, type[Kernel]]:
-    found = [getattr(module, name) for module in (dot, stationary) for name in module.__all__]
+    found = [getattr(module, name) for module in _MODULES for name in module.__all__]
     classes = {cls.__name__.lower(): cls for cls in found if not inspect.isabstract(cls)}
     return classes | {alias: classes[name] for alias, name in _ALIASES.items()}
 
@@ -85,17 +86,19 @@ class _Reader:
         self._text = text
 
     def read(self, node: ast.expr) -> Any:
-        """The number, text or kernel that a node stands for."""
+        """The number, text, kernel, or tuple of these that a node stands for."""
         match node:
             case ast.Constant(value=value) if isinstance(value, str) or is_number(value):
                 return value
             case ast.UnaryOp(op=ast.USub() | ast.UAdd() as sign, operand=operand):
                 value = self.read(operand)
-                if isinstance(value, str):
+                if isinstance(value, str | tuple):
                     raise self._refuse(node)
                 return -value if isinstance(sign, ast.USub) else value
             case ast.BinOp():
                 return self._chain(node)
+            case ast.List(elts=elements) | ast.Tuple(elts=elements):
+                return tuple(self.read(element) for element in elements)
             case ast.Name(id=name):
                 return self._make(self._class(name), [], {})
             case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
@@ -114,7 +117,7 @@ class _Reader:
         value = self.read(node)
         for step in reversed(steps):
             other = self.read(step.right)
-            if isinstance(value, str) or isinstance(other, str):
+            if isinstance(value, str | tuple) or isinstance(other, str | tuple):
                 raise self._refuse(step)
             both_numbers = is_number(value) and is_number(other)
             if isinstance(step.op, ast.Mult):
@@ -134,7 +137,7 @@ class _Reader:
             known = [cls.__name__ for cls in dict.fromkeys(_CLASSES.values())]
             close = nearest_name(name.lower(), list(_CLASSES))
             hint = close if "mean" in close else nearest_name(name, known)
-            raise RecipeError(f"There is no kernel {name!r} (in {_short(self._text)}).{hint}") from None
+            raise RecipeError(f"There is no kernel {_short(name)} (in {_short(self._text)}).{hint}") from None
 
     def _make(self, cls: type[Kernel], args: list[Any], named: dict[str, Any]) -> Kernel:
         parameters = list(inspect.signature(cls).parameters)
@@ -152,8 +155,8 @@ class _Reader:
     def _refuse(self, node: ast.AST) -> RecipeError:
         found = _short(ast.unparse(node))
         return RecipeError(
-            f"The kernel {_short(self._text)} holds {found}; names of kernels, numbers, words in quotes, +, *, "
-            f"parentheses and parameters are allowed. {_EXAMPLE}"
+            f"The kernel {_short(self._text)} holds {found}; names of kernels, numbers, words in quotes, "
+            f"lists of these, +, *, .on(columns), parentheses and parameters are allowed. {_EXAMPLE}"
         )
 
 

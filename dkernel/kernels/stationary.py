@@ -93,7 +93,10 @@ class Gaussian(Stationary):
                 raise RecipeError(f"Gaussian was given gamma={self.gamma!r} and sigma={sigma!r}; give one of them.")
             # Divided by sigma twice: its square may underflow.
             object.__setattr__(self, "gamma", per_column("Gaussian", "sigma", sigma, lambda s: 0.5 / s / s))
-        object.__setattr__(self, "gamma", per_column("Gaussian", "gamma", self.gamma))
+        if isinstance(self.gamma, str):
+            super().__post_init__()
+        else:
+            object.__setattr__(self, "gamma", per_column("Gaussian", "gamma", self.gamma))
 
     def _factors(self, p: int) -> F64 | None:
         """√γ_j of each of p columns, or None where there is one gamma for all."""

@@ -41,7 +41,7 @@ def test_a_kernel_is_returned():
 
 
 def test_names():
-    assert set(kernel_names()) == {"linear", "polynomial", "gaussian", "rbf", "laplacian"}
+    assert {"linear", "polynomial", "gaussian", "rbf", "laplacian", "matern"} <= set(kernel_names())
 
 
 @pytest.mark.parametrize(
@@ -71,7 +71,7 @@ def test_names():
         ("1.5 * " + "9" * 400 + " * rbf", "cannot be read|above 0"),
         ("(" * 300 + "rbf" + ")" * 300, "cannot be read"),
         ("-" * 5000 + "rbf", "cannot be read"),
-        ("rbf" * 10_000, "at most"),
+        ("rbf" * 100_000, "at most"),
         ("rbf / 2", "are allowed"),
         ("rbf ** 2", "are allowed"),
         ("2 + 2", "are allowed"),

@@ -1,0 +1,262 @@
+"""Kernels of the Euclidean distance and a length: Matern's family, the rational quadratic one, Cauchy's two.
+
+Their `length` may be a word until a fit has seen the data. A rule answers with the gamma of a Gaussian kernel; the
+length is the sigma of that kernel, sqrt(1 / (2 gamma)): for "median", the median distance itself.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, kve
+
+from dkernel.errors import RecipeError
+from dkernel.kernels import mixtures, spectral
+from dkernel.kernels.base import Kernel, Rule
+from dkernel.kernels.columns import Columns
+from dkernel.kernels.distances import l2, squared_l2
+from dkernel.kernels.parameters import number_or_word, positive
+from dkernel.kernels.radial_columns import CauchyProductColumns, DecayColumns, RationalColumns
+
+__all__ = ["Cauchy", "Exponential", "Matern", "ProductCauchy", "RationalQuadratic"]
+
+F64 = NDArray[np.float64]
+# The error allowed in a distance over the length.
+TOLERANCE = 1e-12
+LARGEST_NU = 50.0
+
+
+class Lengthed(Kernel):
+    """A function of x - z over a length, with k(x, x) = 1. Each class has the length as the last of its fields."""
+
+    length: float | str
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "length", number_or_word(type(self).__name__, "length", self.length))
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Always."""
+        return True
+
+    @property
+    def placeholders(self) -> tuple[str, ...]:
+        """The word that stands for the length, if one does."""
+        return (self.length,) if isinstance(self.length, str) else ()
+
+    def bind(self, rule: Rule) -> Kernel:
+        """The kernel with its number: sqrt(1 / (2 gamma)) for the gamma that rule("l2", word) says."""
+        if not isinstance(self.length, str):
+            return self
+        gamma = positive(type(self).__name__, "gamma", rule("l2", self.length))
+        return replace(self, length=math.sqrt(0.5 / gamma))  # type: ignore[type-var]
+
+    @property
+    def _number(self) -> float:
+        self._require_ready()
+        return float(self.length)
+
+    def _diag(self, X: F64) -> F64:
+        return np.ones(len(X))
+
+    def _squared(self, X: F64, Z: F64) -> F64:
+        """‖x - z‖² / length² of every pair."""
+        length = self._number
+        squared = squared_l2(X, Z, TOLERANCE * length * length)
+        squared /= length
+        squared /= length  # one after the other: length² may underflow
+        return squared
+
+    def _distance(self, X: F64, Z: F64) -> F64:
+        """‖x - z‖ / length of every pair, exact also where it is small."""
+        length = self._number
+        distance = l2(X, Z, length, TOLERANCE)
+        distance /= length
+        return distance
+
+
+@dataclass(frozen=True)
+class Exponential(Lengthed):
+    """k(x, z) = exp(-‖x - z‖ / length): the Euclidean "Laplacian", Matern's with ν = 1/2.
+
+    Its frequencies are z / (length |g|), z and g normal: multivariate Cauchy.
+
+    Examples
+    --------
+    >>> Exponential(length=5.0)(np.array([[0.0, 0.0]]), np.array([[3.0, 4.0]])).round(6)
+    array([[0.367879]])
+    """
+
+    length: float | str = "auto"
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        values = self._distance(X, Z)
+        np.negative(values, out=values)
+        return np.exp(values, out=values)
+
+    def _law(self, p: int) -> spectral.Law:
+        return mixtures.MixtureLaw(p, mixtures.inverse_gamma_root(0.5, self._number))
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """One sgemm, near pairs again one by one, and one pass of a square root and an exp2."""
+        return DecayColumns(self._landmarks(Z), self._number, 1.0, 0.0, 0.0, sharp=True)
+
+
+@dataclass(frozen=True)
+class Matern(Lengthed):
+    """k(x, z) = 2^(1-ν) / Γ(ν) · a^ν K_ν(a), a = √(2ν) ‖x - z‖ / length, with 0 < ν <= 50.
+
+    ν = 1/2, 3/2, 5/2 are exp(-a), (1 + a) exp(-a), (1 + a + a²/3) exp(-a); ν → ∞ is Gaussian(sigma=length). The
+    functions of its space have ν derivatives (Rasmussen and Williams 2006, 4.14). Its frequencies are multivariate t
+    with 2ν degrees of freedom.
+
+    Examples
+    --------
+    >>> Matern(nu=0.5, length=2.0)(np.array([[0.0]]), np.array([[2.0]])).round(6)
+    array([[0.367879]])
+    """
+
+    nu: float = 1.5
+    length: float | str = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "nu", positive("Matern", "nu", self.nu))
+        if self.nu > LARGEST_NU:
+            raise RecipeError(
+                f"Matern was given nu={self.nu!r}; at most {LARGEST_NU:g} is needed: beyond that it is "
+                "Gaussian(sigma=length) for all purposes."
+            )
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        # Below 3/2 the profile is not smooth enough at 0 to forgive a rounded square.
+        a = self._distance(X, Z) if self.nu < 1.5 else np.sqrt(self._squared(X, Z))
+        a *= math.sqrt(2 * self.nu)
+        decay = np.exp(-a)
+        if self.nu == 0.5:
+            return decay
+        if self.nu == 1.5:
+            return np.multiply(decay, 1 + a, out=decay)
+        if self.nu == 2.5:
+            return np.multiply(decay, 1 + a + a * a / 3, out=decay)
+        return _bessel(self.nu, a)
+
+    def _law(self, p: int) -> spectral.Law:
+        return mixtures.MixtureLaw(p, mixtures.inverse_gamma_root(self.nu, self._number))
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """As Exponential for ν = 1/2, 3/2, 5/2; else the float64 values, rounded."""
+        polynomial = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1.0, 1 / 3)}.get(self.nu)
+        if polynomial is None:
+            return super().columns(Z)
+        slope = math.sqrt(2 * self.nu)
+        return DecayColumns(self._landmarks(Z), self._number, slope, *polynomial, sharp=self.nu == 0.5)
+
+
+def _bessel(nu: float, a: F64) -> F64:
+    """2^(1-ν) / Γ(ν) · a^ν K_ν(a), with logarithms: a^ν and K_ν leave the floats at both ends."""
+    tiny = np.finfo(np.float64).tiny
+    bessel = kve(nu, np.maximum(a, tiny))
+    with np.errstate(divide="ignore"):
+        logs = np.log(bessel) - a + nu * np.log(np.maximum(a, tiny)) + ((1 - nu) * math.log(2) - gammaln(nu))
+    values = np.exp(np.minimum(logs, 0.0))
+    # Where K_ν overflows a is so small that the first term of the series is all there is.
+    near = ~np.isfinite(bessel)
+    if near.any():
+        values[near] = 1 - a[near] ** 2 / (4 * (nu - 1)) if nu > 1 else 1.0
+    values[a == 0] = 1
+    return values
+
+
+@dataclass(frozen=True)
+class RationalQuadratic(Lengthed):
+    """k(x, z) = (1 + ‖x - z‖² / (2 alpha length²))^-alpha: Gaussians of all lengths, mixed.
+
+    Its frequencies are √τ z, z normal, τ ~ Gamma(shape alpha, rate alpha length²).
+
+    Examples
+    --------
+    >>> RationalQuadratic(alpha=2.0, length=1.0)(np.array([[0.0]]), np.array([[2.0]]))
+    array([[0.25]])
+    """
+
+    alpha: float = 1.0
+    length: float | str = "auto"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        object.__setattr__(self, "alpha", positive("RationalQuadratic", "alpha", self.alpha))
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        values = self._squared(X, Z)
+        values /= 2 * self.alpha
+        np.log1p(values, out=values)
+        values *= -self.alpha
+        return np.exp(values, out=values)
+
+    def _law(self, p: int) -> spectral.Law:
+        return mixtures.MixtureLaw(p, mixtures.gamma_root(self.alpha, self.alpha * self._number**2))
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """One sgemm, a logarithm and an exp2 a tile; a reciprocal where alpha is 1."""
+        return RationalColumns(self._landmarks(Z), self._number * math.sqrt(2 * self.alpha), self.alpha)
+
+
+@dataclass(frozen=True)
+class Cauchy(Lengthed):
+    """k(x, z) = 1 / (1 + ‖x - z‖² / length²), the radial one: RationalQuadratic with alpha = 1 and length / √2.
+
+    Examples
+    --------
+    >>> Cauchy(length=2.0)(np.array([[0.0]]), np.array([[2.0]]))
+    array([[0.5]])
+    """
+
+    length: float | str = "auto"
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        values = self._squared(X, Z)
+        values += 1
+        return np.reciprocal(values, out=values)
+
+    def _law(self, p: int) -> spectral.Law:
+        return mixtures.MixtureLaw(p, mixtures.gamma_root(1.0, 0.5 * self._number**2))
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """One sgemm and a reciprocal a tile."""
+        return RationalColumns(self._landmarks(Z), self._number, 1.0)
+
+
+@dataclass(frozen=True)
+class ProductCauchy(Lengthed):
+    """k(x, z) = Π_j 1 / (1 + (x_j - z_j)² / length²). Its frequencies are Laplace of scale 1 / length, coordinatewise.
+
+    Examples
+    --------
+    >>> ProductCauchy(length=2.0)(np.array([[0.0, 0.0]]), np.array([[2.0, 2.0]]))
+    array([[0.25]])
+    """
+
+    length: float | str = "auto"
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        length = self._number
+        values = np.ones((len(X), len(Z)))
+        for x, z in zip(X.T, Z.T, strict=True):
+            ratio = np.subtract.outer(x, z)
+            ratio /= length
+            ratio *= ratio
+            ratio += 1
+            values /= ratio
+        return values
+
+    def _law(self, p: int) -> spectral.Law:
+        return spectral.IndependentLaw(p, mixtures.laplace_quantile(1 / self._number))
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """A loop over the columns of the data, like that of the L1 distance."""
+        return CauchyProductColumns(self._landmarks(Z), self._number)
