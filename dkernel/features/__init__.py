@@ -1,9 +1,31 @@
 """Feature maps: φ of one block, born fitted, and the scaling that stands before them. Imports kernels and floor 0."""
 
 from dkernel.features.base import FeatureMap, map_from
+from dkernel.features.choose import FEATURES, choose_map, features_named, words_of
+from dkernel.features.exact import MonomialMap, TaylorMap
 from dkernel.features.fourier import FORMS, FourierMap
+from dkernel.features.maclaurin import MaclaurinMap
 from dkernel.features.nystrom import NystromMap
 from dkernel.features.projections import FAST
 from dkernel.features.scaling import Scaling
+from dkernel.features.stacked import StackedMap
+from dkernel.features.tensorsketch import TensorSketchMap
 
-__all__ = ["FAST", "FORMS", "FeatureMap", "FourierMap", "NystromMap", "Scaling", "map_from"]
+__all__ = [
+    "FAST",
+    "FEATURES",
+    "FORMS",
+    "FeatureMap",
+    "FourierMap",
+    "MaclaurinMap",
+    "MonomialMap",
+    "NystromMap",
+    "Scaling",
+    "StackedMap",
+    "TaylorMap",
+    "TensorSketchMap",
+    "choose_map",
+    "features_named",
+    "map_from",
+    "words_of",
+]

@@ -126,10 +126,9 @@ def in_tiles(map: FeatureMap, X: NDArray) -> NDArray[np.float32]:
 
 def map_from(spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureMap:
     """The feature map that a model file describes."""
-    from dkernel.features.fourier import FourierMap
-    from dkernel.features.nystrom import NystromMap
+    from dkernel.features.choose import MAPS
 
-    kinds: dict[str, type[FeatureMap]] = {m.kind: m for m in (NystromMap, FourierMap)}
+    kinds: dict[str, type[FeatureMap]] = {m.kind: m for m in MAPS}
     if spec.get("kind") not in kinds:
         raise ModelFileError(f"A feature map of kind {spec.get('kind')!r} is unknown; known are {sorted(kinds)}.")
     return kinds[spec["kind"]].build(spec, arrays)

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.errors import UnsupportedError
+from dkernel.errors import DKernelError, UnsupportedError
 from dkernel.kernels import Kernel
 from dkernel.seeds import stream
 from dkernel.tiles import hadamard_inplace
@@ -220,7 +220,7 @@ def is_isotropic(kernel: Kernel) -> bool:
     """Whether the spectral law of a kernel is the same in every direction."""
     try:
         kernel.frequencies(2, 1, stream(0, "isotropic"), sampling="orthogonal")
-    except UnsupportedError:
+    except DKernelError:
         return False
     return True
 

@@ -1,0 +1,259 @@
+"""Which map a kernel gets: by the word that was asked for, the kernel's own parts, p and the number of columns."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+
+from dkernel.checks import nearest_name
+from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.features.base import FeatureMap
+from dkernel.features.exact import MonomialMap, TaylorMap
+from dkernel.features.fourier import FourierMap
+from dkernel.features.maclaurin import MaclaurinMap
+from dkernel.features.nystrom import NystromMap
+from dkernel.features.series import series_of, shares
+from dkernel.features.stacked import StackedMap
+from dkernel.features.tensorsketch import TensorSketchMap
+from dkernel.kernels import Gaussian, Kernel, Polynomial, Product, Scaled, Sum
+from dkernel.seeds import stream
+
+__all__ = ["FEATURES", "MAPS", "MOST_LANDMARKS", "choose_map", "features_named", "words_of"]
+
+MAPS: tuple[type[FeatureMap], ...] = (
+    NystromMap, FourierMap, MonomialMap, TaylorMap, MaclaurinMap, TensorSketchMap, StackedMap,
+)  # fmt: skip
+"""Every map there is, for the model file."""
+
+FEATURES = {
+    "auto": "nystrom up to 20,000 columns, above it random",
+    "nystrom": "the kernel's columns at landmarks; for every kernel",
+    "random": "the random map that suits each part of the kernel, exact ones where they are small",
+    "exact": "all monomials of a polynomial, or the Taylor series of a Gaussian in one column",
+    "fourier": "cosines and sines at random frequencies; kernels of x - z",
+    "maclaurin": "products of random signs; polynomials",
+    "tensorsketch": "count sketches, convolved; polynomials, and products of kernels",
+}
+"""What each word for the features means."""
+
+MOST_LANDMARKS = 20_000  # above it their Gram matrix and its factor cost more than what they are better
+_ANY = "Use features='nystrom', which any kernel can have"
+
+
+def features_named(kernel: Kernel, n_in: int, n_components: int, features: str = "auto") -> str:
+    """The word that "auto" stands for here, or the word itself; refuses a kernel that has no such map.
+
+    Parameters
+    ----------
+    kernel : its numbers may still be words
+
+    Examples
+    --------
+    >>> features_named(Gaussian(), 10, 1000), features_named(Gaussian(), 10, 50_000)
+    ('nystrom', 'random')
+    """
+    if features not in FEATURES:
+        hint = nearest_name(str(features), tuple(FEATURES))
+        raise RecipeError(f"features={features!r} means nothing.{hint}")
+    if features == "nystrom" or (features == "auto" and n_components <= MOST_LANDMARKS):
+        return "nystrom"
+    word = "random" if features == "auto" else features
+    trial = min(n_components, 64) if word != "exact" else n_components
+    try:
+        _Draw(word, n_in, "iid", "pairs", 0).map(kernel.bind(lambda *_: 1.0), trial + trial % 2)
+    except UnsupportedError:
+        if features == "auto":
+            return "nystrom"
+        raise
+    return word
+
+
+def choose_map(
+    kernel: Kernel,
+    n_in: int,
+    n_components: int,
+    features: str = "auto",
+    sampling: str = "auto",
+    form: str = "pairs",
+    seed: int = 0,
+) -> FeatureMap | Literal["nystrom"]:
+    """The map of at most `n_components` columns, a function of the seed; or "nystrom", which wants landmarks.
+
+    Sums of kernels have their maps side by side, multiples the root of the number before them; a product has one
+    Fourier map for its factors with a spectral law, and a tensor sketch of that with the others.
+
+    Parameters
+    ----------
+    kernel : with numbers
+    features : one of FEATURES
+    sampling, form : of frequencies; an odd number of columns is one more where a map of pairs needs it
+
+    Examples
+    --------
+    >>> choose_map(Gaussian(gamma=0.5), 3, 64, "random").kind
+    'fourier'
+    >>> choose_map(Polynomial(degree=2), 3, 64, "random").kind
+    'monomials'
+    >>> choose_map(Gaussian(gamma=0.5), 3, 64)
+    'nystrom'
+    """
+    word = features_named(kernel, n_in, n_components, features)
+    if word == "nystrom":
+        return "nystrom"
+    return _Draw(word, n_in, sampling, form, seed).map(kernel, n_components)
+
+
+def words_of(map: FeatureMap) -> str:
+    """A map in words, for people and for the record.
+
+    Examples
+    --------
+    >>> words_of(FourierMap.draw(Gaussian(gamma=0.5), 3, 64, seed=0))
+    'fourier (sobol)'
+    """
+    if isinstance(map, FourierMap):
+        return f"fourier ({map.sampling})" if map.sampling else "fourier"
+    if isinstance(map, StackedMap | TensorSketchMap):
+        return f"{map.kind} of {', '.join(words_of(part) for part in map.maps)}"
+    return map.kind
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """One choice of maps: what is asked for, and the seed of the part that is drawn."""
+
+    word: str
+    n_in: int
+    sampling: str
+    form: str
+    seed: int
+
+    def map(self, kernel: Kernel, n: int) -> FeatureMap:
+        """The map of a kernel in at most n columns."""
+        if isinstance(kernel, Scaled):
+            return StackedMap(kernel, [self.map(kernel.kernel, n)], [kernel.weight])
+        makers: dict[str, Callable[[Kernel, int], FeatureMap]] = {
+            "random": self._random, "exact": self._exact, "fourier": self._fourier, "maclaurin": self._maclaurin,
+            "tensorsketch": self._sketch,
+        }  # fmt: skip
+        # A sum that is one power series needs no more than one map, where that is a map of power series.
+        if isinstance(kernel, Sum) and (self.word in ("random", "fourier") or series_of(kernel) is None):
+            return self._sum(kernel, n)
+        return makers[self.word](kernel, n)
+
+    def _part(self, i: int) -> "_Draw":
+        """The same with a seed of its own: the maps of the parts of a kernel are independent."""
+        return replace(self, seed=int(stream(self.seed, "part", i).integers(2**63)))
+
+    def _sum(self, kernel: Sum, n: int) -> FeatureMap:
+        """Maps side by side; what needs few columns takes no more, and the rest is shared among the others."""
+        members = list(enumerate(kernel.members))
+        if n < 2 * len(members):
+            raise RecipeError(
+                f"n_components={n} is too few for {kernel!r}: each of its {len(members)} terms needs columns of its "
+                f"own. Use n_components={2 * len(members)} or more."
+            )
+        small = {i: self._exact_columns(member) for i, member in members}
+        left, others = n, len(members)
+        sizes: dict[int, int] = {}
+        for i, columns in sorted(small.items(), key=lambda item: item[1] or n):
+            share = left // max(others, 1)
+            sizes[i] = columns if columns is not None and columns <= share else share
+            left, others = left - sizes[i], others - 1
+        parts = [(m.weight, m.kernel) if isinstance(m, Scaled) else (1.0, m) for m in kernel.members]
+        maps = [self._part(i).map(member, self._even(member, sizes[i])) for i, (_, member) in enumerate(parts)]
+        return StackedMap(kernel, maps, [weight for weight, _ in parts])
+
+    def _exact_columns(self, kernel: Kernel) -> int | None:
+        return MonomialMap.count(kernel, self.n_in) if self.word in ("random", "exact") else None
+
+    def _even(self, kernel: Kernel, n: int) -> int:
+        return n - n % 2 if kernel.shift_invariant and self.form != "offset" else n
+
+    def _random(self, kernel: Kernel, n: int) -> FeatureMap:
+        if _has_law(kernel, self.n_in):
+            return self._fourier(kernel, n)
+        columns = MonomialMap.count(kernel, self.n_in)
+        if columns is not None and columns <= n:
+            return MonomialMap(kernel, self.n_in)
+        return self._sketch(kernel, n)
+
+    def _fourier(self, kernel: Kernel, n: int) -> FeatureMap:
+        if not _has_law(kernel, self.n_in):
+            raise self._refusal(kernel, "it has no spectral law, as functions of x - z have")
+        n += n % 2 if self.form != "offset" else 0
+        return FourierMap.draw(kernel, self.n_in, n, self.seed, self.sampling, self.form)
+
+    def _maclaurin(self, kernel: Kernel, n: int) -> FeatureMap:
+        if series_of(kernel) is None:
+            raise self._refusal(kernel, "it is no power series of the inner product")
+        return MaclaurinMap.draw(kernel, self.n_in, n, self.seed)
+
+    def _exact(self, kernel: Kernel, n: int) -> FeatureMap:
+        columns = MonomialMap.count(kernel, self.n_in)
+        if columns is not None:
+            if columns > n:
+                raise RecipeError(
+                    f"features='exact' for {kernel!r} of {self.n_in} columns are {columns:,} monomials, and "
+                    f"n_components={n:,}. Use n_components={columns}, or features='tensorsketch'."
+                )
+            return MonomialMap(kernel, self.n_in)
+        if isinstance(kernel, Gaussian) and self.n_in == 1:
+            return TaylorMap(kernel, n)
+        raise self._refusal(kernel, "only polynomials, and a Gaussian of one column, have an exact map")
+
+    def _sketch(self, kernel: Kernel, n: int) -> FeatureMap:
+        if isinstance(kernel, Polynomial):
+            factor = MonomialMap(replace(kernel, degree=1), self.n_in)
+            return TensorSketchMap.draw(kernel, [factor], [kernel.degree], n, self.seed)
+        if series_of(kernel) is not None and not isinstance(kernel, Product):
+            return self._series_sketch(kernel, n)
+        if isinstance(kernel, Product):
+            return self._product(kernel, n)
+        why = "it is neither a polynomial nor a product" if self.word == "tensorsketch" else "it has no random map"
+        raise self._refusal(kernel, why)
+
+    def _series_sketch(self, kernel: Kernel, n: int) -> FeatureMap:
+        """Degrees 0 and 1 as they are, and a sketch for each degree above."""
+        series = series_of(kernel)
+        assert series is not None
+        low = MonomialMap(kernel, self.n_in, most=1)
+        if low.n_columns >= n:
+            return self._maclaurin(kernel, n)
+        sizes = np.floor(shares(series, 2) * (n - low.n_columns)).astype(int)
+        degrees = [N for N, size in enumerate(sizes) if size]
+        maps = [self._part(N)._sketch(Polynomial(degree=N, c=0.0), int(sizes[N])) for N in degrees]
+        first = [low] if low.n_columns else []
+        return StackedMap(kernel, [*first, *maps], [1.0] * len(first) + [float(series[N]) for N in degrees])
+
+    def _product(self, kernel: Product, n: int) -> FeatureMap:
+        weight, factors = 1.0, []
+        for factor in kernel.members:
+            if isinstance(factor, Scaled):
+                weight, factor = weight * factor.weight, factor.kernel
+            factors.append(factor)
+        waves = [factor for factor in factors if _has_law(factor, self.n_in)]
+        others = [factor for factor in factors if not _has_law(factor, self.n_in)]
+        if waves:
+            others.insert(0, waves[0] if len(waves) == 1 else Product(tuple(waves)))
+        if len(others) == 1:
+            inner = self.map(others[0], n)
+        else:
+            draw = replace(self, word="random")
+            maps = [draw._part(i).map(factor, draw._even(factor, n)) for i, factor in enumerate(others)]
+            inner = TensorSketchMap.draw(Product(tuple(others)), maps, [1] * len(maps), n, self.seed)
+        return inner if weight == 1.0 and len(others) > 1 else StackedMap(kernel, [inner], [weight])
+
+    def _refusal(self, kernel: Kernel, why: str) -> UnsupportedError:
+        return UnsupportedError(f"features={self.word!r} has no map for {kernel!r}: {why}. {_ANY}.")
+
+
+def _has_law(kernel: Kernel, n_in: int) -> bool:
+    if not kernel.shift_invariant:
+        return False
+    try:
+        kernel.frequencies(n_in, 1, stream(0, "law"))
+    except UnsupportedError:
+        return False
+    return True
