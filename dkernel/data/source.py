@@ -107,7 +107,7 @@ class Source:
     def _array(self, part: str, chunks: tuple[tuple[int, ...], ...], dtype: str) -> "da.Array":
         import dask.array as da
 
-        name = f"{part}-{self._token}"
+        name = f"{part}-{self.token}"
         graph: dict[Any, Any] = {}
         for i, (key, number) in enumerate(self._places()):
             graph[(name, i, 0) if part == "X" else (name, i)] = (_part_of, key, number, part)
@@ -116,7 +116,8 @@ class Source:
         return da.Array(graph, name, chunks, dtype=np.dtype(dtype))
 
     @property
-    def _token(self) -> str:
+    def token(self) -> str:
+        """Names what reading gives: files or arrays, and which of their columns, where `fingerprint` names the files."""
         from dask.tokenize import tokenize
 
         return str(tokenize([unit.task.key for unit in self.units]))

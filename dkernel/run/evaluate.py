@@ -42,7 +42,7 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     where = _Rows.of(source)
     targets = Targets(model.classes, model.recipe.positive)
     statistic: Any = _Regression(model, where) if model.classes is None else _Classes(model, where, targets)
-    key = f"dkernel-evaluate-{digest_of(model)[:16]}-{source.fingerprint[:16]}"
+    key = f"dkernel-evaluate-{digest_of(model)[:16]}-{source.token}"
     held = executor.keep(statistic, key)
     feed = Feed(executor, source, keep=False)
     try:

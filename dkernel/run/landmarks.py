@@ -93,7 +93,7 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
     size = min(source.n_rows, max(rows, MEDIAN_ROWS))
     if recipe.landmarks not in ("uniform", GIVEN):
         size = min(source.n_rows, max(CANDIDATES, 4 * rows))
-    key = f"dkernel-sample-{source.fingerprint[:32]}-{recipe.seed}-{size}"
+    key = f"dkernel-sample-{source.token}-{recipe.seed}-{size}"
     feed = Feed(executor, source, keep=False)
     try:
         with one_blas_thread():

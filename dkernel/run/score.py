@@ -24,6 +24,7 @@ from dkernel.data.parts import Part, Place, write_part
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.model import Model
 from dkernel.modelfile import save
+from dkernel.run.blas import one_blas_thread
 from dkernel.run.executors import Call, Executor
 
 __all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
@@ -101,7 +102,8 @@ def score(
         reused = len(parts)
         run = _Run(executor, model, name, words, source.kept)
         try:
-            run.fill(staging, units, parts, progress)
+            with one_blas_thread():
+                run.fill(staging, units, parts, progress)
         except DataError:
             staging.discard()
             raise

@@ -107,7 +107,7 @@ class _Fit:
         self.plan = Plan.of(source, recipe, executor)
         self.plan.check()
         self.sizes = Sizes.of(source.n_rows, source.n_in, recipe)
-        content = f"{source.fingerprint}/{recipe.digest}/{[unit.rows for unit in source.units]}"
+        content = f"{source.token}/{recipe.digest}"
         if self.given is not None:
             content += hashlib.sha256(self.given.tobytes()).hexdigest()
         self.key = "dkernel-" + hashlib.sha256(content.encode()).hexdigest()[:16]
