@@ -117,7 +117,7 @@ class Source:
 
     @property
     def token(self) -> str:
-        """Names what reading gives: files or arrays, and which of their columns, where `fingerprint` names the files."""
+        """Names what reading gives: files or arrays, and which of their columns; `fingerprint` names files alone."""
         from dask.tokenize import tokenize
 
         return str(tokenize([unit.task.key for unit in self.units]))
