@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dkernel import tiles
 from dkernel.checks import as_features
 from dkernel.errors import UnsupportedError
-from dkernel.features import FeatureMap, Scaling
+from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.losses import Loss, loss_named
 from dkernel.recipe import Recipe
 
@@ -81,6 +81,20 @@ class Model:
         """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it."""
         X = as_features(X, self.columns, dtype=self.recipe.dtype)
         return tiles.scores(self._columns, X, self.coef, self.intercept)
+
+    def novelty(self, X: NDArray) -> NDArray[np.float64]:
+        """r(x) = k(x, x) - |φ(x)|^2 of each row of a block (n, p), (n,): how little the landmarks say of it.
+
+        Near 0 beside the landmarks, k(x, x) far from all of them, where the scores mean nothing. Compare with the mean
+        and the largest over rows like those of the training, `facts["certificate"]`.
+        """
+        if not isinstance(self.map, NystromMap):
+            raise UnsupportedError(
+                f"A model with {self.recipe.features} features has no landmarks to be unlike. Train with "
+                "features='nystrom'."
+            )
+        X = as_features(X, self.columns, dtype=self.recipe.dtype)
+        return self.map.residual(self.scaling.apply(X))
 
     def labels(self, S: NDArray[np.float32]) -> NDArray[Any]:
         """The labels (n,) of scores; for a regression, the predictions."""

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 from dkernel.data import from_arrays
 from dkernel.estimators.apply import Answer, apply
-from dkernel.estimators.inputs import checked_rows, seed_of, source_of
+from dkernel.estimators.inputs import checked_rows, rule_of, seed_of, source_of
 from dkernel.estimators.refusals import require_fitted
 from dkernel.model import Model
 from dkernel.recipe import Recipe
@@ -24,6 +24,7 @@ class KernelMachine(BaseEstimator):
     """A model fitted by `dkernel.run.train`; subclasses say which task and what the scores mean."""
 
     _task: ClassVar[str]
+    landmarks: Any
     model_: Model
     classes_: Any
     coef_: NDArray[np.float64]
@@ -33,13 +34,14 @@ class KernelMachine(BaseEstimator):
         """The recipe that the command would make of the same words."""
         parameters = self.get_params(deep=False)
         seed = seed_of(parameters.pop("random_state"))
+        parameters["landmarks"], _ = rule_of(parameters["landmarks"])
         return Recipe(task=self._task, seed=seed, **parameters)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
         recipe = self._recipe()
         source = source_of(self, X, y, sample_weight, recipe.dtype)
         with default_executor() as executor:
-            result = train(source, recipe, executor)
+            result = train(source, recipe, executor, landmarks=rule_of(self.landmarks)[1])
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
         self.n_components_ = result.model.map.n_columns

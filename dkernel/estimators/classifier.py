@@ -36,6 +36,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     gamma : number | "auto" | "median" | "scale"; fills a kernel given by name, or one with gamma="auto" in it
     features : "auto" | "nystrom" | "fourier"
     n_components : columns of the map, or "auto"; with fewer rows than landmarks, Nystrom uses all rows
+    landmarks : of Nystrom features: "uniform" | "stratified" (by class) | "kmeans" | "leverage" | "rpcholesky"; or an
+        array of them (c, p), in the units of X
     loss : "squared_hinge" | "hinge" | "logistic" | "squared"
     alpha : number | "auto", from a path judged on the holdout
     passes : over the data
@@ -66,13 +68,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     _task: ClassVar[str] = "classify"
 
     def __init__(
-        self, kernel="gaussian", *, gamma="auto", features="auto", n_components="auto", loss="squared_hinge",
-        alpha="auto", passes=1, scale="auto", metric="identity", class_weight=None, random_state=None,
+        self, kernel="gaussian", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
+        loss="squared_hinge", alpha="auto", passes=1, scale="auto", metric="identity", class_weight=None,
+        random_state=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
         self.features = features
         self.n_components = n_components
+        self.landmarks = landmarks
         self.loss = loss
         self.alpha = alpha
         self.passes = passes

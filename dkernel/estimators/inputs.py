@@ -14,8 +14,9 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.dask_arrays import is_dask
 from dkernel.errors import DataError
 from dkernel.estimators.refusals import refusals
+from dkernel.recipe import GIVEN
 
-__all__ = ["checked_rows", "is_dask", "is_frame", "seed_of", "source_of"]
+__all__ = ["checked_rows", "is_dask", "is_frame", "rule_of", "seed_of", "source_of"]
 
 
 def is_frame(X: Any) -> bool:
@@ -78,6 +79,17 @@ def _weight(sample_weight: Any, X: Any) -> Any:
         return sample_weight
     with refusals():
         return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def rule_of(landmarks: Any) -> tuple[Any, Any]:
+    """The recipe's word for landmarks, and the array where one is given.
+
+    Examples
+    --------
+    >>> rule_of("kmeans"), rule_of([[0.0]])
+    (('kmeans', None), ('given', [[0.0]]))
+    """
+    return (landmarks, None) if landmarks is None or isinstance(landmarks, str) else (GIVEN, landmarks)
 
 
 def seed_of(random_state: Any) -> int:

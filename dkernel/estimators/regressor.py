@@ -17,7 +17,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Parameters
     ----------
-    kernel, gamma, features, n_components, alpha, passes, scale, metric, random_state : as of KernelClassifier
+    kernel, gamma, features, n_components, landmarks, alpha, passes, scale, metric, random_state : as of
+        KernelClassifier; no landmarks by class
     loss : "squared"
 
     Attributes
@@ -38,13 +39,14 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     _task: ClassVar[str] = "regress"
 
     def __init__(
-        self, kernel="gaussian", *, gamma="auto", features="auto", n_components="auto", loss="squared", alpha="auto",
-        passes=1, scale="auto", metric="identity", random_state=None,
+        self, kernel="gaussian", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
+        loss="squared", alpha="auto", passes=1, scale="auto", metric="identity", random_state=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
         self.features = features
         self.n_components = n_components
+        self.landmarks = landmarks
         self.loss = loss
         self.alpha = alpha
         self.passes = passes

@@ -7,17 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
-from dkernel.data import Source
+from dkernel.data import Source, from_arrays
 from dkernel.errors import RecipeError
 from dkernel.estimators.apply import Answer, apply
-from dkernel.estimators.inputs import checked_rows, is_dask, seed_of, source_of
+from dkernel.estimators.inputs import checked_rows, is_dask, rule_of, seed_of, source_of
 from dkernel.estimators.refusals import require_fitted
 from dkernel.features import FourierMap, NystromMap
 from dkernel.kernels import parse
 from dkernel.recipe import Recipe
 from dkernel.run.blas import one_blas_thread
 from dkernel.run.cluster import default_executor
-from dkernel.run.landmarks import sampled
+from dkernel.run.landmarks import for_given, sampled
 
 __all__ = ["FourierFeatures", "NystromFeatures"]
 
@@ -114,9 +114,9 @@ class FourierFeatures(_Features):
 class NystromFeatures(_Features):
     """φ(x) = k(x, Z) U Λ^{-1/2}, with k(Z, Z) = U Λ U^T: φ(x) . φ(z) = k(x, z) when x or z is a landmark.
 
-    The landmarks Z are rows of X drawn by hash, whatever the chunks. X is used as it is, never scaled. Columns and
-    whitening are computed in float64, and eigenvalues under 1e-14 of the largest are left out, so there may be fewer
-    columns than landmarks; with fewer rows than `n_components`, all rows are landmarks.
+    The landmarks Z are chosen from rows of X drawn by hash, whatever the chunks. X is used as it is, never scaled.
+    Columns and whitening are computed in float64, and eigenvalues under 1e-14 of the largest are left out, so there may
+    be fewer columns than landmarks; with fewer rows than `n_components`, all rows are landmarks.
 
     Parameters
     ----------
@@ -124,7 +124,8 @@ class NystromFeatures(_Features):
     gamma : number | "auto" | "median" | "scale"; without a label to judge by, "auto" is the median value
     n_components : landmarks, and columns of the output at most
     rank : keep this many eigenvalues only
-    landmarks : "uniform"
+    landmarks : "uniform" | "stratified" (by the classes y) | "kmeans" | "leverage" | "rpcholesky"; or an array of them
+        (c, p), used as they are
     random_state : seed; None is 0
 
     Attributes
@@ -152,16 +153,20 @@ class NystromFeatures(_Features):
         self.landmarks = landmarks
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> "NystromFeatures":  # noqa: ARG002
-        """Draw the landmarks in one pass over X, and whiten them."""
-        if self.landmarks != "uniform":
-            raise RecipeError(f"landmarks={self.landmarks!r} means nothing. Possible: 'uniform'.")
+    def fit(self, X: Any, y: Any = None) -> "NystromFeatures":
+        """Choose the landmarks in one pass over X, and whiten them; y only says the classes of stratified ones."""
+        word, given = rule_of(self.landmarks)
         recipe = Recipe(
             kernel=self.kernel, gamma=self.gamma, features="nystrom", n_components=self.n_components, rank=self.rank,
-            seed=seed_of(self.random_state),
+            landmarks=word, seed=seed_of(self.random_state),
         )  # fmt: skip
+        source = source_of(self, X, dtype=_dtype_of(X))
+        if word == "stratified" and y is not None and not isinstance(X, Source):
+            source = from_arrays(checked_rows(self, X), y, dtype=source.dtype)
+        recipe, given = for_given(recipe, given, source)
         with default_executor() as executor:
-            kernel, Z = sampled(source_of(self, X, dtype=_dtype_of(X)), recipe, _columns_of(recipe), executor)
+            kernel, Z = sampled(source, recipe, _columns_of(recipe), executor)
+        Z = Z if given is None else given
         with one_blas_thread():
             self.map_ = NystromMap(kernel, Z, recipe.rank)
             self.whitening_ = self.map_.whitening

@@ -120,7 +120,7 @@ def test_a_lazy_fit_of_fourier_features_reads_nothing_when_gamma_is_a_number():
         (FourierFeatures(n_components=0), RecipeError, "n_components=0"),
         (FourierFeatures(n_components="auto"), RecipeError, "whole number of columns"),
         (NystromFeatures(n_components="auto"), RecipeError, "whole number of columns"),
-        (NystromFeatures(landmarks="kmeans"), RecipeError, "landmarks='kmeans'"),
+        (NystromFeatures(landmarks="k-means"), RecipeError, "landmarks='k-means'"),
         (NystromFeatures(n_components=5, rank=6), RecipeError, "rank=6"),
         (FourierFeatures(sampling="random"), RecipeError, "sampling='random'"),
     ],
