@@ -111,6 +111,8 @@ class _Kinds:
             kind = kind_of_type(table.schema.field(name).type)
             if name == self.label and "empty" not in (kind, self.found.get(name, "empty")):
                 kind = self._label_kind(name, kind, block, first_row)
+            if kind == "text" and name != self.label and _mostly_numbers(table.column(name)):
+                kind = "float"  # so that reading it names the row of the word
             if kind != "empty" or name not in self.found:
                 self.found[name] = "text" if kind == "other" and name == self.label else kind
         for name in as_text:
@@ -182,6 +184,12 @@ def _parse(data: bytes, header: Header, columns: list[str], types: dict[str, pa.
             include_columns=columns, column_types=types, strings_can_be_null=False
         ),
     )
+
+
+def _mostly_numbers(column: pa.ChunkedArray) -> bool:
+    """Whether more than half of the first values are numbers, so that the others are mistakes."""
+    first = column.slice(0, 1000).to_pylist()
+    return sum(_fits(value or "", pa.float64()) for value in first) > len(first) / 2
 
 
 def _kept_kind(column: pa.ChunkedArray) -> str:

@@ -117,7 +117,7 @@ def _check_features(table: Table, columns: Sequence[str], weight: str | None) ->
             raise DataError(f"{table.file.name}: the weight column {name!r} holds {_word(kind)}, not numbers.")
         raise DataError(
             f"{table.file.name}: column {name!r} holds {_word(kind)}, not numbers, so it cannot be a feature: "
-            f"`--exclude {name}` leaves it out, `--keep {name}` carries it to the output."
+            f"exclude it, as with `--exclude {name}`."
         )
 
 

@@ -31,10 +31,10 @@ TEXT = np.array(["no", "yes é"])
 
 @pytest.fixture(autouse=True)
 def _stand_in(monkeypatch):
-    real = scoring._digest_of
+    real = scoring.digest_of
     monkeypatch.setattr(
         scoring,
-        "_digest_of",
+        "digest_of",
         lambda model: real(model) if isinstance(model, Model) else repr((model.classes, model.intercept)),
     )
 
