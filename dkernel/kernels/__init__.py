@@ -4,34 +4,54 @@ Imports numpy, scipy and floor 0 only. A new kernel is a class in a file that `p
 `__all__`, and a line in the tests' catalogue.
 """
 
+from dkernel.kernels.additive import AdditiveChi2
 from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.columns import COLUMN_BLOCK, Columns
-from dkernel.kernels.dot import Linear, Polynomial
+from dkernel.kernels.definite import Definiteness, is_psd
+from dkernel.kernels.dot import ArcCosine, Linear, Polynomial
+from dkernel.kernels.functions import FeatureMapKernel, FunctionKernel
 from dkernel.kernels.parameters import GAMMA_WORDS
 from dkernel.kernels.parse import kernel_names, parse
 from dkernel.kernels.radial import Cauchy, Exponential, Matern, ProductCauchy, RationalQuadratic
+from dkernel.kernels.registry import register
 from dkernel.kernels.spectral import SAMPLINGS
 from dkernel.kernels.stationary import Gaussian, Laplacian
+from dkernel.kernels.structured import SetKernel, SpectrumKernel
+from dkernel.kernels.transforms import Exp, Normalized, PowerSeries, Selection, Weighted
 
 __all__ = [
     "COLUMN_BLOCK",
     "GAMMA_WORDS",
     "SAMPLINGS",
+    "AdditiveChi2",
+    "ArcCosine",
     "Cauchy",
     "Columns",
+    "Definiteness",
+    "Exp",
     "Exponential",
+    "FeatureMapKernel",
+    "FunctionKernel",
     "Gaussian",
     "Kernel",
     "Laplacian",
     "Linear",
     "Matern",
+    "Normalized",
     "Polynomial",
+    "PowerSeries",
     "Product",
     "ProductCauchy",
     "RationalQuadratic",
     "Scaled",
+    "Selection",
+    "SetKernel",
+    "SpectrumKernel",
     "Sum",
+    "Weighted",
+    "is_psd",
     "kernel_names",
     "parse",
+    "register",
 ]

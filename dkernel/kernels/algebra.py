@@ -6,6 +6,7 @@ Long sums stay one tuple, so (a + b) + c equals a + (b + c), and the text of eve
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from dkernel.kernels.base import NOT_PSD, Kernel, Rule
 from dkernel.kernels.columns import Columns, ProductColumns, ScaledColumns, SumColumns
 from dkernel.kernels.parameters import is_number, positive
 
-__all__ = ["Product", "Scaled", "Sum"]
+__all__ = ["Composite", "Product", "Scaled", "Sum"]
 
 F64 = NDArray[np.float64]
 
@@ -30,6 +31,31 @@ class Composite(Kernel):
     @abstractmethod
     def members(self) -> tuple[Kernel, ...]:
         """The kernels that it is made of."""
+
+    @abstractmethod
+    def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
+        """The same of other members."""
+
+    def bind(self, rule: Rule) -> Kernel:
+        """The same of the bound members."""
+        return self._rebuilt(tuple(member.bind(rule) for member in self.members)) if self.placeholders else self
+
+    def bind_columns(self, names: Sequence[str]) -> Kernel:
+        """The same of members whose columns have positions."""
+        if not self.column_names:
+            return self
+        return self._rebuilt(tuple(member.bind_columns(names) for member in self.members))
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Those of the members, in their order."""
+        return tuple(name for member in self.members for name in member.column_names)
+
+    @property
+    def domain(self) -> str:
+        """What all members take."""
+        domains = {member.domain for member in self.members} - {"any"}
+        return domains.pop() if domains else "any"
 
     @property
     def shift_invariant(self) -> bool:
@@ -51,6 +77,11 @@ def _flat(kernels: tuple[Kernel, ...], kind: type[Composite]) -> tuple[Kernel, .
         flat.extend(kernel.members if isinstance(kernel, kind) else (kernel,))
     if len(flat) < 2:
         raise RecipeError(f"{kind.__name__} was given {len(flat)} kernel(s); at least two are needed.")
+    if len({kernel.domain for kernel in flat} - {"any"}) > 1:
+        raise RecipeError(
+            f"{kind.__name__} was given {flat[0]!r} and others, some of rows of numbers and some of objects; say which "
+            "columns each is of, as in SpectrumKernel(k=3).on(['text'])."
+        )
     return tuple(flat)
 
 
@@ -82,9 +113,8 @@ class Sum(Composite, operator="+"):
         """The terms."""
         return self.kernels
 
-    def bind(self, rule: Rule) -> Kernel:
-        """The sum of the bound terms."""
-        return Sum(tuple(kernel.bind(rule) for kernel in self.kernels))
+    def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
+        return Sum(members)
 
     def columns(self, Z: NDArray[Any]) -> Columns:
         """The terms' columns, added."""
@@ -129,9 +159,8 @@ class Product(Composite, operator="*"):
         """The factors."""
         return self.kernels
 
-    def bind(self, rule: Rule) -> Kernel:
-        """The product of the bound factors."""
-        return Product(tuple(kernel.bind(rule) for kernel in self.kernels))
+    def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
+        return Product(members)
 
     def columns(self, Z: NDArray[Any]) -> Columns:
         """The factors' columns, multiplied."""
@@ -187,9 +216,8 @@ class Scaled(Composite, operator="scale"):
         """The kernel alone."""
         return (self.kernel,)
 
-    def bind(self, rule: Rule) -> Kernel:
-        """The multiple of the bound kernel."""
-        return Scaled(self.weight, self.kernel.bind(rule))
+    def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
+        return Scaled(self.weight, members[0])
 
     def columns(self, Z: NDArray[Any]) -> Columns:
         """The kernel's columns, multiplied."""

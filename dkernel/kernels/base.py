@@ -78,8 +78,7 @@ class Kernel(ABC):
 
         Names wait until the names of the data are known: `bind_columns`, which a fit calls.
         """
-        single = isinstance(columns, str) or not isinstance(columns, Sequence | np.ndarray)
-        return self._algebra["on"](self, (columns,) if single else tuple(columns))  # type: ignore[arg-type]
+        return self._algebra["on"](self, columns)
 
     @property
     def domain(self) -> str:

@@ -83,7 +83,7 @@ class GaussianColumns(Columns):
         self.n = Z.shape[0]
         # One gamma a column is one gamma for all, after a factor a column.
         self._factor = None if np.ndim(gamma) == 0 else np.sqrt(np.asarray(gamma) * LOG2_E).astype(np.float32)
-        self._g = 1.0 if self._factor is not None else float(gamma) * LOG2_E  # type: ignore[arg-type]
+        self._g = 1.0 if self._factor is not None else float(gamma) * LOG2_E
         # Rounded before it is subtracted, so that rows and landmarks lose the very same vector.
         self._center = Z.mean(axis=0).astype(np.float32)
         centred = Z - self._center
@@ -162,7 +162,7 @@ class PlainColumns(Columns):
 
     def fill(self, rows: F32, first: int, out: F32) -> None:
         """Evaluate in float64 and round into the tile."""
-        wide = rows if rows.dtype == object else rows.astype(np.float64)
+        wide: Any = rows if rows.dtype == object else rows.astype(np.float64)
         out[...] = self._values(wide, self._landmarks[first : first + out.shape[1]])
 
 

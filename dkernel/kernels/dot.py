@@ -1,39 +1,70 @@
 """Kernels of the inner product of two rows."""
 
+import math
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.kernels.base import Kernel
+from dkernel.errors import DataError, RecipeError
+from dkernel.kernels.base import NOT_PSD, Kernel
 from dkernel.kernels.columns import Columns, DotColumns, power_inplace
-from dkernel.kernels.parameters import at_least_one, nonnegative
+from dkernel.kernels.distances import l2
+from dkernel.kernels.parameters import at_least_one, nonnegative, numbers
 
-__all__ = ["Linear", "Polynomial"]
+__all__ = ["ArcCosine", "Linear", "Polynomial"]
 
 F64 = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class Linear(Kernel):
-    """k(x, z) = ⟨x, z⟩.
+    """k(x, z) = ⟨x, z⟩, or x^T A z with a symmetric positive semi-definite A, (p, p).
 
     Examples
     --------
     >>> Linear()(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
     array([[11.]])
+    >>> Linear(A=np.diag([1.0, 0.5]))(np.array([[1.0, 2.0]]), np.array([[3.0, 4.0]]))
+    array([[7.]])
     """
 
+    A: tuple[tuple[float, ...], ...] | None = None
+
+    def __post_init__(self) -> None:
+        if self.A is not None:
+            object.__setattr__(self, "A", _psd_matrix("Linear", "A", self.A))
+
+    def __repr__(self) -> str:
+        return "Linear()" if self.A is None else f"Linear(A={self.A!r})"
+
+    @cached_property
+    def _root(self) -> F64:
+        """B with A = B B^T, so that x^T A z is an inner product, and symmetric to the bit."""
+        values, vectors = np.linalg.eigh(np.array(self.A))
+        return vectors * np.sqrt(np.maximum(values, 0))
+
+    def _image(self, X: F64) -> F64:
+        if self.A is None:
+            return X
+        if X.shape[1] != len(self.A):
+            raise DataError(f"Linear has a matrix A of {len(self.A)} columns and was given rows of {X.shape[1]}.")
+        return X @ self._root
+
     def _values(self, X: F64, Z: F64) -> F64:
-        return X @ Z.T
+        own = self._image(X)
+        return own @ (own if X is Z else self._image(Z)).T
 
     def _diag(self, X: F64) -> F64:
-        return np.einsum("ij,ij->i", X, X)
+        own = self._image(X)
+        return np.einsum("ij,ij->i", own, own)
 
     def columns(self, Z: NDArray[Any]) -> Columns:
-        """One sgemm a tile."""
-        return DotColumns(self._landmarks(Z))
+        """One sgemm a tile: A goes into the landmarks."""
+        Z = self._landmarks(Z)
+        return DotColumns(Z if self.A is None else self._image(Z) @ self._root.T)
 
 
 @dataclass(frozen=True)
@@ -68,3 +99,68 @@ class Polynomial(Kernel):
     def columns(self, Z: NDArray[Any]) -> Columns:
         """One sgemm and a power a tile."""
         return DotColumns(self._landmarks(Z), self.degree, self.c)
+
+
+@dataclass(frozen=True)
+class ArcCosine(Kernel):
+    """The kernel of one layer of infinitely many random units, steps (order 0) or ramps (order 1), by the angle θ:
+
+    k(x, z) = 1 - θ / π, or ‖x‖ ‖z‖ (sin θ + (π - θ) cos θ) / π (Cho and Saul 2009); 2 E f(⟨w, x⟩) f(⟨w, z⟩) with w
+    normal, f a step (1/2 at 0) or max(0, .).
+
+    Examples
+    --------
+    >>> ArcCosine(order=0)(np.array([[1.0, 0.0]]), np.array([[0.0, 2.0]]))
+    array([[0.5]])
+    """
+
+    order: int = 1
+
+    def __post_init__(self) -> None:
+        if isinstance(self.order, bool) or self.order not in (0, 1):
+            raise RecipeError(f"ArcCosine was given order={self.order!r}; 0 (steps) or 1 (ramps) is needed.")
+        object.__setattr__(self, "order", int(self.order))
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        same = X is Z
+        own, norms = _directions(X)
+        others, lengths = (own, norms) if same else _directions(Z)
+        # Of unit vectors: |u - v| = 2 sin(θ / 2), |u + v| = 2 cos(θ / 2). An arc cosine would lose half the digits.
+        apart, together = l2(own, others, 1.0, 1e-14), l2(own, -others, 1.0, 1e-14)
+        if same:
+            together = 0.5 * (together + together.T)
+        angle = 2 * np.arctan2(apart, together)
+        angle[norms == 0] = angle[:, lengths == 0] = math.pi / 2
+        if self.order == 0:
+            return 1 - angle / math.pi
+        cosine, sine = (together - apart) * (together + apart) / 4, apart * together / 2
+        return np.multiply.outer(norms, lengths) * ((math.pi - angle) * cosine + sine) / math.pi
+
+    def _diag(self, X: F64) -> F64:
+        squares = np.einsum("ij,ij->i", X, X)
+        return squares if self.order else np.where(squares > 0, 1.0, 0.5)
+
+
+def _directions(X: F64) -> tuple[F64, F64]:
+    """Unit vectors of the rows, and their lengths; a zero row has no direction and stays 0."""
+    lengths = np.sqrt(np.einsum("ij,ij->i", X, X))
+    return X / np.where(lengths > 0, lengths, 1.0)[:, None], lengths
+
+
+def _psd_matrix(owner: str, name: str, values: Any) -> tuple[tuple[float, ...], ...]:
+    """A symmetric positive semi-definite matrix as nested tuples, or a RecipeError."""
+    if not isinstance(values, list | tuple | np.ndarray) or np.ndim(values[0] if len(values) else 0) != 1:
+        raise RecipeError(f"{owner} was given {name}={values!r}; a square matrix, a list of its rows, is needed.")
+    rows = tuple(numbers(owner, f"{name}[{i}]", row) for i, row in enumerate(values))
+    if {len(row) for row in rows} != {len(rows)}:
+        raise RecipeError(f"{owner} was given a {name} whose {len(rows)} rows have not {len(rows)} numbers each.")
+    matrix = np.array(rows)
+    scale = np.abs(matrix).max()
+    if np.abs(matrix - matrix.T).max() > 1e-12 * scale:
+        raise RecipeError(f"{owner} was given a {name} that is not symmetric, and x^T {name} z would not be either.")
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    if smallest < -1e-10 * scale:
+        raise RecipeError(
+            f"{owner} was given a {name} with the eigenvalue {smallest:.6g}; with a negative one {NOT_PSD}."
+        )
+    return tuple(map(tuple, (0.5 * (matrix + matrix.T)).tolist()))

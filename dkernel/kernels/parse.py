@@ -10,21 +10,23 @@ from typing import Any
 
 from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
-from dkernel.kernels import dot, radial, stationary
+from dkernel.kernels import additive, dot, functions, radial, stationary, structured, transforms
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.parameters import is_number
+from dkernel.kernels.registry import registered_class
 
 __all__ = ["kernel_names", "parse"]
 
 LONGEST_TEXT = 200_000
-_MODULES = (dot, stationary, radial)
+_MODULES = (dot, stationary, radial, additive, functions, structured, transforms)
+_UNNAMED = (transforms.Selection,)  # its text is .on(...)
 _ALIASES = {"rbf": "gaussian"}
 _EXAMPLE = "A kernel looks like Gaussian(gamma=0.1) or 0.5 * Laplacian() + Linear()."
 
 
 def _known() -> dict[str, type[Kernel]]:
     found = [getattr(module, name) for module in _MODULES for name in module.__all__]
-    classes = {cls.__name__.lower(): cls for cls in found if not inspect.isabstract(cls)}
+    classes = {cls.__name__.lower(): cls for cls in found if not inspect.isabstract(cls) and cls not in _UNNAMED}
     return classes | {alias: classes[name] for alias, name in _ALIASES.items()}
 
 
@@ -75,6 +77,14 @@ def parse(text: str | Kernel) -> Kernel:
     return value
 
 
+def _own_class(name: str) -> type[Kernel]:
+    """The class that a user registered under a name, or a KeyError."""
+    found = registered_class(name)
+    if found is None or not issubclass(found, Kernel):
+        raise KeyError(name)
+    return found
+
+
 def _short(text: str) -> str:
     return repr(text if len(text) <= 200 else text[:200] + "...")
 
@@ -101,12 +111,22 @@ class _Reader:
                 return tuple(self.read(element) for element in elements)
             case ast.Name(id=name):
                 return self._make(self._class(name), [], {})
-            case ast.Call(func=ast.Name(id=name), args=args, keywords=keywords):
-                named = {word.arg: self.read(word.value) for word in keywords if word.arg is not None}
-                if len(named) < len(keywords):
+            case ast.Call(func=ast.Name(id=name)):
+                return self._make(self._class(name), *self._given(node))
+            case ast.Call(func=ast.Attribute(value=inner, attr="on")):
+                args, named = self._given(node)
+                if not isinstance(kernel := self.read(inner), Kernel) or len(args) != 1 or set(named) - {"at"}:
                     raise self._refuse(node)
-                return self._make(self._class(name), [self.read(arg) for arg in args], named)
+                made = kernel.on(args[0])
+                return transforms.Selection(kernel, args[0], named["at"]) if named else made
         raise self._refuse(node)
+
+    def _given(self, node: ast.Call) -> tuple[list[Any], dict[str, Any]]:
+        """The arguments of a call, by place and by name."""
+        named = {word.arg: self.read(word.value) for word in node.keywords if word.arg is not None}
+        if len(named) < len(node.keywords):
+            raise self._refuse(node)
+        return [self.read(arg) for arg in node.args], named
 
     def _chain(self, node: ast.expr) -> Any:
         """a + b + c + ... from the left, in a loop: a long sum must not meet the recursion limit."""
@@ -132,7 +152,7 @@ class _Reader:
 
     def _class(self, name: str) -> type[Kernel]:
         try:
-            return _CLASSES[name.lower()]
+            return _CLASSES.get(name.lower()) or _own_class(name)
         except KeyError:
             known = [cls.__name__ for cls in dict.fromkeys(_CLASSES.values())]
             close = nearest_name(name.lower(), list(_CLASSES))

@@ -1,0 +1,114 @@
+"""A user's own kernels: a function of two blocks, or the kernel of any feature map."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.errors import DataError
+from dkernel.kernels.base import Kernel
+from dkernel.kernels.registry import named
+
+__all__ = ["FeatureMapKernel", "FunctionKernel"]
+
+F64 = NDArray[np.float64]
+STRIP = 32  # rows whose diagonal is taken out of a full block at a time
+ASYMMETRY = 1e-9
+
+
+class OfFunction(Kernel):
+    """A kernel that is a function of the user, held by reference and, in text, by its registered name."""
+
+    function: Callable[..., Any] | str
+    name: str | None
+
+    def __post_init__(self) -> None:
+        named(self)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @property
+    def domain(self) -> str:
+        """Whatever the function takes: float64 blocks (n, p), or objects (n,)."""
+        return "any"
+
+    def _shaped(self, values: Any, shape: tuple[int, int | None]) -> F64:
+        values = np.array(values, dtype=np.float64)
+        rows, columns = shape
+        if values.ndim != 2 or values.shape != (rows, values.shape[1] if columns is None else columns):
+            wanted = f"({rows}, {'D' if columns is None else columns})"
+            raise DataError(f"{self!r}: its function made an array of shape {values.shape}; {wanted} is needed.")
+        if not np.isfinite(values).all():
+            raise DataError(f"{self!r}: its function made a value that is not finite.")
+        return values
+
+
+@dataclass(frozen=True, repr=False)
+class FunctionKernel(OfFunction):
+    """k(X, Z) = function(X, Z), (n, m), for a function that is symmetric and positive semi-definite: `is_psd` looks.
+
+    The blocks are float64 (n, p) and (m, p), or arrays of objects (n,) and (m,). With
+    `dkernel.kernels.register("name", function)` its text reads back, and a model file holds the name.
+
+    Examples
+    --------
+    >>> def least(X, Z):
+    ...     return np.minimum(X, Z.T)
+    >>> FunctionKernel(least)(np.array([[1.0], [2.0]]))
+    array([[1., 1.],
+           [1., 2.]])
+    """
+
+    function: Callable[..., Any] | str = field(hash=False)
+    name: str | None = None
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        values = self._shaped(self.function(X, Z), (len(X), len(Z)))  # type: ignore[operator]
+        if X is not Z:
+            return values
+        if np.abs(values - values.T).max() > ASYMMETRY * np.abs(values).max():
+            i, j = np.unravel_index(np.abs(values - values.T).argmax(), values.shape)
+            raise DataError(
+                f"{self!r} is not symmetric: k(x, z) = {values[i, j]:.6g} and k(z, x) = {values[j, i]:.6g} for rows "
+                f"{i} and {j}. A kernel is an inner product, which is."
+            )
+        return 0.5 * (values + values.T)
+
+    def _diag(self, X: F64) -> F64:
+        values = np.empty(len(X))
+        for i in range(0, len(X), STRIP):
+            rows = X[i : i + STRIP]
+            values[i : i + STRIP] = self._shaped(self.function(rows, rows), (len(rows), len(rows))).diagonal()  # type: ignore[operator]
+        return values
+
+
+@dataclass(frozen=True, repr=False)
+class FeatureMapKernel(OfFunction):
+    """k(x, z) = ⟨φ(x), φ(z)⟩ for any function φ of a block, (n, p) -> (n, D): a kernel whatever φ is.
+
+    Examples
+    --------
+    >>> def squares(X):
+    ...     return X**2
+    >>> FeatureMapKernel(squares)(np.array([[1.0, 2.0]]), np.array([[3.0, 1.0]]))
+    array([[13.]])
+    """
+
+    function: Callable[..., Any] | str = field(hash=False)
+    name: str | None = None
+
+    def _features(self, X: F64) -> F64:
+        return self._shaped(self.function(X), (len(X), None))  # type: ignore[operator]
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        own = self._features(X)
+        return own @ (own if X is Z else self._features(Z)).T
+
+    def _diag(self, X: F64) -> F64:
+        own = self._features(X)
+        return np.einsum("ij,ij->i", own, own)

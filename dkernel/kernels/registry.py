@@ -1,0 +1,77 @@
+"""Names for functions of the user, so that the text of a kernel can hold them: a text and a model file keep the name.
+
+Nothing of a function is ever stored. Whoever reads such a text registers the function first, as whoever wrote it did.
+"""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from dkernel.checks import nearest_name
+from dkernel.errors import RecipeError
+
+__all__ = ["named", "register", "registered_class"]
+
+Registered = TypeVar("Registered", bound=Callable[..., Any])
+
+_FUNCTIONS: dict[str, Callable[..., Any]] = {}
+
+
+def register(name: str, function: Any = None) -> Any:
+    """Make `name` stand for a function, or for a class of kernels, in the text of a kernel; also as a decorator.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> @register("least")
+    ... def least(X, Z):
+    ...     return np.minimum(X, Z.T)
+    >>> from dkernel.kernels import parse
+    >>> parse("FunctionKernel('least')")(np.array([[1.0], [2.0]]))
+    array([[1., 1.],
+           [1., 2.]])
+    """
+    if not isinstance(name, str) or not name.strip():
+        raise RecipeError(f"A function was registered as {name!r}; a name in text is needed.")
+    if function is None:
+        return lambda later: register(name, later)
+    if not callable(function):
+        raise RecipeError(f"{function!r} was registered as {name!r}; a function is needed.")
+    if isinstance(function, type) and function.__name__ != name:
+        raise RecipeError(
+            f"The class {function.__name__} was registered as {name!r}; its text begins with its own name, so register "
+            f"it as {function.__name__!r}."
+        )
+    _FUNCTIONS[name] = function
+    return function
+
+
+def registered_class(name: str) -> type | None:
+    """The class of kernels registered under a name, in any case."""
+    for known, function in _FUNCTIONS.items():
+        if isinstance(function, type) and known.lower() == name.lower():
+            return function
+    return None
+
+
+def named(kernel: Any) -> None:
+    """Fill the fields `function` and `name` of a kernel of a function: a text is looked up, a function gets its name.
+
+    A function that is not registered has a name that is not either, so that no text reads back as something else.
+    """
+    function, name = kernel.function, kernel.name
+    if isinstance(function, str):
+        name = function
+        if name not in _FUNCTIONS:
+            raise RecipeError(
+                f"{type(kernel).__name__} was given the name {name!r}, and no function is registered under it."
+                f"{nearest_name(name, list(_FUNCTIONS))} Say dkernel.kernels.register({name!r}, function) first: a "
+                "text and a model file hold the name alone."
+            )
+        function = _FUNCTIONS[name]
+    elif not callable(function):
+        raise RecipeError(f"{type(kernel).__name__} was given {function!r}; a function or its name is needed.")
+    elif name is None:
+        known = [key for key, value in _FUNCTIONS.items() if value is function]
+        name = known[0] if known else f"{getattr(function, '__name__', type(function).__name__)} (not registered)"
+    object.__setattr__(kernel, "function", function)
+    object.__setattr__(kernel, "name", str(name))

@@ -1,0 +1,325 @@
+"""Kernels made of one kernel: power series of it, its exponential, weights, normalization, a selection of columns.
+
+Each is closed by a theorem (Schur's for the powers), so each is a kernel whatever kernel it is made of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.checks import nearest_name
+from dkernel.errors import DataError, RecipeError
+from dkernel.kernels import mixtures, spectral
+from dkernel.kernels.algebra import Composite, Product, Scaled, Sum
+from dkernel.kernels.base import NOT_PSD, Kernel
+from dkernel.kernels.columns import Columns
+from dkernel.kernels.parameters import numbers
+from dkernel.kernels.registry import named
+from dkernel.kernels.transform_columns import ChangedColumns, SelectedColumns, WeightedColumns
+
+__all__ = ["Exp", "Normalized", "PowerSeries", "Selection", "Weighted"]
+
+F64 = NDArray[np.float64]
+
+
+class OfOne(Composite):
+    """A kernel made of one other, its field `kernel`."""
+
+    kernel: Kernel
+
+    def _check(self) -> None:
+        if not isinstance(self.kernel, Kernel):
+            raise RecipeError(f"{type(self).__name__} was given {self.kernel!r}; a kernel is needed.")
+
+    @property
+    def members(self) -> tuple[Kernel, ...]:
+        """The kernel that it is made of."""
+        return (self.kernel,)
+
+    def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
+        return replace(self, kernel=members[0])  # type: ignore[type-var]
+
+
+@dataclass(frozen=True)
+class PowerSeries(OfOne):
+    """Σ_i a_i k(x, z)^i with a_i >= 0: a_0 + a_1 k + a_2 k² + ...
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Linear
+    >>> PowerSeries(Linear(), [1, 0, 0.5])(np.array([[2.0]]), np.array([[3.0]]))
+    array([[19.]])
+    """
+
+    kernel: Kernel
+    coefficients: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        self._check()
+        row = numbers("PowerSeries", "coefficients", self.coefficients)
+        if min(row) < 0:
+            raise RecipeError(
+                f"PowerSeries was given the coefficient {min(row)!r}; at least 0 is needed. With one below 0 {NOT_PSD}."
+            )
+        if not any(row):
+            raise RecipeError("PowerSeries was given no coefficient above 0; the kernel would be 0.")
+        last = max(i for i, a in enumerate(row) if a)
+        object.__setattr__(self, "coefficients", row[: last + 1])
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """The kernel's columns, and Horner's scheme in place."""
+        return ChangedColumns(self.kernel.columns(Z), self._sum_in_place)
+
+    def _sum_in_place(self, values: NDArray[np.floating]) -> None:
+        base = values.copy()
+        values[...] = self.coefficients[-1]
+        for a in self.coefficients[-2::-1]:
+            values *= base
+            values += a
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        values = self.kernel._values(X, Z)
+        self._sum_in_place(values)
+        return values
+
+    def _diag(self, X: F64) -> F64:
+        values = self.kernel._diag(X)
+        self._sum_in_place(values)
+        return values
+
+
+@dataclass(frozen=True)
+class Exp(OfOne):
+    """exp(k(x, z)): the power series with a_i = 1 / i!.
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Linear
+    >>> Exp(0.5 * Linear())(np.array([[2.0]]), np.array([[1.0]])).round(6)
+    array([[2.718282]])
+    """
+
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """The kernel's columns, and an exponential in place."""
+        return ChangedColumns(self.kernel.columns(Z), lambda values: np.exp(values, out=values))
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        return self._exponential(self.kernel._values(X, Z))
+
+    def _diag(self, X: F64) -> F64:
+        return self._exponential(self.kernel._diag(X))
+
+    def _exponential(self, values: F64) -> F64:
+        if values.size and values.max() > 700:
+            raise DataError(
+                f"{self!r} is the exponential of {values.max():.4g}, too large for a float. Multiply the kernel in it "
+                "by a small number, or normalize it."
+            )
+        return np.exp(values, out=values)
+
+
+@dataclass(frozen=True)
+class Weighted(OfOne):
+    """f(x) f(z) k(x, z) for any real function f of a block: (n, p) -> (n,).
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Linear
+    >>> def first(X):
+    ...     return X[:, 0]
+    >>> Weighted(Linear(), first)(np.array([[2.0]]), np.array([[3.0]]))
+    array([[36.]])
+    """
+
+    kernel: Kernel
+    function: Callable[..., Any] | str = field(hash=False)
+    name: str | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        self._check()
+        named(self)
+
+    def __repr__(self) -> str:
+        return f"Weighted({self.kernel!r}, {self.name!r})"
+
+    @property
+    def shift_invariant(self) -> bool:
+        """Never: it is a function of x itself."""
+        return False
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """The kernel's columns, times the weights of rows and landmarks."""
+        return WeightedColumns(self.kernel.columns(Z), self._weights, self._landmarks(Z))
+
+    def _weights(self, X: F64) -> F64:
+        weights = np.asarray(self.function(X), dtype=np.float64)  # type: ignore[operator]
+        if weights.shape != (len(X),):
+            raise DataError(
+                f"The function of {self!r} made an array of shape {weights.shape} of {len(X)} rows; one number a row "
+                "is needed."
+            )
+        return weights
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        own = self._weights(X)
+        values = self.kernel._values(X, Z)
+        values *= np.multiply.outer(own, own if X is Z else self._weights(Z))
+        return values
+
+    def _diag(self, X: F64) -> F64:
+        return self.kernel._diag(X) * self._weights(X) ** 2
+
+
+@dataclass(frozen=True)
+class Normalized(OfOne):
+    """k(x, z) / √(k(x, x) k(z, z)): the cosine of the features' angle; 0 where k(x, x) is 0.
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Linear
+    >>> Normalized(Linear())(np.array([[3.0, 4.0]]), np.array([[1.0, 0.0]]))
+    array([[0.6]])
+    """
+
+    kernel: Kernel
+
+    def __post_init__(self) -> None:
+        self._check()
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """The kernel's columns, over the roots of the diagonals."""
+        return WeightedColumns(self.kernel.columns(Z), self._weights, self._landmarks(Z))
+
+    def _weights(self, X: F64) -> F64:
+        squares = self.kernel._diag(X)
+        return np.divide(1.0, np.sqrt(squares), out=np.zeros(len(X)), where=squares > 0)
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        own = self._weights(X)
+        values = self.kernel._values(X, Z)
+        values *= np.multiply.outer(own, own if X is Z else self._weights(Z))
+        return values
+
+    def _diag(self, X: F64) -> F64:
+        return (self.kernel._diag(X) > 0).astype(np.float64)
+
+
+@dataclass(frozen=True)
+class Selection(OfOne, operator="on"):
+    """k of some columns alone; what `k.on(columns)` makes.
+
+    Columns are positions, or names; a name gets its position, kept beside it, when the names of the data are known.
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Linear
+    >>> k = Linear().on(["b"])
+    >>> k.bind_columns(["a", "b"])
+    Linear().on(['b'], at=[1])
+    >>> k.bind_columns(["a", "b"])(np.array([[2.0, 3.0]]))
+    array([[9.]])
+    """
+
+    kernel: Kernel
+    names: tuple[str, ...] | tuple[int, ...]
+    at: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        self._check()
+        names = tuple(_column(name) for name in _listed(self.names))
+        if not names or len(set(names)) < len(names) or len({type(name) for name in names}) > 1:
+            raise RecipeError(
+                f"{self.kernel!r} was given the columns {list(names)!r}; names, or positions from 0, each once, are "
+                "needed."
+            )
+        at = tuple(_column(place) for place in _listed(self.at)) if self.at is not None else None
+        if isinstance(names[0], int):
+            at = names
+        elif at is not None and (len(at) != len(names) or not all(isinstance(place, int) for place in at)):
+            raise RecipeError(
+                f"{self.kernel!r} was given at={list(at)!r} for {list(names)!r}; a position each is needed."
+            )
+        object.__setattr__(self, "names", names)
+        object.__setattr__(self, "at", at)
+
+    def __repr__(self) -> str:
+        inner = f"({self.kernel!r})" if isinstance(self.kernel, Sum | Product | Scaled) else repr(self.kernel)
+        bound = "" if self.at is None or self.at == self.names else f", at={list(self.at)!r}"
+        return f"{inner}.on({list(self.names)!r}{bound})"
+
+    @property
+    def domain(self) -> str:
+        """A table of numbers, or one of objects of which these columns are what the kernel wants."""
+        return "any"
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """The names without a position."""
+        return (*(self.names if self.at is None else ()), *self.kernel.column_names)
+
+    def bind_columns(self, names: Sequence[str]) -> Kernel:
+        """The kernel with the positions of its names among `names`."""
+        if not self.column_names:
+            return self
+        names = list(names)
+        for name in self.names if self.at is None else ():
+            if name not in names:
+                raise DataError(
+                    f"{self!r} is of a column {name!r}, which the data lack.{nearest_name(str(name), names)}"
+                )
+        at = self.at if self.at is not None else tuple(names.index(str(name)) for name in self.names)
+        return replace(self, kernel=self.kernel.bind_columns([names[i] for i in at]), at=at)
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """The kernel's columns of the selected columns."""
+        return SelectedColumns(self.kernel.columns(self._part(self._landmarks(Z))), self._places)
+
+    @property
+    def _places(self) -> list[int]:
+        self._require_ready()
+        return list(self.at or ())
+
+    def _part(self, X: NDArray[Any]) -> NDArray[Any]:
+        places = self._places
+        X = X[:, None] if X.ndim == 1 else X
+        if max(places) >= X.shape[1]:
+            raise DataError(f"{self!r} is of column {max(places)}, and the data have {X.shape[1]}, counted from 0.")
+        part = np.ascontiguousarray(X[:, places])
+        if part.dtype == object and self.kernel.domain == "numbers":
+            try:
+                return part.astype(np.float64)
+            except (TypeError, ValueError) as error:
+                raise DataError(f"{self!r} needs numbers in its columns: {error}.") from None
+        return part if part.dtype != object else self.kernel._block(part)
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        own = self._part(X)
+        return self.kernel._values(own, own if X is Z else self._part(Z))
+
+    def _diag(self, X: F64) -> F64:
+        return self.kernel._diag(self._part(X))
+
+    def _law(self, p: int) -> spectral.Law:
+        return mixtures.PartLaw(p, self._places, self.kernel._law(len(self._places)))
+
+
+def _listed(names: Any) -> tuple[Any, ...]:
+    return (names,) if isinstance(names, str) or not isinstance(names, Sequence | np.ndarray) else tuple(names)
+
+
+def _column(name: Any) -> str | int:
+    if isinstance(name, str):
+        return name
+    if isinstance(name, int | np.integer) and not isinstance(name, bool) and name >= 0:
+        return int(name)
+    raise RecipeError(f"{name!r} is no column; a name, or a position from 0, is needed.")
