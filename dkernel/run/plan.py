@@ -28,6 +28,7 @@ class Plan:
     client_bytes : of the client, beside that
     memory_limit : of each worker, None where none is known
     kept : whether the source stays in the workers' memory between passes
+    in_process : whether the work is done in the client's own process
     survey_flops, setup_flops, pass_flops : of each stage
     """
 
@@ -42,6 +43,7 @@ class Plan:
     client_bytes: int
     memory_limit: int | None
     kept: bool
+    in_process: bool
     survey_flops: float
     setup_flops: float
     pass_flops: float
@@ -82,6 +84,7 @@ class Plan:
             client_bytes=int(client),
             memory_limit=limit,
             kept=kept,
+            in_process=executor.name != "cluster",
             survey_flops=float(n) * p * 8,
             setup_flops=float(sizes.sample) * D * (D + 2 * p + 20) + 2.0 * D**3 + picking / 8.0 * (D + 2 * p + 20),
             pass_flops=float(n) * D * (2 * p + 20 + 4 * outputs),
@@ -98,6 +101,12 @@ class Plan:
             raise MemoryBudgetError(
                 f"Each worker needs about {_mib(self.worker_bytes)} and has a limit of {_mib(self.memory_limit)}. "
                 f"Raise --memory-limit to {_mib(self.worker_bytes)}{fewer}, or give a source in smaller chunks."
+            )
+        here = self.client_bytes + (self.worker_bytes if self.in_process else 0)
+        if here > _installed():
+            raise MemoryBudgetError(
+                f"This process needs about {_mib(here)}, most of it for the square of n_components={self.columns}, "
+                f"and the machine has {_mib(_installed())}. Use fewer components."
             )
 
     def as_dict(self) -> dict[str, Any]:
@@ -118,3 +127,9 @@ def _available() -> int:
     import psutil
 
     return int(psutil.virtual_memory().available)
+
+
+def _installed() -> int:
+    import psutil
+
+    return int(psutil.virtual_memory().total)

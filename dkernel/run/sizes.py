@@ -60,11 +60,11 @@ class Sizes:
     def automatic(n: int, p: int) -> int:
         """clip(max(8 sqrt(n), n / 4), 1024, 16384), and no more than what the setup may cost.
 
-        The setup is 6 D^3 flops (the Gram matrix of 6 D rows), a pass n D (2 p + 20): the setup may cost a pass, or
-        FREE_FLOPS. Rounded to whole tiles.
+        The setup is 6 D^3 flops (the Gram matrix of 6 D rows), a pass n D (2 p + 20): the setup may cost half a pass,
+        or FREE_FLOPS. Rounded to half tiles.
         """
         wanted = float(np.clip(max(8 * n**0.5, n / 4), 1024, 16384))
-        affordable: float = max((FREE_FLOPS / 6) ** (1 / 3), (n * (2 * p + 20) / 6) ** 0.5)
+        affordable: float = max((FREE_FLOPS / 6) ** (1 / 3), (n * (2 * p + 20) / 12) ** 0.5)
         return max(1024, 256 * round(min(wanted, affordable) / 256))
 
     @property

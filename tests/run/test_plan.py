@@ -62,6 +62,12 @@ def test_where_no_number_of_columns_would_fit_none_is_advised(source):
     assert "n_components" not in str(refused.value)
 
 
+def test_a_client_that_is_too_small_is_refused(source, monkeypatch):
+    monkeypatch.setattr("dkernel.run.plan._installed", lambda: GIB // 2)
+    with pytest.raises(MemoryBudgetError, match=r"needs about [\d,]+ MiB.*n_components=3000.*has 512 MiB"):
+        Plan.of(source, Recipe(n_components=3000), SerialExecutor()).check()
+
+
 def test_train_refuses_before_anything_is_read(source, monkeypatch):
     executor = Limited(2**20)
     monkeypatch.setattr(executor, "compute", lambda *_: pytest.fail("the data were read"), raising=False)

@@ -30,7 +30,7 @@ def test_the_roles_fit_into_the_rows(n, p, columns, holdout):
 
 
 @pytest.mark.parametrize(
-    ("n", "p", "low", "high"), [(1000, 5, 1024, 1024), (15_000, 16, 3328, 3840), (10**7, 28, 8192, 16384)]
+    ("n", "p", "low", "high"), [(1000, 5, 1024, 1024), (15_000, 16, 3328, 3840), (10**7, 28, 6144, 12288)]
 )
 def test_the_automatic_number_of_columns_grows_with_the_rows(n, p, low, high):
     columns = Sizes.of(n, p, Recipe()).columns
