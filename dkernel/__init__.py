@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
     from dkernel.kernels.parse import parse
     from dkernel.modelfile import load, save
+    from dkernel.run.operator import nystrom_operator
 
     __version__: str
 
@@ -29,6 +30,7 @@ __all__ = [
     "__version__",
     "errors",
     "load",
+    "nystrom_operator",
     "open_source",
     "parse",
     "save",
@@ -44,6 +46,7 @@ _HOME = {
     "NystromFeatures": "dkernel.estimators",
     "Polynomial": "dkernel.kernels",
     "load": "dkernel.modelfile",
+    "nystrom_operator": "dkernel.run.operator",
     "open_source": "dkernel.data",
     "parse": "dkernel.kernels",
     "save": "dkernel.modelfile",
