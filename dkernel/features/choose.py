@@ -242,7 +242,8 @@ class _Draw:
         else:
             draw = replace(self, word="random")
             maps = [draw._part(i).map(factor, draw._even(factor, n)) for i, factor in enumerate(others)]
-            inner = TensorSketchMap.draw(Product(tuple(others)), maps, [1] * len(maps), n, self.seed)
+            product = kernel if weight == 1.0 else Product(tuple(others))
+            inner = TensorSketchMap.draw(product, maps, [1] * len(maps), n, self.seed)
         return inner if weight == 1.0 and len(others) > 1 else StackedMap(kernel, [inner], [weight])
 
     def _refusal(self, kernel: Kernel, why: str) -> UnsupportedError:

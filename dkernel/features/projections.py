@@ -2,7 +2,8 @@
 
 A structured projection needs 3 log2(q) sums a frequency instead of p products, with q the power of two above p: sixteen
 times cheaper at p = 784 (ALGORITHMS 1.4), and as good as orthogonal directions. Lengths are drawn from the kernel's own
-law in q dimensions, so each frequency by itself follows the law exactly: nothing is biased (1.3).
+law in q dimensions; the directions are sums of q random signs, uniform on the sphere but for a part that falls with q,
+so q is at least 32: at 8 a bias can be measured (1.3). Frequencies of Fastfood follow the law exactly.
 """
 
 from abc import ABC, abstractmethod
@@ -22,6 +23,10 @@ __all__ = ["FAST", "Dense", "Fast", "Projection", "is_isotropic", "projected"]
 
 FAST = ("structured", "fastfood")
 """Samplings that are made of Hadamard transforms."""
+
+LEAST = (
+    32  # coordinates of a block: with p = 5, 8 of them have a bias of five standard errors in 400 seeds, 32 have none
+)
 
 
 class Projection(ABC):
@@ -133,7 +138,7 @@ class Fast(Projection):
     @classmethod
     def draw(cls, sampling: str, kernel: Kernel, p: int, m: int, seed: int) -> "Fast":
         """m frequencies of the kernel's law, a function of the seed."""
-        q = 1 << max(p - 1, 0).bit_length()
+        q = max(LEAST, 1 << max(p - 1, 0).bit_length())
         blocks = -(-m // q)
         # The norm of a draw in q dimensions has the law that makes a uniform direction a draw; a block of it at a time.
         lengths = np.concatenate(

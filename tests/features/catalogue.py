@@ -1,0 +1,98 @@
+"""Every feature map, small. Every law of test_laws.py runs over every line; a new map is a line here."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from dkernel.features import FeatureMap, FourierMap, MaclaurinMap, MonomialMap, StackedMap, TaylorMap, choose_map
+from dkernel.kernels import (
+    Cauchy,
+    Exponential,
+    Gaussian,
+    Kernel,
+    Laplacian,
+    Linear,
+    Matern,
+    Polynomial,
+    ProductCauchy,
+    RationalQuadratic,
+)
+
+P = 5
+GAUSSIAN, LAPLACIAN, CUBIC = Gaussian(gamma=0.4), Laplacian(gamma=0.3), Polynomial(degree=3, c=0.5)
+
+
+@dataclass(frozen=True)
+class Member:
+    """A way to draw maps: `draw(n_components, seed)`; `scale` is the length of the rows it is tried on."""
+
+    name: str
+    kernel: Kernel
+    draw: Callable[[int, int], FeatureMap]
+    exact: bool = False
+    n_in: int = P
+    scale: float = 1.0
+    columns: int = 64
+    slope: bool = True
+
+    def __repr__(self):
+        return f"{self.name}, {self.kernel!r}"
+
+    def pairs(self, n=12):
+        """n pairs of rows from near to far, (n, p) each."""
+        rng = np.random.default_rng(7)
+        X, step = rng.standard_normal((2, n, self.n_in))
+        X *= self.scale / np.linalg.norm(X, axis=1, keepdims=True)
+        step *= (np.linspace(0.1, 2.0, n) * self.scale / np.linalg.norm(step, axis=1))[:, None]
+        return X, X + step
+
+
+def chosen(kernel, features, sampling="auto", form="pairs", n_in=P, **more):
+    name = " ".join(word for word in (features, sampling, form) if word not in ("auto", "pairs"))
+
+    def draw(n, seed):
+        return choose_map(kernel, n_in, n, features, sampling, form, seed)
+
+    return Member(name, kernel, draw, n_in=n_in, **more)
+
+
+def averaged(n, seed):
+    """Four maps of a quarter of the columns each."""
+    return StackedMap.average([FourierMap.draw(GAUSSIAN, P, n // 8 * 2, 4 * seed + i, "iid") for i in range(4)])
+
+
+CATALOGUE = [
+    *(chosen(GAUSSIAN, "fourier", s, slope=s not in ("sobol", "halton")) for s in
+      ("iid", "orthogonal", "sobol", "halton", "structured", "fastfood")),
+    chosen(GAUSSIAN, "fourier", "structured", n_in=9),
+    chosen(GAUSSIAN, "fourier", "iid", "offset"),
+    chosen(GAUSSIAN, "fourier", "structured", "offset"),
+    chosen(GAUSSIAN, "fourier", "iid", "exponential"),
+    *(chosen(LAPLACIAN, "fourier", s, slope=s == "iid") for s in ("iid", "sobol", "halton")),
+    *(chosen(kernel, "fourier", s) for s in ("orthogonal", "structured") for kernel in
+      (Exponential(length=2.0), Matern(nu=1.5, length=2.0), RationalQuadratic(alpha=1.5, length=2.0), Cauchy(length=3.0))),
+    chosen(ProductCauchy(length=3.0), "fourier", "iid"),
+    chosen(GAUSSIAN * LAPLACIAN, "fourier", "iid"),
+    chosen(0.5 * GAUSSIAN + 2.0 * LAPLACIAN, "fourier", "iid"),
+    chosen(CUBIC, "maclaurin"),
+    chosen(Polynomial(degree=4, c=0.0), "maclaurin"),
+    chosen(2.0 * CUBIC + Linear(), "maclaurin"),
+    Member("maclaurin of few columns", CUBIC, lambda n, seed: MaclaurinMap.draw(CUBIC, P, min(n, 5), seed), slope=False),
+    chosen(CUBIC, "tensorsketch"),
+    chosen(Polynomial(degree=2, c=0.0), "tensorsketch"),
+    chosen(CUBIC + Linear(), "tensorsketch"),
+    chosen(CUBIC * GAUSSIAN, "tensorsketch", "iid", columns=128),
+    chosen(GAUSSIAN + 0.5 * CUBIC, "random", "iid", slope=False),
+    chosen(2.0 * (GAUSSIAN + LAPLACIAN) * GAUSSIAN, "random", "iid", columns=128),
+    Member("average", GAUSSIAN, averaged),
+    chosen(CUBIC, "exact", exact=True),
+    chosen(Linear(), "exact", exact=True),
+    chosen(0.5 * CUBIC + Linear() * Polynomial(degree=2, c=1.0), "exact", exact=True, columns=300),
+    chosen(GAUSSIAN, "exact", n_in=1, exact=True),
+]  # fmt: skip
+
+RANDOM = [member for member in CATALOGUE if not member.exact]
+EXACT = [member for member in CATALOGUE if member.exact]
+KINDS = {type(member.draw(member.columns, 0)) for member in CATALOGUE}
+assert {FourierMap, MaclaurinMap, MonomialMap, StackedMap, TaylorMap} <= KINDS

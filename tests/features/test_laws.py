@@ -1,0 +1,143 @@
+"""The laws that every feature map obeys: the mean of its kernel, its rate, its two ways to columns, its stored form."""
+
+import json
+import pickle
+
+import numpy as np
+import pytest
+
+from dkernel import tiles
+from dkernel.features import Scaling, map_from
+from dkernel.model import Model
+from dkernel.modelfile import load, save
+from dkernel.recipe import Recipe
+from dkernel.tiles import COLUMNS, ROWS
+from tests.features.catalogue import CATALOGUE, EXACT, RANDOM
+
+
+def approximations(member, columns, seeds):
+    """k-hat of each pair for each seed, (seeds, pairs)."""
+    X, Z = member.pairs()
+    both = np.concatenate([X, Z])
+    found = []
+    for seed in seeds:
+        F = member.draw(columns, seed)(both)
+        found.append((F[: len(X)] * F[len(X) :]).sum(axis=1))
+    return np.array(found)
+
+
+def values(member):
+    X, Z = member.pairs()
+    return np.array([member.kernel(x[None], z[None])[0, 0] for x, z in zip(X, Z, strict=True)])
+
+
+@pytest.mark.parametrize("member", RANDOM, ids=repr)
+def test_unbiased(member):
+    found = approximations(member, member.columns, range(400))
+    error = found.mean(axis=0) - values(member)
+    scale = np.abs(values(member)).max()
+    assert (np.abs(error) <= 4 * found.std(axis=0) / 400**0.5 + 2e-4 * scale).all(), error / found.std(axis=0) * 20
+
+
+@pytest.mark.parametrize("member", EXACT, ids=repr)
+def test_exact_maps_are_exact(member):
+    k = values(member)
+    np.testing.assert_allclose(approximations(member, member.columns, [0])[0], k, atol=1e-10 * np.abs(k).max())
+
+
+@pytest.mark.parametrize("member", [m for m in RANDOM if m.slope], ids=repr)
+def test_the_error_falls_as_the_root_of_the_columns(member):
+    sizes = [2**j * 64 for j in range(4)]
+    k = values(member)
+    errors = [np.sqrt(np.mean((approximations(member, n, range(150)) - k) ** 2)) for n in sizes]
+    slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
+    assert abs(slope + 0.5) <= 0.07, slope
+
+
+def near(found, wanted):
+    """float32 beside float64; a phase of many turns, from the tail of a heavy law, has lost digits."""
+    error = np.abs(found - wanted) / max(1.0, np.abs(wanted).max())
+    return np.mean(error > 2e-5) <= 0.02 and error.max() <= 0.05
+
+
+@pytest.mark.parametrize("columns", [None, 600, 1301])
+@pytest.mark.parametrize("member", CATALOGUE, ids=repr)
+def test_float32_tiles_are_the_float64_columns(member, columns):
+    map = member.draw(columns or member.columns, 3)
+    X = np.concatenate([*member.pairs(ROWS // 2)]).astype(np.float32)
+    F = map.columns(X)
+    assert F.shape == (ROWS, map.n_columns)
+    assert map.columns(X, "float32").dtype == np.float32
+    assert near(map.columns(X, "float32"), F)
+    covered = []
+    rows = map.rows(X)
+    for first, k, width in map.groups:
+        assert k * width <= 2 * COLUMNS
+        out = np.full((k, ROWS, width), np.nan, np.float32)
+        map.fill(rows, first, out)
+        for t in range(k):
+            start = first + t * width
+            assert near(out[t], F[:, start : start + width])
+            covered += range(start, start + width)
+    assert covered == list(range(map.n_columns))
+
+
+@pytest.mark.parametrize("member", CATALOGUE, ids=repr)
+def test_the_seed_decides(member):
+    X, _ = member.pairs()
+    one, again, other = (member.draw(member.columns, seed)(X) for seed in (1, 1, 2))
+    np.testing.assert_array_equal(one, again)
+    assert member.exact == np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("member", CATALOGUE, ids=repr)
+def test_a_number_whitens_and_measures(member):
+    map = member.draw(member.columns, 1)
+    X, _ = member.pairs()
+    alpha = np.random.default_rng(1).standard_normal(map.n_columns)
+    w = alpha / map.whitening
+    coordinates = map.coordinates()
+    assert (coordinates.n, coordinates.basis, map.n_out) == (map.n_columns, None, map.n_columns)
+    np.testing.assert_allclose(map.columns(X) @ alpha, map(X) @ w)
+    np.testing.assert_allclose(coordinates.metric * (alpha @ alpha), w @ w)
+
+
+def model_of(map, n_in):
+    rng = np.random.default_rng(5)
+    return Model(
+        recipe=Recipe(kernel=repr(map.kernel), gamma=0.3, n_components=map.n_columns),
+        scaling=Scaling("none", np.zeros(n_in), np.ones(n_in)),
+        map=map,
+        coef=rng.standard_normal((map.n_columns, 1)),
+        intercept=np.array([0.3]),
+        classes=None,
+        columns=tuple(f"x{i}" for i in range(n_in)),
+        label="y",
+    )
+
+
+@pytest.mark.parametrize("member", CATALOGUE, ids=repr)
+def test_text_pickle_and_file_make_it_again(member, tmp_path):
+    map = member.draw(member.columns, 3)
+    X = member.pairs(ROWS)[0].astype(np.float32)
+    map(X), tiles.scores(map, X, np.ones((map.n_columns, 1)), np.zeros(1))
+    save(model_of(map, member.n_in), tmp_path / "model.safetensors")
+    for again in (
+        pickle.loads(pickle.dumps(map)),
+        map_from(json.loads(json.dumps(map.spec())), map.arrays()),
+        load(tmp_path / "model.safetensors").map,
+    ):
+        np.testing.assert_array_equal(again(X), map(X))
+        assert (again.groups, again.kernel, again.n_in) == (map.groups, map.kernel, map.n_in)
+        assert again.spec() == map.spec()
+    assert map.kernel == member.kernel
+
+
+@pytest.mark.parametrize("member", CATALOGUE, ids=repr)
+def test_a_row_has_the_same_bits_alone(member):
+    model = model_of(member.draw(600, 3), member.n_in)
+    X = np.concatenate([*member.pairs(250)]).astype(np.float32)
+    S = model.scores(X)
+    for i in (0, 7, 256, 400, 499):
+        np.testing.assert_array_equal(model.scores(X[i : i + 1])[0], S[i])
+    np.testing.assert_array_equal(model.scores(X[3:290]), S[3:290])
