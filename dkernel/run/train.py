@@ -42,6 +42,7 @@ from dkernel.run.sample import Roles, roles_of
 from dkernel.run.shuffle import rewritten, scratch_folder
 from dkernel.run.sizes import Sizes
 from dkernel.run.survey import Survey, SurveyResult
+from dkernel.run.versions import versions
 
 __all__ = ["TrainResult", "plan", "train"]
 
@@ -322,6 +323,7 @@ class _Fit:
             "chosen": {**self.chosen, **self.order},
             "iterate": outcome.iterate,
             "setup": {name: float(value) for name, value in prepared.facts.items()},
+            "versions": versions(),
         }
         map = problem.columns.map
         if isinstance(map, NystromMap):
