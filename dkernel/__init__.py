@@ -11,24 +11,63 @@ from dkernel import errors
 if TYPE_CHECKING:
     from dkernel.data import open_source
     from dkernel.estimators import FourierFeatures, KernelClassifier, KernelRegressor, NystromFeatures
-    from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
+    from dkernel.kernels import (
+        AdditiveChi2,
+        ArcCosine,
+        Cauchy,
+        Exp,
+        Exponential,
+        FeatureMapKernel,
+        FunctionKernel,
+        Gaussian,
+        Laplacian,
+        Linear,
+        Matern,
+        Normalized,
+        Polynomial,
+        PowerSeries,
+        ProductCauchy,
+        RationalQuadratic,
+        SetKernel,
+        SpectrumKernel,
+        Weighted,
+        is_psd,
+    )
     from dkernel.kernels.parse import parse
     from dkernel.modelfile import load, save
+    from dkernel.run.gram import gram
     from dkernel.run.operator import nystrom_operator
 
     __version__: str
 
 __all__ = [
+    "AdditiveChi2",
+    "ArcCosine",
+    "Cauchy",
+    "Exp",
+    "Exponential",
+    "FeatureMapKernel",
     "FourierFeatures",
+    "FunctionKernel",
     "Gaussian",
     "KernelClassifier",
     "KernelRegressor",
     "Laplacian",
     "Linear",
+    "Matern",
+    "Normalized",
     "NystromFeatures",
     "Polynomial",
+    "PowerSeries",
+    "ProductCauchy",
+    "RationalQuadratic",
+    "SetKernel",
+    "SpectrumKernel",
+    "Weighted",
     "__version__",
     "errors",
+    "gram",
+    "is_psd",
     "load",
     "nystrom_operator",
     "open_source",
@@ -37,14 +76,31 @@ __all__ = [
 ]
 
 _HOME = {
+    "AdditiveChi2": "dkernel.kernels",
+    "ArcCosine": "dkernel.kernels",
+    "Cauchy": "dkernel.kernels",
+    "Exp": "dkernel.kernels",
+    "Exponential": "dkernel.kernels",
+    "FeatureMapKernel": "dkernel.kernels",
     "FourierFeatures": "dkernel.estimators",
+    "FunctionKernel": "dkernel.kernels",
     "Gaussian": "dkernel.kernels",
     "KernelClassifier": "dkernel.estimators",
     "KernelRegressor": "dkernel.estimators",
     "Laplacian": "dkernel.kernels",
     "Linear": "dkernel.kernels",
+    "Matern": "dkernel.kernels",
+    "Normalized": "dkernel.kernels",
     "NystromFeatures": "dkernel.estimators",
     "Polynomial": "dkernel.kernels",
+    "PowerSeries": "dkernel.kernels",
+    "ProductCauchy": "dkernel.kernels",
+    "RationalQuadratic": "dkernel.kernels",
+    "SetKernel": "dkernel.kernels",
+    "SpectrumKernel": "dkernel.kernels",
+    "Weighted": "dkernel.kernels",
+    "gram": "dkernel.run.gram",
+    "is_psd": "dkernel.kernels",
     "load": "dkernel.modelfile",
     "nystrom_operator": "dkernel.run.operator",
     "open_source": "dkernel.data",

@@ -9,7 +9,7 @@ import hashlib
 import json
 import math
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from dataclasses import replace as _replace
 from typing import Any
@@ -128,6 +128,11 @@ class Recipe:
         for name in changes:
             _refuse_unknown(name)
         return _replace(self, **changes)
+
+    def for_columns(self, names: Sequence[str]) -> "Recipe":
+        """The recipe with the columns that its kernel names found among the columns of the data."""
+        kernel = parse(self.kernel)
+        return self.replace(kernel=repr(kernel.bind_columns(names))) if kernel.column_names else self
 
     def to_dict(self) -> dict[str, Any]:
         """The parameters as JSON has them; `class_weight` by label as pairs, since JSON's names are text only."""

@@ -41,11 +41,14 @@ class OfOne(Composite):
         """The kernel that it is made of."""
         return (self.kernel,)
 
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.kernel!r})"
+
     def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
         return replace(self, kernel=members[0])  # type: ignore[type-var]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class PowerSeries(OfOne):
     """Σ_i a_i k(x, z)^i with a_i >= 0: a_0 + a_1 k + a_2 k² + ...
 
@@ -71,6 +74,9 @@ class PowerSeries(OfOne):
         last = max(i for i, a in enumerate(row) if a)
         object.__setattr__(self, "coefficients", row[: last + 1])
 
+    def __repr__(self) -> str:
+        return f"PowerSeries({self.kernel!r}, {list(self.coefficients)!r})"
+
     def columns(self, Z: NDArray[Any]) -> Columns:
         """The kernel's columns, and Horner's scheme in place."""
         return ChangedColumns(self.kernel.columns(Z), self._sum_in_place)
@@ -93,7 +99,7 @@ class PowerSeries(OfOne):
         return values
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Exp(OfOne):
     """exp(k(x, z)): the power series with a_i = 1 / i!.
 
@@ -128,7 +134,7 @@ class Exp(OfOne):
         return np.exp(values, out=values)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Weighted(OfOne):
     """f(x) f(z) k(x, z) for any real function f of a block: (n, p) -> (n,).
 
@@ -180,7 +186,7 @@ class Weighted(OfOne):
         return self.kernel._diag(X) * self._weights(X) ** 2
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Normalized(OfOne):
     """k(x, z) / √(k(x, x) k(z, z)): the cosine of the features' angle; 0 where k(x, x) is 0.
 
@@ -214,7 +220,7 @@ class Normalized(OfOne):
         return (self.kernel._diag(X) > 0).astype(np.float64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Selection(OfOne, operator="on"):
     """k of some columns alone; what `k.on(columns)` makes.
 

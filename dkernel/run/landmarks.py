@@ -90,6 +90,7 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
     is the median value.
     """
     recipe = recipe.replace(scale="none", gamma="median" if recipe.gamma == "auto" else recipe.gamma)
+    recipe = recipe.for_columns(source.columns)
     size = min(source.n_rows, max(rows, MEDIAN_ROWS))
     if recipe.landmarks not in ("uniform", GIVEN):
         size = min(source.n_rows, max(CANDIDATES, 4 * rows))

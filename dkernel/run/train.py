@@ -71,7 +71,7 @@ class TrainResult:
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
     """What `train` would need and do; nothing is read."""
-    return Plan.of(source, recipe, executor).as_dict()
+    return Plan.of(source, recipe.for_columns(source.columns), executor).as_dict()
 
 
 def train(
@@ -101,7 +101,7 @@ class _Fit:
         self, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None,
         landmarks: Any = None,
     ) -> None:  # fmt: skip
-        recipe, self.given = for_given(recipe, landmarks, source)
+        recipe, self.given = for_given(recipe.for_columns(source.columns), landmarks, source)
         self.source, self.recipe, self.executor, self.progress, self.scratch = (
             source, recipe, executor, progress, scratch,
         )  # fmt: skip
