@@ -22,6 +22,71 @@ def laplacian(x, z, gamma):
     return math.exp(-gamma * math.fsum(abs(a - b) for a, b in zip(x, z, strict=True)))
 
 
+def distance(x, z):
+    return math.sqrt(math.fsum((a - b) ** 2 for a, b in zip(x, z, strict=True)))
+
+
+def gaussian_per_column(x, z, gammas):
+    return math.exp(-math.fsum(g * (a - b) ** 2 for a, b, g in zip(x, z, gammas, strict=True)))
+
+
+def exponential(x, z, length):
+    return math.exp(-distance(x, z) / length)
+
+
+def matern_half(x, z, n, length):
+    """nu = n + 1/2, by the finite sum (Rasmussen and Williams 2006, 4.16)."""
+    a = math.sqrt(2 * n + 1) * distance(x, z) / length
+    terms = [
+        math.factorial(n + i) / math.factorial(i) / math.factorial(n - i) * (2 * a) ** (n - i) for i in range(n + 1)
+    ]
+    return math.exp(-a) * math.factorial(n) / math.factorial(2 * n) * math.fsum(terms)
+
+
+def matern(x, z, nu, length):
+    """K_nu(a) = the integral of exp(-a cosh t) cosh(nu t) over t > 0, by the trapezoid rule."""
+    a = math.sqrt(2 * nu) * distance(x, z) / length
+    if a == 0:
+        return 1.0
+    t = np.linspace(0, math.acosh(max(1, 800 / a)) + 1, 2000)
+    with np.errstate(over="ignore"):
+        f = np.exp(-a * np.cosh(t)) * np.cosh(nu * t)
+    integral = (f.sum() - f[0] / 2) * t[1]
+    return float(2 ** (1 - nu) / math.gamma(nu) * a**nu * integral)
+
+
+def rational_quadratic(x, z, alpha, length):
+    return (1 + distance(x, z) ** 2 / (2 * alpha * length**2)) ** -alpha
+
+
+def cauchy(x, z, length):
+    return 1 / (1 + (distance(x, z) / length) ** 2)
+
+
+def product_cauchy(x, z, length):
+    return math.prod(1 / (1 + ((a - b) / length) ** 2) for a, b in zip(x, z, strict=True))
+
+
+def additive_chi2(x, z):
+    return math.fsum(2 * a * b / (a + b) for a, b in zip(x, z, strict=True) if a + b)
+
+
+def arc_cosine(x, z, order):
+    """The angle by its sine and cosine in the plane of the two: by Kahan's formula, with unit vectors."""
+    u, v = math.sqrt(linear(x, x)), math.sqrt(linear(z, z))
+    if u == 0 or v == 0:
+        return 0.0 if order else 0.5
+    own, other = [a / u for a in x], [b / v for b in z]
+    angle = 2 * math.atan2(distance(own, other), distance(own, [-b for b in other]))
+    if order == 0:
+        return 1 - angle / math.pi
+    return u * v * (math.sin(angle) + (math.pi - angle) * math.cos(angle)) / math.pi
+
+
+def shared_substrings(s, t, k):
+    return sum(s[i : i + k] == t[j : j + k] for i in range(len(s) - k + 1) for j in range(len(t) - k + 1))
+
+
 def gram(function, X, Z):
     return [[function(x, z) for z in Z.tolist()] for x in X.tolist()]
 
@@ -91,3 +156,14 @@ def optimum(F, Y, loss, alpha, weight=None):
         )
         w[:, c], b[c] = T @ found.x[:-1], found.x[-1]
     return w, b
+
+
+def leverage(K, ridge):
+    """The ridge leverage scores diag K (K + ridge n I)^{-1}, by a dense inverse."""
+    K = np.asarray(K)
+    return np.diag(K @ np.linalg.inv(K + ridge * len(K) * np.eye(len(K))))
+
+
+def nystrom(K_xz, K_zz):
+    """K_xz K_zz^+ K_xz^T, with the pseudo-inverse of the singular value decomposition."""
+    return np.asarray(K_xz) @ np.linalg.pinv(np.asarray(K_zz), rcond=1e-13, hermitian=True) @ np.asarray(K_xz).T

@@ -116,8 +116,9 @@ class Gaussian(Stationary):
             values = squared_l2(X, Z, EXPONENT_TOLERANCE / gamma)
             values *= -gamma
         else:
-            own = X * factors
-            values = squared_l2(own, own if X is Z else Z * factors, EXPONENT_TOLERANCE)
+            center = Z.mean(axis=0)  # before the factors: an offset times a factor would be rounded
+            own = (X - center) * factors
+            values = squared_l2(own, own if X is Z else (Z - center) * factors, EXPONENT_TOLERANCE)
             np.negative(values, out=values)
         return np.exp(values, out=values)
 

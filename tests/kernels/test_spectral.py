@@ -4,7 +4,16 @@ import numpy as np
 import pytest
 
 from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.kernels import SAMPLINGS, Gaussian, Laplacian
+from dkernel.kernels import (
+    SAMPLINGS,
+    Cauchy,
+    Exponential,
+    Gaussian,
+    Laplacian,
+    Matern,
+    ProductCauchy,
+    RationalQuadratic,
+)
 from dkernel.kernels.spectral import IndependentLaw, cauchy_quantile, draw
 from dkernel.seeds import stream
 
@@ -13,8 +22,17 @@ KERNELS = [
     Laplacian(gamma=0.2),
     Gaussian(gamma=0.1) * Gaussian(gamma=0.3),
     Gaussian(gamma=0.1) * Laplacian(gamma=0.1),
+    Exponential(length=1.5),
+    Matern(nu=1.5, length=1.0),
+    Matern(nu=2.5, length=1.0),
+    Matern(nu=0.8, length=1.0),
+    RationalQuadratic(alpha=0.7, length=1.0),
+    RationalQuadratic(alpha=3.0, length=1.0),
+    Cauchy(length=2.0),
+    ProductCauchy(length=2.0),
+    Gaussian(gamma=0.5).on([4, 0, 1]) * Cauchy(length=1.0).on([2, 3]),
 ]
-RADIAL = {KERNELS[0], KERNELS[2]}
+RADIAL = {KERNELS[0], KERNELS[2], *KERNELS[4:11], KERNELS[12]}
 CASES = [(k, sampling) for k in KERNELS for sampling in SAMPLINGS if sampling != "orthogonal" or k in RADIAL]
 
 
@@ -98,7 +116,28 @@ def test_sobol_of_a_product_is_one_sequence():
     assert (error_ratio(product, 4, 256, "sobol", [0.5, 1.0], 100) < 0.3).all()
 
 
-@pytest.mark.parametrize(("k", "sampling"), CASES, ids=str)
+def test_one_gamma_a_column():
+    k, deltas = Gaussian(gamma=(0.1, 1.0, 0.01, 0.3)), differences(4, [0.5, 1.0, 2.0])
+    for sampling in SAMPLINGS:
+        values = estimates(lambda rng, way=sampling: k.frequencies(4, 64, rng, way), deltas, 400)
+        assert (standard_errors_off(values, truth(k, deltas)) < 4).all()
+
+
+def test_frequencies_of_some_columns_are_zero_in_the_others():
+    W = Gaussian(gamma=0.5).on([3, 1]).frequencies(4, 8, stream(0, "t"), "orthogonal")
+    assert not W[:, [0, 2]].any()
+    assert W[:, [1, 3]].all()
+    assert W[0] @ W[1] == pytest.approx(0, abs=1e-12)
+
+
+@pytest.mark.parametrize("k", [Exponential(length=2.0), Matern(nu=0.1, length=2.0)], ids=str)
+def test_long_frequencies_are_cut_off(k):
+    W = k.frequencies(3, 100_000, stream(0, "t"))
+    assert np.isfinite(W).all()
+    assert np.linalg.norm(W, axis=1).max() <= 6 * 1e6 / 2
+
+
+@pytest.mark.parametrize(("k", "sampling"), [case for case in CASES if ".on(" not in str(case[0])], ids=str)
 def test_shape_and_determinism(k, sampling):
     for p, m in [(1, 1), (3, 8), (4, 10), (7, 5)]:
         W = k.frequencies(p, m, stream(0, "t"), sampling)
@@ -123,7 +162,7 @@ def test_cauchy_is_cut_off():
     assert abs(np.median(np.abs(W)) - 2.0) < 0.01
 
 
-@pytest.mark.parametrize("k", [KERNELS[1], KERNELS[3]], ids=str)
+@pytest.mark.parametrize("k", [KERNELS[1], KERNELS[3], KERNELS[11]], ids=str)
 def test_laplacian_has_no_orthogonal_draw(k):
     with pytest.raises(UnsupportedError, match="sampling='sobol'"):
         k.frequencies(4, 8, stream(0, "t"), "orthogonal")
