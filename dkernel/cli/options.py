@@ -89,15 +89,17 @@ def run_options(command: Command) -> Command:
             "--workers",
             cls=Setting,
             type=click.IntRange(min=1),
+            metavar="N",
             help="Run on this many processes of this machine, one thread each. Default: threads of one process.",
         ),
-        click.option("--memory-limit", cls=Setting, type=SIZE, help="Memory of each worker: 2GiB."),
+        click.option("--memory-limit", cls=Setting, type=SIZE, metavar="SIZE", help="Memory of each worker: 2GiB."),
         click.option("--json", cls=Setting, is_flag=True, help="Print one JSON object on stdout and nothing else."),
         click.option("--quiet", cls=Setting, is_flag=True, help="Print errors only."),
         click.option(
             "--progress",
             cls=Setting,
             type=click.Choice(PROGRESS),
+            metavar="|".join(PROGRESS),
             help="On stderr. Default: bar on a terminal, else log.",
         ),
         click.option(
