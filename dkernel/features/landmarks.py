@@ -26,8 +26,9 @@ STRIP = 2048  # rows whose kernel columns exist at one time
 MOST_TIMES = 3  # the rarest class: rows of any other class that stratified landmarks are drawn from
 LLOYD_STEPS = 10
 # Leverage scores: rows of the first, exact sample; those that measure the spectrum; landmarks for each effective
-# dimension; members of a dictionary for each effective dimension.
-EXACT_ROWS, SPECTRUM_ROWS, LANDMARKS_A_DIMENSION, MEMBERS_A_DIMENSION = 512, 2048, 4, 3
+# dimension; members of a dictionary for each effective dimension, and at least.
+EXACT_ROWS, SPECTRUM_ROWS, LANDMARKS_A_DIMENSION = 512, 2048, 4
+MEMBERS_A_DIMENSION, LEAST_MEMBERS = 3, 200
 PROPOSALS = 128  # that one step of the accelerated pivoted Cholesky draws at once
 
 
@@ -118,7 +119,8 @@ def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
 
 def _by_leverage(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDArray[np.intp]:
     """n rows without replacement, each next one with probability proportional to its leverage score."""
-    ridge = ridge_at(kernel, X[:SPECTRUM_ROWS], min(n, len(X), SPECTRUM_ROWS) / LANDMARKS_A_DIMENSION)
+    first = X[: min(SPECTRUM_ROWS, max(EXACT_ROWS, 4 * n))]
+    ridge = ridge_at(kernel, first, min(n, len(first)) / LANDMARKS_A_DIMENSION)
     scores = leverage_scores(kernel, X, ridge, seed)
     race = np.log(np.maximum(scores, 1e-300)) + stream(seed, "leverage").gumbel(size=len(X))
     return np.argsort(-race, kind="stable")[:n]
@@ -154,7 +156,7 @@ def leverage_scores(kernel: Kernel, X: NDArray[np.floating], ridge: float, seed:
     m = min(n, EXACT_ROWS)
     scores = _scored(kernel, X[:m], X[:m], np.full(m, ridge * m)) / (ridge * m)
     while n > EXACT_ROWS:
-        chance = np.minimum(1.0, MEMBERS_A_DIMENSION * scores)
+        chance = np.minimum(1.0, max(MEMBERS_A_DIMENSION, LEAST_MEMBERS / max(scores.sum(), 1e-300)) * scores)
         members = np.flatnonzero(rng.random(m) < chance)
         last, of = m == n, min(n, 2 * m)
         scores = _scored(kernel, X[:of], X[members], ridge * m * chance[members]) / (ridge * of)

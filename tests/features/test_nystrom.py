@@ -159,3 +159,62 @@ def test_what_travels_to_the_workers_holds_no_factor():
     before = len(pickle.dumps(map))
     map(points(5)), map.coordinates(), map.gram
     assert len(pickle.dumps(map)) == before < 2 * map.landmarks.nbytes
+
+
+@pytest.mark.parametrize("rank", [None, 10])
+def test_the_residual_is_what_the_map_leaves(kernel, rank):
+    X, Z = points(300), points(40, seed=1)
+    map = NystromMap(kernel, Z, rank)
+    K = kernel.diag(X.astype(float))
+    left = map.residual(X)
+    np.testing.assert_allclose(left, K - (map(X) ** 2).sum(axis=1), atol=1e-6 * K.max())
+    assert left.min() >= -1e-6
+    if rank is None:
+        np.testing.assert_allclose(map.residual(Z), 0, atol=1e-6)
+
+
+def test_the_mean_residual_never_grows_with_more_landmarks(kernel):
+    X, Z = points(300), points(128, seed=1)
+    left = [float(NystromMap(kernel, Z[:m]).residual(X).mean()) for m in (1, 4, 16, 64, 128)]
+    scale = float(kernel.diag(X.astype(float)).mean())
+    assert all(later <= earlier + 1e-9 * scale for earlier, later in pairwise(left))
+    assert left[-1] < left[0]
+
+
+def test_a_row_unlike_the_landmarks_leaves_all_of_itself():
+    map = NystromMap(Gaussian(0.3), points(100, seed=1))
+    assert map.residual(np.full((1, 4), 30.0))[0] == pytest.approx(1.0)
+    assert map.residual(np.empty((0, 4))).shape == (0,)
+
+
+def test_the_residual_of_many_landmarks_of_a_smooth_kernel():
+    X = points(1500)
+    left = NystromMap(Gaussian(0.01), X[:1000]).residual(X)
+    assert -1e-6 <= left.min() <= left.max() <= 1e-5
+
+
+def test_effective_rank():
+    assert NystromMap(Gaussian(1.0), 100.0 * np.arange(7.0)[:, None]).effective_rank == pytest.approx(7)
+    assert NystromMap(Gaussian(1.0), np.ones((7, 2))).effective_rank == pytest.approx(1)
+
+
+def test_eigenvalues_come_near_those_of_the_full_gram_matrix():
+    X, kernel = points(1200).astype(float), Gaussian(0.1)
+    exact = np.linalg.eigvalsh(kernel(X, X))[::-1][:6]
+    off = [np.abs(NystromMap(kernel, X[:m]).eigenvalues(1200)[:6] / exact - 1).max() for m in (50, 400, 1200)]
+    assert off[1] < 0.15
+    assert off[2] < 1e-8
+    map = NystromMap(kernel, X[:50])
+    np.testing.assert_allclose(map.eigenvalues(), map.eigenvalues(50))
+    assert (np.diff(map.eigenvalues()) <= 0).all()
+
+
+def test_eigenfunctions_are_orthonormal_and_expand_the_kernel(kernel):
+    X, Z = points(50).astype(float), points(40, seed=1).astype(float)
+    map = NystromMap(kernel, Z)
+    F = map.eigenfunctions(Z)
+    np.testing.assert_allclose(F.T @ F / 40, np.eye(map.n_out), atol=1e-6)
+    # They extend the eigenvectors of the landmarks' Gram matrix.
+    np.testing.assert_allclose(map.gram @ F, F * map.eigenvalues(), atol=1e-8 * np.abs(map.gram).max() * 40)
+    G = (map.eigenfunctions(X) * (map.eigenvalues() / 40)) @ map.eigenfunctions(X).T
+    np.testing.assert_allclose(G, map(X) @ map(X).T, atol=1e-8 * np.abs(G).max())
