@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
 from dkernel.data import from_arrays
-from dkernel.errors import UnsupportedError
+from dkernel.errors import DataError, UnsupportedError
 from dkernel.features import NystromMap
 from dkernel.run.blas import one_blas_thread
 
@@ -45,6 +45,8 @@ def nystrom_operator(map: Any, X: Any) -> LinearOperator:
             f"nystrom_operator was given a {type(map).__name__}; a NystromMap or a fitted NystromFeatures is needed."
         )
     rows: Any = from_arrays(X, dtype="float64").X
+    if rows.shape[1] != map.n_in:
+        raise DataError(f"X has {rows.shape[1]} columns; the landmarks have {map.n_in}, and as many are needed.")
     blocks, ends = rows.to_delayed().ravel(), np.cumsum(rows.chunks[0])[:-1]
     shared = delayed(map, pure=True, traverse=False)
     run: Any = compute
