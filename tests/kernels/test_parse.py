@@ -5,7 +5,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkernel.errors import RecipeError
-from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial, kernel_names, parse
+from dkernel.kernels import (
+    Exp,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Matern,
+    Normalized,
+    Polynomial,
+    PowerSeries,
+    kernel_names,
+    parse,
+)
 
 
 @pytest.mark.parametrize(
@@ -112,6 +123,8 @@ leaves = st.one_of(
     st.builds(Polynomial, st.integers(1, 9), st.floats(0, 1e9)),
     st.builds(Gaussian, st.one_of(numbers, st.sampled_from(["auto", "median", "scale"]))),
     st.builds(Laplacian, numbers),
+    st.builds(Gaussian, st.lists(numbers, min_size=1, max_size=3)),
+    st.builds(Matern, st.floats(0.1, 50), st.one_of(numbers, st.just("median"))),
 )
 expressions = st.recursive(
     leaves,
@@ -119,6 +132,10 @@ expressions = st.recursive(
         st.builds(lambda a, b: a + b, inner, inner),
         st.builds(lambda a, b: a * b, inner, inner),
         st.builds(lambda c, a: c * a, st.floats(1e-3, 1e3), inner),
+        st.builds(PowerSeries, inner, st.lists(numbers, min_size=1, max_size=3)),
+        st.builds(lambda a: Normalized(Exp(a)), inner),
+        st.builds(lambda a, names: a.on(names), inner, st.lists(st.text(max_size=5), min_size=1, unique=True)),
+        st.builds(lambda a, at: a.on(at), inner, st.lists(st.integers(0, 99), min_size=1, unique=True)),
     ),
     max_leaves=12,
 )
@@ -131,7 +148,7 @@ def test_every_expression_reads_back(k):
 
 
 @settings(max_examples=200, deadline=None, derandomize=True)
-@given(st.text(alphabet="rbf linear()+-*.,=0123456789'\"[]{}_:\\\n#", max_size=30))
+@given(st.text(alphabet="rbf linear.on()+-*.,=0123456789'\"[]{}_:\\\n#", max_size=30))
 def test_any_text_is_a_kernel_or_a_recipe_error(text):
     try:
         k = parse(text)

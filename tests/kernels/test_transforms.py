@@ -1,0 +1,159 @@
+"""Kernels made of one kernel: what they refuse, their text, and how names of columns find their places."""
+
+import numpy as np
+import pytest
+
+from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.kernels import (
+    AdditiveChi2,
+    ArcCosine,
+    Exp,
+    Gaussian,
+    Laplacian,
+    Linear,
+    Normalized,
+    Polynomial,
+    PowerSeries,
+    SpectrumKernel,
+    Weighted,
+    parse,
+)
+from dkernel.seeds import stream
+
+X = np.random.default_rng(0).standard_normal((20, 3))
+G = Gaussian(gamma=0.5)
+
+
+@pytest.mark.parametrize(
+    ("text", "kernel"),
+    [
+        ("PowerSeries(Gaussian(gamma=0.5), [0.0, 1.0, 2.0])", PowerSeries(G, [0, 1, 2, 0])),
+        ("Exp(Gaussian(gamma=0.5) + Linear())", Exp(G + Linear())),
+        ("Normalized(Gaussian(gamma=0.5) * Linear())", Normalized(G * Linear())),
+        ("Gaussian(gamma=0.5).on(['a', 'b c'])", G.on(["a", "b c"])),
+        ("Gaussian(gamma=0.5).on([2])", G.on(2)),
+        ("(Gaussian(gamma=0.5) + Linear()).on([0, 2])", (G + Linear()).on((0, 2))),
+        ("(2.0 * Linear()).on(['a'])", (2 * Linear()).on("a")),
+        ("Linear(A=((2.0, 0.0), (0.0, 1.0)))", Linear(A=np.diag([2, 1]))),
+        ("ArcCosine(order=0)", ArcCosine(0)),
+        ("Gaussian(gamma=0.5).on(['b'], at=[1])", G.on("b").bind_columns(["a", "b"])),
+    ],
+)
+def test_text(text, kernel):
+    assert repr(kernel) == text
+    assert parse(text) == kernel
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("PowerSeries(rbf, [1, -1])", "positive semi-definite"),
+        ("PowerSeries(rbf, [0, 0])", "no coefficient above 0"),
+        ("PowerSeries(rbf, [])", "list of numbers"),
+        ("PowerSeries(rbf, 3)", "list of numbers"),
+        ("PowerSeries(rbf, [1, 'a'])", "finite number"),
+        ("PowerSeries([1], [1])", "a kernel is needed"),
+        ("Exp(3)", "a kernel is needed"),
+        ("Exp", "its parameters are: kernel"),
+        ("Normalized('rbf')", "a kernel is needed"),
+        ("Weighted(rbf, 'nothing of the kind')", "register"),
+        ("FunctionKernel('nothing of the kind')", "register"),
+        ("rbf.on([])", "are needed"),
+        ("rbf.on(['a', 'a'])", "each once"),
+        ("rbf.on(['a', 1])", "each once"),
+        ("rbf.on([-1])", "no column"),
+        ("rbf.on([1.5])", "no column"),
+        ("rbf.on(['a'], at=[0, 1])", "a position each"),
+        ("rbf.on(['a'], at=['b'])", "a position each"),
+        ("rbf.on()", "are allowed"),
+        ("rbf.on(['a'], to=[1])", "are allowed"),
+        ("3.on(['a'])", "cannot be read|are allowed"),
+        ("'a'.on(['a'])", "are allowed"),
+        ("(1, 2) * rbf", "are allowed"),
+        ("-[1]", "are allowed"),
+        ("rbf, linear", "no kernel"),
+        ("Selection(rbf, ['a'])", "no kernel 'Selection'"),
+        ("Linear(A=[[1, 2], [0, 1]])", "not symmetric"),
+        ("Linear(A=[[1, 2], [2, 1]])", "eigenvalue -1"),
+        ("Linear(A=[[1, 2]])", "have not 1 numbers"),
+        ("Linear(A=[1, 2])", "square matrix"),
+        ("Linear(A=[[1, 'a'], [0, 1]])", "finite number"),
+        ("ArcCosine(order=2)", "0 .steps. or 1"),
+        ("SpectrumKernel(k=0)", "integer of at least 1"),
+        ("SpectrumKernel() + linear", "which columns each is of"),
+    ],
+)
+def test_refuses(text, says):
+    with pytest.raises(RecipeError, match=says):
+        parse(text)
+
+
+def test_words_pass_through():
+    k = Exp(Gaussian()) + Normalized(PowerSeries(Laplacian("median"), [0, 1])).on(["a"])
+    assert k.placeholders == ("auto", "median")
+    bound = k.bind(lambda *_: 0.25).bind_columns(["b", "a"])
+    assert bound == Exp(Gaussian(0.25)) + Normalized(PowerSeries(Laplacian(0.25), [0, 1])).on(["a"]).bind_columns("ba")
+
+
+def test_names_wait_for_their_places():
+    k = G.on(["c", "a"]) * Laplacian(gamma=1.0).on(1) + 2 * Linear().on("b")
+    assert k.column_names == ("c", "a", "b")
+    for use in (lambda: k(X), lambda: k.diag(X), lambda: k.columns(X)):
+        with pytest.raises(RecipeError, match=r"'c', 'a'.*bind_columns"):
+            use()
+    bound = k.bind_columns(["a", "b", "c"])
+    assert bound.column_names == ()
+    by_place = G.on([2, 0]) * Laplacian(gamma=1.0).on(1) + 2 * Linear().on(1)
+    assert np.array_equal(bound(X), by_place(X))
+    assert parse(repr(bound)) == bound
+    assert bound.bind_columns(["x", "y", "z"]) == bound  # what is found stays where it is
+    with pytest.raises(DataError, match="Did you mean 'column a'"):
+        G.on("columm a").bind_columns(["column a", "b"])
+    with pytest.raises(DataError, match="column 3"):
+        G.on([0, 3])(X)
+
+
+def test_a_selection_of_a_selection():
+    k = Linear().on(["b"]).on(["c", "b"])
+    assert np.array_equal(k.bind_columns(["a", "b", "c"])(X), X[:, 1:2] @ X[:, 1:2].T)
+
+
+def test_frequencies_where_there_are_some():
+    assert (G.on([0]) * Laplacian(gamma=1.0).on([1])).shift_invariant
+    assert not Weighted(G, np.ones_like).shift_invariant
+    for k in (Exp(G), Normalized(Linear()), PowerSeries(G, [0, 1]), ArcCosine(), Linear().on(0)):
+        with pytest.raises(UnsupportedError, match="features='nystrom'"):
+            k.frequencies(3, 8, stream(0, "t"))
+
+
+def test_values_that_mean_nothing():
+    with pytest.raises(DataError, match="too large for a float"):
+        Exp(Linear())(100 * X)
+    with pytest.raises(DataError, match=r"row 1, column 0.*scale='none'"):
+        AdditiveChi2()(np.array([[1.0, 2.0], [-3.0, 0.0]]))
+    with pytest.raises(DataError, match="one number a row"):
+        Weighted(G, lambda rows: rows)(X)
+    with pytest.raises(DataError, match="matrix A of 2 columns"):
+        Linear(A=[[1, 0], [0, 1]])(X)
+
+
+def test_normalized_leaves_nothing_where_there_is_nothing():
+    rows = np.vstack([X, np.zeros((2, 3))])
+    K = Normalized(Linear())(rows)
+    assert (K[-2:] == 0).all()
+    np.testing.assert_allclose(Normalized(Linear()).diag(rows), [1] * 20 + [0, 0])
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_arc_cosine_is_a_mean_over_random_units(order):
+    W = np.random.default_rng(1).standard_normal((3, 400_000))
+    rows = np.vstack([X[:4], -X[:1], np.zeros((1, 3))])
+    units = np.heaviside(rows @ W, 0.5) if order == 0 else np.maximum(rows @ W, 0)
+    np.testing.assert_allclose(ArcCosine(order)(rows), 2 * units @ units.T / W.shape[1], atol=0.03)
+    assert np.linalg.eigvalsh(ArcCosine(order)(np.vstack([X, -X, 0 * X[:3], X * 1e-8])))[0] > -1e-12
+
+
+def test_a_degree_and_its_series():
+    np.testing.assert_allclose(PowerSeries(Linear(), [1, 3, 3, 1])(X), Polynomial(degree=3)(X), rtol=1e-12, atol=1e-14)
+    kinds = SpectrumKernel(k=2).domain, (G + Linear().on(0)).domain, Linear().on(0).domain
+    assert kinds == ("objects", "numbers", "any")
