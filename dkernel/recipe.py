@@ -16,7 +16,7 @@ from typing import Any
 
 from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
-from dkernel.features import FAST, FORMS
+from dkernel.features import FAST, FEATURES, FORMS
 from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, parse
 
 __all__ = ["CHOICES", "GIVEN", "Label", "Recipe"]
@@ -26,7 +26,7 @@ Label = bool | int | float | str
 CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("auto", "classify", "regress"),
     "gamma": GAMMA_WORDS,
-    "features": ("auto", "nystrom", "fourier"),
+    "features": tuple(FEATURES),
     "n_components": ("auto",),
     "landmarks": ("uniform", "stratified", "kmeans", "leverage", "rpcholesky"),
     "sampling": ("auto", *SAMPLINGS, *FAST),
@@ -55,7 +55,8 @@ class Recipe:
     gamma : fills a kernel given by name, or one with gamma="auto" in it
     rank : of the Nystrom map, None for all that the whitening keeps
     landmarks : the rule that chooses them; "given" in the record of a fit that was given an array of them
-    form : of the Fourier map, sin/cos pairs or cos + offset
+    features : one of `dkernel.features.FEATURES`, which says what each is
+    form : of the Fourier map, sin/cos pairs or cos + offset; "exponential" has the columns of the pairs
     rounds : updates of each pass
     class_weight : None, "balanced", or {label: weight}
     positive : this label against the rest
@@ -69,7 +70,7 @@ class Recipe:
     >>> recipe.replace(form="pair")
     Traceback (most recent call last):
     ...
-    dkernel.errors.RecipeError: form='pair' means nothing. Did you mean 'pairs'? Possible: pairs | offset.
+    dkernel.errors.RecipeError: form='pair' means nothing. Did you mean 'pairs'? Possible: pairs | offset | exponential.
     """
 
     task: str = "auto"

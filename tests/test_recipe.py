@@ -76,7 +76,7 @@ def test_cannot_be_changed_and_replace_makes_a_new_one():
         ),
         ({"loss": "hing"}, ["loss='hing'", "Did you mean 'hinge'?"]),
         ({"loss": None}, ["loss=None", "squared_hinge | hinge"]),
-        ({"features": "rff"}, ["features='rff'", "nystrom | fourier"]),
+        ({"features": "rff"}, ["features='rff'", "nystrom | random"]),
         ({"gamma": "medan"}, ["Did you mean 'median'?", "above 0"]),
         ({"gamma": 0}, ["gamma=0", "above 0"]),
         ({"gamma": float("nan")}, ["gamma=nan"]),

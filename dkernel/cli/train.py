@@ -31,11 +31,20 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "positive": ("VALUE", "", "This label against all others; the classes are then False and True."),
     "kernel": ("EXPRESSION", "gaussian", "Sums and products of Linear, Polynomial, Gaussian, Laplacian."),
     "gamma": ("auto|median|scale|NUMBER", "auto", "Of a kernel given by name, or with gamma='auto' in it."),
-    "features": ("auto|nystrom|fourier", "auto", "How the kernel becomes columns."),
+    "features": (
+        "auto|nystrom|random|exact|fourier|maclaurin|tensorsketch",
+        "auto",
+        "How the kernel becomes columns; random: what suits its parts. auto: nystrom, above 20,000 columns random.",
+    ),
     "n_components": ("auto|N", "auto", "Number of columns."),
     "rank": ("N", "", "Keep this many directions of the Nystrom columns."),
     "landmarks": ("uniform|stratified|kmeans|leverage|rpcholesky", "uniform", "How Nystrom's landmarks are chosen."),
-    "form": ("pairs|offset", "pairs", "Of Fourier columns: sine and cosine, or cosine with an offset."),
+    "sampling": (
+        "auto|iid|orthogonal|sobol|halton|structured|fastfood",
+        "auto",
+        "How the frequencies of Fourier columns are drawn.",
+    ),
+    "form": ("pairs|offset|exponential", "pairs", "Of Fourier columns: sine and cosine, or cosine with an offset."),
     "loss": (
         "squared_hinge|hinge|logistic|squared",
         "",
@@ -204,15 +213,38 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     if values["json"]:
         click.echo(json.dumps(found, default=plain))
     else:
-        click.echo("\n".join(f"{name:<14} {_for_people(name, value)}" for name, value in found.items()))
+        lines = [(_PLAN.get(name, name), _for_people(name, value)) for name, value in found.items()]
+        width = max(len(name) for name, _ in lines)
+        click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in lines))
+
+
+# What a plan's entries are called for people.
+_PLAN = {
+    "n": "rows",
+    "p": "features",
+    "rounds": "rounds of a pass",
+    "reservoir": "rows of the sample",
+    "worker_bytes": "memory, each worker",
+    "client_bytes": "memory, client",
+    "memory_limit": "limit of each worker",
+    "kept": "data kept in memory",
+    "in_process": "threads do the work",
+    "survey_flops": "work of the survey",
+    "setup_flops": "work of the setup",
+    "pass_flops": "work of each pass",
+}
 
 
 def _for_people(name: str, value: Any) -> str:
     if value is None:
         return "none known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
     if name.endswith("_bytes") or name == "memory_limit":
         return f"{value / 2**20:,.0f} MiB"
-    return f"{value:.3g}" if isinstance(value, float) else f"{value}"
+    if name.endswith("_flops"):
+        return f"{value / 1e9:,.1f} Gflop"
+    return f"{value:,}" if isinstance(value, int) else f"{value}"
 
 
 def _lines(record: "Record") -> Iterator[str]:

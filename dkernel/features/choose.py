@@ -9,20 +9,34 @@ import numpy as np
 from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.features.base import FeatureMap
+from dkernel.features.chi2 import Chi2Map
 from dkernel.features.exact import MonomialMap, TaylorMap
 from dkernel.features.fourier import FourierMap
 from dkernel.features.maclaurin import MaclaurinMap
 from dkernel.features.nystrom import NystromMap
+from dkernel.features.relu import ReluMap
+from dkernel.features.selected import SelectedMap
 from dkernel.features.series import series_of, shares
 from dkernel.features.stacked import StackedMap
 from dkernel.features.tensorsketch import TensorSketchMap
-from dkernel.kernels import Gaussian, Kernel, Polynomial, Product, Scaled, Sum
+from dkernel.kernels import (
+    AdditiveChi2,
+    ArcCosine,
+    Gaussian,
+    Kernel,
+    Polynomial,
+    Product,
+    Scaled,
+    Selection,
+    Sum,
+)
 from dkernel.seeds import stream
 
 __all__ = ["FEATURES", "MAPS", "MOST_LANDMARKS", "choose_map", "features_named", "words_of"]
 
 MAPS: tuple[type[FeatureMap], ...] = (
-    NystromMap, FourierMap, MonomialMap, TaylorMap, MaclaurinMap, TensorSketchMap, StackedMap,
+    NystromMap, FourierMap, MonomialMap, TaylorMap, MaclaurinMap, TensorSketchMap, ReluMap, Chi2Map, StackedMap,
+    SelectedMap,
 )  # fmt: skip
 """Every map there is, for the model file."""
 
@@ -38,6 +52,7 @@ FEATURES = {
 """What each word for the features means."""
 
 MOST_LANDMARKS = 20_000  # above it their Gram matrix and its factor cost more than what they are better
+MOST_SKETCHES = 12  # a series of more degrees has its degrees drawn
 _ANY = "Use features='nystrom', which any kernel can have"
 
 
@@ -114,6 +129,8 @@ def words_of(map: FeatureMap) -> str:
     """
     if isinstance(map, FourierMap):
         return f"fourier ({map.sampling})" if map.sampling else "fourier"
+    if isinstance(map, SelectedMap):
+        return f"{words_of(map.inner)} of {len(map.places)} columns"
     if isinstance(map, StackedMap | TensorSketchMap):
         return f"{map.kind} of {', '.join(words_of(part) for part in map.maps)}"
     return map.kind
@@ -133,6 +150,10 @@ class _Draw:
         """The map of a kernel in at most n columns."""
         if isinstance(kernel, Scaled):
             return StackedMap(kernel, [self.map(kernel.kernel, n)], [kernel.weight])
+        if isinstance(kernel, Selection):
+            places = list(kernel.at or ())
+            inner = replace(self, n_in=len(places)).map(kernel.kernel, n)
+            return SelectedMap(kernel, inner, places, self.n_in)
         makers: dict[str, Callable[[Kernel, int], FeatureMap]] = {
             "random": self._random, "exact": self._exact, "fourier": self._fourier, "maclaurin": self._maclaurin,
             "tensorsketch": self._sketch,
@@ -166,7 +187,12 @@ class _Draw:
         return StackedMap(kernel, maps, [weight for weight, _ in parts])
 
     def _exact_columns(self, kernel: Kernel) -> int | None:
-        return MonomialMap.count(kernel, self.n_in) if self.word in ("random", "exact") else None
+        if self.word not in ("random", "exact"):
+            return None
+        if isinstance(kernel, Selection | Scaled):
+            n_in = len(kernel.at or ()) if isinstance(kernel, Selection) else self.n_in
+            return replace(self, n_in=n_in)._exact_columns(kernel.kernel)
+        return MonomialMap.count(kernel, self.n_in)
 
     def _even(self, kernel: Kernel, n: int) -> int:
         return n - n % 2 if kernel.shift_invariant and self.form != "offset" else n
@@ -174,6 +200,10 @@ class _Draw:
     def _random(self, kernel: Kernel, n: int) -> FeatureMap:
         if _has_law(kernel, self.n_in):
             return self._fourier(kernel, n)
+        if isinstance(kernel, ArcCosine):
+            return ReluMap.draw(kernel, self.n_in, n, self.seed, self.sampling)
+        if isinstance(kernel, AdditiveChi2):
+            return Chi2Map.within(kernel, self.n_in, n)
         columns = MonomialMap.count(kernel, self.n_in)
         if columns is not None and columns <= n:
             return MonomialMap(kernel, self.n_in)
@@ -221,8 +251,12 @@ class _Draw:
         low = MonomialMap(kernel, self.n_in, most=1)
         if low.n_columns >= n:
             return self._maclaurin(kernel, n)
-        sizes = np.floor(shares(series, 2) * (n - low.n_columns)).astype(int)
-        degrees = [N for N, size in enumerate(sizes) if size]
+        # Every degree has a column at least: one left out would be missing from the mean of the kernel.
+        degrees = [N for N, a in enumerate(series) if a > 0 and N > 1]
+        left = n - low.n_columns - len(degrees)
+        if left < 0 or len(degrees) > MOST_SKETCHES:
+            return self._maclaurin(kernel, n)
+        sizes = 1 + np.floor(shares(series, 2) * left).astype(int)
         maps = [self._part(N)._sketch(Polynomial(degree=N, c=0.0), int(sizes[N])) for N in degrees]
         first = [low] if low.n_columns else []
         return StackedMap(kernel, [*first, *maps], [1.0] * len(first) + [float(series[N]) for N in degrees])

@@ -1,17 +1,21 @@
-"""Kernels of the inner product as power series: k(x, z) = Σ a_N ⟨x, z⟩^N, and the algebra that keeps them so."""
+"""Kernels of the inner product as power series, k(x, z) = Σ a_N ⟨x, z⟩^N, and the algebra that keeps them so."""
 
-from math import comb
+from math import comb, factorial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.kernels import Kernel, Linear, Polynomial, Product, Scaled, Sum
+from dkernel.kernels import Exp, Kernel, Linear, Polynomial, PowerSeries, Product, Scaled, Sum
 
 __all__ = ["series_of", "shares"]
 
+MOST_DEGREE = 40
+
 
 def series_of(kernel: Kernel) -> NDArray[np.float64] | None:
-    """The coefficients a_0, a_1, ... of a kernel that is a finite power series of ⟨x, z⟩; None for any other.
+    """The coefficients a_0, a_1, ... of a kernel that is a power series of ⟨x, z⟩; None for any other.
+
+    An infinite series ends after MOST_DEGREE, where the terms of an exponential are 1e-47 and less.
 
     Examples
     --------
@@ -25,6 +29,9 @@ def series_of(kernel: Kernel) -> NDArray[np.float64] | None:
     if isinstance(kernel, Scaled):
         inner = series_of(kernel.kernel)
         return None if inner is None else kernel.weight * inner
+    if isinstance(kernel, PowerSeries | Exp):
+        inner = series_of(kernel.kernel)
+        return None if inner is None else _composed(kernel, inner)
     if not isinstance(kernel, Sum | Product):
         return None
     members = [series_of(member) for member in kernel.members]
@@ -40,6 +47,22 @@ def series_of(kernel: Kernel) -> NDArray[np.float64] | None:
             n = max(len(total), len(member))
             total = np.pad(total, (0, n - len(total))) + np.pad(member, (0, n - len(member)))
     return total
+
+
+def _composed(kernel: PowerSeries | Exp, inner: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Σ_i a_i (inner)^i, up to MOST_DEGREE."""
+    constant = 0.0
+    if isinstance(kernel, Exp):
+        constant, inner = inner[0], np.concatenate([[0.0], inner[1:]])
+        factors = [1.0 / factorial(i) for i in range(MOST_DEGREE + 1)]
+    else:
+        factors = list(kernel.coefficients)
+    total, power = np.zeros(MOST_DEGREE + 1), np.ones(1)
+    for a in factors:
+        total[: len(power)] += a * power
+        power = np.convolve(power, inner)[: MOST_DEGREE + 1]
+    total *= np.exp(constant)
+    return total[: int(np.flatnonzero(total)[-1]) + 1]
 
 
 def shares(series: NDArray[np.float64], least: int) -> NDArray[np.float64]:

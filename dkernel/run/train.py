@@ -4,13 +4,15 @@ import hashlib
 import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dkernel.data.source import Source
 from dkernel.errors import DataError
-from dkernel.features import FeatureMap, FourierMap, NystromMap
+from dkernel.features import FeatureMap, NystromMap, choose_map, features_named, words_of
+from dkernel.kernels import parse
 from dkernel.linear.losses import loss_named
 from dkernel.model import Model, ScaledColumns
 from dkernel.recipe import Recipe
@@ -114,6 +116,7 @@ class _Fit:
         self.key = "dkernel-" + hashlib.sha256(content.encode()).hexdigest()[:16]
         self.units = [unit.rows for unit in source.units]
         self.chosen: dict[str, str] = {}
+        _ = self.features  # refuses a kernel that has no such map before anything is read
         self.order: dict[str, str] = {}
 
     def run(self) -> TrainResult:
@@ -185,9 +188,14 @@ class _Fit:
         elif auto:
             self._note("n_components", f"{asked:,}, by rows and by what the setup may cost")
 
-    @property
+    @cached_property
     def features(self) -> str:
-        return "nystrom" if self.recipe.features == "auto" else self.recipe.features
+        """What recipe.features stands for here; landmarks by rule, or a rank, are wishes for a Nystrom map."""
+        recipe = self.recipe
+        if recipe.features == "auto" and (self.given is not None or recipe.landmarks != "uniform" or recipe.rank):
+            return "nystrom"
+        kernel = parse(recipe.kernel).bind_columns(self.source.columns)
+        return features_named(kernel, self.sizes.p, self.sizes.columns, recipe.features)
 
     def _note(self, name: str, text: str) -> None:
         self.chosen[name] = text
@@ -223,10 +231,11 @@ class _Fit:
                 self.progress.phase("choose landmarks")
             Z, roles = landmarks_of(self.recipe, kernel, chosen.scaling, roles, self.sizes, targets)
             return NystromMap(kernel, Z, self.recipe.rank), roles
-        recipe, columns = self.recipe, self.sizes.columns
-        if recipe.form == "pairs":
-            columns += columns % 2
-        return FourierMap.draw(kernel, self.sizes.p, columns, recipe.seed, recipe.sampling, recipe.form), roles
+        recipe, sizes = self.recipe, self.sizes
+        map = choose_map(kernel, sizes.p, sizes.columns, self.features, recipe.sampling, recipe.form, recipe.seed)
+        assert not isinstance(map, str)
+        self._note("features", words_of(map))
+        return map, roles
 
     def _prepare(self, problem: Problem, roles: Roles) -> Prepared:
         self.progress.phase("prepare")

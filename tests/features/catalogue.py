@@ -7,7 +7,9 @@ import numpy as np
 
 from dkernel.features import FeatureMap, FourierMap, MaclaurinMap, MonomialMap, StackedMap, TaylorMap, choose_map
 from dkernel.kernels import (
+    ArcCosine,
     Cauchy,
+    Exp,
     Exponential,
     Gaussian,
     Kernel,
@@ -15,12 +17,15 @@ from dkernel.kernels import (
     Linear,
     Matern,
     Polynomial,
+    PowerSeries,
     ProductCauchy,
     RationalQuadratic,
 )
 
 P = 5
 GAUSSIAN, LAPLACIAN, CUBIC = Gaussian(gamma=0.4), Laplacian(gamma=0.3), Polynomial(degree=3, c=0.5)
+
+RADIAL = (Exponential(length=2.0), Matern(nu=1.5, length=2.0), RationalQuadratic(length=2.0), Cauchy(length=3.0))
 
 
 @dataclass(frozen=True)
@@ -70,15 +75,23 @@ CATALOGUE = [
     chosen(GAUSSIAN, "fourier", "structured", "offset"),
     chosen(GAUSSIAN, "fourier", "iid", "exponential"),
     *(chosen(LAPLACIAN, "fourier", s, slope=s == "iid") for s in ("iid", "sobol", "halton")),
-    *(chosen(kernel, "fourier", s) for s in ("orthogonal", "structured") for kernel in
-      (Exponential(length=2.0), Matern(nu=1.5, length=2.0), RationalQuadratic(alpha=1.5, length=2.0), Cauchy(length=3.0))),
+    *(chosen(kernel, "fourier", s) for s in ("orthogonal", "structured") for kernel in RADIAL),
     chosen(ProductCauchy(length=3.0), "fourier", "iid"),
     chosen(GAUSSIAN * LAPLACIAN, "fourier", "iid"),
     chosen(0.5 * GAUSSIAN + 2.0 * LAPLACIAN, "fourier", "iid"),
     chosen(CUBIC, "maclaurin"),
     chosen(Polynomial(degree=4, c=0.0), "maclaurin"),
     chosen(2.0 * CUBIC + Linear(), "maclaurin"),
-    Member("maclaurin of few columns", CUBIC, lambda n, seed: MaclaurinMap.draw(CUBIC, P, min(n, 5), seed), slope=False),
+    Member("maclaurin, few columns", CUBIC, lambda n, seed: MaclaurinMap.draw(CUBIC, P, min(n, 5), seed), slope=False),
+    chosen(Exp(0.5 * Linear()), "maclaurin"),
+    chosen(PowerSeries(Linear(), [1, 0, 0.5]), "tensorsketch"),
+    chosen(ArcCosine(order=0), "random", "iid"),
+    chosen(ArcCosine(order=1), "random", "orthogonal"),
+    chosen(ArcCosine(order=1), "random", "structured"),
+    chosen(ArcCosine(order=1) + ArcCosine(order=0) * Linear(), "random", "iid", columns=128),
+    chosen(GAUSSIAN.on([1, 2]), "fourier", "iid"),
+    chosen(GAUSSIAN.on([1, 2]) + CUBIC.on([0, 3, 4]), "random", "iid", slope=False),
+    chosen(GAUSSIAN.on([1, 2]) * LAPLACIAN.on([0]), "random", "iid"),
     chosen(CUBIC, "tensorsketch"),
     chosen(Polynomial(degree=2, c=0.0), "tensorsketch"),
     chosen(CUBIC + Linear(), "tensorsketch"),
@@ -89,6 +102,8 @@ CATALOGUE = [
     chosen(CUBIC, "exact", exact=True),
     chosen(Linear(), "exact", exact=True),
     chosen(0.5 * CUBIC + Linear() * Polynomial(degree=2, c=1.0), "exact", exact=True, columns=300),
+    chosen(PowerSeries(Linear(), [1, 0, 0.5]), "exact", exact=True),
+    chosen(2.0 * CUBIC.on([0, 3, 4]) + Linear().on([1]), "exact", exact=True),
     chosen(GAUSSIAN, "exact", n_in=1, exact=True),
 ]  # fmt: skip
 
