@@ -12,7 +12,8 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 from scipy.cluster.vq import vq
 
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel
 from dkernel.seeds import stream
 
@@ -102,6 +103,8 @@ def _stratified(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
 
 def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
     """Lloyd's iteration from the first n rows; a centre without rows stays where it is."""
+    if X.dtype.kind == "O":
+        raise UnsupportedError("landmarks='kmeans' takes means of rows, and objects have none: use another rule.")
     mean = X.mean(axis=0, dtype=np.float64)
     points = X - mean  # distances by scalar products lose no digits to a common offset
     centres = points[:n].copy()
@@ -128,8 +131,8 @@ def _by_leverage(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> 
 
 def ridge_at(kernel: Kernel, X: NDArray[np.floating], dimension: float) -> float:
     """The λ at which the effective dimension tr K (K + λ n I)^{-1} of these rows is `dimension`."""
-    wide = X.astype(np.float64)
-    values = np.maximum(sl.eigvalsh(kernel(wide, wide)) / len(X), 0.0)
+    X = wide(X)
+    values = np.maximum(sl.eigvalsh(kernel(X, X)) / len(X), 0.0)
     low, high = 1e-12 * values[-1], float(values.sum()) / dimension  # x / (x + λ) < x / λ: no solution is above
     for _ in range(60):
         ridge = float(np.sqrt(low * high))
@@ -168,15 +171,15 @@ def leverage_scores(kernel: Kernel, X: NDArray[np.floating], ridge: float, seed:
 
 def _scored(kernel: Kernel, X: NDArray[np.floating], members: NDArray[np.floating], ridges: Array) -> Array:
     """k(x, x) - k_J(x)^T (K_JJ + diag(ridges))^{-1} k_J(x) of every row; k(x, x) where J is empty."""
-    out = kernel.diag(X.astype(np.float64)).astype(np.float64)
+    out = np.array(kernel.diag(wide(X)), np.float64)
     if not len(members):
         return out
-    J = members.astype(np.float64)
-    A = kernel(J, J).astype(np.float64)
+    J = wide(members)
+    A = np.array(kernel(J, J), np.float64)
     A.flat[:: len(J) + 1] += np.maximum(ridges, 1e-13 * A.diagonal().max() * len(J))
     factor = sl.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
     for i in range(0, len(X), STRIP):
-        K = kernel(X[i : i + STRIP].astype(np.float64), J)
+        K = kernel(wide(X[i : i + STRIP]), J)
         half = sl.solve_triangular(factor, K.T, lower=True, check_finite=False)
         out[i : i + STRIP] -= np.einsum("ij,ij->j", half, half)
     return np.maximum(out, 0.0)
@@ -188,21 +191,21 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
     The pivots have the law of those drawn one by one; the work is in matrix products. F F^T is the approximation so
     far, F float64 (rows, n).
     """
-    wide, rng = X.astype(np.float64), stream(seed, "pivots")
-    left = kernel.diag(wide).astype(np.float64)
+    X, rng = wide(X), stream(seed, "pivots")
+    left = np.array(kernel.diag(X), np.float64)
     enough = 1e-13 * float(left.sum())
     F = np.zeros((len(X), n))
     pivots = np.empty(0, dtype=np.intp)
     while len(pivots) < n and float(left.sum()) > enough:
         drawn = rng.choice(len(X), size=min(PROPOSALS, 2 * n), p=left / left.sum())
         mine = F[drawn, : len(pivots)]
-        taken, factor = _accepted(kernel(wide[drawn], wide[drawn]) - mine @ mine.T, left[drawn], rng, n - len(pivots))
+        taken, factor = _accepted(kernel(X[drawn], X[drawn]) - mine @ mine.T, left[drawn], rng, n - len(pivots))
         if not len(taken):
             continue
         rows, done = drawn[taken], len(pivots)
         for i in range(0, len(X), STRIP):
             strip = slice(i, i + STRIP)
-            G = kernel(wide[strip], wide[rows]) - F[strip, :done] @ F[rows, :done].T
+            G = kernel(X[strip], X[rows]) - F[strip, :done] @ F[rows, :done].T
             new = sl.solve_triangular(factor, G.T, lower=True, check_finite=False)
             F[strip, done : done + len(rows)] = new.T
             left[strip] -= np.einsum("ij,ij->j", new, new)

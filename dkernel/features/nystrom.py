@@ -14,7 +14,7 @@ from dkernel.features.base import Coordinates, FeatureMap
 from dkernel.kernels import Kernel
 from dkernel.tiles import COLUMNS
 
-__all__ = ["NystromMap"]
+__all__ = ["NystromMap", "wide"]
 
 # Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns (ALGORITHMS
 # 2.2): a map of given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then
@@ -25,6 +25,11 @@ SOLVER_RIDGE = 1e-9
 # A transformer computes in float64 and truncates where float64 ends.
 TRANSFORM_FLOOR = 1e-14
 STRIP = 2048  # rows whose float64 columns exist at one time
+
+
+def wide(X: NDArray) -> NDArray:
+    """Numbers in float64; objects (strings, sets) as they are."""
+    return X if X.dtype.kind == "O" else X.astype(np.float64, copy=False)
 
 
 class NystromMap(FeatureMap):
@@ -73,7 +78,10 @@ class NystromMap(FeatureMap):
         self._prepared.fill(rows, first, out[0])
 
     def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
-        return np.asarray(self.kernel(X.astype(dtype, copy=False), self.landmarks.astype(dtype, copy=False)))
+        Z = self.landmarks
+        if "O" not in (X.dtype.kind, Z.dtype.kind):
+            X, Z = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
+        return np.asarray(self.kernel(X, Z), dtype=dtype)
 
     @cached_property
     def gram(self) -> NDArray[np.float64]:
@@ -141,8 +149,7 @@ class NystromMap(FeatureMap):
                 half = sl.solve_triangular(self._root, K.T, lower=True, check_finite=False)
             else:
                 half = (K @ self.whitening).T
-            wide = X[i : i + STRIP].astype(np.float64)
-            out[i : i + STRIP] = self.kernel.diag(wide) - np.einsum("ij,ij->j", half, half)
+            out[i : i + STRIP] = self.kernel.diag(wide(X[i : i + STRIP])) - np.einsum("ij,ij->j", half, half)
         return out
 
     @property

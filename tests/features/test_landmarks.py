@@ -3,10 +3,11 @@
 import numpy as np
 import pytest
 
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features import NystromMap
 from dkernel.features.landmarks import RULES, leverage_scores, ridge_at, select
 from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
+from dkernel.kernels.structured import SpectrumKernel
 from dkernel.recipe import CHOICES
 from tests.reference import leverage
 
@@ -189,3 +190,16 @@ def test_leverage_scores_are_near_the_exact_ones(kernel, dimension):
 def test_leverage_scores_of_few_rows_are_exact():
     X, kernel = points(300, dtype="float64"), Gaussian(0.3)
     np.testing.assert_allclose(leverage_scores(kernel, X, 1e-3), leverage(kernel(X, X), 1e-3), rtol=1e-6)
+
+
+@pytest.mark.parametrize("rule", ROWS_OF)
+def test_rows_of_strings(rule):
+    rng = np.random.default_rng(0)
+    X = np.array([["".join(rng.choice(list("abc"), 8))] for _ in range(600)], dtype=object)
+    kernel = SpectrumKernel(2)
+    found = select(rule, kernel, X, 40, 0, np.zeros(600, int))
+    map = NystromMap(kernel, found.points)
+    assert map.n_out == 9  # pairs of three letters
+    np.testing.assert_allclose(map.residual(X), 0, atol=1e-6)
+    with pytest.raises(UnsupportedError, match="use another rule"):
+        select("kmeans", kernel, X, 40)
