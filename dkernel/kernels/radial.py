@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from dkernel.kernels.base import Kernel, Rule
 from dkernel.kernels.columns import Columns
 from dkernel.kernels.distances import l2, squared_l2
 from dkernel.kernels.parameters import number_or_word, positive
-from dkernel.kernels.radial_columns import CauchyProductColumns, DecayColumns, RationalColumns
+from dkernel.kernels.radial_columns import CauchyProductColumns, DecayColumns, RationalColumns, TabulatedColumns
 
 __all__ = ["Cauchy", "Exponential", "Matern", "ProductCauchy", "RationalQuadratic"]
 
@@ -149,12 +150,15 @@ class Matern(Lengthed):
         return mixtures.MixtureLaw(p, mixtures.inverse_gamma_root(self.nu, self._number))
 
     def columns(self, Z: NDArray[Any]) -> Columns:
-        """As Exponential for ν = 1/2, 3/2, 5/2; else the float64 values, rounded."""
-        polynomial = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1.0, 1 / 3)}.get(self.nu)
-        if polynomial is None:
-            return super().columns(Z)
+        """As Exponential for ν = 1/2, 3/2, 5/2, else from a table; the float64 values, rounded, below 3/4."""
         slope = math.sqrt(2 * self.nu)
-        return DecayColumns(self._landmarks(Z), self._number, slope, *polynomial, sharp=self.nu == 0.5)
+        polynomial = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1.0, 1 / 3)}.get(self.nu)
+        if polynomial is not None:
+            return DecayColumns(self._landmarks(Z), self._number, slope, *polynomial, sharp=self.nu == 0.5)
+        if self.nu < 0.75:  # steeper at 0 than a table can be
+            return super().columns(Z)
+        profile = partial(_bessel, self.nu)
+        return TabulatedColumns(self._landmarks(Z), self._number, slope, profile, sharp=self.nu < 1.5)
 
 
 def _bessel(nu: float, a: F64) -> F64:

@@ -41,6 +41,9 @@ def kernels(p):
         "exponential": Exponential(length=length),
         "matern 3/2": Matern(nu=1.5, length=length),
         "matern 5/2": Matern(nu=2.5, length=length),
+        "matern 3/4": Matern(nu=0.75, length=length),
+        "matern 1": Matern(nu=1, length=length),
+        "matern 7": Matern(nu=7, length=length),
         "rational": RationalQuadratic(alpha=0.7, length=length),
         "many rational": RationalQuadratic(alpha=30, length=length),
         "cauchy": Cauchy(length=length),
@@ -90,7 +93,7 @@ def test_a_landmark_has_the_same_column_wherever_it_stands():
         )
 
 
-@pytest.mark.parametrize("kind", ["exponential", "matern 3/2", "cauchy", "product cauchy"])
+@pytest.mark.parametrize("kind", ["exponential", "matern 3/2", "matern 1", "cauchy", "product cauchy"])
 def test_a_row_has_the_same_bits_whatever_stands_beside_it(kind):
     X = RNG.standard_normal((256, 6)).astype(np.float32)
     Z = X[:100].copy()
