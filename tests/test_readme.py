@@ -5,6 +5,7 @@ import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -78,24 +79,28 @@ class Reader:
         script = self.folder / f"line_{example.line}.{'py' if python else 'sh'}"
         script.write_text(code)
         command = [sys.executable, script.name] if python else ["bash", "-euo", "pipefail", script.name]
-        code, output = self._run(command)
-        assert code == 0, f"README.md, line {example.line}: exit code {code}\n{output}"
+        ended, output = self._run(command)
+        assert ended == 0, f"README.md, line {example.line}: exit code {ended}\n{output}"
 
-    def _run(self, command: list[str]) -> tuple[int, str]:
+    def _run(self, command: list[str]) -> tuple[int | str, str]:
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, sys.path)])}
         environment["PATH"] = os.pathsep.join([str(self.folder / "bin"), environment["PATH"]])
-        # A group of its own, so that nothing it started outlives it.
-        with subprocess.Popen(
-            command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT, text=True, start_new_session=True,
-        ) as process:  # fmt: skip
+        # A group of its own, so that nothing it started outlives it; a file, which nobody waits to see closed.
+        with (self.folder / "output.txt").open("w+") as output:
+            process = subprocess.Popen(
+                command, cwd=self.folder, env=environment, stdin=subprocess.DEVNULL, stdout=output,
+                stderr=subprocess.STDOUT, start_new_session=True,
+            )  # fmt: skip
             try:
-                output, _ = process.communicate(timeout=300)
+                code: int | str = process.wait(timeout=180)
             except subprocess.TimeoutExpired:
-                os.killpg(process.pid, signal.SIGKILL)
-                output, _ = process.communicate()
-                output += "\nnot done after 300 s"
-        return process.returncode, output
+                code = "none within 180 s"
+            finally:
+                with suppress(ProcessLookupError):
+                    os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            output.seek(0)
+            return code, output.read()
 
 
 @pytest.fixture(scope="module")

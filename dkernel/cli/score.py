@@ -77,12 +77,12 @@ def score(ctx: click.Context, /, **values: Any) -> None:
     if values["json"]:
         click.echo(json.dumps({**asdict(result), "seconds": round(seconds, 3)}))
     elif not values["quiet"]:
-        click.echo(_summary(result, seconds))
+        click.echo(_summary(values["out"], result, seconds))
 
 
-def _summary(result: Any, seconds: float) -> str:
+def _summary(out: str, result: Any, seconds: float) -> str:
     if result.skipped:
-        return f"{result.path} is there already, complete: {result.rows:,} rows. Nothing was done."
+        return f"{out} is there already, complete: {result.rows:,} rows. Nothing was done."
     taken = f", {result.reused} of {result.parts} parts from the run before" if result.reused else ""
     rate = result.rows / max(seconds, 1e-9)
-    return f"{result.path}: {result.rows:,} rows in {seconds:.1f} s ({rate:,.0f} rows/s){taken}"
+    return f"{out}: {result.rows:,} rows in {seconds:.1f} s ({rate:,.0f} rows/s){taken}"

@@ -45,16 +45,24 @@ def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     yield f"  tensors   {', '.join(name + str(t['shape']) for name, t in tensors.items())}"
     yield "  recipe    " + ", ".join(f"{k}={v}" for k, v in recipe.items() if k != "kernel" and v is not None)
     for name, value in header["facts"].items():
-        if isinstance(value, dict):
-            yield from (f"  {name} {inner:<{max(map(len, value))}}  {_text(v)}" for inner, v in value.items())
-        else:
-            yield f"  {name:<9} {_text(value)}"
+        yield from _fact(name, value)
+
+
+def _fact(name: str, value: Any) -> Iterator[str]:
+    if not isinstance(value, dict):
+        yield f"  {name:<9} {_text(value)}"
+        return
+    width = max(map(len, value), default=0)
+    for i, (inner, found) in enumerate(value.items()):
+        yield f"  {'' if i else name:<9} {inner:<{width}}  {_text(found)}"
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, float):
-        return f"{value:.6g}"
-    return json_.dumps(value) if isinstance(value, dict | list) else str(value)
+    if isinstance(value, list):
+        return _some([_text(each) for each in value])
+    if isinstance(value, dict):
+        return json_.dumps(value)
+    return f"{value:.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
 def _some(names: list[str], most: int = 12) -> str:
