@@ -139,3 +139,12 @@ def test_every_word_is_taken(name):
     for word in CHOICES[name]:
         changes = {"loss": "squared"} if word == "regress" else {}
         assert getattr(Recipe(**{name: word, **changes}), name) == word
+
+
+def test_the_columns_that_a_kernel_names_are_found_among_those_of_the_data():
+    recipe = Recipe(kernel="gaussian.on(['b']) + linear")
+    found = recipe.for_columns(["a", "b"])
+    assert found.kernel == "Gaussian(gamma='auto').on(['b'], at=[1]) + Linear()"
+    assert found.for_columns(["x", "y"]) == found == Recipe.from_text(found.to_text())
+    plain = Recipe(kernel="rbf")
+    assert plain.for_columns(["a"]) is plain

@@ -13,6 +13,7 @@ __all__ = ["named", "register", "registered_class"]
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
+UNREGISTERED = " (not registered)"
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
@@ -62,6 +63,7 @@ def named(kernel: Any) -> None:
     if isinstance(function, str):
         name = function
         if name not in _FUNCTIONS:
+            name = name.removesuffix(UNREGISTERED)
             raise RecipeError(
                 f"{type(kernel).__name__} was given the name {name!r}, and no function is registered under it."
                 f"{nearest_name(name, list(_FUNCTIONS))} Say dkernel.kernels.register({name!r}, function) first: a "
@@ -72,6 +74,6 @@ def named(kernel: Any) -> None:
         raise RecipeError(f"{type(kernel).__name__} was given {function!r}; a function or its name is needed.")
     elif name is None:
         known = [key for key, value in _FUNCTIONS.items() if value is function]
-        name = known[0] if known else f"{getattr(function, '__name__', type(function).__name__)} (not registered)"
+        name = known[0] if known else f"{getattr(function, '__name__', type(function).__name__)}{UNREGISTERED}"
     object.__setattr__(kernel, "function", function)
     object.__setattr__(kernel, "name", str(name))
