@@ -10,7 +10,15 @@ from dkernel import errors
 
 if TYPE_CHECKING:
     from dkernel.data import open_source
-    from dkernel.estimators import FourierFeatures, KernelClassifier, KernelRegressor, NystromFeatures
+    from dkernel.estimators import (
+        FourierFeatures,
+        KernelClassifier,
+        KernelFeatures,
+        KernelRegressor,
+        MaclaurinFeatures,
+        NystromFeatures,
+        TensorSketchFeatures,
+    )
     from dkernel.kernels import (
         AdditiveChi2,
         ArcCosine,
@@ -51,9 +59,11 @@ __all__ = [
     "FunctionKernel",
     "Gaussian",
     "KernelClassifier",
+    "KernelFeatures",
     "KernelRegressor",
     "Laplacian",
     "Linear",
+    "MaclaurinFeatures",
     "Matern",
     "Normalized",
     "NystromFeatures",
@@ -63,6 +73,7 @@ __all__ = [
     "RationalQuadratic",
     "SetKernel",
     "SpectrumKernel",
+    "TensorSketchFeatures",
     "Weighted",
     "__version__",
     "errors",
@@ -86,9 +97,11 @@ _HOME = {
     "FunctionKernel": "dkernel.kernels",
     "Gaussian": "dkernel.kernels",
     "KernelClassifier": "dkernel.estimators",
+    "KernelFeatures": "dkernel.estimators",
     "KernelRegressor": "dkernel.estimators",
     "Laplacian": "dkernel.kernels",
     "Linear": "dkernel.kernels",
+    "MaclaurinFeatures": "dkernel.estimators",
     "Matern": "dkernel.kernels",
     "Normalized": "dkernel.kernels",
     "NystromFeatures": "dkernel.estimators",
@@ -98,6 +111,7 @@ _HOME = {
     "RationalQuadratic": "dkernel.kernels",
     "SetKernel": "dkernel.kernels",
     "SpectrumKernel": "dkernel.kernels",
+    "TensorSketchFeatures": "dkernel.estimators",
     "Weighted": "dkernel.kernels",
     "gram": "dkernel.run.gram",
     "is_psd": "dkernel.kernels",

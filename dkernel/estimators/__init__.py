@@ -2,6 +2,15 @@
 
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.regressor import KernelRegressor
+from dkernel.estimators.sketches import KernelFeatures, MaclaurinFeatures, TensorSketchFeatures
 from dkernel.estimators.transformers import FourierFeatures, NystromFeatures
 
-__all__ = ["FourierFeatures", "KernelClassifier", "KernelRegressor", "NystromFeatures"]
+__all__ = [
+    "FourierFeatures",
+    "KernelClassifier",
+    "KernelFeatures",
+    "KernelRegressor",
+    "MaclaurinFeatures",
+    "NystromFeatures",
+    "TensorSketchFeatures",
+]

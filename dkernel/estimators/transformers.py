@@ -1,6 +1,7 @@
 """FourierFeatures and NystromFeatures: the feature maps alone, as transformers of scikit-learn."""
 
 import hashlib
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,19 +13,22 @@ from dkernel.errors import RecipeError
 from dkernel.estimators.apply import Answer, apply
 from dkernel.estimators.inputs import checked_rows, is_dask, rule_of, seed_of, source_of
 from dkernel.estimators.refusals import require_fitted
-from dkernel.features import FourierMap, NystromMap
-from dkernel.kernels import parse
+from dkernel.features import FeatureMap, FourierMap, NystromMap
+from dkernel.kernels import Kernel, parse
 from dkernel.recipe import Recipe
 from dkernel.run.blas import one_blas_thread
 from dkernel.run.cluster import default_executor
 from dkernel.run.landmarks import for_given, sampled
+from dkernel.tiles import ROWS
 
-__all__ = ["FourierFeatures", "NystromFeatures"]
+__all__ = ["FourierFeatures", "NystromFeatures", "TransformerBase", "columns_of", "random_rows"]
 
 STRIP = 2048  # rows whose float64 columns exist at one time
+STRIP_VALUES = 1 << 22  # of columns that exist at one time beside the answer
+COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
 
-class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A map of rows as they are: nothing is scaled."""
 
     map_: Any
@@ -32,7 +36,19 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
     def _columns(self) -> tuple[str, ...]:
         return tuple(getattr(self, "feature_names_in_", map(str, range(self.n_features_in_))))
 
-    def _transform(self, X: Any, function: Any, carried: Any, *arrays: NDArray[Any]) -> Any:
+    def _kernel(self, X: Any, recipe: Recipe) -> Kernel:
+        """The kernel with numbers; X is read for a gamma that asks for it, or, in memory, to check it."""
+        kernel = parse(recipe.kernel)
+        asked = {recipe.gamma if word == "auto" else word for word in kernel.placeholders}
+        if is_dask(X) and not any(isinstance(word, str) for word in asked):
+            checked_rows(self, X, fitting=True)
+            return kernel.bind_columns(self._columns()).bind(lambda *_: float(recipe.gamma))
+        with default_executor() as executor:
+            return sampled(source_of(self, X, dtype=_dtype_of(X)), recipe, 1, executor)[0]
+
+    def _transform(
+        self, X: Any, function: Any, carried: Any, *arrays: NDArray[Any], made: Mapping[str, str] | None = None
+    ) -> Any:
         def key() -> str:
             digest = hashlib.sha256(repr(self.map_.spec()).encode())
             for array in arrays:
@@ -41,7 +57,8 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 
         X = checked_rows(self, X)
         dtype = _dtype_of(X)
-        return apply(Answer(function, carried, key, self._columns(), dtype, dtype, self.n_components_), X)
+        made_dtype = (made or {}).get(dtype, dtype)
+        return apply(Answer(function, carried, key, self._columns(), dtype, made_dtype, self.n_components_), X)
 
     @property
     def _n_features_out(self) -> int:
@@ -53,7 +70,7 @@ class _Features(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
         return tags
 
 
-class FourierFeatures(_Features):
+class FourierFeatures(TransformerBase):
     """φ(x) = (2 / D)^{1/2} [cos Ωx, sin Ωx], with φ(x) . φ(z) ≈ k(x, z); Ω from the kernel's spectral law.
 
     X is used as it is, never scaled. Each row of `transform` is computed in the dtype of X.
@@ -63,13 +80,14 @@ class FourierFeatures(_Features):
     kernel : a shift-invariant Kernel, its expression or its name
     gamma : number | "auto" | "median" | "scale"; without a label to judge by, "auto" is the median value
     n_components : D, columns of the output; an odd number gives (2 / D)^{1/2} cos(Ωx + b), which needs no pairs
-    sampling : "auto" | "iid" | "orthogonal" | "sobol"
+    sampling : "auto" | "iid" | "orthogonal" | "sobol" | "halton" | "structured" | "fastfood"
+    form : "auto" | "pairs" | "offset" | "exponential", D^{-1/2} exp(i Ωx), complex: then φ(x) . conj(φ(z)) ≈ k(x, z)
     random_state : seed; None is 0
 
     Attributes
     ----------
     kernel_ : the kernel with numbers
-    frequencies_ : Ω, float64 (D / 2, p), or (D, p) where D is odd
+    frequencies_ : Ω, float64 (D / 2, p) of pairs, else (D, p)
     map_ : the FourierMap;  n_components_ : D
 
     Examples
@@ -78,40 +96,47 @@ class FourierFeatures(_Features):
     (3, 64)
     """
 
-    def __init__(self, kernel="gaussian", *, gamma="auto", n_components=1024, sampling="auto", random_state=None):
+    def __init__(
+        self, kernel="gaussian", *, gamma="auto", n_components=1024, sampling="auto", form="auto", random_state=None
+    ):
         self.kernel = kernel
         self.gamma = gamma
         self.n_components = n_components
         self.sampling = sampling
+        self.form = form
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "FourierFeatures":  # noqa: ARG002
         """Draw the frequencies; X is read only for a gamma that asks for it, or when it is in memory, to check it."""
+        form = ("offset" if _is_odd(self.n_components) else "pairs") if self.form == "auto" else self.form
         recipe = Recipe(
-            kernel=self.kernel, gamma=self.gamma, features="fourier", n_components=self.n_components,
+            kernel=self.kernel, gamma=self.gamma, features="fourier", n_components=self.n_components, form=form,
             sampling=self.sampling, seed=seed_of(self.random_state),
         )  # fmt: skip
-        kernel, D = parse(recipe.kernel), _columns_of(recipe)
-        form = "offset" if D % 2 else "pairs"
-        FourierMap.draw(kernel.bind(lambda *_: 1.0), 1, D, 0, form=form)  # refuses what has no Fourier features
-        asked = {recipe.gamma if word == "auto" else word for word in kernel.placeholders}
-        if is_dask(X) and not any(isinstance(word, str) for word in asked):
-            checked_rows(self, X, fitting=True)
-            kernel = kernel.bind(lambda *_: float(recipe.gamma))
-        else:
-            with default_executor() as executor:
-                kernel, _ = sampled(source_of(self, X, dtype=_dtype_of(X)), recipe, 1, executor)
-        self.map_ = FourierMap.draw(kernel, self.n_features_in_, D, recipe.seed, recipe.sampling, form)
-        self.kernel_, self.frequencies_, self.n_components_ = kernel, self.map_.frequencies, self.map_.n_out
+        D = columns_of(recipe) * (2 if form == "exponential" else 1)
+        trial = parse(recipe.kernel)
+        if not trial.column_names:
+            FourierMap.draw(trial.bind(lambda *_: 1.0), 1, D, 0, "iid", form)  # refuses what has no Fourier features
+        self.kernel_ = self._kernel(X, recipe)
+        self.map_ = FourierMap.draw(self.kernel_, self.n_features_in_, D, recipe.seed, recipe.sampling, form)
+        self.n_components_ = recipe.n_components
         return self
+
+    @property
+    def frequencies_(self) -> NDArray[np.float64]:
+        """Ω of the map."""
+        return self.map_.frequencies
 
     def transform(self, X: Any) -> Any:
         """φ of the rows, (n, n_components_), in the dtype of X."""
         require_fitted(self, "map_")
-        return self._transform(X, fourier_rows, self.map_, self.frequencies_)
+        arrays = self.map_.arrays().values()
+        if self.map_.form == "exponential":
+            return self._transform(X, complex_rows, self.map_, *arrays, made=COMPLEX)
+        return self._transform(X, random_rows, self.map_, *arrays)
 
 
-class NystromFeatures(_Features):
+class NystromFeatures(TransformerBase):
     """φ(x) = k(x, Z) U Λ^{-1/2}, with k(Z, Z) = U Λ U^T: φ(x) . φ(z) = k(x, z) when x or z is a landmark.
 
     The landmarks Z are chosen from rows of X drawn by hash, whatever the chunks. X is used as it is, never scaled.
@@ -165,7 +190,7 @@ class NystromFeatures(_Features):
             source = from_arrays(checked_rows(self, X), y, dtype=source.dtype)
         recipe, given = for_given(recipe, given, source)
         with default_executor() as executor:
-            kernel, Z = sampled(source, recipe, _columns_of(recipe), executor)
+            kernel, Z = sampled(source, recipe, columns_of(recipe), executor)
         Z = Z if given is None else given
         with one_blas_thread():
             self.map_ = NystromMap(kernel, Z, recipe.rank)
@@ -182,11 +207,19 @@ class NystromFeatures(_Features):
         return self._transform(X, nystrom_rows, carried, self.landmarks_, self.whitening_)
 
 
-def fourier_rows(map: FourierMap, X: NDArray[Any]) -> NDArray[np.floating]:
+def random_rows(map: FeatureMap, X: NDArray[Any]) -> NDArray[np.floating]:
     """φ of a block, in its dtype."""
-    columns = map.columns(X, X.dtype.name)
-    columns *= map.whitening
-    return columns
+    out = np.empty((len(X), map.n_columns), X.dtype)
+    step = max(ROWS, STRIP_VALUES // map.n_columns // ROWS * ROWS)
+    for first in range(0, len(X), step):
+        out[first : first + step] = map.columns(X[first : first + step], X.dtype.name)
+    out *= map.whitening
+    return out
+
+
+def complex_rows(map: FourierMap, X: NDArray[Any]) -> NDArray[np.complexfloating]:
+    """φ of a block, in the complex dtype of its own."""
+    return map.waves(X, X.dtype.name)
 
 
 def nystrom_rows(carried: tuple[Any, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
@@ -198,10 +231,14 @@ def nystrom_rows(carried: tuple[Any, NDArray[Any], NDArray[Any]], X: NDArray[Any
     return out
 
 
-def _columns_of(recipe: Recipe) -> int:
+def columns_of(recipe: Recipe) -> int:
     if isinstance(recipe.n_components, str):
         raise RecipeError(f"n_components={recipe.n_components!r}: a transformer needs a whole number of columns.")
     return recipe.n_components
+
+
+def _is_odd(n: Any) -> bool:
+    return isinstance(n, int | np.integer) and n % 2 == 1
 
 
 def _dtype_of(X: Any) -> str:

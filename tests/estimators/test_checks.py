@@ -12,7 +12,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from dkernel import FourierFeatures, KernelClassifier, KernelRegressor, NystromFeatures
+from dkernel import (
+    FourierFeatures,
+    KernelClassifier,
+    KernelFeatures,
+    KernelRegressor,
+    MaclaurinFeatures,
+    NystromFeatures,
+    TensorSketchFeatures,
+)
 from tests.estimators.data import SMALL, ball, wave
 
 ESTIMATORS = [
@@ -22,6 +30,10 @@ ESTIMATORS = [
     KernelRegressor(),
     FourierFeatures(n_components=32),
     NystromFeatures(n_components=32),
+    MaclaurinFeatures(n_components=32),
+    TensorSketchFeatures(n_components=32),
+    KernelFeatures(n_components=32),
+    KernelFeatures(features="random", n_components=32),
 ]
 
 WEIGHTS = "the reservoir takes rows, so the weight k and k copies give other landmarks and another holdout"
@@ -43,7 +55,7 @@ def test_what_scikit_learn_expects_of_an_estimator(estimator, check):
     check(estimator)
 
 
-@pytest.mark.parametrize("kind", [KernelClassifier, KernelRegressor, FourierFeatures, NystromFeatures])
+@pytest.mark.parametrize("kind", sorted({type(estimator) for estimator in ESTIMATORS}, key=lambda kind: kind.__name__))
 def test_made_without_arguments_cloned_and_shown(kind):
     machine = kind()
     assert clone(machine).get_params() == machine.get_params()
@@ -87,6 +99,11 @@ def test_set_output_gives_named_columns():
         KernelClassifier(features="fourier", **SMALL),
         FourierFeatures(n_components=8),
         NystromFeatures(n_components=8),
+        FourierFeatures(n_components=8, form="exponential", sampling="structured"),
+        MaclaurinFeatures(n_components=8),
+        TensorSketchFeatures(n_components=8),
+        KernelFeatures(n_components=8),
+        KernelFeatures("Gaussian(gamma=0.1) + Polynomial()", features="random", n_components=40),
     ],
     ids=str,
 )
