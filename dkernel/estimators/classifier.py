@@ -34,7 +34,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     ----------
     kernel : a Kernel, an expression such as 'Gaussian(gamma="auto") + Linear()', or a name such as "laplacian"
     gamma : number | "auto" | "median" | "scale"; fills a kernel given by name, or one with gamma="auto" in it
-    features : "auto" | "nystrom" | "fourier"
+    features : "auto" | "nystrom" | "random" | "exact" | "fourier" | "maclaurin" | "tensorsketch"
     n_components : columns of the map, or "auto"; with fewer rows than landmarks, Nystrom uses all rows
     landmarks : of Nystrom features: "uniform" | "stratified" (by class) | "kmeans" | "leverage" | "rpcholesky"; or an
         array of them (c, p), in the units of X
