@@ -145,3 +145,14 @@ def test_only_the_forms_there_are():
 def test_a_map_of_unknown_kind_is_refused():
     with pytest.raises(ModelFileError, match="'sketch' is unknown; known are"):
         map_from({"kind": "sketch"}, {})
+
+
+@pytest.mark.parametrize("sampling", ["iid", "structured"])
+def test_waves_are_the_pairs_as_complex_numbers(sampling):
+    map = FourierMap.draw(Gaussian(0.4), P, 1200, seed=1, sampling=sampling, form="exponential")
+    X = np.random.default_rng(0).standard_normal((50, P))
+    waves = map.waves(X, "float64")
+    assert waves.dtype == np.complex128
+    assert map.waves(X.astype(np.float32), "float32").dtype == np.complex64
+    np.testing.assert_allclose((waves @ waves.conj().T).real, map(X) @ map(X).T, atol=1e-12)
+    np.testing.assert_allclose(waves, np.exp(1j * X @ map.frequencies.T) / 600**0.5, atol=1e-12)
