@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel import tiles
+from dkernel.blas import one_blas_thread
 from dkernel.checks import as_features
 from dkernel.errors import UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
@@ -80,7 +81,8 @@ class Model:
     def scores(self, X: NDArray) -> NDArray[np.float32]:
         """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it."""
         X = as_features(X, self.columns, dtype=self.recipe.dtype)
-        return tiles.scores(self._columns, X, self.coef, self.intercept)
+        with one_blas_thread():
+            return tiles.scores(self._columns, X, self.coef, self.intercept)
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of each row of a block (n, p), (n,): how little the landmarks say of it.

@@ -9,11 +9,11 @@ import numpy as np
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
+from dkernel.blas import one_blas_thread
 from dkernel.checks import as_features
 from dkernel.data.arrays import check_numbers, matrix
 from dkernel.data.dask_arrays import as_array
 from dkernel.estimators.inputs import is_dask, is_frame
-from dkernel.run.blas import one_blas_thread
 from dkernel.run.executors import Call, ThreadsExecutor
 from dkernel.run.remote import Parcel, unpack
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
+from dkernel.blas import one_blas_thread
 from dkernel.data import Source, from_arrays
 from dkernel.errors import RecipeError
 from dkernel.estimators.apply import Answer, apply
@@ -16,7 +17,6 @@ from dkernel.estimators.refusals import require_fitted
 from dkernel.features import FeatureMap, FourierMap, NystromMap
 from dkernel.kernels import Kernel, parse
 from dkernel.recipe import Recipe
-from dkernel.run.blas import one_blas_thread
 from dkernel.run.cluster import default_executor
 from dkernel.run.landmarks import for_given, sampled
 from dkernel.tiles import ROWS

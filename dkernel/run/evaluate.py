@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.blas import one_blas_thread
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.linear.metrics import ScoreHistogram, area_under_curve
 from dkernel.model import Model
-from dkernel.run.blas import one_blas_thread
 from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.labels import Targets

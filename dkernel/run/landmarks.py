@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.blas import one_blas_thread
 from dkernel.checks import as_features
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
@@ -13,7 +14,6 @@ from dkernel.features.landmarks import select
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import loss_named
 from dkernel.recipe import GIVEN, Recipe
-from dkernel.run.blas import one_blas_thread
 from dkernel.run.choose import choose
 from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed

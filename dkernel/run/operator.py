@@ -8,10 +8,10 @@ from dask.delayed import delayed
 from numpy.typing import NDArray
 from scipy.sparse.linalg import LinearOperator
 
+from dkernel.blas import one_blas_thread
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.features import NystromMap
-from dkernel.run.blas import one_blas_thread
 
 __all__ = ["nystrom_operator"]
 

@@ -28,6 +28,7 @@ class Outcome:
 
     v: Array
     alpha: float
+    share: float
     iterate: str
     history: list[dict[str, Any]]
     holdout: dict[str, float]
@@ -80,7 +81,7 @@ class Passes:
                 best = found if self.holdout is None or best.iterate == "start" else min(best, found, key=_loss)
             epoch += 1
         self.bench.executor.release([gradient])
-        return Outcome(best.v, best.alpha, best.iterate, self.history, best.holdout)
+        return Outcome(best.v, best.alpha, best.share, best.iterate, self.history, best.holdout)
 
     def _pass(self, state: State, epoch: int, shrink: float, gradient: Handle, name: str) -> State:
         rounds = self.schedules[epoch].rounds
@@ -122,10 +123,11 @@ class Passes:
     def _choose(self, candidates: dict[str, Array], name: str) -> Outcome:
         """The candidate, and the alpha, with the smallest loss on the holdout."""
         outputs, alphas = self.solver.outputs, self.solver.alphas
+        shares = self.solver.shares or [1.0] * len(alphas)
         if self.holdout is None:
             v = candidates.get(self.window, next(iter(candidates.values())))
             iterate = self.window if self.window in candidates else name
-            return Outcome(v[:, :outputs], alphas[0], iterate, [], {})
+            return Outcome(v[:, :outputs], alphas[0], shares[0], iterate, [], {})
         names = list(candidates)
         found = judged(
             self.inside, *self.holdout, np.concatenate([candidates[c] for c in names], axis=1), f"{name}-judge"
@@ -134,9 +136,11 @@ class Passes:
         i = int(np.argmin(loss))
         iterate, j = names[i // len(alphas)], i % len(alphas)
         figures = {"loss": float(loss[i]), "rows": int(found.n), **self._figure(float(found.right[i]), found.n)}
-        self.history.append({"holdout": name, "iterate": iterate, "alpha": alphas[j], **figures})
+        self.history.append(
+            {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
+        )
         v = candidates[iterate][:, j * outputs : (j + 1) * outputs]
-        return Outcome(v, alphas[j], iterate, [], figures)
+        return Outcome(v, alphas[j], shares[j], iterate, [], figures)
 
     def _worse(self, found: Outcome, before: Outcome) -> bool:
         if self.holdout is None:

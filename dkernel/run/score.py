@@ -18,13 +18,13 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dkernel.blas import one_blas_thread
 from dkernel.data import Block, Source, Unit
 from dkernel.data.output import Destination, Staging
 from dkernel.data.parts import Part, Place, write_part
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.model import Model
 from dkernel.modelfile import save
-from dkernel.run.blas import one_blas_thread
 from dkernel.run.executors import Call, Executor
 
 __all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]

@@ -13,6 +13,10 @@ HELD = 2_000  # rows outside the preconditioner's sample that measure its levera
 CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than the uniform one chooses landmarks from
 # Flops of the setup that no data set is too small for: some seconds.
 FREE_FLOPS = 4e11
+# The sample is six rows a column (ALGORITHMS 3.3 insists on three), and as many more as a second can multiply: what is
+# known of the covariance decides the step, and epochs on the sample are cheap passes.
+SAMPLE_FLOPS = 6e10
+MOST_SAMPLE = 65_536
 
 
 @dataclass(frozen=True)
@@ -50,7 +54,8 @@ class Sizes:
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if recipe.holdout > 0 else 0
         rest = n - holdout
         held = min(HELD, max(1, rest // 10))
-        sample = min(int(np.clip(6 * columns, 8192, 65536)), max(rest - held, 1))
+        wanted = max(6 * columns, 8192, int(SAMPLE_FLOPS / columns**2))
+        sample = min(wanted, MOST_SAMPLE, max(rest - held, 1))
         candidates = columns
         if recipe.landmarks not in ("uniform", GIVEN):
             candidates = max(1, min(max(CANDIDATES, 4 * columns), rest - held))

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from dkernel.blas import one_blas_thread
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.features import FeatureMap, NystromMap, choose_map, features_named, words_of
@@ -16,7 +17,6 @@ from dkernel.kernels import parse
 from dkernel.linear.losses import loss_named
 from dkernel.model import Model, ScaledColumns
 from dkernel.recipe import Recipe
-from dkernel.run.blas import one_blas_thread
 from dkernel.run.choose import Chosen, choose
 from dkernel.run.exchange import exchangeable
 from dkernel.run.executors import Executor
@@ -52,6 +52,8 @@ log = logging.getLogger("dkernel")
 
 # A holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands.
 ENOUGH_HOLDOUT = 1000
+SHARE = 0.25  # of the step, of the heads that are for noisy labels
+FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with so many, further heads are cheap beside the columns; or one is
 
 
 @dataclass(frozen=True, eq=False)
@@ -246,8 +248,7 @@ class _Fit:
         self.bench = Bench(self.executor, f"{self.key}-prepare", inside, coordinates)
         alphas = self._path(problem.targets.outputs)
         prepared = prepare(self.bench, roles, alphas, self.sizes.n)
-        if len(prepared.solver.alphas) > 1:
-            prepared = self._fewer(prepared, roles)
+        prepared = self._fewer(prepared, roles) if len(prepared.solver.alphas) > 1 else self._paths(prepared, roles, 0)
         if not is_large(self.sizes.n, self.sizes.sample):
             rest = range(WARM_EPOCHS, SMALL_EPOCHS)
             start = warm(self.bench, prepared.solver, prepared.start, roles.sample, rest)
@@ -266,21 +267,25 @@ class _Fit:
         block = self.executor.keep(unseen, f"{self.key}-judge-unseen")
         found = judged(self.bench, block, len(unseen.X), prepared.start, "alphas")
         self.executor.release([block])
-        alphas, best = prepared.solver.alphas, int(np.argmin(found.loss))
-        outputs = prepared.solver.outputs
+        return self._paths(prepared, roles, int(np.argmin(found.loss)))
+
+    def _paths(self, prepared: Prepared, roles: Roles, best: int) -> Prepared:
+        """Which alphas go through the passes, with which shares of the step, around the sample's best alpha."""
+        solver, outputs = prepared.solver, prepared.solver.outputs
         large = is_large(self.sizes.n, self.sizes.sample)
-        several = outputs <= 4 and len(roles.holdout.X) >= ENOUGH_HOLDOUT
-        keep = [best - 1, best] if large else [best]
-        if several:
-            keep = [best - 2, best - 1, best] if large else [best - 1, best, best + 1]
-        elif large:
-            keep = [best - 1]
-        keep = sorted({min(max(i, 0), len(alphas) - 1) for i in keep})
-        self.alphas = [alphas[i] for i in keep]
-        old = prepared.solver
-        solver = type(old)([old.preconditioners[i] for i in keep], self.alphas, old.metric, old.loss, outputs)
-        heads = np.concatenate([np.arange(i * outputs, (i + 1) * outputs) for i in keep])
-        return Prepared(solver, np.ascontiguousarray(prepared.start[:, heads]), prepared.rho, prepared.facts)
+        several = len(roles.holdout.X) >= ENOUGH_HOLDOUT
+        # Many rows want a smaller alpha than their sample does.
+        wanted = [(best - 1, 1.0)] if large else [(best, 1.0)]
+        if several and outputs <= FEW_OUTPUTS:
+            wanted += (
+                [(best - 2, 1.0), (best - 1, SHARE), (best, SHARE)] if large else [(best - 1, 1.0), (best + 1, 1.0)]
+            )
+        elif several and large and outputs <= SOME_OUTPUTS:
+            wanted += [(best - 1, SHARE)]
+        paths = sorted({(min(max(j, 0), len(solver.alphas) - 1), share) for j, share in wanted})
+        heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
+        start = np.ascontiguousarray(prepared.start[:, heads])
+        return Prepared(solver.only(paths), start, prepared.rho, prepared.facts)
 
     def _schedules(self, survey: SurveyResult, feed: Feed) -> tuple[list[Schedule], Feed]:
         verdict = exchangeable(survey)
@@ -316,8 +321,8 @@ class _Fit:
         if holdout is not None:
             self.executor.release([holdout[0]])
         if self.recipe.alpha == "auto":
-            tried = ", ".join(f"{alpha:g}" for alpha in prepared.solver.alphas)
-            several = len(prepared.solver.alphas) > 1
+            alphas = sorted(set(prepared.solver.alphas))
+            tried, several = ", ".join(f"{alpha:g}" for alpha in alphas), len(alphas) > 1
             self._note("alpha", f"{outcome.alpha:g}, of {tried}" if several else f"{tried}, chosen on the sample")
         self.recipe = self.recipe.replace(alpha=outcome.alpha)
         return outcome
@@ -331,6 +336,7 @@ class _Fit:
             "columns": problem.columns.map.n_columns,
             "chosen": {**self.chosen, **self.order},
             "iterate": outcome.iterate,
+            "share_of_step": outcome.share,
             "setup": {name: float(value) for name, value in prepared.facts.items()},
             "versions": versions(),
         }

@@ -7,7 +7,7 @@ from typing import Any
 
 from distributed import WorkerPlugin
 
-from dkernel.run.blas import limit_this_process
+from dkernel.blas import limit_this_process
 from dkernel.run.versions import require_equal, versions
 
 __all__ = ["WorkerSetup", "quiet_logs", "silence"]

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import dkernel
+from dkernel.blas import one_blas_thread
 from dkernel.errors import ClusterError
-from dkernel.run.blas import one_blas_thread
 from dkernel.run.memory import PeakMemory, process_tree_rss
 from dkernel.run.versions import require_equal, versions
 
@@ -33,7 +33,7 @@ def in_fresh_process(code):
 
 def test_one_blas_thread_also_for_libraries_that_come_later_and_only_inside():
     lines = in_fresh_process(
-        "from dkernel.run.blas import one_blas_thread\n"
+        "from dkernel.blas import one_blas_thread\n"
         "with one_blas_thread():\n"
         "    with one_blas_thread():\n"
         "        import scipy.linalg\n"
@@ -45,9 +45,7 @@ def test_one_blas_thread_also_for_libraries_that_come_later_and_only_inside():
 
 
 def test_a_worker_keeps_one_blas_thread():
-    code = (
-        "from dkernel.run.blas import limit_this_process\nlimit_this_process()\nimport scipy.linalg\nprint(threads())\n"
-    )
+    code = "from dkernel.blas import limit_this_process\nlimit_this_process()\nimport scipy.linalg\nprint(threads())\n"
     assert in_fresh_process(code) == ["{1}"]
 
 

@@ -8,7 +8,7 @@ lags, so several windows are kept and the holdout chooses. Source: ALGORITHMS 3.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +50,8 @@ class PSGD:
     metric : M of the coordinates
     loss : whose curvature bounds the step
     outputs : heads of each λ
+    shares : of the step, for each λ; None for the whole step. Where labels are noisy a small step averages more noise
+        away in a pass, where they are not a large one goes farther: the holdout can tell, a rule cannot
     """
 
     preconditioners: Sequence[Preconditioner]
@@ -57,6 +59,16 @@ class PSGD:
     metric: Metric
     loss: Loss
     outputs: int
+    shares: Sequence[float] | None = None
+
+    def only(self, paths: Sequence[tuple[int, float]]) -> "PSGD":
+        """The solver of some of its paths, each with a share of the step; a path may come twice."""
+        return replace(
+            self,
+            preconditioners=[self.preconditioners[j] for j, _ in paths],
+            alphas=[self.alphas[j] for j, _ in paths],
+            shares=[share for _, share in paths],
+        )
 
     def start(self, v: Array) -> State:
         """The state before the first round of a pass."""
@@ -74,9 +86,11 @@ class PSGD:
         """
         alphas = np.repeat(self.alphas, self.outputs)
         direction = gradient + alphas * self._regularizer(state.v)
+        shares = np.repeat(self.shares or np.ones(len(self.alphas)), self.outputs)
         v = np.empty_like(state.v)
         for P, heads in self._by_preconditioner():
-            v[:, heads] = state.v[:, heads] - factor * P.step(batch, self.loss) * P.solve(direction[:, heads])
+            step = factor * P.step(batch, self.loss) * shares[heads]
+            v[:, heads] = state.v[:, heads] - step * P.solve(direction[:, heads])
         done = state.done + 1
         sums = {
             name: total + v if done > rounds - self.counted(name, rounds) else total
