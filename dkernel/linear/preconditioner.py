@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel.errors import DataError
+from dkernel.errors import DataError, RecipeError
 from dkernel.linear.losses import Loss
 
 __all__ = ["Preconditioner", "effective_dimension", "factorize", "ridge_for"]
@@ -170,7 +170,14 @@ def _spectral_measure(covariance: Matrix, metric: Metric, rng: np.random.Generat
 
 
 def _metric_root(metric: Matrix) -> Matrix:
-    return np.asarray(sl.cholesky(metric, lower=True, check_finite=False))
+    try:
+        return np.asarray(sl.cholesky(metric, lower=True, check_finite=False))
+    except sl.LinAlgError:
+        smallest, largest = sl.eigvalsh(metric)[[0, -1]]
+        raise RecipeError(
+            f"The kernel is none: its Gram matrix at the landmarks has the eigenvalue {smallest:.3g} (the largest is "
+            f"{largest:.3g}), and a kernel has none below 0. dkernel.is_psd(kernel, X) finds a witness."
+        ) from None
 
 
 def _lanczos(apply, start: Matrix, steps: int) -> tuple[Matrix, Matrix]:  # type: ignore[no-untyped-def]

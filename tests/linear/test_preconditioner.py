@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from dkernel.errors import RecipeError
 from dkernel.linear.losses import LOSSES
 from dkernel.linear.preconditioner import effective_dimension, factorize, ridge_for
 from tests import reference
@@ -139,3 +140,9 @@ def test_directions_are_taken_down_to_1():
     g = rng(7).standard_normal((N + 1, 2))
     np.testing.assert_allclose(tamed.solve(g), dense @ g, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(P.half_transposed(P.half(g)), P.solve(g))
+
+
+def test_what_is_no_kernel_is_refused_with_its_eigenvalue():
+    metric = np.diag([1.0, -0.5, 2.0])
+    with pytest.raises(RecipeError, match=r"eigenvalue -0\.5 \(the largest is 2\)"):
+        ridge_for(np.eye(4), metric, 1.0, 0.0, np.random.default_rng(0))
