@@ -13,9 +13,9 @@ HELD = 2_000  # rows outside the preconditioner's sample that measure its levera
 CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than the uniform one chooses landmarks from
 # Flops of the setup that no data set is too small for: some seconds.
 FREE_FLOPS = 4e11
-# The sample is six rows a column (ALGORITHMS 3.3 insists on three), and as many more as a second can multiply: what is
+# The sample is six rows a column (ALGORITHMS 3.3 insists on three), and as many more as are multiplied at once: what is
 # known of the covariance decides the step, and epochs on the sample are cheap passes.
-SAMPLE_FLOPS = 6e10
+SAMPLE_FLOPS = 1e10
 MOST_SAMPLE = 65_536
 
 

@@ -27,7 +27,12 @@ def models(components: list[int]) -> dict[str, Callable[[], Any]]:
     """Name -> a function that makes a new, unfitted model."""
     made: dict[str, Callable[[], Any]] = {"LinearSVC(dual=False)": lambda: LinearSVC(dual=False), EXACT: SVC}
     for m in components:
-        made[f"KernelClassifier({m})"] = lambda m=m: KernelClassifier(gamma="scale", n_components=m, random_state=0)
+        # One pass where the time counts; where only the accuracy does, two more for the last tenth of a point.
+        passes = 1 if m <= 1000 else 3
+        name = f"KernelClassifier({m}" + (f", {passes} passes)" if passes > 1 else ")")
+        made[name] = lambda m=m, passes=passes: KernelClassifier(
+            gamma="scale", n_components=m, passes=passes, random_state=0
+        )
     return made
 
 
