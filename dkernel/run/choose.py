@@ -99,7 +99,7 @@ def _candidates(recipe: Recipe, survey: SurveyResult, rows: Block) -> list[Candi
     kinds = ("standard", "global") if recipe.scale == "auto" else (recipe.scale,)
     moments = survey.moments
     scalings = [Scaling.of(kind, moments.mean, moments.variance, survey.low, survey.high) for kind in kinds]
-    if np.array_equal(scalings[0].factor, scalings[-1].factor):
+    if np.allclose(scalings[0].factor, scalings[-1].factor, rtol=1e-3):  # data that were scaled before
         scalings = scalings[:1]
     grid = GRID if "auto" in {_word(recipe, word) for word in kernel.placeholders} else (1.0,)
     found = []
