@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from dkernel.model import Model
 from numpy.typing import NDArray
 
 from dkernel.errors import ModelFileError
 from dkernel.features import Scaling, map_from
+from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.tensorfile import canonical, open_tensors, read_document, read_tensors, write_tensors
 

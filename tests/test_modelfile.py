@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from dkernel.model import Model
 from safetensors import safe_open
 from safetensors.numpy import load_file
 
@@ -15,6 +14,7 @@ from dkernel import modelfile, tensorfile
 from dkernel.errors import ModelFileError
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import parse
+from dkernel.model import Model
 from dkernel.modelfile import PROTOCOL, load, read_header, save
 from dkernel.recipe import Recipe
 
