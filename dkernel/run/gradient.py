@@ -15,7 +15,18 @@ from dkernel.run.pieces import Piece
 from dkernel.run.reduce import Statistic
 from dkernel.seeds import row_hash
 
-__all__ = ["Coefficients", "Gradient", "GradientSum", "Gram", "GramSum", "Judge", "Judgement", "Problem"]
+__all__ = [
+    "Coefficients",
+    "Energy",
+    "Gradient",
+    "GradientSum",
+    "Gram",
+    "GramSum",
+    "Judge",
+    "Judgement",
+    "Problem",
+    "augmented",
+]
 
 Array = NDArray[np.float64]
 Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]

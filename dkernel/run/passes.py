@@ -72,7 +72,9 @@ class Passes:
             if failed and retries < MOST_RETRIES:
                 retries, shrink = retries + 1, shrink / 2
                 state = self.solver.start(before)
-                self._say(f"pass {epoch + 1} made the holdout loss worse: undone, and repeated with half the step")
+                self.progress.message(
+                    f"pass {epoch + 1} made the holdout loss worse: undone, and repeated with half the step"
+                )
                 continue
             # The start was fitted to the sample alone: a pass replaces it unless it failed.
             if failed:
@@ -147,9 +149,6 @@ class Passes:
             return not np.isfinite(found.v).all()
         loss = found.holdout["loss"]
         return not loss <= WORSE * before.holdout["loss"]
-
-    def _say(self, text: str) -> None:
-        self.progress.message(text)
 
 
 def _loss(outcome: Outcome) -> float:

@@ -71,7 +71,6 @@ class Prepared:
 
     solver: PSGD
     start: Array
-    rho: float
     facts: dict[str, float]
 
 
@@ -106,7 +105,7 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     start = np.concatenate([P.solve(moment) for P in preconditioners], axis=1)
     start = warm(bench, solver, start, roles.sample, range(WARM_EPOCHS))
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
-    return Prepared(solver, start, rho, facts)
+    return Prepared(solver, start, facts)
 
 
 def is_large(n: int, sample: int) -> bool:
@@ -157,7 +156,7 @@ def _tamed(bench: Bench, roles: Roles, P: Preconditioner) -> tuple[Preconditione
     Subspace iteration with L^{-1} S L^{-T}, S over the rows not seen, and Rayleigh-Ritz at its end. A step that does
     not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
     """
-    unseen = roles.holdout if len(roles.holdout.X) >= len(roles.held.X) else roles.held
+    unseen = roles.unseen
     block = bench.executor.keep(unseen, f"{bench.key}-unseen")
     q = min(DIRECTIONS, len(P.factor))
     Q = np.linalg.qr(stream(bench.problem.seed, "directions").standard_normal((len(P.factor), q)))[0]

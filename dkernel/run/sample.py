@@ -33,6 +33,11 @@ class Roles:
     pool: Block
     threshold: int
 
+    @property
+    def unseen(self) -> Block:
+        """The larger block of rows that the preconditioner's sample does not hold."""
+        return self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held
+
     def with_landmarks(self, rows: NDArray[np.intp]) -> "Roles":
         """The same with these rows of the pool as landmarks, and the sample as large as it was, of the others first."""
         others = np.setdiff1d(np.arange(len(self.pool.X)), rows)

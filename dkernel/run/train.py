@@ -1,7 +1,6 @@
 """One fit, from a source to a model: survey, choice of scale and gamma, preconditioner, passes, holdout."""
 
 import hashlib
-import logging
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -47,8 +46,6 @@ from dkernel.run.survey import Survey, SurveyResult
 from dkernel.run.versions import versions
 
 __all__ = ["TrainResult", "plan", "train"]
-
-log = logging.getLogger("dkernel")
 
 # A holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands.
 ENOUGH_HOLDOUT = 1000
@@ -263,9 +260,8 @@ class _Fit:
 
     def _fewer(self, prepared: Prepared, roles: Roles) -> Prepared:
         """The alphas worth a place in the passes, judged on rows that the sample does not hold."""
-        unseen = roles.holdout if len(roles.holdout.X) >= len(roles.held.X) else roles.held
-        block = self.executor.keep(unseen, f"{self.key}-judge-unseen")
-        found = judged(self.bench, block, len(unseen.X), prepared.start, "alphas")
+        block = self.executor.keep(roles.unseen, f"{self.key}-judge-unseen")
+        found = judged(self.bench, block, len(roles.unseen.X), prepared.start, "alphas")
         self.executor.release([block])
         return self._paths(prepared, roles, int(np.argmin(found.loss)))
 
@@ -285,7 +281,7 @@ class _Fit:
         paths = sorted({(min(max(j, 0), len(solver.alphas) - 1), share) for j, share in wanted})
         heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
         start = np.ascontiguousarray(prepared.start[:, heads])
-        return Prepared(solver.only(paths), start, prepared.rho, prepared.facts)
+        return Prepared(solver.only(paths), start, prepared.facts)
 
     def _schedules(self, survey: SurveyResult, feed: Feed) -> tuple[list[Schedule], Feed]:
         verdict = exchangeable(survey)
