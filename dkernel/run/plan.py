@@ -56,11 +56,11 @@ class Plan:
         item = 4 if source.dtype == "float32" else 8
         row = p * item + 16
         unit = max((unit.n_rows for unit in source.units), default=0) * row
-        bundle = min(bundle_size([unit.rows for unit in source.units], row), len(source.units))
+        bundle = bundle_size([unit.rows for unit in source.units], row)
         matrix = 8 * D * D
         # While one bundle is used the next is read, and one worker may have got all of it; reading holds a unit twice,
         # as it was stored and as a block.
-        in_flight = 2 * bundle * unit
+        in_flight = min(2 * bundle, len(source.units)) * unit
         # A rule that evaluates the kernel holds a column of all candidates for each landmark.
         picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
         working = _working(D, outputs)

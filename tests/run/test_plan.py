@@ -56,6 +56,14 @@ def test_what_the_refusal_advises_is_enough(source):
     Plan.of(source, recipe, Limited(needed + 2**20)).check()
 
 
+def test_no_more_than_the_whole_source_is_in_flight():
+    X = np.zeros((1_000_000, 28), np.float32)
+    million = from_arrays(X, np.arange(len(X)) % 2)
+    found = Plan.of(million, Recipe(n_components=1024), Limited(GIB // 2, workers=2))
+    assert found.worker_bytes < GIB // 2
+    found.check()
+
+
 def test_where_no_number_of_columns_would_fit_none_is_advised(source):
     with pytest.raises(MemoryBudgetError) as refused:
         Plan.of(source, Recipe(n_components=3000), Limited(GIB // 8)).check()
