@@ -26,6 +26,7 @@ __all__ = [
 
 Command = Callable[..., Any]
 PROGRESS = ("bar", "log", "json", "none")
+_TLS = ("tls_ca_file", "tls_cert", "tls_key")
 _NOT_IN_CONFIG = ("config", "print_config", "help")
 
 
@@ -85,6 +86,9 @@ def run_options(command: Command) -> Command:
     options = [
         click.option("--scheduler", cls=Setting, metavar="ADDR", help="Run on this Dask scheduler, tcp://host:8786."),
         click.option("--scheduler-file", cls=Setting, metavar="FILE", help="The same, by the scheduler's file."),
+        click.option("--tls-ca-file", cls=Setting, metavar="PEM", help="Authority of a scheduler's TLS certificate."),
+        click.option("--tls-cert", cls=Setting, metavar="PEM", help="Certificate to show to that scheduler."),
+        click.option("--tls-key", cls=Setting, metavar="PEM", help="Its key. Default: in the file of --tls-cert."),
         click.option(
             "--workers",
             cls=Setting,
@@ -177,7 +181,13 @@ def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
     places = [f"--{name.replace('_', '-')}" for name in ("scheduler", "scheduler_file", "workers") if values[name]]
     if len(places) > 1:
         raise click.UsageError(f"{' and '.join(places)} are different places to run on: give one of them.", ctx)
-    return {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
+    tls = {name: values[name] for name in _TLS if values[name]}
+    if tls and not (values["scheduler"] or values["scheduler_file"]):
+        raise click.UsageError("--tls-... is for a scheduler: give --scheduler or --scheduler-file too.", ctx)
+    if tls and not {"tls_ca_file", "tls_cert"} <= set(tls):
+        raise click.UsageError("TLS needs both --tls-ca-file and --tls-cert (and --tls-key unless it is in it).", ctx)
+    place = {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
+    return {**place, "tls": tls or None}
 
 
 def show_progress(values: Mapping[str, Any]) -> Any:

@@ -6,16 +6,18 @@ Nothing here imports `distributed` until a cluster is asked for: a run on thread
 import importlib
 import json
 import logging
+import os
+import ssl
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import dask
 
-from dkernel.errors import ClusterError, RecipeError
+from dkernel.errors import ClusterError, DataError, RecipeError
 from dkernel.run.executors import Executor, ThreadsExecutor
 from dkernel.run.remote import PATIENCE, ClusterExecutor
 
@@ -32,6 +34,8 @@ MEMORY = {
 # Arrow's own allocators keep what a read has freed; the system's gives it back.
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 CONNECT_TIMEOUT = 10.0
+_WITH_TLS = "If it is there it refused: --tls-ca-file and --tls-cert must be of the authority that signed its own."
+_WITHOUT_TLS = "If it demands TLS, its address begins with tls://, and --tls-ca-file and --tls-cert are needed."
 CLOSE_TIMEOUT = 10.0
 
 
@@ -42,6 +46,7 @@ def connect(
     workers: int | None = None,
     memory_limit: str | int | None = None,
     patience: float = PATIENCE,
+    tls: Mapping[str, str] | None = None,
 ) -> Iterator[Executor]:
     """The executor that the run options ask for, closed with the block.
 
@@ -52,6 +57,8 @@ def connect(
     workers : that many single-threaded processes on this machine, started here
     memory_limit : of each of these processes, as in Dask ("2GiB", bytes, or 0 for none); of this one without them
     patience : seconds without workers or progress before a ClusterError
+    tls : files for a tls:// scheduler: tls_ca_file, tls_cert and, unless it is in the latter, tls_key; when None, what
+        Dask's own configuration says
 
     Without any of these the threads of this process do the work.
 
@@ -77,7 +84,7 @@ def connect(
             yield executor
     else:
         address = scheduler or _address_in(str(scheduler_file))
-        with _client(address) as client, ClusterExecutor(client, patience) as executor:
+        with _client(address, _security(tls)) as client, ClusterExecutor(client, patience) as executor:
             yield executor
 
 
@@ -128,14 +135,36 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
             cluster.close(timeout=CLOSE_TIMEOUT)
 
 
-@contextmanager
-def _client(place: Any) -> Iterator[Any]:
+def _security(tls: Mapping[str, str] | None) -> Any:
+    """What a client shows and demands; only files that are there and hold what they should."""
+    if not tls:
+        return None
+    ca, cert, key = tls["tls_ca_file"], tls["tls_cert"], tls.get("tls_key") or tls["tls_cert"]
     try:
-        client = _distributed().Client(place, timeout=CONNECT_TIMEOUT)
-    except (OSError, ValueError) as error:
+        ssl.create_default_context(cafile=ca).load_cert_chain(cert, key)
+    except OSError as error:  # also what OpenSSL says of a file's content
+        for file in (ca, cert, key):
+            if not os.access(file, os.R_OK):
+                raise DataError(f"{file}: this file for TLS is not there or cannot be read.") from None
+        raise DataError(
+            f"{ca}, {cert}, {key}: not an authority, a certificate and its key in PEM form ({error}). "
+            "deploy/tls/make-certs.sh makes such files."
+        ) from None
+    return _distributed().Security(tls_ca_file=ca, tls_client_cert=cert, tls_client_key=key, require_encryption=True)
+
+
+@contextmanager
+def _client(place: Any, security: Any = None) -> Iterator[Any]:
+    try:
+        client = _distributed().Client(place, timeout=CONNECT_TIMEOUT, security=security)
+    except (OSError, ValueError, RuntimeError, TypeError) as error:
+        encrypted = security is not None or str(place).startswith("tls://")
+        if isinstance(error, (RuntimeError, TypeError)) and not encrypted:
+            raise
         raise ClusterError(
             f"No Dask scheduler answers at {place} ({type(error).__name__}: {error}). "
-            "Check the address and that `dask scheduler` runs there and can be reached from here."
+            "Check the address and that `dask scheduler` runs there and can be reached from here. "
+            + (_WITH_TLS if encrypted else _WITHOUT_TLS)
         ) from None
     try:
         yield client
