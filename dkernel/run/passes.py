@@ -1,7 +1,7 @@
 """The passes over the data: rounds, progress, and the holdout that chooses. ALGORITHMS 3.2, steps H and I."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from dkernel.linear.solvers.psgd import PSGD, State
 from dkernel.run.executors import Handle
 from dkernel.run.feed import Feed
-from dkernel.run.gradient import Gradient, GradientSum
+from dkernel.run.gradient import Gradient
+from dkernel.run.journal import Journal
 from dkernel.run.pieces import Piece, Schedule
 from dkernel.run.prepare import Bench, judged, mean_gradient
 
-__all__ = ["Outcome", "Passes"]
+__all__ = ["Outcome", "Passes", "Spot"]
 
 Array = NDArray[np.float64]
 
@@ -34,6 +35,36 @@ class Outcome:
     holdout: dict[str, float]
 
 
+@dataclass(frozen=True, eq=False)
+class Spot:
+    """Where the passes are: all that the next step needs, so that a run that is stopped goes on from it.
+
+    Parameters
+    ----------
+    state : of the pass that runs, `state.done` rounds into it
+    before : v at the beginning of that pass
+    best : of the passes that are over
+    history : of the rounds and judgements so far
+    epoch, retries : passes that are over; repetitions of passes so far
+    shrink : of the step, after passes that made things worse
+    steps : rounds and judgements so far
+    """
+
+    state: State
+    before: Array
+    best: Outcome
+    history: tuple[dict[str, Any], ...]
+    epoch: int = 0
+    retries: int = 0
+    shrink: float = 1.0
+    steps: int = 0
+
+    @property
+    def name(self) -> str:
+        """Of the pass that runs, in the names of its tasks and in the history."""
+        return f"pass-{self.epoch}-{self.retries}"
+
+
 @dataclass(eq=False)
 class Passes:
     """Runs the passes of one fit.
@@ -45,6 +76,7 @@ class Passes:
     holdout : handle of the holdout's block and its rows, None for none
     decayed : passes' worth of decay that the step has behind it
     window : which mean to return where there is no holdout to choose
+    journal : keeps the spots, and knows where a run before this one was
     """
 
     bench: Bench
@@ -56,65 +88,74 @@ class Passes:
     inside: Bench
     decayed: int = 0
     window: str = "average"
-    history: list[dict[str, Any]] = field(default_factory=list)
+    journal: Any = field(default_factory=Journal)
 
     def run(self, start: Array) -> Outcome:
-        """All passes, from `start`; the best candidate of them all."""
-        best = self._choose({"start": start}, "start")
-        state, shrink, epoch, retries = self.solver.start(start), 1.0, 0, 0
+        """All passes, from `start` or from the journal's spot; the best candidate of them all."""
+        spot: Spot = self.journal.spot(len(self._rounds(0))) or self._begun(start)
         gradient = self.bench.executor.keep(Gradient(self.bench.problem), f"{self.bench.key}-pass-Gradient")
-        while epoch < len(self.schedules):
-            before, name = state.v, f"pass-{epoch}-{retries}"
-            state = self._pass(self.solver.start(before), epoch, shrink, gradient, name)
-            rounds = len(self.schedules[epoch].rounds)
-            found = self._choose(self.solver.candidates(state, rounds), name)
-            failed = self._worse(found, best)
-            if failed and retries < MOST_RETRIES:
-                retries, shrink = retries + 1, shrink / 2
-                state = self.solver.start(before)
-                self.progress.message(
-                    f"pass {epoch + 1} made the holdout loss worse: undone, and repeated with half the step"
-                )
-                continue
-            # The start was fitted to the sample alone: a pass replaces it unless it failed.
-            if failed:
-                state = self.solver.start(before)
-            else:
-                best = found if self.holdout is None or best.iterate == "start" else min(best, found, key=_loss)
-            epoch += 1
+        shown = ""
+        with self.journal.kept():
+            while spot.epoch < len(self.schedules):
+                if shown != spot.name:
+                    shown = self._show(spot)
+                over = spot.state.done == len(self._rounds(spot.epoch))
+                spot = self._judged(spot) if over else self._after_round(spot, gradient)
+                self.journal.reached(spot)
         self.bench.executor.release([gradient])
-        return Outcome(best.v, best.alpha, best.share, best.iterate, self.history, best.holdout)
+        return replace(spot.best, history=list(spot.history))
 
-    def _pass(self, state: State, epoch: int, shrink: float, gradient: Handle, name: str) -> State:
-        rounds = self.schedules[epoch].rounds
-        following: tuple[Piece, ...] = self.schedules[epoch + 1].rounds[0] if epoch + 1 < len(self.schedules) else ()
-        factor = shrink / (1 + 3 * (epoch + self.decayed))
-        n = sum(piece.n for turn in rounds for piece in turn)
-        self.progress.phase(f"pass {epoch + 1}/{len(self.schedules)}", n)
-        executor = self.bench.executor
-        for i, pieces in enumerate(rounds):
-            key = f"{self.bench.key}-{name}-{i}"
-            broadcast = executor.keep(self.bench.coefficients(state.v), key)
-            total = self.feed.reduce(
-                Gradient(self.bench.problem),
-                pieces,
-                key,
-                following=rounds[i + 1] if i + 1 < len(rounds) else following,
-                held=gradient,
-                broadcast=broadcast,
+    def _rounds(self, epoch: int) -> tuple[tuple[Piece, ...], ...]:
+        return self.schedules[epoch].rounds
+
+    def _show(self, spot: Spot) -> str:
+        left = self._rounds(spot.epoch)[spot.state.done :]
+        rows = sum(piece.n for turn in left for piece in turn)
+        self.progress.phase(f"pass {spot.epoch + 1}/{len(self.schedules)}", rows)
+        return spot.name
+
+    def _begun(self, start: Array) -> Spot:
+        best, figures = self._choose({"start": start}, "start")
+        return Spot(self.solver.start(start), start, best, figures)
+
+    def _judged(self, spot: Spot) -> Spot:
+        """After the last round of a pass: its best candidate, or the pass undone."""
+        found, figures = self._choose(self.solver.candidates(spot.state, spot.state.done), spot.name)
+        spot = replace(spot, history=spot.history + figures, steps=spot.steps + 1)
+        failed = self._worse(found, spot.best)
+        v = spot.before if failed else spot.state.v
+        if failed and spot.retries < MOST_RETRIES:
+            self.progress.message(
+                f"pass {spot.epoch + 1} made the holdout loss worse: undone, and repeated with half the step"
             )
-            executor.release([broadcast])
-            # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
-            mean = mean_gradient(self.bench.coordinates, total)
-            state = self.solver.advance(state, mean, total.n, len(rounds), factor)
-            self._report(epoch, i, len(rounds), pieces, total)
-        return state
+            return replace(spot, state=self.solver.start(v), before=v, retries=spot.retries + 1, shrink=spot.shrink / 2)
+        best = spot.best
+        # The start was fitted to the sample alone: a pass replaces it unless it failed.
+        if not failed:
+            best = found if self.holdout is None or best.iterate == "start" else min(best, found, key=_loss)
+        return replace(spot, state=self.solver.start(v), before=v, best=best, epoch=spot.epoch + 1)
 
-    def _report(self, epoch: int, i: int, rounds: int, pieces: Sequence[Piece], total: GradientSum) -> None:
+    def _after_round(self, spot: Spot, gradient: Handle) -> Spot:
+        rounds, i = self._rounds(spot.epoch), spot.state.done
+        last = i + 1 == len(rounds)
+        following: tuple[Piece, ...] = () if last else rounds[i + 1]
+        if last and spot.epoch + 1 < len(self.schedules):
+            following = self._rounds(spot.epoch + 1)[0]
+        executor, key = self.bench.executor, f"{self.bench.key}-{spot.name}-{i}"
+        broadcast = executor.keep(self.bench.coefficients(spot.state.v), key)
+        total = self.feed.reduce(
+            Gradient(self.bench.problem), rounds[i], key, following=following, held=gradient, broadcast=broadcast
+        )
+        executor.release([broadcast])
+        # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
+        mean = mean_gradient(self.bench.coordinates, total)
+        factor = spot.shrink / (1 + 3 * (spot.epoch + self.decayed))
+        state = self.solver.advance(spot.state, mean, total.n, len(rounds), factor)
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
         figures |= self._figure(total.right, total.n)
-        self.history.append({"pass": epoch + 1, "round": i + 1, "rows": total.n, **figures})
-        self.progress.advance(sum(piece.n for piece in pieces), round=f"{i + 1}/{rounds}", **figures)
+        self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
+        told = {"pass": spot.epoch + 1, "round": i + 1, "rows": total.n, **figures}
+        return replace(spot, state=state, history=(*spot.history, told), steps=spot.steps + 1)
 
     def _figure(self, right: float, n: int) -> dict[str, float]:
         targets = self.bench.problem.targets
@@ -122,14 +163,14 @@ class Passes:
             return {"rmse": targets.width * float(np.sqrt(right / max(n, 1)))}
         return {"accuracy": right / max(n, 1)}
 
-    def _choose(self, candidates: dict[str, Array], name: str) -> Outcome:
-        """The candidate, and the alpha, with the smallest loss on the holdout."""
+    def _choose(self, candidates: dict[str, Array], name: str) -> tuple[Outcome, tuple[dict[str, Any], ...]]:
+        """The candidate, and the alpha, with the smallest loss on the holdout; and what the history says of it."""
         outputs, alphas = self.solver.outputs, self.solver.alphas
         shares = self.solver.shares or [1.0] * len(alphas)
         if self.holdout is None:
             v = candidates.get(self.window, next(iter(candidates.values())))
             iterate = self.window if self.window in candidates else name
-            return Outcome(v[:, :outputs], alphas[0], shares[0], iterate, [], {})
+            return Outcome(np.ascontiguousarray(v[:, :outputs]), alphas[0], shares[0], iterate, [], {}), ()
         names = list(candidates)
         found = judged(
             self.inside, *self.holdout, np.concatenate([candidates[c] for c in names], axis=1), f"{name}-judge"
@@ -138,17 +179,23 @@ class Passes:
         i = int(np.argmin(loss))
         iterate, j = names[i // len(alphas)], i % len(alphas)
         figures = {"loss": float(loss[i]), "rows": int(found.n), **self._figure(float(found.right[i]), found.n)}
-        self.history.append(
-            {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
-        )
-        v = candidates[iterate][:, j * outputs : (j + 1) * outputs]
-        return Outcome(v, alphas[j], shares[j], iterate, [], figures)
+        told = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
+        v = np.ascontiguousarray(candidates[iterate][:, j * outputs : (j + 1) * outputs])
+        return Outcome(v, alphas[j], shares[j], iterate, [], figures), (told,)
 
     def _worse(self, found: Outcome, before: Outcome) -> bool:
         if self.holdout is None:
             return not np.isfinite(found.v).all()
         loss = found.holdout["loss"]
         return not loss <= WORSE * before.holdout["loss"]
+
+
+def _best_of(alphas: Sequence[float], losses: Array) -> dict[str, float]:
+    """Alpha -> its smallest loss, of all steps and means."""
+    best: dict[str, float] = {}
+    for alpha, loss in zip(alphas, losses.tolist(), strict=True):
+        best[f"{alpha:g}"] = min(loss, best.get(f"{alpha:g}", loss))
+    return best
 
 
 def _loss(outcome: Outcome) -> float:

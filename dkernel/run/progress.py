@@ -8,17 +8,21 @@ import shutil
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TextIO
 
 from dkernel.errors import RecipeError
 
-__all__ = ["KINDS", "Progress"]
+__all__ = ["KINDS", "LOG_EVERY", "Progress", "in_words"]
 
 KINDS = ("auto", "bar", "log", "json", "none")
 LOG_EVERY = 10.0
 BAR_EVERY = 0.1
+BAR_IDLE = 1.0  # a bar that nothing moves still shows that time passes
 BAR_WIDTH = 20
+MOST_TRAIL = 20_000
+# Of a state, what the words have a place for; all else are figures, which follow by their names.
+_SAID = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "seconds_left")
 
 
 class Progress:
@@ -28,7 +32,11 @@ class Progress:
     ----------
     kind : "bar" | "log" | "json" | "none" | "auto": a bar on a terminal, else a log; a bar without a terminal is a log
     stream : where to; stderr when None
-    every : seconds between two lines of "log" and "json"
+    every : seconds between two lines of "log" and "json"; inside `with` they come also while nothing is finished
+
+    Attributes
+    ----------
+    trail : (phase, seconds since the first phase, rows of the phase so far) at every step, whatever is shown
 
     Examples
     --------
@@ -62,15 +70,20 @@ class Progress:
         self._began = self._shown = 0.0
         self._figures: dict[str, Any] = {}
         self._drawn = 0
+        self._first: float | None = None
+        self.trail: list[tuple[str, float, int]] = []
+        self._stop = threading.Event()
+        self._ticker: threading.Thread | None = None
 
-    def phase(self, name: str, total_rows: int | None = None) -> None:
+    def phase(self, name: str, total_rows: int | None = None, **figures: Any) -> None:
         """A new part of the run begins, over `total_rows` rows when it is known how many; it ends the one before."""
         with self._lock:
             self._end_phase()
-            self._name, self._total, self._rows, self._figures = name, total_rows, 0, {}
+            self._name, self._total, self._rows, self._figures = name, total_rows, 0, dict(figures)
             self._began = self._shown = self._clock()
+            self._mark(self._began)
             if self.kind == "json":
-                self._object({"event": "phase", "phase": name, "total_rows": total_rows})
+                self._object({"event": "phase", "phase": name, "total_rows": total_rows, **figures})
             elif self.kind == "bar":
                 self._draw(0.0)
 
@@ -79,18 +92,15 @@ class Progress:
         with self._lock:
             self._rows += rows
             self._figures.update(figures)
-            if self.kind == "none":
-                return
             now = self._clock()
-            if now - self._shown < self._every:
-                return
-            self._shown = now
-            if self.kind == "bar":
-                self._draw(now - self._began)
-            elif self.kind == "json":
-                self._object({"event": "progress", **self._state(now - self._began)})
-            else:
-                self._line(self._text(now - self._began))
+            self._mark(now)
+            if now - self._shown >= self._every:
+                self._show(now)
+
+    def state(self) -> dict[str, Any]:
+        """Where the run is: phase, rows, total_rows, seconds, rows_per_second, seconds_left, and its figures."""
+        with self._lock:
+            return self._state(self._clock() - self._began) if self._name else {}
 
     def message(self, text: str) -> None:
         """One line of its own, above a bar."""
@@ -103,66 +113,74 @@ class Progress:
 
     def close(self) -> None:
         """End the last phase; nothing is left half drawn."""
+        self._stop.set()
         with self._lock:
             self._end_phase()
             self._name = ""
+        if self._ticker is not None:
+            self._ticker.join()
+            self._ticker = None
 
     def __enter__(self) -> "Progress":
+        if self.kind != "none" and self._clock is time.monotonic and self._ticker is None:
+            self._stop.clear()
+            self._ticker = threading.Thread(target=self._tick, name="dkernel-progress", daemon=True)
+            self._ticker.start()
         return self
 
     def __exit__(self, *exc: object) -> None:
         self.close()
 
+    def _tick(self) -> None:
+        """Show a run in which nothing finishes for long."""
+        every = BAR_IDLE if self.kind == "bar" else self._every
+        while not self._stop.wait(every / 4):
+            with self._lock:
+                now = self._clock()
+                if self._name and not self._stop.is_set() and now - self._shown >= every:
+                    self._show(now)
+
+    def _mark(self, now: float) -> None:
+        if self._first is None:
+            self._first = now
+        if len(self.trail) < MOST_TRAIL:
+            self.trail.append((self._name, now - self._first, self._rows))
+
+    def _show(self, now: float) -> None:
+        self._shown = now
+        state = self._state(now - self._began)
+        if self.kind == "bar":
+            self._draw(now - self._began)
+        elif self.kind == "json":
+            self._object({"event": "progress", **state})
+        elif self.kind == "log":
+            self._line(in_words(state))
+
     def _end_phase(self) -> None:
-        if not self._name or self.kind == "none":
+        if not self._name:
             return
-        seconds = self._clock() - self._began
+        now = self._clock()
+        self._mark(now)
+        state = self._state(now - self._began)
         if self.kind == "json":
-            self._object({"event": "end", **self._state(seconds), "seconds": round(seconds, 3)})
-        else:
+            self._object({"event": "end", **state})
+        elif self.kind != "none":
             self._erase()
-            self._line(self._text(seconds, ended=True))
+            self._line(in_words(state, ended=True))
 
     def _state(self, seconds: float) -> dict[str, Any]:
-        state = {"phase": self._name, "rows": self._rows, "total_rows": self._total}
-        return state | {
-            "rows_per_second": round(self._speed(seconds), 1),
-            "seconds_left": self._left(seconds),
-            **self._figures,
-        }
-
-    def _speed(self, seconds: float) -> float:
-        return self._rows / seconds if seconds > 0 else 0.0
-
-    def _left(self, seconds: float) -> float | None:
-        speed = self._speed(seconds)
-        if not speed or self._total is None:
-            return None
-        return round(max(0, self._total - self._rows) / speed, 1)
-
-    def _text(self, seconds: float, ended: bool = False) -> str:
-        rows = f"{self._rows:,}"
-        if self._total is not None and (not ended or self._rows != self._total):
-            rows += f" of {self._total:,}"
-        rows += " rows"
-        if ended:
-            rows += f" in {_duration(seconds)}"
-        elif self._total:
-            rows += f" ({self._rows / self._total:.0%})".replace("%", " %")
-        parts = [rows] if self._rows or self._total else ([f"done in {_duration(seconds)}"] if ended else [])
-        if self._rows:
-            parts.append(f"{self._speed(seconds):,.0f} rows/s")
-        parts += [f"{name} {_figure(name, value)}" for name, value in self._figures.items()]
-        left = self._left(seconds)
-        if left is not None and not ended:
-            parts.append(f"{_duration(left)} left")
-        return f"{self._name}: " + ", ".join(parts)
+        speed = self._rows / seconds if seconds > 0 else 0.0
+        left = None
+        if speed and self._total is not None:
+            left = round(max(0, self._total - self._rows) / speed, 1)
+        state = {"phase": self._name, "rows": self._rows, "total_rows": self._total, "seconds": round(seconds, 3)}
+        return state | {"rows_per_second": round(speed, 3), "seconds_left": left, **self._figures}
 
     def _draw(self, seconds: float) -> None:
         width = shutil.get_terminal_size().columns - 1
         share = min(1.0, self._rows / self._total) if self._total else 0.0
         full = int(share * BAR_WIDTH)
-        text = f"[{'#' * full}{'.' * (BAR_WIDTH - full)}] {self._text(seconds)}"[:width]
+        text = f"[{'#' * full}{'.' * (BAR_WIDTH - full)}] {in_words(self._state(seconds))}"[:width]
         self._write("\r" + text.ljust(self._drawn))
         self._drawn = len(text)
 
@@ -185,6 +203,35 @@ class Progress:
             self._stream.flush()
         except (BrokenPipeError, ValueError):  # nobody reads any more: no reason to end the run
             self.kind = "none"
+
+
+def in_words(state: Mapping[str, Any], ended: bool = False) -> str:
+    """One line for people of a `Progress.state`, of a phase under way or of one that has ended.
+
+    Examples
+    --------
+    >>> in_words({"phase": "survey", "rows": 500, "total_rows": 1000, "seconds": 2.0, "rows_per_second": 250.0,
+    ...           "seconds_left": 2.0})
+    'survey: 500 of 1,000 rows (50 %), 250 rows/s, 2.0 s left'
+    >>> in_words({"phase": "prepare", "rows": 0, "total_rows": None, "seconds": 12.0})
+    'prepare: 12 s so far'
+    """
+    done, total, seconds = state["rows"], state["total_rows"], state["seconds"]
+    rows = f"{done:,}"
+    if total is not None and (not ended or done != total):
+        rows += f" of {total:,}"
+    rows += " rows"
+    if ended:
+        rows += f" in {_duration(seconds)}"
+    elif total:
+        rows += f" ({done / total:.0%})".replace("%", " %")
+    parts = [rows] if done or total else [f"done in {_duration(seconds)}" if ended else f"{_duration(seconds)} so far"]
+    if done:
+        parts.append(f"{state['rows_per_second']:,.0f} rows/s")
+    parts += [f"{name} {_figure(name, value)}" for name, value in state.items() if name not in _SAID]
+    if state.get("seconds_left") is not None and not ended:
+        parts.append(f"{_duration(state['seconds_left'])} left")
+    return f"{state['phase']}: " + ", ".join(parts)
 
 
 def _figure(name: str, value: Any) -> str:

@@ -2,13 +2,14 @@
 
 import hashlib
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dkernel.blas import one_blas_thread
+from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.features import FeatureMap, NystromMap, choose_map, features_named, words_of
@@ -62,12 +63,16 @@ class TrainResult:
     history : per round the progressive loss and accuracy, per pass the holdout's
     plan : predicted bytes and flops
     chosen : what was left open, and what it became, in words
+    holdout : the raw rows that no gradient saw, None for none
+    sample_path : alpha -> loss of the sample's solution on rows outside the sample, where several were tried
     """
 
     model: Model
     history: list[dict[str, Any]]
     plan: dict[str, Any]
     chosen: dict[str, str]
+    holdout: Block | None = None
+    sample_path: dict[str, float] = field(default_factory=dict)
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
@@ -115,6 +120,7 @@ class _Fit:
         self.key = "dkernel-" + hashlib.sha256(content.encode()).hexdigest()[:16]
         self.units = [unit.rows for unit in source.units]
         self.chosen: dict[str, str] = {}
+        self.sample_path: dict[str, float] = {}
         _ = self.features  # refuses a kernel that has no such map before anything is read
         self.order: dict[str, str] = {}
 
@@ -137,7 +143,8 @@ class _Fit:
         finally:
             feed.close()
         model = self._model(problem, prepared, outcome, roles)
-        return TrainResult(model, outcome.history, self.plan.as_dict(), self.chosen)
+        holdout = roles.holdout if len(roles.holdout.X) else None
+        return TrainResult(model, outcome.history, self.plan.as_dict(), self.chosen, holdout, self.sample_path)
 
     def _survey(self, feed: Feed) -> SurveyResult:
         self.progress.phase("survey", self.sizes.n)
@@ -263,6 +270,8 @@ class _Fit:
         block = self.executor.keep(roles.unseen, f"{self.key}-judge-unseen")
         found = judged(self.bench, block, len(roles.unseen.X), prepared.start, "alphas")
         self.executor.release([block])
+        losses = (found.loss / found.weight).tolist()
+        self.sample_path = {f"{a:g}": loss for a, loss in zip(prepared.solver.alphas, losses, strict=True)}
         return self._paths(prepared, roles, int(np.argmin(found.loss)))
 
     def _paths(self, prepared: Prepared, roles: Roles, best: int) -> Prepared:

@@ -59,6 +59,7 @@ def test_json_is_one_object_a_line():
         "phase": "train",
         "rows": 2400,
         "total_rows": 4000,
+        "seconds": 24.0,
         "rows_per_second": 100.0,
         "seconds_left": 16.0,
         "round": "4/8",
