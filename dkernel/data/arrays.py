@@ -11,12 +11,12 @@ from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block, Raw, as_label, as_weight, chunk_limit, cut, cut_blocks
-from dkernel.data.dask_arrays import aligned, block_graphs, is_dask, known
+from dkernel.data.dask_arrays import aligned, block_graphs, dense, dense_blocks, is_dask, known
 from dkernel.data.members import filled
 from dkernel.data.source import Source, Unit
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.errors import DataError, RecipeError
 
-__all__ = ["check_numbers", "from_arrays", "matrix"]
+__all__ = ["check_numbers", "dense", "from_arrays", "matrix"]
 
 _HASH_BYTES = 64 * 2**20
 
@@ -32,7 +32,8 @@ def from_arrays(
 ) -> Source:
     """The rows of collections in memory or in Dask: X (n, p), y (n,), weight (n,).
 
-    Unknown chunk sizes are computed once, several column blocks become one, empty chunks are left out.
+    Unknown chunk sizes are computed once, several column blocks become one, empty chunks are left out. A sparse matrix,
+    or a Dask array of such, becomes dense one chunk at a time, where it is read.
 
     Examples
     --------
@@ -43,7 +44,7 @@ def from_arrays(
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
     if hasattr(X, "tocsr"):
-        raise UnsupportedError("X is a sparse matrix; from_arrays takes dense collections: pass X.toarray().")
+        X = dense_blocks(X.tocsr(), dtype)
     names = _names_of(X)
     if is_dask(X):
         units, p, token, kind = _dask_units(X, y, weight, columns or names, dtype, compute)
@@ -157,7 +158,7 @@ def _blocks_of_arrays(
     columns: tuple[str, ...], dtype: str, rows: tuple[int, ...], first: int, X: Any, y: Any = None, weight: Any = None
 ) -> tuple[Block, ...]:
     """The blocks of one unit of collections; runs on a worker."""
-    values = matrix(X, dtype) if hasattr(X, "iloc") else np.asarray(X)
+    values = matrix(X, dtype) if hasattr(X, "iloc") else dense(X)
     raw = Raw(values, _flat(y, "y"), _flat(weight, "weight"))
     return cut_blocks(raw, rows, (columns, "y", "weight"), dtype, partial(_in_memory, first=first))
 

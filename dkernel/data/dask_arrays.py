@@ -9,10 +9,12 @@ import numpy as np
 from dask.base import is_dask_collection, optimize
 from dask.core import get_dependencies
 from dask.delayed import delayed
+from numpy.typing import NDArray
 
+from dkernel.data.block import chunk_limit, cut
 from dkernel.errors import DataError
 
-__all__ = ["aligned", "as_array", "block_graphs", "is_dask", "known"]
+__all__ = ["aligned", "as_array", "block_graphs", "dense", "dense_blocks", "is_dask", "known"]
 
 log = logging.getLogger("dkernel")
 
@@ -20,6 +22,21 @@ log = logging.getLogger("dkernel")
 def is_dask(value: Any) -> bool:
     """Whether it is a Dask collection."""
     return bool(is_dask_collection(value))
+
+
+def dense(block: Any) -> NDArray[Any]:
+    """A block as a numpy array, from a scipy sparse matrix too."""
+    return np.asarray(block.toarray() if hasattr(block, "toarray") else block)
+
+
+def dense_blocks(X: Any, dtype: str) -> da.Array:
+    """A matrix in CSR as a Dask array whose chunks become dense when they are read: all of it never is."""
+    rows, p = (int(n) for n in X.shape)
+    call, blocks, first = delayed(dense, pure=True), [], 0
+    for n in cut(rows, chunk_limit(p, np.dtype(dtype).itemsize)) if rows and p else (rows,):
+        blocks.append(da.from_delayed(call(X[first : first + n]), (n, p), meta=np.empty((0, 0), X.dtype)))
+        first += n
+    return da.concatenate(blocks)
 
 
 def known(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel.blas import one_blas_thread
 from dkernel.checks import as_features
-from dkernel.data.arrays import check_numbers, matrix
+from dkernel.data.arrays import check_numbers, dense, matrix
 from dkernel.data.dask_arrays import as_array
 from dkernel.estimators.inputs import is_dask, is_frame
 from dkernel.run.executors import Call, ThreadsExecutor
@@ -61,22 +61,24 @@ def apply(answer: Answer, X: Any) -> Any:
     if is_frame(X):
         check_numbers(X, tuple(map(str, X.columns)))
     with one_blas_thread():
-        return answer.of(_rows(X, 0, len(X), answer)) if len(X) <= BLOCK_ROWS else _on_threads(answer, X)
+        n = X.shape[0]  # a sparse matrix has no len
+        return answer.of(_rows(X, 0, n, answer)) if n <= BLOCK_ROWS else _on_threads(answer, X)
 
 
 def _rows(X: Any, first: int, stop: int, answer: Answer) -> NDArray[Any]:
-    return matrix(X.iloc[first:stop], answer.dtype) if is_frame(X) else X[first:stop]
+    return matrix(X.iloc[first:stop], answer.dtype) if is_frame(X) else dense(X[first:stop])
 
 
 def _on_threads(answer: Answer, X: Any) -> NDArray[Any]:
-    shape = (len(X),) if answer.width is None else (len(X), answer.width)
+    n = X.shape[0]
+    shape = (n,) if answer.width is None else (n, answer.width)
     out = np.empty(shape, answer.made)
 
     def fill(first: int) -> None:
-        stop = min(first + BLOCK_ROWS, len(X))
+        stop = min(first + BLOCK_ROWS, n)
         out[first:stop] = answer.of(_rows(X, first, stop, answer), first)
 
-    ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, len(X), BLOCK_ROWS)])
+    ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, n, BLOCK_ROWS)])
     return out
 
 
@@ -98,4 +100,4 @@ def _lazily(answer: Answer, X: Any) -> da.Array:
 
 def _block(X: NDArray[Any], function: Any, carried: Any, columns: tuple[str, ...], as_dtype: str) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
-    return function(carried, as_features(np.asarray(X), columns, as_dtype, "row {} of a chunk of X".format))
+    return function(carried, as_features(dense(X), columns, as_dtype, "row {} of a chunk of X".format))

@@ -1,4 +1,4 @@
-"""What may be given as X, y and weights: numpy and what becomes it, pandas, Dask arrays, Dask dataframes, a Source.
+"""What may be given as X, y and weights: numpy and what becomes it, pandas, CSR, Dask arrays and dataframes, a Source.
 
 Names and widths are checked by scikit-learn's own functions; values go through the same gate as those of files.
 """
@@ -39,8 +39,9 @@ def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 
                 )
             return X
         return validate_data(
-            estimator, X, reset=fitting, ensure_all_finite=False, ensure_min_samples=least, order=None, copy=False
-        )
+            estimator, X, reset=fitting, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=least,
+            order=None, copy=False,
+        )  # fmt: skip
 
 
 def source_of(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None, dtype: str = "float32") -> Source:

@@ -6,10 +6,9 @@ import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
-import scipy.sparse
 
 from dkernel.data import Block, Source, from_arrays
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.errors import DataError, RecipeError
 
 X = np.arange(60, dtype=np.float32).reshape(20, 3)
 Y = np.arange(20) % 3
@@ -176,7 +175,5 @@ def test_shapes_and_types_that_cannot_be() -> None:
         from_arrays(X[:2], np.array(["a", None], object))
     with pytest.raises(DataError, match=r"row 1.*the label is"):
         from_arrays(X[:2], pd.Series([1, None], dtype="Int64"))
-    with pytest.raises(UnsupportedError, match="sparse"):
-        from_arrays(scipy.sparse.eye_array(3).tocsr())
     with pytest.raises(RecipeError):
         from_arrays(X, dtype="int8")

@@ -41,9 +41,13 @@ TRIMMED = "rows of weight 0 are rows of the data: their label counts as a class"
 EXPECTED = {
     "KernelClassifier": {
         "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
         "check_classifiers_one_label_sample_weights": TRIMMED,
     },
-    "KernelRegressor": {"check_sample_weight_equivalence_on_dense_data": WEIGHTS},
+    "KernelRegressor": {
+        "check_sample_weight_equivalence_on_dense_data": WEIGHTS,
+        "check_sample_weight_equivalence_on_sparse_data": WEIGHTS,
+    },
 }
 
 

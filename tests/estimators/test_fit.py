@@ -245,7 +245,7 @@ LAST_BAD[599, 1] = np.nan
         (pd.DataFrame(LAST_BAD, columns=list("abc")), ball(600)[1], "row 599, column 'b': the value nan"),
         (pd.DataFrame({"a": [1.0, 2], "b": ["x", "y"]}), [0, 1], "column 'b' of X"),
         (np.array([["x"], ["y"]]), [0, 1], "dtype='numeric' is not compatible|could not convert"),
-        (sparse.csr_array(np.eye(4)), [0, 1, 0, 1], "[Ss]parse"),
+        (sparse.csr_array([[np.nan, 1], [0, 1]]), [0, 1], "row 0, column '0': the value nan"),
         (np.zeros((4, 0)), [0, 1, 0, 1], "0 feature"),
         (np.zeros(4), [0, 1, 0, 1], "Expected 2D array"),
         (da.zeros(4), [0, 1, 0, 1], r"X has 1 dimension\(s\)"),

@@ -1,0 +1,90 @@
+"""Sparse rows: what is learned and answered is what the dense rows give, and all rows are never dense at one time."""
+
+import dask
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from dkernel import (
+    FourierFeatures,
+    KernelClassifier,
+    KernelFeatures,
+    KernelRegressor,
+    MaclaurinFeatures,
+    NystromFeatures,
+    TensorSketchFeatures,
+    save,
+)
+from dkernel.data import from_arrays
+from dkernel.data.block import chunk_limit
+from dkernel.errors import DataError
+from tests.estimators.data import SMALL
+
+FEATURES = [
+    FourierFeatures(n_components=16),
+    FourierFeatures(n_components=8, form="exponential"),
+    NystromFeatures(n_components=16, landmarks="rpcholesky"),
+    MaclaurinFeatures(n_components=16),
+    TensorSketchFeatures(n_components=16),
+    KernelFeatures(n_components=16),
+    KernelFeatures(features="random", n_components=16),
+]
+
+
+def counts(n=300, p=6, dtype="float32", seed=0):
+    """Rows that are mostly zero."""
+    rng = np.random.default_rng(seed)
+    return (rng.standard_normal((n, p)) * (rng.random((n, p)) < 0.3)).astype(dtype)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("features", FEATURES, ids=repr)
+def test_a_map_of_sparse_rows_is_that_of_the_rows(features, dtype):
+    X = counts(dtype=dtype)
+    whole = features.fit(X).transform(X)
+    for kind in (sp.csr_matrix, sp.csr_array, sp.csc_matrix, sp.coo_array):
+        found = features.fit(kind(X)).transform(kind(X))
+        assert type(found) is np.ndarray
+        assert found.dtype == whole.dtype
+        np.testing.assert_array_equal(found, whole)
+    lazy = da.from_array(X, chunks=(80, -1)).map_blocks(sp.csr_matrix)
+    found = features.fit(lazy).transform(lazy)
+    assert found.chunks[0] == lazy.chunks[0]
+    np.testing.assert_allclose(found.compute(), whole, atol=1e-6)
+
+
+@pytest.mark.parametrize("kind", [KernelClassifier, KernelRegressor])
+def test_a_fit_on_sparse_rows_is_that_on_the_rows(kind, tmp_path):
+    X = counts(2000)
+    y = X[:, 0] > X[:, 1] if kind is KernelClassifier else X[:, 0] - X[:, 1]
+    dense, sparse = kind(**SMALL).fit(X, y), kind(**SMALL).fit(sp.csr_matrix(X), y)
+    save(dense, tmp_path / "dense"), save(sparse, tmp_path / "sparse")
+    assert (tmp_path / "dense").read_bytes() == (tmp_path / "sparse").read_bytes()
+    many = np.tile(X, (10, 1))
+    np.testing.assert_array_equal(sparse.predict(sp.csr_matrix(many)), dense.predict(many))
+    assert sparse.score(sp.csr_array(X), y) == dense.score(X, y) > 0.5
+
+
+def test_wide_rows_become_dense_one_chunk_at_a_time():
+    rows, p = 3 * chunk_limit(20_000), 20_000
+    X = sp.random_array((rows, p), density=1e-4, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
+    source = from_arrays(X)
+    assert source.chunk_rows == (chunk_limit(p),) * 3
+    (block,) = dask.compute(source.units[1].task, scheduler="sync")[0]
+    np.testing.assert_array_equal(block.X, X[chunk_limit(p) : 2 * chunk_limit(p)].toarray())
+
+
+def test_bad_sparse_rows_are_named():
+    X = counts()
+    X[250, 3] = np.inf
+    features = NystromFeatures(n_components=8)
+    with pytest.raises(DataError, match="row 250, column '3': the value inf"):
+        features.fit(sp.csr_matrix(X))
+    features.fit(sp.csr_matrix(X[:200]))
+    with pytest.raises(DataError, match="row 250, column '3': the value inf"):
+        features.transform(sp.csr_matrix(X))
+    with pytest.raises(DataError, match="5 features"):
+        features.transform(sp.csr_matrix(X[:, :5]))
+    with pytest.raises(DataError, match=r"no rows|0 sample"):
+        features.fit(sp.csr_matrix((0, 3)))
