@@ -6,7 +6,8 @@ the checks that what was read is a model. Loading builds values from numbers and
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import ModelFileError
 from dkernel.features import Scaling, map_from
+from dkernel.kernels import Kernel, Selection
 from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.tensorfile import canonical, open_tensors, read_document, read_tensors, write_tensors
@@ -31,6 +33,7 @@ name among the facts is no change of the format. Numbers above its own a reader 
 """
 
 _PARTS = {"classes", "columns", "facts", "label", "map", "protocol", "recipe", "scaling", "sha256", "tensors"}
+_ALWAYS = 1000  # whole numbers up to it are small however small the map is: a degree, a rank
 _CLASS_DTYPE = re.compile(r"bool|int64|float64|<U[1-9][0-9]{0,5}")
 # What a part can raise when it is built from a document that means nothing.
 _MEANINGLESS = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
@@ -112,6 +115,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ModelFileError(f"{place} does not describe a model: a value in {name!r} is not finite.")
+    _check_numbers(document["map"], max(len(document["columns"]), len(arrays["coef"]), _ALWAYS), place)
     model = Model(
         recipe=Recipe.from_dict(document["recipe"]),
         scaling=Scaling.build(document["scaling"], held("scaling.")),
@@ -123,6 +127,11 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         label=document["label"],
         facts=document["facts"],
     )
+    for last in (max(found.at) for found in _parts_of(model.map.kernel) if isinstance(found, Selection) and found.at):
+        if last >= model.map.n_in:
+            raise ModelFileError(
+                f"{place} does not describe a model: its kernel is of column {last} of {model.map.n_in}."
+            )
     # What no part asked for, or what reads back otherwise than it was written, would be a second file of one model.
     if (again := _arrays_of(model)).keys() != arrays.keys():
         odd = ", ".join(sorted(again.keys() ^ arrays.keys()))
@@ -131,6 +140,26 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         if canonical(value) != canonical(document[part]):
             raise ModelFileError(f"{place} does not describe a model: its {part} reads back differently.")
     return model
+
+
+def _check_numbers(found: Any, most: int, place: str) -> None:
+    """Refuse whole numbers that no map of so many columns has: a size of their own choosing would be made at once."""
+    if isinstance(found, dict | list):
+        for value in found.values() if isinstance(found, dict) else found:
+            _check_numbers(value, most, place)
+    elif isinstance(found, int) and not 0 <= found <= most:
+        raise ModelFileError(f"{place} does not describe a model: its map has the number {found}; 0 to {most} can be.")
+
+
+def _parts_of(kernel: Any) -> Iterator[Kernel]:
+    """The kernel and those that it is made of."""
+    if isinstance(kernel, tuple):
+        for member in kernel:
+            yield from _parts_of(member)
+    elif isinstance(kernel, Kernel):
+        yield kernel
+        for each in fields(kernel):  # type: ignore[arg-type]
+            yield from _parts_of(getattr(kernel, each.name))
 
 
 def _check_parts(document: Mapping[str, Any], place: str) -> None:

@@ -33,6 +33,9 @@ Document = dict[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
 
 _HEADER_LIMIT = 100_000_000
+_BEGINNING = b'{"__metadata__":{"dkernel":"{'
+_VALUE_BYTES = 16  # a model has at least 16 bytes of tensors for each of its columns and classes
+_FREE_BYTES = 4 * 2**20
 _DTYPES = {"BOOL": "?", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U32": "<u4", "U64": "<u8", "U8": "u1"}
 _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 _AGAIN = "Copy the file again, or train the model again."
@@ -97,6 +100,12 @@ def read_document(file: BinaryIO, place: str, newest: int) -> Document:
             "A model is the file that dkernel train or dkernel.save wrote, whole."
         )
     raw = file.read(length)
+    if not raw.startswith(_BEGINNING):
+        raise ModelFileError(f"{place} is not a dkernel model: its header does not begin as that of one does.")
+    values = sum(raw.count(sign) for sign in (b",", b"[", b"{"))
+    # Three bytes of text can stand for a value of sixty in memory; a model's tensors outweigh the values of its header.
+    if values * _VALUE_BYTES > max(size, _FREE_BYTES):
+        raise ModelFileError(f"{place} is not a dkernel model: its header has {values:,} values for {size:,} bytes.")
     try:
         document: Document = _parse(_parse(raw.decode())["__metadata__"]["dkernel"])
         _check_protocol(document["protocol"], newest, place)
@@ -133,6 +142,8 @@ def read_tensors(file: BinaryIO, document: Document, place: str) -> dict[str, ND
 
 
 def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
+    if name <= "__metadata__":
+        raise ModelFileError(f"The tensor {name!r} would stand before the document: its name must begin with a-z.")
     if array.dtype not in _NAMES:
         held = ", ".join(str(dtype) for dtype in _NAMES)
         raise ModelFileError(f"The tensor {name!r} is of type {array.dtype}; a model file holds {held}.")

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel import kernels
-from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
 from dkernel.features.base import Coordinates, FeatureMap, in_tiles
 from dkernel.features.projections import FAST, Dense, Projection, projected
 from dkernel.kernels import Kernel
@@ -167,6 +167,8 @@ class FourierMap(FeatureMap):
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "FourierMap":
         projection = Projection.build(spec.get("sampling", ""), spec.get("n_in", 0), arrays)
+        if spec["form"] not in FORMS:
+            raise ModelFileError(f"Fourier features of the form {spec['form']!r} are unknown; known are {FORMS}.")
         return cls(kernels.parse(spec["kernel"]), projection, arrays.get("offsets"), spec["form"])
 
     def __reduce__(self) -> Any:

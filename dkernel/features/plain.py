@@ -6,14 +6,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.errors import UnsupportedError
 from dkernel.features.base import Coordinates, FeatureMap
 from dkernel.tiles import COLUMNS
 
 __all__ = ["PlainMap", "WholeMap", "in_groups", "same_dtype"]
 
+MOST_COLUMNS = 2**24  # their float64 coefficients are 128 MiB; a list of the tiles of more than that would never end
+
 
 def in_groups(n: int, first: int = 0) -> list[tuple[int, int, int]]:
     """Groups of one tile each over n columns, from column `first` on."""
+    if n > MOST_COLUMNS:
+        raise UnsupportedError(
+            f"A feature map of {n:,} columns is larger than any that fits: at most {MOST_COLUMNS:,}."
+        )
     return [(first + i, 1, min(COLUMNS, n - i)) for i in range(0, n, COLUMNS)]
 
 
