@@ -1,0 +1,141 @@
+"""Slopes of radial kernels, ∂k/∂(‖x - z‖²): all that the gradient of Σ_j a_j k(x, z_j) needs.
+
+∇f(x) = 2 Σ_j a_j k'(‖x - z_j‖²) (x - z_j). Kernels of another kind have none here, and say so.
+"""
+
+import math
+from collections.abc import Callable
+from functools import singledispatch
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, kve
+
+from dkernel.errors import UnsupportedError
+from dkernel.kernels.algebra import Product, Scaled, Sum
+from dkernel.kernels.base import Kernel
+from dkernel.kernels.distances import squared_l2
+from dkernel.kernels.radial import Cauchy, Exponential, Matern, RationalQuadratic
+from dkernel.kernels.stationary import Gaussian
+
+__all__ = ["is_radial", "slopes"]
+
+F64 = NDArray[np.float64]
+# Nearer than this share of its length a kernel with a corner at 0 counts as flat: its two sides cancel.
+CORNER = 1e-6
+
+
+def slopes(kernel: Kernel, X: F64, Z: F64) -> F64:
+    """∂k(x, z) / ∂‖x - z‖² of every pair, float64 (n, m); never positive. UnsupportedError where k is not radial.
+
+    Where the kernel has a corner at x = z (Exponential, Matern below 3/2) the slope there is taken as 0.
+
+    Examples
+    --------
+    >>> slopes(Gaussian(gamma=0.5), np.array([[0.0]]), np.array([[0.0], [2.0]])).round(6)
+    array([[-0.5     , -0.067668]])
+    """
+    return slope_rule(kernel)(X, Z)
+
+
+def is_radial(kernel: Kernel) -> bool:
+    """Whether `slopes` knows the kernel; its lengths may still be words."""
+    try:
+        slope_rule(kernel)
+    except UnsupportedError:
+        return False
+    return True
+
+
+Rule = Callable[[F64, F64], F64]
+
+
+@singledispatch
+def slope_rule(kernel: Kernel) -> Rule:
+    """The function of (X, Z) that `slopes` calls; one for each class of kernels."""
+    raise UnsupportedError(
+        f"{kernel!r} is no function of ‖x - z‖ alone, and has no slope. A learned metric needs Gaussian, Exponential, "
+        "Matern, RationalQuadratic, Cauchy, or sums, products and multiples of these; or use metric='identity'."
+    )
+
+
+@slope_rule.register
+def _(kernel: Gaussian) -> Rule:
+    if isinstance(kernel.gamma, tuple):
+        raise UnsupportedError(
+            f"{kernel!r} has a gamma for each column, which is a metric already: use one gamma, or metric='identity'."
+        )
+    return lambda X, Z: -kernel._number * kernel._values(X, Z)
+
+
+@slope_rule.register
+def _(kernel: Exponential) -> Rule:
+    return slope_rule(Matern(0.5, kernel.length))
+
+
+@slope_rule.register
+def _(kernel: Matern) -> Rule:
+    """d/da a^ν K_ν(a) = -a^ν K_{ν-1}(a), and a² = 2ν ‖x - z‖² / length²."""
+
+    def rule(X: F64, Z: F64) -> F64:
+        nu, length = kernel.nu, kernel._number
+        a = np.sqrt(2 * nu * squared_l2(X, Z, 1e-12 * length * length)) / length
+        near = a < CORNER
+        a[near] = CORNER
+        logs = np.log(kve(abs(nu - 1), a)) - a + (nu - 1) * np.log(a) + (1 - nu) * math.log(2) - gammaln(nu)
+        out: F64 = np.exp(logs)
+        out *= -nu / length**2
+        if nu <= 1:
+            out[near] = 0.0
+        return out
+
+    return rule
+
+
+@slope_rule.register
+def _(kernel: RationalQuadratic) -> Rule:
+    def rule(X: F64, Z: F64) -> F64:
+        out = kernel._squared(X, Z)
+        out /= 2 * kernel.alpha
+        np.log1p(out, out=out)
+        out *= -(kernel.alpha + 1)
+        np.exp(out, out=out)
+        out *= -0.5 / kernel._number**2
+        return out
+
+    return rule
+
+
+@slope_rule.register
+def _(kernel: Cauchy) -> Rule:
+    return lambda X, Z: -((1 / kernel._number) ** 2) * kernel._values(X, Z) ** 2
+
+
+@slope_rule.register
+def _(kernel: Scaled) -> Rule:
+    inner = slope_rule(kernel.kernel)
+    return lambda X, Z: kernel.weight * inner(X, Z)
+
+
+@slope_rule.register
+def _(kernel: Sum) -> Rule:
+    rules = [slope_rule(member) for member in kernel.members]
+    return lambda X, Z: np.sum([rule(X, Z) for rule in rules], axis=0)
+
+
+@slope_rule.register
+def _(kernel: Product) -> Rule:
+    rules = [slope_rule(member) for member in kernel.members]
+
+    def rule(X: F64, Z: F64) -> F64:
+        values = [member._values(X, Z) for member in kernel.members]
+        out = np.zeros((len(X), len(Z)))
+        for i, each in enumerate(rules):
+            term = each(X, Z)
+            for j, value in enumerate(values):
+                if j != i:
+                    term *= value
+            out += term
+        return out
+
+    return rule
