@@ -1,0 +1,50 @@
+"""What a fit tells as it goes, and asks when it begins: here nothing is kept, in checkpoint.py all of it is."""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+__all__ = ["Journal"]
+
+T = TypeVar("T")
+
+
+class Journal:
+    """The journal of a run that keeps none: every stage is computed, and nobody was anywhere before.
+
+    Examples
+    --------
+    >>> Journal().stage("survey", lambda: 3)
+    3
+    """
+
+    resumed: str | None = None
+    """Where a run before this one had come to, in words; None where there was none."""
+
+    def stage(self, name: str, compute: Callable[[], T], valid: Callable[[T], bool] | None = None) -> T:  # noqa: ARG002
+        """The result of a stage: what a run before this one kept, where that is still valid, else what is computed."""
+        return compute()
+
+    def found(self, name: str) -> Any:  # noqa: ARG002
+        """What was kept of a stage; None for nothing."""
+        return None
+
+    def spot(self, rounds: int) -> Any:  # noqa: ARG002
+        """Where the passes, of so many rounds each, were; None for nowhere yet."""
+        return None
+
+    def reached(self, spot: Any) -> None:
+        """The passes are here now."""
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        """Around the passes: whatever ends them, the last spot is kept."""
+        yield
+
+    def finish(self, result: Any) -> None:
+        """The whole fit is done: all else may be forgotten."""
+
+    def scratch(self, folder: str | None) -> Path | None:  # noqa: ARG002
+        """A folder for a copy of the data that outlives the run; None where nothing may."""
+        return None
