@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.errors import DataError
+from dkernel.run.fingerprint import column_sums
 from dkernel.run.pieces import Piece
 from dkernel.run.reduce import Statistic
 from dkernel.seeds import row_hash
@@ -92,6 +93,7 @@ class _Seen:
     target: Moments | None
     weight: float
     chunks: dict[int, tuple[Moments, dict[Any, float] | None]]
+    sums: NDArray[np.uint64]
     rows: list[tuple[Any, ...]] = field(default_factory=list)
 
 
@@ -106,6 +108,7 @@ class SurveyResult:
     target : moments of a numeric label, else None
     weight : sum of the weights, n without them
     chunks : chunk number -> (moments of its features, its labels)
+    sums : of `fingerprint`, for each column, the label and the weight
     """
 
     moments: Moments
@@ -116,6 +119,7 @@ class SurveyResult:
     weight: float
     chunks: dict[int, tuple[Moments, dict[Any, float] | None]]
     reservoir: Reservoir
+    sums: NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -156,6 +160,7 @@ class Survey(Statistic[_Seen, SurveyResult]):
             None if y is None or y.dtype.kind == "U" else Moments.of(y.astype(np.float64)[:, None]),
             float(piece.n if weight is None else weight.sum()),
             {piece.chunk: (moments, labels)},
+            column_sums(X, y, weight, piece.first, piece.step),
             [row],
         )
 
@@ -179,6 +184,7 @@ class Survey(Statistic[_Seen, SurveyResult]):
             left.target.merge(right.target) if left.target and right.target else None,
             left.weight + right.weight,
             chunks,
+            left.sums + right.sums,
             left.rows + right.rows,
         )
 
@@ -192,8 +198,9 @@ class Survey(Statistic[_Seen, SurveyResult]):
         X, y, weight = (joined([row[i] for row in total.rows]) for i in (1, 2, 3))
         reservoir = Reservoir(X, y, weight, hashes[order])
         return SurveyResult(
-            total.moments, total.low, total.high, total.labels, total.target, total.weight, total.chunks, reservoir
-        )
+            total.moments, total.low, total.high, total.labels, total.target, total.weight, total.chunks, reservoir,
+            total.sums,
+        )  # fmt: skip
 
 
 def _count(y: NDArray[Any]) -> dict[Any, float] | None:

@@ -21,6 +21,7 @@ from dkernel.run.choose import Chosen, choose
 from dkernel.run.exchange import exchangeable
 from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
+from dkernel.run.fingerprint import digest
 from dkernel.run.gradient import Problem
 from dkernel.run.labels import Targets, resolve_task
 from dkernel.run.landmarks import certificate, for_given, landmarks_of
@@ -133,6 +134,7 @@ class _Fit:
         feed = Feed(self.executor, self.source, self.plan.kept)
         try:
             survey = self._survey(feed)
+            self.data = digest(self.sizes.n, (*self.source.columns, self.source.label or ""), survey.sums)
             targets = self._targets(survey)
             roles = roles_of(survey.reservoir, self.sizes)
             self._say_sizes(roles)
@@ -338,6 +340,7 @@ class _Fit:
         intercept = outcome.v[-1] * targets.width + targets.center
         facts: dict[str, Any] = {
             "rows": self.sizes.n,
+            "data": self.data,
             "columns": problem.columns.map.n_columns,
             "chosen": {**self.chosen, **self.order},
             "iterate": outcome.iterate,

@@ -1,0 +1,61 @@
+"""The fingerprint of data: every bit of every row changes it, and no chunking, file format or number of workers does.
+
+    s_j = Σ_i bits(x_ij) * h_i  mod 2^64        one for each column, the label and the weight
+
+h_i is an odd number hashed from the global row number i, so that rows that change places change the sum, and a value
+that changes always does: to multiply by an odd number is a bijection of 64 bits. It finds mistakes, not forgers.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.seeds import row_hash
+
+__all__ = ["column_sums", "digest"]
+
+
+def column_sums(
+    X: NDArray[Any], y: NDArray[Any] | None, weight: NDArray[Any] | None, first: int, step: int = 1
+) -> NDArray[np.uint64]:
+    """s of some rows, uint64 (p + 2,): the columns of X (n, p), then the label and the weight, 0 where there is none.
+
+    Parameters
+    ----------
+    first, step : the global row numbers are first, first + step, ...
+
+    Examples
+    --------
+    >>> X = np.arange(8.0).reshape(4, 2)
+    >>> whole, upper, lower = (column_sums(part, None, None, at) for part, at in ((X, 0), (X[:1], 0), (X[1:], 1)))
+    >>> bool((upper + lower == whole).all())
+    True
+    """
+    odd = row_hash(0, "fingerprint", first, len(X), step) | np.uint64(1)
+    sums = np.zeros(X.shape[1] + 2, np.uint64)
+    sums[:-2] = (_bits(X) * odd[:, None]).sum(axis=0, dtype=np.uint64)
+    for place, values in ((-2, y), (-1, weight)):
+        if values is not None:
+            sums[place] = (_bits(values) * odd).sum(dtype=np.uint64)
+    return sums
+
+
+def digest(n: int, names: Sequence[str], sums: NDArray[np.uint64]) -> str:
+    """sha256 of the number of rows, the names and the sums, in hexadecimal."""
+    return hashlib.sha256(repr((n, list(names), sums.tolist())).encode()).hexdigest()
+
+
+def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """64 bits for each value: those of a number, or a hash of text and objects."""
+    if values.dtype.kind == "f":
+        # Zero has two signs, and the formats disagree about the second.
+        return (values + values.dtype.type(0)).view(f"u{values.itemsize}").astype(np.uint64, copy=False)
+    if values.dtype.kind in "biu":
+        return values.astype(np.int64, copy=False).view(np.uint64)
+    kinds, places = np.unique(values, return_inverse=True) if values.dtype.kind == "U" else (values.ravel(), None)
+    hashed = [hashlib.blake2b(repr(value).encode(), digest_size=8).digest() for value in kinds.tolist()]
+    found = np.frombuffer(b"".join(hashed), "<u8").astype(np.uint64)
+    return (found if places is None else found[places]).reshape(values.shape)
