@@ -2,12 +2,16 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dkernel.cli.exits import Job
-from dkernel.cli.options import NAMES, Setting, config_text, place_of, require, run_options, show_progress
+from dkernel.cli.options import NAMES, Setting, config_text, place_of, require, run_options
+
+if TYPE_CHECKING:
+    from dkernel.cli.record import Record
 
 __all__ = ["evaluate"]
 
@@ -37,13 +41,28 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
         return
     require(ctx, values, ["model", "data"])
     place = place_of(ctx, values)
+    from dkernel.cli.record import Record
+
+    record = Record(values)
+    with record.written(values["record"]):
+        figures = _evaluate(values, place, record)
+    if values["json"]:
+        click.echo(json.dumps(figures))
+    elif not values["quiet"]:
+        click.echo("\n".join(_lines(figures)))
+
+
+def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel import modelfile
+    from dkernel.cli.record import running
     from dkernel.data import open_source
-    from dkernel.run.cluster import connect
+    from dkernel.data.atomic import digest
     from dkernel.run.evaluate import evaluate as run
 
+    record.note(paths=list(values["data"]), model=values["model"])
     model = modelfile.load(values["model"])
-    with show_progress(values) as progress, connect(**place) as executor:
+    record.note(model_sha256=digest(Path(values["model"]))[1])
+    with running(record, values, place) as (progress, executor):
         source = open_source(
             list(values["data"]),
             label=values["label"] or model.label,
@@ -51,15 +70,15 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
             columns=model.columns,
             exclude=values["exclude"] or (),
             dtype=model.recipe.dtype,
+            kernel=model.map.kernel,
             scratch=values["scratch"],
             allow_extra=values["allow_extra"],
             known=(model.label,),
         )
         figures = run(model, source, executor, progress)
-    if values["json"]:
-        click.echo(json.dumps(figures))
-    elif not values["quiet"]:
-        click.echo("\n".join(_lines(figures)))
+    record.note(input_fingerprint=source.fingerprint, rows_in=source.n_rows, rows_out=0, rows_rejected=0)
+    record.note(figures=figures)
+    return figures
 
 
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:

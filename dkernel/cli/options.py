@@ -115,6 +115,12 @@ def run_options(command: Command) -> Command:
             callback=_read_config,
             help="Settings: the names of the options, with _ or -.",
         ),
+        click.option(
+            "--record",
+            cls=Setting,
+            metavar="FILE",
+            help="File of the run record. Default: OUT.run.json.",
+        ),
         click.option("--print-config", is_flag=True, help="Print all settings as a config file and stop."),
         click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks."),
     ]

@@ -16,12 +16,12 @@ from dkernel.cli.options import (
     place_of,
     require,
     run_options,
-    show_progress,
 )
 
 if TYPE_CHECKING:
     from dkernel.cli.record import Record
     from dkernel.recipe import Recipe
+    from dkernel.run.checkpoint import Checkpoint
 
 __all__ = ["RECIPE", "train"]
 
@@ -79,7 +79,20 @@ def _recipe_options(command: Any) -> Any:
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
 @click.option("--weight", cls=Setting, metavar="COL", help="Column with the weights of the rows.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
-@click.option("--dry-run", cls=Setting, is_flag=True, help="Print the plan (memory, work) and stop.")
+@click.option(
+    "--checkpoint", cls=Setting, metavar="DIR", help="Keep what is done in this folder, to go on after a stop."
+)
+@click.option("--resume", cls=Setting, is_flag=True, help="Go on with what --checkpoint holds, if it holds anything.")
+@click.option(
+    "--checkpoint-every",
+    cls=Setting,
+    type=click.IntRange(min=1),
+    default=4,
+    metavar="N",
+    help="Rounds, of the 64 of a pass, between two checkpoints. Default: 4.",
+)
+@click.option("--report", cls=Setting, metavar="FILE.html", help="Page about the fit, in one file. Needs matplotlib.")
+@click.option("--dry-run", cls=Setting, is_flag=True, help="Print the plan (memory, work, time) and stop.")
 @run_options
 @click.pass_context
 def train(ctx: click.Context, /, **values: Any) -> None:
@@ -102,15 +115,24 @@ def train(ctx: click.Context, /, **values: Any) -> None:
         return
     require(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
     place = place_of(ctx, values)
+    if values["resume"] and values["checkpoint"] is None:
+        raise click.UsageError("--resume goes on with a checkpoint: give --checkpoint DIR too.", ctx)
     if values["dry_run"]:
         _plan(values, recipe, place)
         return
-    from dkernel.cli.record import Record
+    from dkernel.cli.record import Record, beside
 
     out = Path(values["out"])
     _check_out(out, values["data"])
-    record = Record()
-    with record.written_beside(out):
+    if values["report"]:
+        from dkernel.report import require as can_draw
+
+        can_draw()
+        _check_out(Path(values["report"]), (*values["data"], values["out"]), "--report names the file of the report")
+    if (checkpoint := _checkpoint(values)) is not None:
+        checkpoint.check()
+    record = Record(values)
+    with record.written(beside(out, values["record"])):
         _train(values, recipe, place, record)
     if not values["quiet"] or values["json"]:
         click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(_lines(record)))
@@ -125,7 +147,15 @@ def _recipe_of(values: Mapping[str, Any]) -> "Recipe":
     return Recipe(**given)
 
 
-def _check_out(out: Path, data: tuple[str, ...]) -> None:
+def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
+    from dkernel.run.checkpoint import Checkpoint
+
+    if values["checkpoint"] is None:
+        return None
+    return Checkpoint(values["checkpoint"], values["resume"], values["checkpoint_every"])
+
+
+def _check_out(out: Path, data: tuple[str, ...], what: str = "--out names the file of the model") -> None:
     """Find out before the training what would keep the model from being written after it."""
     import tempfile
 
@@ -133,9 +163,9 @@ def _check_out(out: Path, data: tuple[str, ...]) -> None:
     from dkernel.errors import DataError
 
     if out.is_dir():
-        raise DataError(f"{out}: this is a folder; --out names the file of the model.")
+        raise DataError(f"{out}: this is a folder; {what}.")
     if any(Path(path).exists() and out.exists() and out.samefile(path) for path in data):
-        raise DataError(f"{out}: this is also an input; the model would take its place. Choose another --out.")
+        raise DataError(f"{out}: this is also an input, whose place it would take; {what}. Choose another name.")
     try:
         with tempfile.TemporaryFile(dir=out.parent):
             pass
@@ -183,28 +213,49 @@ _TRUTH = {"true": True, "false": False, "1": True, "0": False}
 
 
 def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:
+    from dkernel.cli.record import running
     from dkernel.modelfile import save
-    from dkernel.run.cluster import connect
     from dkernel.run.train import train as run
 
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
-    with show_progress(values) as progress, connect(**place) as executor:
+    with running(record, values, place) as (progress, executor):
         with record.phase("open"):
             source = _open(values, recipe)
         recipe = _for_label(values, recipe, source.label_kind)
-        record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest, executor=executor.name)
-        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows)
+        record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
+        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, rows_in=source.n_rows, rows_rejected=0)
         with record.phase("train"):
-            result = run(source, recipe, executor, progress=progress, scratch=values["scratch"])
+            result = run(
+                source, recipe, executor, progress=progress, scratch=values["scratch"], checkpoint=_checkpoint(values)
+            )
         with record.phase("save"):
             digest = save(result.model, values["out"])
     record.note(model=str(values["out"]), model_sha256=digest, kernel=result.model.recipe.kernel)
     record.note(chosen=result.chosen, facts=result.model.facts, plan=result.plan, history=result.history)
+    record.note(sample_path=result.sample_path, resumed_from=result.resumed)
+    if values["report"]:
+        with record.phase("report"):
+            _report(values["report"], result, record, progress.trail)
+
+
+def _report(path: str, result: Any, record: "Record", trail: Any) -> None:
+    """The page about a fit. The model is there: what goes wrong here is said, and the run is not a failure for it."""
+    import warnings
+
+    from dkernel.report import write
+
+    try:
+        write(path, result, record.so_far(), trail)
+        record.note(report=path)
+    except Exception as error:
+        record.note(report_error=f"{type(error).__name__}: {error}")
+        warnings.warn(f"the model is written, and the report {path} is not: {error}", stacklevel=2)
 
 
 def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]) -> None:
     from dkernel.cli.record import plain
     from dkernel.run.cluster import connect
+    from dkernel.run.plan import in_words
     from dkernel.run.train import plan
 
     with connect(**place) as executor:
@@ -213,38 +264,9 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     if values["json"]:
         click.echo(json.dumps(found, default=plain))
     else:
-        lines = [(_PLAN.get(name, name), _for_people(name, value)) for name, value in found.items()]
+        lines = in_words(found)
         width = max(len(name) for name, _ in lines)
         click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in lines))
-
-
-# What a plan's entries are called for people.
-_PLAN = {
-    "n": "rows",
-    "p": "features",
-    "rounds": "rounds of a pass",
-    "reservoir": "rows of the sample",
-    "worker_bytes": "memory, each worker",
-    "client_bytes": "memory, client",
-    "memory_limit": "limit of each worker",
-    "kept": "data kept in memory",
-    "in_process": "threads do the work",
-    "survey_flops": "work of the survey",
-    "setup_flops": "work of the setup",
-    "pass_flops": "work of each pass",
-}
-
-
-def _for_people(name: str, value: Any) -> str:
-    if value is None:
-        return "none known"
-    if isinstance(value, bool):
-        return "yes" if value else "no"
-    if name.endswith("_bytes") or name == "memory_limit":
-        return f"{value / 2**20:,.0f} MiB"
-    if name.endswith("_flops"):
-        return f"{value / 1e9:,.1f} Gflop"
-    return f"{value:,}" if isinstance(value, int) else f"{value}"
 
 
 def _lines(record: "Record") -> Iterator[str]:

@@ -99,6 +99,12 @@ class Executor(ABC):
     """Processes that compute; 1 where this process does."""
     memory_limit: int | None = None
     """Bytes of each of them, None where nobody has set a limit."""
+    dashboard: str | None = None
+    """Address of Dask's pages about this cluster, None where there are none."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+        """What went wrong and was mended, in words, for the run record."""
 
     @property
     @abstractmethod
@@ -158,8 +164,8 @@ class SerialExecutor(_LocalExecutor):
     slots = 1
 
     def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
-        results = [_patiently(_closed(call)) for call in calls]
-        read = [_patiently(partial(unit.compute, scheduler=get_sync)) for unit in ahead]
+        results = [_patiently(_closed(call), self.faults) for call in calls]
+        read = [_patiently(partial(unit.compute, scheduler=get_sync), self.faults) for unit in ahead]
         return results, [Held(value) for value in read]
 
 
@@ -181,6 +187,7 @@ class ThreadsExecutor(_LocalExecutor):
     slots = 1
 
     def __init__(self, n: int | None = None, memory_limit: int | None = None) -> None:
+        super().__init__()
         self.slots = n or _usable_cores()
         self.memory_limit = memory_limit
 
@@ -189,7 +196,8 @@ class ThreadsExecutor(_LocalExecutor):
         tasks = [delayed(_closed(call), name=f"run-{call.key}", traverse=False) for call in calls]
         units = [task(dask_key_name=call.key) for task, call in zip(tasks, calls, strict=True)]
         values = _patiently(
-            partial(compute, *units, *ahead, scheduler=get_threaded, num_workers=self.slots, traverse=False)
+            partial(compute, *units, *ahead, scheduler=get_threaded, num_workers=self.slots, traverse=False),
+            self.faults,
         )
         return list(values[: len(units)]), [Held(value) for value in values[len(units) :]]
 
@@ -204,13 +212,14 @@ def _closed(call: Call) -> Callable[[], Any]:
     return partial(call.function, *(resolve(arg, _value) for arg in call.args))
 
 
-def _patiently(function: Callable[[], T]) -> T:
+def _patiently(function: Callable[[], T], faults: list[str]) -> T:
     for attempt in range(RETRIES):
         try:
             return function()
         except OSError as error:
             if not may_pass(error):
                 raise
+            faults.append(f"tried again after {type(error).__name__}: {error}")
             time.sleep(PAUSE * 2**attempt)
     return function()
 

@@ -1,5 +1,6 @@
 """The plan: what a fit will need and do, stated before it runs. Bytes and flops are predictions from sizes alone."""
 
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -10,11 +11,14 @@ from dkernel.run.executors import Executor
 from dkernel.run.pieces import bundle_size
 from dkernel.run.sizes import Sizes
 
-__all__ = ["Plan"]
+__all__ = ["Plan", "in_words"]
 
 # Resident memory of a process after its imports, as Dask counts it against a worker's limit.
 WORKER_BASE = 256 * 2**20
 CLIENT_BASE = 360 * 2**20
+# What a core of today does of such work, and reads of Parquet, for the estimate of the time. Nothing depends on it.
+FLOPS, BYTES = 15e9, 150e6
+HEADS = 4  # alphas and shares of the step that go through the passes, at most
 HELD_SHARE = 0.4  # of the workers' memory: what a source may take that is kept between passes
 
 
@@ -30,6 +34,8 @@ class Plan:
     kept : whether the source stays in the workers' memory between passes
     in_process : whether the work is done in the client's own process
     survey_flops, setup_flops, pass_flops : of each stage
+    checkpoint_bytes : of disk, of a run with a checkpoint
+    seconds : what that takes on as many cores as there are threads, within a factor of two or three
     """
 
     n: int
@@ -47,14 +53,15 @@ class Plan:
     survey_flops: float
     setup_flops: float
     pass_flops: float
+    checkpoint_bytes: int = 0
+    seconds: float = 0.0
 
     @classmethod
     def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1) -> "Plan":
         """The plan for a source."""
         sizes = Sizes.of(source.n_rows, source.n_in, recipe)
         n, p, D = sizes.n, sizes.p, sizes.columns
-        item = 4 if source.dtype == "float32" else 8
-        row = p * item + 16
+        row = source.row_bytes + 16
         unit = max((unit.n_rows for unit in source.units), default=0) * row
         bundle = bundle_size([unit.rows for unit in source.units], row)
         matrix = 8 * D * D
@@ -72,6 +79,10 @@ class Plan:
         limit = executor.memory_limit
         total = limit * workers if limit else _available()
         kept = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
+        survey, turn = float(n) * p * 8, float(n) * D * (2 * p + 20 + 4 * outputs)
+        setup = float(sizes.sample) * D * (D + 2 * p + 20) + 2.0 * D**3 + picking / 8.0 * (D + 2 * p + 20)
+        readings = 1 if kept else 1 + recipe.passes
+        seconds = ((survey + setup + recipe.passes * turn) / FLOPS + readings * source.nbytes / BYTES) / executor.slots
         return cls(
             n=n,
             p=p,
@@ -85,9 +96,12 @@ class Plan:
             memory_limit=limit,
             kept=kept,
             in_process=executor.name != "cluster",
-            survey_flops=float(n) * p * 8,
-            setup_flops=float(sizes.sample) * D * (D + 2 * p + 20) + 2.0 * D**3 + picking / 8.0 * (D + 2 * p + 20),
-            pass_flops=float(n) * D * (2 * p + 20 + 4 * outputs),
+            survey_flops=survey,
+            setup_flops=setup,
+            pass_flops=turn,
+            # Sample, landmarks, preconditioners; and thrice, while the third is written, a handful of D x heads.
+            checkpoint_bytes=int(2 * reservoir + D * row + 3 * matrix + 3 * 6 * 8 * D * HEADS * outputs),
+            seconds=round(seconds, 1),
         )
 
     def check(self) -> None:
@@ -112,6 +126,50 @@ class Plan:
     def as_dict(self) -> dict[str, Any]:
         """For JSON and for people."""
         return asdict(self)
+
+
+# What a plan's entries are called for people.
+_WORDS = {
+    "n": "rows",
+    "p": "features",
+    "rounds": "rounds of a pass",
+    "reservoir": "rows of the sample",
+    "worker_bytes": "memory, each worker",
+    "client_bytes": "memory, client",
+    "memory_limit": "limit of each worker",
+    "kept": "data kept in memory",
+    "in_process": "threads do the work",
+    "survey_flops": "work of the survey",
+    "setup_flops": "work of the setup",
+    "pass_flops": "work of each pass",
+    "checkpoint_bytes": "disk, with --checkpoint",
+    "seconds": "time, about",
+}
+
+
+def in_words(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The entries of a plan as people read them: name and value.
+
+    Examples
+    --------
+    >>> in_words({"n": 5000, "worker_bytes": 2**30, "kept": True, "seconds": 3.2})
+    [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('data kept in memory', 'yes'), ('time, about', '3 s')]
+    """
+    return [(_WORDS.get(name, name), _in_words(name, value)) for name, value in plan.items()]
+
+
+def _in_words(name: str, value: Any) -> str:
+    if value is None:
+        return "none known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name.endswith("_bytes") or name == "memory_limit":
+        return _mib(value)
+    if name.endswith("_flops"):
+        return f"{value / 1e9:,.1f} Gflop"
+    if name == "seconds":
+        return f"{max(1, round(value)):,} s" if value < 120 else f"{value / 60:,.0f} min"
+    return f"{value:,}" if isinstance(value, int) else f"{value}"
 
 
 def _working(columns: int, outputs: int) -> int:

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from itertools import pairwise
 from typing import Any, TextIO
 
 from dkernel.errors import RecipeError
@@ -101,6 +102,18 @@ class Progress:
         """Where the run is: phase, rows, total_rows, seconds, rows_per_second, seconds_left, and its figures."""
         with self._lock:
             return self._state(self._clock() - self._began) if self._name else {}
+
+    def seconds(self) -> dict[str, float]:
+        """Phase -> seconds of it so far, in the order of the first of each."""
+        found: dict[str, float] = {}
+        with self._lock:
+            trail = list(self.trail)
+            if self._name:
+                trail.append((self._name, self._clock() - (self._first or 0.0), self._rows))
+        for (name, begin, _), (following, end, _) in pairwise(trail):
+            if name == following:
+                found[name] = round(found.get(name, 0.0) + end - begin, 3)
+        return found
 
     def message(self, text: str) -> None:
         """One line of its own, above a bar."""

@@ -127,10 +127,11 @@ class ClusterExecutor(Executor):
             )
         from dkernel.run.worker import WorkerSetup, quiet_logs
 
+        super().__init__()
         self.client = client
         self.patience = patience
         self.shared = shared
-        self.address = client.scheduler.address
+        self.address, self.dashboard = client.scheduler.address, client.dashboard_link
         self._handles: WeakSet[Remote] = WeakSet()
         self._leaving = _Leaving(client)
         self._open = ExitStack()
@@ -342,6 +343,7 @@ class _Collection:
     def _wait_for_connection(self, error: OSError) -> None:
         """No call has failed: it was the way to the results that did."""
         self.interruptions += 1
+        self.executor.faults.append(f"the connection to the scheduler broke: {error}")
         address = self.executor.reach().scheduler.address
         if self.interruptions > LOSSES:
             raise ClusterError(
@@ -373,6 +375,7 @@ class _Collection:
         if error is not None and may_pass(error) and self.retries[i] < RETRIES:
             time.sleep(PAUSE * 2 ** self.retries[i])
             self.retries[i] += 1
+            self.executor.faults.append(f"tried again after {type(error).__name__}: {error}")
             self.executor.client.retry([self.futures[i]])  # also what it waits for, if that is what failed
         else:
             raise error or ClusterError(f"The call {call.key!r} failed without a reason. Run the same command again.")
@@ -385,6 +388,7 @@ class _Collection:
                 "Run the same command again."
             ) from None
         self.losses[i] += 1
+        self.executor.faults.append(f"the call {key!r} was lost and submitted again: {seen}")
         if self.losses[i] > LOSSES:
             raise ClusterError(
                 f"The call {key!r} was cancelled {self.losses[i]} times ({seen}). See what else uses the scheduler at "

@@ -1,0 +1,40 @@
+"""The report of a fit: one HTML page that holds everything it shows and loads nothing. Drawn by matplotlib, on demand.
+
+`numbers` computes what is shown, `figures` draws it, `page` lays it out; each knows nothing of the next.
+"""
+
+import importlib.util
+import logging
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from dkernel.errors import UnsupportedError
+
+__all__ = ["require", "write"]
+
+
+def require() -> None:
+    """An UnsupportedError unless matplotlib is there; to be called before hours of training rather than after."""
+    if importlib.util.find_spec("matplotlib") is None:
+        raise UnsupportedError(
+            "--report draws with matplotlib, which is not installed. Install it (pip install 'dkernel[plot]'), or "
+            "leave --report out."
+        )
+
+
+def write(path: str | Path, result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, float, int]]) -> None:
+    """Write the page of a fit, in one step.
+
+    Parameters
+    ----------
+    result : dkernel.run.train.TrainResult
+    record : the run record: times, peaks, versions, paths
+    trail : `Progress.trail` of the fit
+    """
+    require()
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # the first import tells that it looks for fonts
+    from dkernel.data.atomic import write_file
+    from dkernel.report.page import page
+
+    write_file(Path(path), page(result, record, trail).encode())

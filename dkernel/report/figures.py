@@ -1,0 +1,331 @@
+"""The drawings of a report: each takes numbers and returns one matplotlib figure, all in one style."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
+
+from dkernel.report.numbers import Learning, Quality, Regions, roc
+
+__all__ = [
+    "alphas",
+    "calibrations",
+    "confusion",
+    "curves",
+    "decision",
+    "loss",
+    "merit",
+    "phases",
+    "predictions",
+    "residuals",
+    "spectrum_of",
+    "speeds",
+]  # fmt: skip
+
+Array = NDArray[np.float64]
+
+WIDE, TALL = 4.7, 3.2  # inches of one figure
+INK, SOFT, GRID_LINE = "#1f2937", "#6b7280", "#e5e7eb"
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f", "#bcbd22", "#17becf")
+STYLE: dict[str, Any] = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 8.5,
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "lines.linewidth": 1.5,
+    "legend.frameon": False,
+    "legend.fontsize": 8,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "dkernel",
+}
+
+
+def _figure(draw: Callable[[Any], None], width: float = WIDE, height: float = TALL) -> Figure:
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.add_subplot()
+        draw(axes)
+        return figure
+
+
+def _grid(axes: Any, which: str = "both") -> None:
+    axes.grid(axis=which, color=GRID_LINE, linewidth=0.7)
+
+
+def _thousands(value: float, _: Any = None) -> str:
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}{unit}"
+    return f"{value:.4g}"
+
+
+def _percent(value: float, _: Any = None) -> str:
+    return f"{100 * value:.4g} %"
+
+
+def _mark(axes: Any, x: float, text: str, colour: str) -> None:
+    """A word beside a vertical line, on the side that has room."""
+    low, high = axes.get_xlim()
+    right = np.log(x / low) > 0.55 * np.log(high / low)
+    axes.annotate(
+        text, (x, 1), xycoords=("data", "axes fraction"), xytext=(-4 if right else 4, -2), textcoords="offset points",
+        ha="right" if right else "left", va="top", color=colour, fontsize=8,
+    )  # fmt: skip
+
+
+def _over_rows(axes: Any) -> None:
+    axes.xaxis.set_major_locator(MaxNLocator(6))
+    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.set_xlabel("rows seen by the passes")
+    _grid(axes)
+
+
+def loss(found: Learning) -> Figure:
+    """The loss over the rows seen."""
+
+    def draw(axes: Any) -> None:
+        _curve(axes, found, 1)
+        axes.set_ylabel("loss, mean of a row")
+
+    return _figure(draw)
+
+
+def merit(found: Learning) -> Figure:
+    """Accuracy or RMSE over the rows seen."""
+
+    def draw(axes: Any) -> None:
+        _curve(axes, found, 2)
+        axes.set_ylabel("accuracy" if found.name == "accuracy" else "RMSE, units of the label")
+        if found.name == "accuracy":
+            axes.yaxis.set_major_formatter(FuncFormatter(_percent))
+
+    return _figure(draw)
+
+
+def _curve(axes: Any, found: Learning, column: int) -> None:
+    rows, values = found.rounds[:, 0], found.rounds[:, column]
+    axes.plot(rows, values, color=COLOURS[0], alpha=0.35, linewidth=1, label="each round, before its step")
+    if len(values) > 8:
+        width = max(2, len(values) // 12)
+        summed = np.convolve(values, np.ones(width) / width, mode="valid")
+        axes.plot(rows[width - 1 :], summed, color=COLOURS[0], label=f"mean of {width} rounds")
+    if len(found.holdout):
+        seen, at = found.holdout[:, 0], found.holdout[:, column]
+        axes.plot(seen, at, "o--", color=COLOURS[1], markersize=5, linewidth=1, label="holdout")
+    _over_rows(axes)
+    axes.legend(loc="best")
+
+
+def alphas(paths: Sequence[tuple[str, Mapping[str, float]]], chosen: float) -> Figure:
+    """The loss of each alpha, on the sample and after each pass."""
+
+    def draw(axes: Any) -> None:
+        for i, (name, path) in enumerate(paths):
+            points = sorted((float(alpha), value) for alpha, value in path.items())
+            axes.plot(*zip(*points, strict=True), "o-", color=COLOURS[i % 10], markersize=4, label=name)
+        axes.axvline(chosen, color=SOFT, linewidth=1, linestyle=":")
+        axes.set_xscale("log")
+        _mark(axes, chosen, f"chosen: {chosen:g}", SOFT)
+        axes.minorticks_off()
+        axes.set_xlabel("alpha")
+        axes.set_ylabel("loss, mean of a row")
+        _grid(axes)
+        axes.legend(loc="best")
+
+    return _figure(draw)
+
+
+def speeds(found: Sequence[tuple[str, Array]]) -> Figure:
+    """Rows a second of every round."""
+
+    def draw(axes: Any) -> None:
+        done = 0
+        for i, (name, steps) in enumerate(found):
+            axes.plot(done + 1 + np.arange(len(steps)), steps[:, 1], color=COLOURS[i % 10], label=name, marker=".")
+            done += len(steps)
+        axes.set_ylim(0, None)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
+        axes.set_xlabel("round")
+        axes.set_ylabel("rows a second")
+        _grid(axes)
+        if len(found) > 1:
+            axes.legend(loc="best")
+
+    return _figure(draw)
+
+
+def phases(seconds: Mapping[str, float]) -> Figure:
+    """Seconds of every phase."""
+
+    def draw(axes: Any) -> None:
+        names = list(seconds)[::-1]
+        bars = axes.barh(names, [seconds[name] for name in names], color=COLOURS[0], height=0.62)
+        axes.bar_label(bars, [f"{seconds[name]:,.1f} s" for name in names], padding=4, fontsize=8)
+        axes.margins(x=0.18)
+        axes.tick_params(axis="y", length=0)
+        axes.set_xlabel("seconds")
+        _grid(axes, "x")
+
+    return _figure(draw, height=max(2.0, 0.9 + 0.3 * len(seconds)))
+
+
+def spectrum_of(values: Array, rank: float | None) -> Figure:
+    """Eigenvalues on logarithmic axes."""
+
+    def draw(axes: Any) -> None:
+        kept = values[values > 1e-16 * values[0]]
+        axes.loglog(1 + np.arange(len(kept)), kept, color=COLOURS[0])
+        if rank is not None:
+            axes.axvline(rank, color=COLOURS[1], linewidth=1, linestyle="--")
+            _mark(axes, rank, f"effective rank {rank:,.1f}", COLOURS[1])
+        axes.minorticks_off()
+        axes.set_xlabel("index, from the largest")
+        axes.set_ylabel("eigenvalue / size")
+        _grid(axes)
+
+    return _figure(draw)
+
+
+def confusion(found: Quality) -> Figure:
+    """Which class is called which, as shares of the rows of a class."""
+    counts, names = found.confusion, found.classes
+    assert names is not None
+    n = len(names)
+    side = min(6.4, max(TALL, 1.3 + 0.34 * n))
+
+    def draw(axes: Any) -> None:
+        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
+        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+        size = 9 if n <= 3 else 7.5 if n <= 10 else 5
+        for (i, j), share in np.ndenumerate(shares):
+            if n <= 10 or share >= 0.005:
+                text = f"{100 * share:.1f} %\n{counts[i, j]:,.0f}" if n <= 4 else f"{100 * share:.0f}"
+                axes.text(j, i, text, ha="center", va="center", fontsize=size, color="white" if share > 0.55 else INK)
+        short = [name if len(name) <= 14 else name[:13] + "…" for name in names]
+        axes.set_xticks(range(n), short, rotation=90 if n > 10 or max(map(len, short)) > 8 else 0)
+        axes.set_yticks(range(n), short)
+        axes.tick_params(length=0)
+        axes.spines[:].set_visible(False)
+        axes.set_xlabel("predicted" + ("" if n <= 4 else "; numbers are % of a row's class"))
+        axes.set_ylabel("true")
+
+    return _figure(draw, max(WIDE, side * 1.15), side)
+
+
+def curves(found: Quality) -> Figure | None:
+    """ROC curves: one for two classes, else each of the first ten against the rest."""
+    drawn = [(name, roc(positive, s, found.weight)) for name, positive, s in found.one_against_rest()]
+    drawn = [(name, curve) for name, curve in drawn if curve is not None][:10]
+    if not drawn:
+        return None
+
+    def draw(axes: Any) -> None:
+        axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":")
+        for i, (name, curve) in enumerate(drawn):
+            assert curve is not None
+            label = f"AUC {curve[1]:.4f}" if len(drawn) == 1 else f"{name}: {curve[1]:.3f}"
+            axes.plot(curve[0][:, 0], curve[0][:, 1], color=COLOURS[i % 10], label=label)
+        axes.xaxis.set_major_formatter(FuncFormatter(_percent))
+        axes.yaxis.set_major_formatter(FuncFormatter(_percent))
+        axes.set_xlabel("false positive rate")
+        axes.set_ylabel("true positive rate")
+        axes.set_xlim(-0.01, 1.01)
+        axes.set_ylim(-0.01, 1.01)
+        _grid(axes)
+        axes.legend(loc="lower right", ncols=2 if len(drawn) > 5 else 1)
+
+    return _figure(draw)
+
+
+def calibrations(bins: Array, whose: str) -> Figure:
+    """Observed shares over stated probabilities."""
+
+    def draw(axes: Any) -> None:
+        axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":", label="as stated")
+        axes.plot(bins[:, 0], bins[:, 1], "o-", color=COLOURS[0], markersize=4.5, label="observed")
+        axes.xaxis.set_major_formatter(FuncFormatter(_percent))
+        axes.yaxis.set_major_formatter(FuncFormatter(_percent))
+        axes.set_xlim(-0.02, 1.02)
+        axes.set_ylim(-0.02, 1.02)
+        axes.set_xlabel(f"stated {whose}")
+        axes.set_ylabel("share of the rows")
+        _grid(axes)
+        axes.legend(loc="upper left")
+
+    return _figure(draw)
+
+
+def predictions(found: Quality) -> Figure:
+    """Predictions over truth."""
+
+    def draw(axes: Any) -> None:
+        axes.scatter(found.truth[:4000], found.found[:4000], s=4, color=COLOURS[0], alpha=0.35, linewidths=0,
+                     rasterized=True)  # fmt: skip
+        ends = [float(found.truth.min()), float(found.truth.max())]
+        axes.plot(ends, ends, color=COLOURS[1], linewidth=1, linestyle="--")
+        axes.set_xlabel("label")
+        axes.set_ylabel("prediction")
+        _grid(axes)
+
+    return _figure(draw)
+
+
+def residuals(found: Quality) -> Figure:
+    """How the errors are spread."""
+
+    def draw(axes: Any) -> None:
+        error = found.found - found.truth
+        ends = np.quantile(error, [0.002, 0.998])
+        axes.hist(error, bins=50, range=(float(ends[0]), float(ends[1])) if ends[1] > ends[0] else None,
+                  weights=found.weight, color=COLOURS[0])  # fmt: skip
+        axes.axvline(0, color=COLOURS[1], linewidth=1, linestyle="--")
+        axes.set_xlabel("prediction - label")
+        axes.set_ylabel("rows")
+        axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
+        _grid(axes, "y")
+
+    return _figure(draw)
+
+
+def decision(found: Regions, names: Sequence[str], classes: Sequence[str] | None) -> Figure:
+    """The answers over the plane of two columns, with rows of the holdout."""
+
+    def draw(axes: Any) -> None:
+        if classes is None:
+            shown = axes.imshow(found.values, origin="lower", extent=found.extent, aspect="auto", cmap="viridis")
+            axes.figure.colorbar(shown, ax=axes, label="prediction")
+        else:
+            codes = (found.values > 0).astype(int) if len(classes) == 2 else found.values.astype(int)
+            rgb = np.array([mpl.colors.to_rgb(COLOURS[i % 10]) for i in range(len(classes))])
+            axes.imshow(0.75 + 0.25 * rgb[codes], origin="lower", extent=found.extent, aspect="auto")
+            if len(classes) == 2:
+                axes.contour(found.values, [-1, 0, 1], extent=found.extent, colors=INK, linewidths=[0.6, 1.3, 0.6],
+                             linestyles=["--", "-", "--"])  # fmt: skip
+            for i, name in enumerate(classes):
+                mine = found.points[found.truth == i]
+                axes.scatter(*mine.T, s=9, color=COLOURS[i % 10], edgecolors="white", linewidths=0.3, label=name)
+            axes.legend(loc="upper right", markerscale=1.6, frameon=True, framealpha=0.85, edgecolor="none")
+        axes.set_xlim(*found.extent[:2])
+        axes.set_ylim(*found.extent[2:])
+        axes.set_xlabel(names[0])
+        axes.set_ylabel(names[1])
+
+    return _figure(draw, height=3.7)

@@ -1,0 +1,245 @@
+"""What a report shows, as numbers: curves, tables and figures of merit from a fit's history and its holdout."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from dkernel.blas import one_blas_thread
+from dkernel.data.block import Block
+from dkernel.features import NystromMap
+from dkernel.model import Model
+from dkernel.run.labels import Targets
+
+__all__ = [
+    "Learning",
+    "Quality",
+    "Regions",
+    "calibration",
+    "learning",
+    "quality",
+    "regions",
+    "roc",
+    "spectrum",
+    "speed",
+]
+
+Array = NDArray[np.float64]
+
+MOST_POINTS = 400  # of a curve: more cannot be told apart
+MOST_EIGEN = 1200
+GRID = 220
+BINS = 10
+
+
+@dataclass(frozen=True, eq=False)
+class Learning:
+    """Loss and figure of merit over the rows seen: `rounds` before each step, `holdout` after each pass.
+
+    rows, loss, merit of each; `name` is "accuracy" or "rmse".
+    """
+
+    rounds: Array
+    holdout: Array
+    name: str
+
+
+def learning(history: Sequence[Mapping[str, Any]]) -> Learning:
+    """The learning curve of a fit's history.
+
+    Examples
+    --------
+    >>> found = learning([{"pass": 1, "rows": 10, "loss": 0.5, "accuracy": 0.75}, {"holdout": "pass-0", "loss": 0.25,
+    ...                    "accuracy": 0.875, "rows": 5}])
+    >>> found.rounds.tolist(), found.holdout.tolist(), found.name
+    ([[10.0, 0.5, 0.75]], [[10.0, 0.25, 0.875]], 'accuracy')
+    """
+    name = "accuracy" if any("accuracy" in line for line in history) else "rmse"
+    seen, rounds, holdout = 0, [], []
+    for line in history:
+        if "holdout" in line:
+            holdout.append((seen, line["loss"], line[name]))
+        elif line["rows"]:
+            seen += line["rows"]
+            rounds.append((seen, line["loss"], line[name]))
+    return Learning(np.array(rounds, float).reshape(-1, 3), np.array(holdout, float).reshape(-1, 3), name)
+
+
+def speed(trail: Sequence[tuple[str, float, int]]) -> list[tuple[str, Array]]:
+    """For each pass the rows/s of each of its steps: its name, and (steps, 2) of seconds since the first and rows/s."""
+    found: dict[str, list[tuple[float, float]]] = {}
+    for (name, begin, before), (following, end, rows) in pairwise(trail):
+        if name == following and name.startswith("pass") and rows > before and end > begin:
+            found.setdefault(name, []).append((end, (rows - before) / (end - begin)))
+    return [(name, np.array(steps)) for name, steps in found.items()]
+
+
+def spectrum(model: Model, holdout: Block | None) -> tuple[Array, str]:
+    """Eigenvalues of the kernel's matrix over its size, decreasing, and whose they are.
+
+    Of the landmarks where there are some, else of the features of the holdout: a part of them if they are many.
+    """
+    map = model.map
+    with one_blas_thread():
+        if isinstance(map, NystromMap):
+            Z = map.landmarks[:MOST_EIGEN]
+            K = map.kernel(Z, Z) if Z.dtype.kind == "O" else map.kernel(Z.astype(np.float64), Z.astype(np.float64))
+            what = f"the kernel on {len(Z):,} landmarks"
+        elif holdout is not None:
+            X = holdout.X[:MOST_EIGEN]
+            features = map(model.scaling.apply(X))
+            K, what = features @ features.T, f"the features on {len(X):,} rows of the holdout"
+        else:
+            return np.empty(0), ""
+        values = sl.eigvalsh(0.5 * (np.asarray(K, np.float64) + np.asarray(K, np.float64).T))[::-1]
+    return np.maximum(values, 0.0) / len(values), what
+
+
+@dataclass(frozen=True, eq=False)
+class Quality:
+    """A model on its holdout.
+
+    Parameters
+    ----------
+    truth : codes of the classes, or targets, (n,)
+    found : codes or predictions, (n,)
+    scores : (n, C)
+    classes : names, None for a regression
+    """
+
+    truth: NDArray[Any]
+    found: NDArray[Any]
+    scores: NDArray[np.float32]
+    weight: Array
+    classes: list[str] | None
+
+    @property
+    def confusion(self) -> Array:
+        """(C, C): weight of the rows of a class (row) that are called another (column)."""
+        assert self.classes is not None
+        n = len(self.classes)
+        flat = np.bincount(self.truth * n + self.found, self.weight, n * n)
+        return flat.reshape(n, n).astype(np.float64)
+
+    @property
+    def merits(self) -> dict[str, float]:
+        """accuracy and auc (two classes), or rmse, mae and r2."""
+        total = float(self.weight.sum())
+        if self.classes is None:
+            error = self.found - self.truth
+            squares = float(self.weight @ (self.truth - self.weight @ self.truth / total) ** 2)
+            squared = float(self.weight @ error**2)
+            merits = {"RMSE": (squared / total) ** 0.5, "MAE": float(self.weight @ np.abs(error)) / total}
+            return merits | ({"R²": 1 - squared / squares} if squares > 0 else {})
+        merits = {"accuracy": float(self.weight @ (self.truth == self.found)) / total}
+        if len(self.classes) == 2 and (curve := roc(self.truth == 1, self.scores[:, 0], self.weight)) is not None:
+            merits["AUC"] = curve[1]
+        return merits
+
+    def one_against_rest(self) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float32]]]:
+        """Class, which rows are of it, their scores for it: one for two classes."""
+        assert self.classes is not None
+        if len(self.classes) == 2:
+            yield self.classes[1], self.truth == 1, self.scores[:, 0]
+        else:
+            for i, name in enumerate(self.classes):
+                yield name, self.truth == i, self.scores[:, i]
+
+
+def quality(model: Model, holdout: Block | None) -> Quality | None:
+    """The model on the rows that no gradient saw; None without such rows."""
+    if holdout is None or holdout.y is None:
+        return None
+    S = model.scores(holdout.X)
+    weight = np.ones(len(S)) if holdout.weight is None else np.asarray(holdout.weight, np.float64)
+    if not weight.sum() > 0:
+        return None
+    if model.classes is None:
+        return Quality(holdout.y.astype(np.float64), S[:, 0].astype(np.float64), S, weight, None)
+    truth = Targets(model.classes, model.recipe.positive).codes(holdout.y)
+    found = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
+    return Quality(truth, found, S, weight, [str(name) for name in model.classes.tolist()])
+
+
+def roc(positive: NDArray[np.bool_], scores: NDArray[np.floating], weight: Array) -> tuple[Array, float] | None:
+    """False and true positive rates (k, 2) from (0, 0) to (1, 1), and the area; None without rows of both kinds.
+
+    Examples
+    --------
+    >>> roc(np.array([False, True, False, True]), np.array([-1.0, 0.0, 2.0, 3.0]), np.ones(4))[1]
+    0.75
+    """
+    order = np.argsort(-scores, kind="stable")
+    s, w = scores[order], weight[order]
+    hits = positive[order]
+    last = np.append(np.flatnonzero(np.diff(s)), len(s) - 1)  # equal scores are one step
+    right = np.concatenate([[0.0], np.cumsum(w * hits)[last]])
+    wrong = np.concatenate([[0.0], np.cumsum(w * ~hits)[last]])
+    if not (right[-1] > 0 and wrong[-1] > 0):
+        return None
+    curve = np.column_stack([wrong / wrong[-1], right / right[-1]])
+    area = float(np.sum(np.diff(curve[:, 0]) * (curve[1:, 1] + curve[:-1, 1]) / 2))
+    if len(curve) > MOST_POINTS:
+        # Even steps along the curve, which is steep at its beginning.
+        length = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(curve, axis=0)).sum(axis=1))])
+        curve = curve[np.unique(np.searchsorted(length, np.linspace(0, length[-1], MOST_POINTS)))]
+    return curve, area
+
+
+def calibration(model: Model, found: Quality) -> tuple[Array, str] | None:
+    """Stated probability, observed share and rows of up to 10 bins of as many rows each, (bins, 3), and whose it is.
+
+    The probability is the model's own for the logistic loss. The minimizer of the squared and the squared hinge loss
+    is 2 p - 1, so (s + 1) / 2 stands in; the hinge loss says nothing of probabilities.
+    """
+    if found.classes is None or model.recipe.loss == "hinge":
+        return None
+    two = len(found.classes) == 2
+    if model.recipe.loss == "logistic":
+        own = model.probabilities(found.scores)
+        stated = own[:, 1] if two else own.max(axis=1)
+    else:
+        stated = np.clip((found.scores.max(axis=1).astype(np.float64) + 1) / 2, 0, 1)
+    observed = found.truth == 1 if two else found.truth == found.found
+    order = np.argsort(stated, kind="stable")
+    rows = [
+        (float(stated[part].mean()), float(observed[part].mean()), len(part))
+        for part in np.array_split(order, min(BINS, len(order)))
+    ]
+    return np.array(rows), f"P({found.classes[1]})" if two else "P(predicted class)"
+
+
+@dataclass(frozen=True, eq=False)
+class Regions:
+    """Answers of a model of two columns over a grid.
+
+    Parameters
+    ----------
+    extent : left, right, bottom, top
+    values : (GRID, GRID) scores of two classes or predictions, codes of several classes
+    points, truth : rows of the holdout, and their codes or targets
+    """
+
+    extent: tuple[float, float, float, float]
+    values: Array
+    points: Array
+    truth: NDArray[Any]
+
+
+def regions(model: Model, holdout: Block | None, found: Quality | None) -> Regions | None:
+    """Of a model of two columns; None for any other."""
+    if found is None or holdout is None or len(model.columns) != 2:
+        return None
+    low, high = np.quantile(holdout.X, [0.002, 0.998], axis=0).astype(np.float64)
+    margin = 0.08 * np.maximum(high - low, 1e-9)
+    (left, bottom), (right, top) = low - margin, high + margin
+    a, b = np.meshgrid(np.linspace(left, right, GRID), np.linspace(bottom, top, GRID))
+    S = model.scores(np.column_stack([a.ravel(), b.ravel()]).astype(model.recipe.dtype))
+    values = S[:, 0] if S.shape[1] == 1 else S.argmax(axis=1)
+    points = holdout.X[:1500].astype(np.float64)
+    extent = (float(left), float(right), float(bottom), float(top))
+    return Regions(extent, np.asarray(values, np.float64).reshape(GRID, GRID), points, found.truth[:1500])

@@ -1,0 +1,254 @@
+"""The page of a report: HTML with its style and its pictures inside, no script, nothing to load."""
+
+import base64
+import html
+import io
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from dkernel.report import figures
+from dkernel.report.numbers import Quality, calibration, learning, quality, regions, spectrum, speed
+from dkernel.run.plan import in_words
+
+__all__ = ["page"]
+
+_CSS = """
+:root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --blue: #0072b2; }
+* { box-sizing: border-box; }
+body { margin: 0; background: var(--back); color: var(--ink); line-height: 1.5;
+  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; }
+main { max-width: 1080px; margin: 0 auto; padding: 32px 24px 48px; }
+h1 { font-size: 26px; margin: 0; letter-spacing: -0.01em; }
+h2 { font-size: 18px; margin: 40px 0 12px; padding-bottom: 6px; border-bottom: 2px solid var(--line); }
+p { margin: 6px 0 0; color: var(--soft); }
+section p { margin: 0 0 14px; }
+.cards { display: grid; grid-template-columns: repeat(auto-fit, minmax(150px, 1fr)); gap: 12px; margin-top: 20px; }
+.card { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 12px 16px; }
+.card b { display: block; font-size: 22px; font-weight: 650; line-height: 1.25; white-space: nowrap; }
+.card span { color: var(--soft); font-size: 13px; }
+.grid { display: grid; grid-template-columns: repeat(auto-fit, minmax(440px, 1fr)); gap: 16px; align-items: start; }
+figure { margin: 0; background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 14px 16px; }
+figure h3 { font-size: 15px; margin: 0 0 8px; }
+figure img { display: block; width: 100%; height: auto; }
+figcaption { color: var(--soft); font-size: 13px; margin-top: 8px; }
+table { border-collapse: collapse; width: 100%; background: #fff; font-size: 14px; }
+.box { background: #fff; border: 1px solid var(--line); border-radius: 8px; padding: 14px 16px; }
+.box h3 { font-size: 15px; margin: 0 0 8px; }
+td, th { padding: 4px 12px 4px 0; text-align: left; vertical-align: top; border-top: 1px solid var(--line); }
+tr:first-child td { border-top: 0; }
+td:first-child { color: var(--soft); width: 42%; }
+td { overflow-wrap: anywhere; font-variant-numeric: tabular-nums; }
+code { font: 13px/1.5 ui-monospace, "DejaVu Sans Mono", monospace; overflow-wrap: anywhere; }
+@media (max-width: 560px) { .grid { grid-template-columns: 1fr; } }
+@media print { body { background: #fff; } figure, .box, .card { break-inside: avoid; } }
+"""
+
+Rows = Sequence[tuple[str, str]]
+
+
+def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, float, int]]) -> str:
+    """The whole document.
+
+    Parameters
+    ----------
+    result : dkernel.run.train.TrainResult
+    record : the run record
+    trail : `Progress.trail`
+    """
+    found = quality(result.model, result.holdout)
+    parts = [
+        _head(result, record, found),
+        _section("How good it is", _quality_note(found), _quality(result, found)),
+        _section("How it learned", "", _learned(result, trail)),
+        _section("The feature map", "", _map(result)),
+        _section("What it took", "", _took(result, record)),
+        _section("What it is", "", _is(result, record)),
+    ]
+    title = html.escape(f"dkernel: {_name(record)}")
+    return (
+        f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f'<link rel="icon" href="data:,">\n<style>{_CSS}</style>\n</head>\n<body>\n<main>\n'
+        + "\n".join(filter(None, parts))
+        + "\n</main>\n</body>\n</html>\n"
+    )
+
+
+def _name(record: Mapping[str, Any]) -> str:
+    return str(record.get("model", "a fit")).rstrip("/").rpartition("/")[2]
+
+
+def _head(result: Any, record: Mapping[str, Any], found: Quality | None) -> str:
+    model = result.model
+    what = "Regression" if model.classes is None else f"Classification, {len(model.classes)} classes"
+    line = f"{what} of {model.label} by {len(model.columns):,} columns, {model.recipe.loss.replace('_', ' ')} loss"
+    cards = [("rows", f"{model.facts['rows']:,}")]
+    for name, value in (found.merits if found else {}).items():
+        cards.append((f"{name} on the holdout", _merit(name, value)))
+    seconds = record.get("seconds", {}).get("train")
+    if seconds:
+        cards.append(("training", _seconds(seconds)))
+        cards.append(("rows a second, all included", f"{model.facts['rows'] / seconds:,.0f}"))
+    if record.get("peak_memory_bytes"):
+        cards.append(("peak memory", _bytes(record["peak_memory_bytes"])))
+    boxes = "".join(f'<div class="card"><b>{html.escape(v)}</b><span>{html.escape(k)}</span></div>' for k, v in cards)
+    return (
+        f"<header><h1>{html.escape(_name(record))}</h1><p>{html.escape(line)}</p>"
+        f'<p><code>{html.escape(model.recipe.kernel)}</code></p></header><div class="cards">{boxes}</div>'
+    )
+
+
+def _section(title: str, note: str, boxes: Iterator[str]) -> str:
+    inside = "".join(boxes)
+    if not inside and not note:
+        return ""
+    note = f"<p>{html.escape(note)}</p>" if note else ""
+    return f'<section><h2>{html.escape(title)}</h2>{note}<div class="grid">{inside}</div></section>'
+
+
+def _quality_note(found: Quality | None) -> str:
+    if found is None:
+        return "There was no holdout (--holdout 0): `dkernel evaluate` measures the model on other files."
+    return (
+        f"On the holdout: {len(found.truth):,} rows that no gradient saw. They also chose between averages and alphas, "
+        "so other rows may give a little less."
+    )
+
+
+def _quality(result: Any, found: Quality | None) -> Iterator[str]:
+    model = result.model
+    if found is None:
+        return
+    if found.classes is None:
+        yield _drawn("Predictions", figures.predictions(found), "On the dashed line the prediction is the label.")
+        yield _drawn("Residuals", figures.residuals(found), "The widest 0.4 % are left out.")
+    else:
+        text = "Shares of the rows of each true class; on the diagonal they are right."
+        yield _drawn("Confusion matrix", figures.confusion(found), text)
+        if (curves := figures.curves(found)) is not None:
+            many = "One class against the rest, the first ten." if len(found.classes) > 2 else ""
+            yield _drawn("ROC", curves, many or f"Of {found.classes[1]} against {found.classes[0]}, by score.")
+        if (bins := calibration(model, found)) is not None:
+            own = "The model's probabilities" if model.recipe.loss == "logistic" else (
+                "Scores as probabilities, (s + 1) / 2: what this loss aims at"
+            )  # fmt: skip
+            text = f"{own}, in {len(bins[0])} groups of as many rows each."
+            yield _drawn("Calibration", figures.calibrations(*bins), text)
+    if (plane := regions(model, result.holdout, found)) is not None:
+        text = "Answers over the two columns, with rows of the holdout."
+        if found.classes is not None and len(found.classes) == 2:
+            text += " Solid: score 0; dashed: -1 and 1."
+        yield _drawn("Decision regions", figures.decision(plane, model.columns, found.classes), text)
+
+
+def _learned(result: Any, trail: Sequence[tuple[str, float, int]]) -> Iterator[str]:
+    curve = learning(result.history)
+    if len(curve.rounds):
+        text = "Progressive: a round's rows before the step that learns from them; in the first pass they are new."
+        yield _drawn("Loss", figures.loss(curve), text)
+        name = "Accuracy" if curve.name == "accuracy" else "RMSE"
+        yield _drawn(
+            name, figures.merit(curve), "Points: the best candidate on the holdout, at the start and after each pass."
+        )
+    paths = [("on the sample", result.sample_path)] if result.sample_path else []
+    for line in result.history:
+        if line.get("path") and len(line["path"]) > 1:
+            paths.append((_of_pass(line["holdout"]), line["path"]))
+    if paths:
+        text = "Regularization: the sample rules out most, the holdout chooses among the rest."
+        yield _drawn("Alpha path", figures.alphas(paths, result.model.recipe.alpha), text)
+    if rates := speed(trail):
+        yield _drawn("Rows a second, by round", figures.speeds(rates), "Reading, columns, gradient, sum and step.")
+
+
+def _of_pass(name: str) -> str:
+    return "holdout, start" if name == "start" else f"holdout, pass {int(name.split('-')[1]) + 1}"
+
+
+def _map(result: Any) -> Iterator[str]:
+    values, what = spectrum(result.model, result.holdout)
+    certificate = result.model.facts.get("certificate") or {}
+    rank = certificate.get("effective_rank")
+    if len(values) and values[0] > 0:
+        own = float(values.sum() ** 2 / (values @ values))
+        text = f"Of {what}. Effective rank: (Σλ)² / Σλ²."
+        yield _drawn("Spectrum", figures.spectrum_of(values, rank if rank is not None else own), text)
+    rows = [("kind", str(result.model.map.kind)), ("columns", f"{result.model.map.n_columns:,}")]
+    if certificate:
+        rows += [
+            ("trace error, mean of a row", f"{certificate['trace_error']:.3g}"),
+            ("as a share of k(x, x)", f"{100 * certificate['trace_share']:.3g} %"),
+            ("largest of a row", f"{certificate['trace_largest']:.3g}"),
+            ("rows that it was measured on", f"{certificate['trace_rows']:,}"),
+            ("effective rank of the landmarks", f"{certificate['effective_rank']:,.1f}"),
+        ]
+    setup = result.model.facts.get("setup", {})
+    rows += [(_SETUP.get(name, name), f"{value:.4g}") for name, value in setup.items()]
+    yield _table("Trace certificate and preconditioner" if certificate else "Map and preconditioner", rows)
+
+
+_SETUP = {
+    "rho": "ridge of the preconditioner",
+    "leverage": "leverage of other rows, 95th percentile",
+    "largest": "largest eigenvalue on other rows",
+}
+
+
+def _took(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
+    if record.get("phases"):
+        yield _drawn("Time, by phase", figures.phases(record["phases"]), "")
+    measured = []
+    if record.get("peak_memory_bytes"):
+        measured.append(("measured peak, all processes here", _bytes(record["peak_memory_bytes"])))
+    if seconds := record.get("seconds", {}).get("train"):
+        measured.append(("measured time of the training", _seconds(seconds)))
+    yield _table("Plan and peaks", [*in_words(result.plan), *measured])
+
+
+def _is(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
+    recipe = {name: value for name, value in result.model.recipe.to_dict().items() if value is not None}
+    yield _table("Recipe", [(name.replace("_", " "), _plain(value)) for name, value in recipe.items()])
+    if result.chosen:
+        yield _table("What was left open, and became", list(result.chosen.items()))
+    run = [("data", ", ".join(map(str, record.get("paths", []))))]
+    names = ("model_sha256", "input_fingerprint", "recipe_sha256", "config_sha256", "executor", "started", "host")
+    run += [(name.replace("_", " "), str(record[name])) for name in names if record.get(name)]
+    faults = record.get("faults")
+    if faults is not None:
+        run.append(("faults seen", "; ".join(faults) or "none"))
+    yield _table("Run", run)
+    yield _table("Versions", list(record.get("versions", {}).items()))
+
+
+def _drawn(title: str, figure: Any, caption: str) -> str:
+    text = io.BytesIO()
+    # No date and no creator: equal fits draw equal pictures.
+    figure.savefig(text, format="svg", dpi=110, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    source = "data:image/svg+xml;base64," + base64.b64encode(text.getvalue()).decode()
+    caption = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
+    return f'<figure><h3>{html.escape(title)}</h3><img alt="{html.escape(title)}" src="{source}">{caption}</figure>'
+
+
+def _table(title: str, rows: Rows) -> str:
+    inside = "".join(f"<tr><td>{html.escape(name)}</td><td>{html.escape(value)}</td></tr>" for name, value in rows)
+    return f'<div class="box"><h3>{html.escape(title)}</h3><table>{inside}</table></div>'
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:.6g}"
+    return value if isinstance(value, str) else json.dumps(value, default=str)
+
+
+def _merit(name: str, value: float) -> str:
+    return f"{100 * value:.2f} %" if name == "accuracy" else f"{value:.4g}" if math.isfinite(value) else "-"
+
+
+def _seconds(value: float) -> str:
+    return f"{value:.1f} s" if value < 120 else f"{value / 60:.1f} min"
+
+
+def _bytes(value: float) -> str:
+    return f"{value / 2**20:,.0f} MiB"
