@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.tiles import _E, _MAGIC, _compiled, _float_from_bits
+from dkernel.tiles import _E, _MAGIC, _float_from_bits, compiled
 
 __all__ = ["cauchy_products", "decay_inplace", "refine_squared"]
 
 
-@_compiled("void(float32[::1], float32, float32)")
+@compiled("void(float32[::1], float32, float32)")
 def _decay(z: Any, b: Any, c: Any) -> None:
     for i in range(z.size):
         s = max(z[i], np.float32(0.0))
@@ -31,7 +31,7 @@ def _decay(z: Any, b: Any, c: Any) -> None:
         z[i] = r * (np.float32(1.0) + b * t + c * s)
 
 
-@_compiled("void(float32[:, ::1], float32[:, ::1], float32[::1], float32[:, ::1])")
+@compiled("void(float32[:, ::1], float32[:, ::1], float32[::1], float32[:, ::1])")
 def _refine(X: Any, Z: Any, limits: Any, out: Any) -> None:
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
@@ -43,7 +43,7 @@ def _refine(X: Any, Z: Any, limits: Any, out: Any) -> None:
                 out[i, j] = total
 
 
-@_compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")
+@compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")
 def _cauchy(X: Any, Z_transposed: Any, out: Any) -> None:
     for i in range(X.shape[0]):
         for j in range(out.shape[1]):

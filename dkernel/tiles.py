@@ -21,12 +21,13 @@ from numpy.typing import NDArray
 
 __all__ = [
     "COLUMNS",
+    "FLAGS",
     "ROWS",
     "Columns",
     "accumulate",
+    "compiled",
     "cos_turns_inplace",
     "exp2_inplace",
-    "hadamard_inplace",
     "l1_distances",
     "scores",
     "sincos_turns_inplace",
@@ -41,14 +42,14 @@ _C = tuple(np.float32(c) for c in (1.0, -19.7392025, 64.9390793, -85.4496994, 60
 _S = tuple(np.float32(s) for s in (6.28318453, -41.3415565, 81.5993652, -76.6108475, 41.3351746, -12.4699392))
 _E = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0.0096707679, 0.0013395286))
 
-_FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
+FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
 
 
-def _compiled(signature: str) -> Callable[[Callable[..., None]], Any]:
+def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], Any]:
     """numba.njit that keeps its result on disk where a place can be written, and compiles each time where none can."""
 
     def wrap(function: Callable[..., None]) -> Any:
-        options: dict[str, Any] = {"fastmath": _FLAGS, "nogil": True, "error_model": "numpy"}
+        options: dict[str, Any] = {"fastmath": flags, "nogil": True, "error_model": "numpy"}
         try:
             return numba.njit(signature, cache=True, **options)(function)
         except RuntimeError:  # numba found no directory to cache in
@@ -65,7 +66,7 @@ def _float_from_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - the na
     return types.float32(types.int32), generate
 
 
-@_compiled("void(float32[::1])")
+@compiled("void(float32[::1])")
 def _exp2(z: Any) -> None:
     for i in range(z.size):
         u = max(min(z[i], np.float32(0.0)), np.float32(-126.0))
@@ -79,7 +80,7 @@ def _exp2(z: Any) -> None:
         z[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))  # type: ignore[call-arg]
 
 
-@_compiled("void(float32[::1])")
+@compiled("void(float32[::1])")
 def _cos_turns(z: Any) -> None:
     for i in range(z.size):
         f = z[i] - ((z[i] + _MAGIC) - _MAGIC)
@@ -92,7 +93,7 @@ def _cos_turns(z: Any) -> None:
         z[i] = _C[0] + s * r
 
 
-@_compiled("void(float32[:, ::1])")
+@compiled("void(float32[:, ::1])")
 def _sincos_turns(z: Any) -> None:
     for i in range(z.shape[1]):
         f = z[0, i] - ((z[0, i] + _MAGIC) - _MAGIC)
@@ -111,7 +112,7 @@ def _sincos_turns(z: Any) -> None:
         z[1, i] = f * q
 
 
-@_compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")
+@compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")
 def _l1(X: Any, Z_transposed: Any, out: Any) -> None:
     for i in range(X.shape[0]):
         for j in range(out.shape[1]):
@@ -120,24 +121,6 @@ def _l1(X: Any, Z_transposed: Any, out: Any) -> None:
             x = X[i, k]
             for j in range(out.shape[1]):
                 out[i, j] += abs(x - Z_transposed[k, j])
-
-
-@_compiled("void(float32[:, ::1])")
-def _hadamard(z: Any) -> None:
-    n, h = z.shape[0], 1
-    while 4 * h <= n:  # two steps at once: half the walks through the memory
-        for start in range(0, n, 4 * h):
-            for j in range(start, start + h):
-                for i in range(z.shape[1]):
-                    a, b, c, d = z[j, i], z[j + h, i], z[j + 2 * h, i], z[j + 3 * h, i]
-                    s, t, u, v = a + b, a - b, c + d, c - d
-                    z[j, i], z[j + h, i], z[j + 2 * h, i], z[j + 3 * h, i] = s + u, t + v, s - u, t - v
-        h *= 4
-    if h < n:
-        for j in range(h):
-            for i in range(z.shape[1]):
-                a, b = z[j, i], z[j + h, i]
-                z[j, i], z[j + h, i] = a + b, a - b
 
 
 def exp2_inplace(tile: NDArray[np.float32]) -> None:
@@ -208,32 +191,6 @@ def l1_distances_reference(X: NDArray, Z_transposed: NDArray, out: NDArray) -> N
     out[...] = np.abs(X[:, :, None].astype(np.float64) - Z_transposed[None]).sum(axis=1)
 
 
-def hadamard_inplace(tile: NDArray[np.float32]) -> None:
-    """z <- H z, with H the Hadamard matrix of Sylvester, entries 1 and -1, in log2(q) walks instead of a product.
-
-    Parameters
-    ----------
-    tile : float32 (q, rows), C-contiguous, q a power of two, overwritten; a vector stands in a column, so that the
-        sums of neighbours are sums of whole lines
-
-    Examples
-    --------
-    >>> tile = np.array([[1.0], [2.0], [3.0], [4.0]], dtype=np.float32)
-    >>> hadamard_inplace(tile)
-    >>> tile[:, 0].tolist()
-    [10.0, -2.0, -4.0, 0.0]
-    """
-    _hadamard(tile)
-
-
-def hadamard_inplace_reference(tile: NDArray[np.float32]) -> None:
-    """Define `hadamard_inplace`."""
-    H = np.ones((1, 1))
-    while len(H) < len(tile):
-        H = np.block([[H, H], [H, -H]])
-    tile[...] = H @ tile.astype(np.float64)
-
-
 class Columns(Protocol):
     """What the walk needs of a map: how to prepare rows, and how to fill its groups of tiles."""
 
@@ -264,6 +221,8 @@ def _padded(X: NDArray, first: int) -> NDArray:
     rows = X[first : first + ROWS]
     if len(rows) == ROWS:
         return rows
+    if X.dtype.kind == "O":  # 0 is no string
+        return np.concatenate([rows, np.repeat(rows[-1:], ROWS - len(rows), axis=0)])
     return np.concatenate([rows, np.zeros((ROWS - len(rows), X.shape[1]), X.dtype)])
 
 

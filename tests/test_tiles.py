@@ -149,13 +149,3 @@ def test_an_empty_block_has_no_scores_and_no_gradient():
     G, g = tiles.accumulate(columns, X, coef, intercept, lambda S, _: S)
     assert not G.any()
     assert not g.any()
-
-
-@pytest.mark.parametrize("q", [1, 2, 4, 8, 32, 64, 512])
-@pytest.mark.parametrize("rows", [1, 7, 256])
-def test_hadamard_is_its_twin(q, rows):
-    Z = rng().standard_normal((q, rows)).astype(np.float32)
-    twin = Z.copy()
-    tiles.hadamard_inplace(Z)
-    tiles.hadamard_inplace_reference(twin)
-    np.testing.assert_allclose(Z, twin, atol=1e-5 * q**0.5)

@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DKernelError, UnsupportedError
+from dkernel.hadamard import hadamard_blocks
 from dkernel.kernels import Kernel
 from dkernel.seeds import stream
-from dkernel.tiles import hadamard_inplace
 
 __all__ = ["FAST", "Dense", "Fast", "Projection", "is_isotropic", "projected"]
 
@@ -157,38 +157,29 @@ class Fast(Projection):
         width = max(self.q, most // self.q * self.q)
         return [min(width, self.m - first) for first in range(0, self.m, width)]
 
-    def rows(self, X: NDArray) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
-        """The rows as columns (q, rows), and room for one block's work."""
+    def rows(self, X: NDArray) -> NDArray[np.float32]:
+        """The rows as columns, (q, rows)."""
         padded = np.zeros((self.q, len(X)), np.float32)
         padded[: self.p] = X.T
-        return padded, np.empty_like(padded)
+        return padded
 
     @cached_property
-    def _diagonals(self) -> list[tuple[list[NDArray[np.float32]], NDArray[np.float32]]]:
-        """Of each block the factors before each transform, and those after the last, with all that normalizes."""
-        found = []
-        for b, signs in enumerate(self.signs):
-            before = [(1.0 - 2.0 * s).astype(np.float32)[:, None] for s in signs]
-            norm = float(self.q) ** (len(before) / 2)
-            if self.gaussians is not None:
-                norm = self.q**0.5 * float(np.linalg.norm(self.gaussians[b]))
-                before.append(self.gaussians[b].astype(np.float32)[:, None])
-            found.append((before, (self.lengths[b * self.q : (b + 1) * self.q] / norm).astype(np.float32)))
-        return found
+    def _diagonals(self) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """The factors before each transform (blocks, steps, q), and those after the last (m,), which normalize all."""
+        factors = [(1.0 - 2.0 * self.signs).astype(np.float32)]
+        norms = np.full(len(self.signs), float(self.q) ** (self.signs.shape[1] / 2))
+        if self.gaussians is not None:
+            factors.append(self.gaussians.astype(np.float32)[:, None])
+            norms = self.q**0.5 * np.array([float(np.linalg.norm(g)) for g in self.gaussians])
+        after = self.lengths / np.repeat(norms, self.q)[: self.m]
+        return np.concatenate(factors, axis=1), after.astype(np.float32)
 
-    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
-        padded, work = rows
-        for start in range(0, out.shape[1], self.q):
-            b = (first + start) // self.q
-            before, after = self._diagonals[b]
-            np.multiply(padded, before[0], out=work)
-            hadamard_inplace(work)
-            for factors in before[1:]:
-                if self.order is not None:
-                    work[...] = work[self.order[b]]
-                work *= factors
-                hadamard_inplace(work)
-            np.multiply(work[: len(after)].T, after, out=out[:, start : start + len(after)])
+    def fill(self, rows: NDArray[np.float32], first: int, out: NDArray[np.float32]) -> None:
+        factors, after = self._diagonals
+        last = first + out.shape[1]
+        blocks = slice(first // self.q, -(-last // self.q))
+        order = None if self.order is None else self.order[blocks]
+        hadamard_blocks(rows, factors[blocks], order, after[first:last], out)
 
     def divided(self, number: float) -> "Fast":
         return Fast(self.sampling, self.p, self.signs, self.lengths / number, self.gaussians, self.order)
