@@ -148,7 +148,8 @@ def in_a_process(script, *arguments):
     return json.loads(done.stdout)
 
 
-def test_hostile_files_run_nothing(tmp_path):
+@pytest.mark.score("hostile")
+def test_hostile_files_run_nothing(tmp_path, record_property):
     ran, folder = tmp_path / "ran", tmp_path / "files"
     folder.mkdir()
     made = hostile(str(ran))
@@ -159,6 +160,8 @@ def test_hostile_files_run_nothing(tmp_path):
     ran.rmdir()  # so the trap does what it should where it is unpickled
     found = in_a_process(LOADER, folder, tmp_path / "none")
     assert len(found) == len(made)
+    good = sum(said == "ModelFileError" and not events for said, _, _, events in found.values())
+    record_property("score", f"{good}/{len(made)}")
     for name, (said, seconds, share, events) in found.items():
         assert said == "ModelFileError", name
         assert seconds < SECONDS, name
