@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from dkernel.cli.exits import code_of
+from dkernel.cli.exits import Stopped, code_of
 from dkernel.cli.options import show_progress
 from dkernel.data.atomic import write_file
 from dkernel.run.memory import PeakMemory
@@ -80,7 +80,8 @@ class Record:
                     self.facts.pop("before", None)  # the output is now of this run
             except BaseException as error:
                 code = code_of(error)
-                self.note(status="stopped" if code in (130, 143) else "failed", exit_code=code)
+                stopped = isinstance(error, KeyboardInterrupt | Stopped)
+                self.note(status="stopped" if stopped else "failed", exit_code=code)
                 self.note(error=f"{type(error).__name__}: {error}".removesuffix(": "))
                 raise
 
@@ -142,14 +143,14 @@ class Record:
 @contextmanager
 def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     """The Progress and the Executor that the run options ask for, known to the record of the run."""
-    from dkernel.run.cluster import connect
+    from dkernel.run.cluster import connect, dashboard_of
 
     with show_progress(values) as progress, connect(**place) as executor:
         record.progress = progress
         record.note(executor=executor.name)
-        if executor.dashboard:
-            record.note(dashboard=executor.dashboard)
-            progress.message(f"dashboard: {executor.dashboard}")
+        if (dashboard := dashboard_of(getattr(executor, "client", None))) is not None:
+            record.note(dashboard=dashboard)
+            progress.message(f"dashboard: {dashboard}")
         try:
             yield progress, executor
         finally:

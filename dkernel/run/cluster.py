@@ -21,7 +21,7 @@ from dkernel.errors import ClusterError, DataError, RecipeError
 from dkernel.run.executors import Executor, ThreadsExecutor
 from dkernel.run.remote import PATIENCE, ClusterExecutor
 
-__all__ = ["ClusterExecutor", "connect", "default_executor"]
+__all__ = ["ClusterExecutor", "client_at", "connect", "dashboard_of", "default_executor"]
 
 # The plan bounds what is in flight. Spilling would write blocks to disk that are read faster from where they came
 # from, and it begins at 60 % of a limit, which a worker that only reads ahead reaches.
@@ -33,6 +33,9 @@ MEMORY = {
 }
 # Arrow's own allocators keep what a read has freed; the system's gives it back.
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+# A worker that died has been given up by Dask's local cluster, for good, if another is not up in 15 seconds; on a busy
+# machine starting one takes longer. The executor's patience says when to give up.
+KEEP_PLACES = {"distributed.deploy.lost-worker-timeout": "1 hour"}
 CONNECT_TIMEOUT = 10.0
 _WITH_TLS = "If it is there it refused: --tls-ca-file and --tls-cert must be of the authority that signed its own."
 _WITHOUT_TLS = "If it demands TLS, its address begins with tls://, and --tls-ca-file and --tls-cert are needed."
@@ -88,6 +91,32 @@ def connect(
             yield executor
 
 
+@contextmanager
+def client_at(
+    scheduler: str | None = None,
+    scheduler_file: str | None = None,
+    workers: int | None = None,
+    memory_limit: str | int | None = None,
+    tls: Mapping[str, str] | None = None,
+) -> Iterator[Any]:
+    """The Dask client that `connect` would work with, whatever its workers are like; None for threads."""
+    if workers is not None:
+        with _local_cluster(workers, memory_limit) as cluster, _client(cluster) as client:
+            yield client
+    elif scheduler or scheduler_file:
+        with _client(scheduler or _address_in(str(scheduler_file)), _security(tls)) as client:
+            yield client
+    else:
+        yield None
+
+
+def dashboard_of(client: Any) -> str | None:
+    """Address of Dask's pages about a cluster, None where there are none."""
+    with suppress(KeyError, AttributeError, ValueError):
+        return str(client.dashboard_link)
+    return None
+
+
 def _bytes(limit: str | int | None) -> int | None:
     from dask.utils import parse_bytes
 
@@ -129,7 +158,8 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
             'if __name__ == "__main__": since every worker imports the script.'
         ) from error
     try:
-        yield cluster
+        with dask.config.set(KEEP_PLACES):
+            yield cluster
     finally:
         with suppress(TimeoutError):
             cluster.close(timeout=CLOSE_TIMEOUT)

@@ -99,8 +99,6 @@ class Executor(ABC):
     """Processes that compute; 1 where this process does."""
     memory_limit: int | None = None
     """Bytes of each of them, None where nobody has set a limit."""
-    dashboard: str | None = None
-    """Address of Dask's pages about this cluster, None where there are none."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []

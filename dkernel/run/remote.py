@@ -131,7 +131,7 @@ class ClusterExecutor(Executor):
         self.client = client
         self.patience = patience
         self.shared = shared
-        self.address, self.dashboard = client.scheduler.address, client.dashboard_link
+        self.address = client.scheduler.address
         self._handles: WeakSet[Remote] = WeakSet()
         self._leaving = _Leaving(client)
         self._open = ExitStack()
