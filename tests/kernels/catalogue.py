@@ -23,6 +23,8 @@ from dkernel.kernels import (
     PowerSeries,
     ProductCauchy,
     RationalQuadratic,
+    SetKernel,
+    SpectrumKernel,
     Weighted,
     register,
 )
@@ -139,4 +141,25 @@ CATALOGUE = [
         width=3,
     ),
     Member(1e-3 * (Gaussian(gamma=0.1) * Linear()), lambda x, z: 1e-3 * ref.gaussian(x, z, 0.1) * ref.linear(x, z)),
+]
+
+
+@register("tests: equal words")
+def equal_words(A, B):
+    """1 where two words are one."""
+    return np.array([[float(a == b) for b in B] for a in A]).reshape(len(A), len(B))
+
+
+WORDS = ["banana", "bandana", "ananas", "cabana", "an", "", "bananabanana", "xyz", "banana"]
+SETS = [{1, 2, 3}, {2, 3}, frozenset({9}), set(), {1, 9}, {1, 2, 3}]
+BAGS = [np.random.default_rng(m).standard_normal((m, 2)) for m in (1, 4, 2, 7, 4)]
+
+# Kernels of objects, each with rows: some of them empty, some twice there.
+OBJECTS = [
+    (SpectrumKernel(2), WORDS),
+    (SpectrumKernel(1) * SpectrumKernel(3), WORDS),
+    (Normalized(SpectrumKernel(2)) + 0.5 * SpectrumKernel(3), WORDS),
+    (SetKernel(), SETS),
+    (Normalized(SetKernel(Gaussian(gamma=0.3))), BAGS),
+    (FunctionKernel(equal_words), WORDS),
 ]

@@ -6,9 +6,10 @@ import pickle
 import numpy as np
 import pytest
 
-from dkernel.kernels import COLUMN_BLOCK, parse
+import dkernel
+from dkernel.kernels import COLUMN_BLOCK, Kernel, is_psd, kernel_names, parse
 from tests import reference
-from tests.kernels.catalogue import CATALOGUE
+from tests.kernels.catalogue import CATALOGUE, OBJECTS
 
 RNG = np.random.default_rng(20)
 NORMAL = RNG.standard_normal((40, 5))
@@ -21,6 +22,9 @@ DATA = {
     "constant": np.ones((7, 3)),
     "one column": NORMAL[:, :1],
     "one row": NORMAL[:1],
+    "collinear": np.outer(np.linspace(-3, 3, 40), NORMAL[0]),
+    "huge": NORMAL * 1e6,
+    "zeros and copies": np.vstack([np.zeros((5, 5)), np.repeat(NORMAL[:3], 4, axis=0), -NORMAL[:3]]),
     "scales": NORMAL * np.array([1e-6, 1e-3, 1, 1e3, 1e4]),
 }
 
@@ -177,3 +181,44 @@ def test_two_rows_are_a_number(member):
     value = member.kernel(X[0], X[1])
     assert isinstance(value, float)
     np.testing.assert_allclose(value, member.kernel(X[:2])[0, 1], rtol=1e-10)
+
+
+of_objects = pytest.mark.parametrize(("k", "rows"), OBJECTS, ids=lambda value: repr(value)[:50])
+
+
+@of_objects
+def test_laws_among_objects(k, rows):
+    K = k(rows)
+    assert np.array_equal(K, K.T)
+    assert is_psd(k, rows)
+    np.testing.assert_allclose(k.diag(rows), np.diag(K), rtol=1e-12)
+    np.testing.assert_allclose(dkernel.gram(k, rows), K)
+    np.testing.assert_allclose((2.5 * k + k * k)(rows), 2.5 * K + K * K, rtol=1e-12)
+    columns, out = k.columns(rows[:3]), np.empty((len(rows), 3), np.float32)
+    block = np.empty(len(rows), dtype=object)
+    block[:] = rows
+    columns.fill(columns.rows(block), 0, out)
+    np.testing.assert_allclose(out, k(rows, rows[:3]), rtol=1e-6)
+    for again in (parse(repr(k)), pickle.loads(pickle.dumps(k))):
+        assert (again, repr(again), hash(again)) == (k, repr(k), hash(k))
+        np.testing.assert_array_equal(again(rows), K)
+
+
+def parts_of(value):
+    """A kernel and every kernel in it."""
+    if isinstance(value, Kernel):
+        yield value
+        value = list(vars(value).values())
+    if isinstance(value, list | tuple):
+        for part in value:
+            yield from parts_of(part)
+
+
+def test_every_kernel_there_is_stands_in_the_catalogue():
+    kernels = [member.kernel for member in CATALOGUE] + [k for k, _ in OBJECTS]
+    found = {type(part).__name__ for k in kernels for part in parts_of(k)}
+    public = {name for name in dkernel.__all__ if isinstance(getattr(dkernel, name), type)}
+    public = {name for name in public if issubclass(getattr(dkernel, name), Kernel)}
+    assert len(public) >= 19
+    assert public | {"Sum", "Product", "Scaled", "Selection"} <= found
+    assert {name.lower() for name in found} & set(kernel_names()) >= {name.lower() for name in public}
