@@ -10,7 +10,7 @@ import click
 
 __all__ = ["main"]
 
-_COMMANDS = ("train", "score", "evaluate", "show")
+_COMMANDS = ("train", "score", "evaluate", "show", "doctor", "watch")
 
 
 class _Table(click.Group):
@@ -55,6 +55,8 @@ def main() -> None:
     dkernel evaluate model.safetensors test.parquet --label y
     dkernel score model.safetensors new.parquet --out scores.parquet
     dkernel show model.safetensors
+    dkernel doctor --scheduler tcp://host:8786
+    dkernel watch model.safetensors
 
     Each runs on the cores of this machine, or with --scheduler on a Dask cluster. Exit codes: 0 done, 1 failed,
     2 options, 65 data, 75 the same command can be run again, 130 and 143 stopped.

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from dkernel.recipe import Recipe
     from dkernel.run.checkpoint import Checkpoint
 
-__all__ = ["RECIPE", "train"]
+__all__ = ["RECIPE", "open_for", "recipe_of", "train"]
 
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
 RECIPE: dict[str, tuple[str, str, str]] = {
@@ -106,7 +106,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     dkernel train 'part-*.csv.gz' --label y --positive yes --kernel 'Laplacian(gamma=0.1)' --out m.safetensors
     dkernel train data/ --label price --task regress --out m.safetensors --scheduler tcp://host:8786
     """
-    recipe = _recipe_of(values)
+    recipe = recipe_of(values)
     if values["print_config"]:
         settled = {name: getattr(recipe, name) for name in RECIPE}
         if values["loss"] is None and recipe.task == "auto":
@@ -138,7 +138,8 @@ def train(ctx: click.Context, /, **values: Any) -> None:
         click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(_lines(record)))
 
 
-def _recipe_of(values: Mapping[str, Any]) -> "Recipe":
+def recipe_of(values: Mapping[str, Any]) -> "Recipe":
+    """The recipe that the options ask for."""
     from dkernel.recipe import Recipe
 
     given = {name: values[name] for name in RECIPE if values[name] is not None}
@@ -186,6 +187,12 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
     )
 
 
+def open_for(values: Mapping[str, Any], recipe: "Recipe") -> tuple[Any, "Recipe"]:
+    """The source that the options name, and the recipe for its label."""
+    source = _open(values, recipe)
+    return source, _for_label(values, recipe, source.label_kind)
+
+
 def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) -> "Recipe":
     """The recipe for a label of this kind: a floating one is regressed on, unless an option speaks of classes."""
     if kind == "float" and recipe.task == "auto" and recipe.positive is None and values["loss"] is None:
@@ -220,8 +227,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
     with running(record, values, place) as (progress, executor):
         with record.phase("open"):
-            source = _open(values, recipe)
-        recipe = _for_label(values, recipe, source.label_kind)
+            source, recipe = open_for(values, recipe)
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, rows_in=source.n_rows, rows_rejected=0)
         with record.phase("train"):
@@ -259,8 +265,7 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     from dkernel.run.train import plan
 
     with connect(**place) as executor:
-        source = _open(values, recipe)
-        found = plan(source, _for_label(values, recipe, source.label_kind), executor)
+        found = plan(*open_for(values, recipe), executor)
     if values["json"]:
         click.echo(json.dumps(found, default=plain))
     else:

@@ -113,7 +113,8 @@ def client_at(
 def dashboard_of(client: Any) -> str | None:
     """Address of Dask's pages about a cluster, None where there are none."""
     with suppress(KeyError, AttributeError, ValueError):
-        return str(client.dashboard_link)
+        link: str | None = client.dashboard_link
+        return link
     return None
 
 

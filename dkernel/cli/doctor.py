@@ -1,0 +1,119 @@
+"""`dkernel doctor`: whether a cluster is fit for a job, before the job."""
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dkernel.cli.exits import Job
+from dkernel.cli.options import config_text, place_of
+from dkernel.cli.train import open_for, recipe_of, train
+
+__all__ = ["doctor"]
+
+_FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
+
+
+@click.command(cls=Job, params=list(train.params), short_help="Find out what would make a job fail on a cluster.")
+@click.pass_context
+def doctor(ctx: click.Context, /, **values: Any) -> None:
+    """Look at the client, the scheduler and every worker: versions, places to write, disks, memory, BLAS, clocks.
+
+    It takes every option of train, so a job is looked into by putting doctor in the place of train; DATA and all else
+    may be missing. Each finding comes with its remedy. Nothing is trained, written or changed. Exit code 0 when nothing
+    is wrong, else 1.
+
+    \b
+    dkernel doctor --scheduler tcp://host:8786
+    dkernel doctor data/ --label y --out model.safetensors --checkpoint /shared/run --scheduler tcp://host:8786
+    """
+    if values["print_config"]:
+        click.echo(config_text(ctx, values))
+        return
+    place = place_of(ctx, values)
+    found = _diagnosis(values, place)
+    if values["json"]:
+        click.echo(json.dumps({"ok": not found["findings"], **found}))
+    elif not values["quiet"] or found["findings"]:
+        click.echo("\n".join(_lines(found)))
+    ctx.exit(1 if found["findings"] else 0)
+
+
+def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
+    from dkernel.errors import ClusterError
+    from dkernel.run.cluster import client_at, dashboard_of
+    from dkernel.run.doctor import diagnose
+
+    job = _job(values)
+    try:
+        with client_at(**place) as client:
+            found = diagnose(client, job).as_dict()
+            return found if client is None else {**_cluster(client, dashboard_of(client)), **found}
+    except ClusterError as error:
+        finding = {"check": "workers", "where": "scheduler", "found": str(error)}
+        remedy = "Start a scheduler (dask scheduler), or mend the address."
+        return {"processes": {}, "plan": None, "findings": [{**finding, "remedy": remedy}]}
+
+
+def _cluster(client: Any, dashboard: str | None) -> dict[str, Any]:
+    return {"scheduler": client.scheduler.address, "dashboard": dashboard}
+
+
+def _job(values: Mapping[str, Any]) -> Any:
+    from dkernel.errors import DKernelError
+    from dkernel.run.doctor import Job as Asked
+
+    places = {f"--{name}": _folder(values[name]) for name in _FILES if values.get(name)}
+    places |= {f"--{name}": values[name] for name in _FOLDERS if values.get(name)}
+    made = [f"--{name}" for name in _FOLDERS]
+    if not values["data"]:
+        return Asked(places=places, made=made)
+    try:
+        recipe = recipe_of(values)
+        source, recipe = open_for(values, recipe)
+    except (DKernelError, OSError) as error:
+        return Asked(places=places, made=made, trouble=str(error))
+    files = sorted({str(Path(path).absolute()) for path in source.files if "://" not in path})
+    return Asked(source, recipe, places, made, files)
+
+
+def _folder(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[0] if "://" in path else str(Path(path).absolute().parent)
+
+
+def _lines(found: Mapping[str, Any]) -> Iterator[str]:
+    from dkernel.run.doctor import CHECKS
+    from dkernel.run.plan import in_words
+
+    if "scheduler" in found:
+        dashboard = f", dashboard {found['dashboard']}" if found["dashboard"] else ""
+        yield f"scheduler {found['scheduler']}{dashboard}"
+    yield from _table(found["processes"])
+    if found["plan"] is not None:
+        words = dict(in_words(found["plan"]))
+        names = ("rows", "features", "columns", "memory, each worker", "memory, client", "time, about")
+        yield "\nplan: " + ", ".join(f"{name} {words[name]}" for name in names if name in words)
+    findings = found["findings"]
+    if not findings:
+        yield f"\nNothing wrong: {len(CHECKS)} checks of {len(found['processes'])} process(es)."
+        return
+    yield f"\n{len(findings)} finding{'s' * (len(findings) > 1)}:"
+    for number, finding in enumerate(findings, 1):
+        yield f"{number}. {finding['check']}, {finding['where']}: {finding['found']}"
+        yield f"   -> {finding['remedy']}"
+
+
+def _table(processes: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """The versions, one process a line; those that are not the client's are marked."""
+    if not processes:
+        return
+    here = processes["client"]["versions"]
+    cells = [["process", *here]]
+    for name, facts in processes.items():
+        theirs = facts.get("versions", {})
+        cells.append([name, *(f"{theirs.get(p, '?')}{'' if theirs.get(p) == here[p] else ' !'}" for p in here)])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for row in cells:
+        yield "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,0 +1,108 @@
+"""`dkernel watch`: how a job fares that was started elsewhere."""
+
+import json as json_
+import shutil
+import sys
+import time
+from collections.abc import Mapping
+from typing import Any
+
+import click
+
+from dkernel.cli.exits import AGAIN, Job
+from dkernel.cli.options import Setting
+
+__all__ = ["watch"]
+
+
+@click.command(cls=Job, short_help="Follow a job that was started elsewhere.")
+@click.argument("run", metavar="RUN")
+@click.option("--json", cls=Setting, is_flag=True, help="Print the last record as one JSON object.")
+@click.option("--quiet", cls=Setting, is_flag=True, help="Print only how it ended.")
+@click.option(
+    "--patience",
+    cls=Setting,
+    type=click.FloatRange(min=0),
+    default=30.0,
+    metavar="SECONDS",
+    help="A job without a sign of life for so long is dead. Default: 30.",
+)
+@click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks.")
+@click.pass_context
+def watch(ctx: click.Context, run: str, json: bool, quiet: bool, patience: float, debug: bool) -> None:  # noqa: ARG001
+    """Follow the job whose run record, --out or folder is RUN, until it ends, and end with its exit code.
+
+    The record is a file: it can be followed from any machine that sees it, and nothing happens to the job.
+
+    \b
+    dkernel watch model.safetensors
+    dkernel watch /shared/runs/ --patience 120
+    """
+    from dkernel.errors import ClusterError
+    from dkernel.run.watch import follow, record_of
+
+    screen = _Screen(quiet)
+    record: dict[str, Any] = {}
+    try:
+        for record in follow(record_of(run), patience):
+            screen.show(record)
+    except ClusterError as error:  # the job's trouble, not this command's: there is nothing here to run again
+        record |= {"status": "dead", "exit_code": AGAIN, "error": str(error)}
+    finally:
+        screen.clear()
+    if json:
+        click.echo(json_.dumps(record))
+    else:
+        click.echo(_end(record))
+    ctx.exit(int(record.get("exit_code") or 0))
+
+
+class _Screen:
+    """A line that is drawn over on a terminal; elsewhere one for each new phase, and one every ten seconds."""
+
+    def __init__(self, quiet: bool) -> None:
+        self.terminal, self.quiet = sys.stderr.isatty(), quiet
+        self.phase = ""
+        self.shown = -1e9
+        self.drawn = 0
+        self.begun = False
+
+    def show(self, record: Mapping[str, Any]) -> None:
+        from dkernel.run.progress import LOG_EVERY, in_words
+
+        if self.quiet or record.get("status") != "running":
+            return
+        if not self.begun:
+            self.begun = True
+            self.line(f"process {record.get('pid')} on {record.get('host')}, since {record.get('started')}")
+        if "dashboard" in record and self.phase == "":
+            self.line(f"dashboard: {record['dashboard']}")
+        state = record.get("progress")
+        if not state:
+            return
+        text, now = in_words(state), time.monotonic()
+        if self.terminal:
+            text = text[: shutil.get_terminal_size().columns - 1]
+            sys.stderr.write("\r" + text.ljust(self.drawn))
+            sys.stderr.flush()
+            self.drawn = len(text)
+        elif state["phase"] != self.phase or now - self.shown >= LOG_EVERY:
+            self.shown = now
+            self.line(text)
+        self.phase = state["phase"]
+
+    def line(self, text: str) -> None:
+        self.clear()
+        click.echo(text, err=True)
+
+    def clear(self) -> None:
+        if self.drawn:
+            sys.stderr.write("\r" + " " * self.drawn + "\r")
+            self.drawn = 0
+
+
+def _end(record: Mapping[str, Any]) -> str:
+    seconds = record.get("seconds", {}).get("total", 0.0)
+    what = record.get("model_sha256") and f", model sha256 {record['model_sha256'][:16]}..."
+    text = f"{record.get('status')} after {seconds:,.1f} s, exit code {record.get('exit_code')}{what or ''}"
+    return f"{text}\n{record['error']}" if record.get("error") else text

@@ -1,0 +1,87 @@
+"""Following a job from elsewhere by its run record, which it renews every few seconds while it lives."""
+
+import json
+import socket
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from dkernel.errors import ClusterError, DataError
+
+__all__ = ["PATIENCE", "follow", "record_of"]
+
+PATIENCE = 30.0
+LOOK_EVERY = 0.5
+
+
+def record_of(run: str) -> str:
+    """The run record that is meant by its own name, by its output's, or by the folder it is in (the newest there).
+
+    Examples
+    --------
+    >>> record_of("models/m.safetensors"), record_of("m.run.json")
+    ('models/m.safetensors.run.json', 'm.run.json')
+    """
+    if run.endswith(".json"):
+        return run
+    beside = f"{run.rstrip('/')}.run.json"
+    if "://" in run or Path(beside).is_file() or not Path(run).is_dir():
+        return beside
+    found = sorted(Path(run).glob("*run.json"), key=lambda path: path.stat().st_mtime)
+    if not found:
+        raise DataError(f"{run}: no run record is in this folder (*.run.json). Name the record, or the job's --out.")
+    return str(found[-1])
+
+
+def follow(where: str, patience: float = PATIENCE) -> Iterator[dict[str, Any]]:
+    """Every new state of a record until the run has ended; the last one says how.
+
+    Raises
+    ------
+    DataError : there is no record, and none came within `patience` seconds
+    ClusterError : the run says of itself that it goes on, and its process is gone or gives no sign of life any more
+    """
+    seen: dict[str, Any] = {}
+    since = time.monotonic()
+    while True:
+        found = _read(where)
+        if found is not None and found != seen:
+            seen, since = found, time.monotonic()
+            yield seen
+            if seen.get("status") != "running":
+                return
+        elif time.monotonic() - since > patience or (seen and _gone(seen) and _read(where) == seen):
+            raise _silence(where, seen, patience)
+        time.sleep(LOOK_EVERY)
+
+
+def _read(where: str) -> dict[str, Any] | None:
+    import fsspec
+
+    with suppress(OSError, ValueError):  # not there yet
+        with fsspec.open(where, "rb") as stream:
+            found = json.loads(stream.read())
+        return found if isinstance(found, dict) and "status" in found else None
+    return None
+
+
+def _gone(record: dict[str, Any]) -> bool:
+    """Whether the process ran on this machine and does so no more; of other machines only silence tells."""
+    return record.get("host") == socket.gethostname() and not psutil.pid_exists(int(record.get("pid", 0)))
+
+
+def _silence(where: str, seen: dict[str, Any], patience: float) -> ClusterError | DataError:
+    if not seen:
+        return DataError(
+            f"{where}: no run record is there, and none came in {patience:g} seconds. Name the job's --out."
+        )
+    who = f"process {seen.get('pid')} on {seen.get('host')}"
+    why = "is gone" if _gone(seen) else f"has given no sign of life for {patience:g} seconds"
+    return ClusterError(
+        f"{where}: the job is dead: {who} {why}; the last was at {seen.get('updated')}. Nothing partial is visible. "
+        "Run its command again."
+    )
