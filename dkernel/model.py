@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from dkernel import tiles
 from dkernel.blas import one_blas_thread
+from dkernel.cells import as_cells
 from dkernel.checks import as_features
 from dkernel.errors import UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
@@ -78,9 +79,20 @@ class Model:
     def _columns(self) -> ScaledColumns:
         return ScaledColumns(self.scaling, self.map)
 
+    @property
+    def objects(self) -> tuple[str, ...]:
+        """The names of the columns that hold objects; the others hold numbers."""
+        return tuple(self.columns[j] for j in self.map.objects)
+
+    def block(self, X: NDArray) -> NDArray:
+        """The gate: a block (n, p) of the numbers or objects that the map is of."""
+        if self.map.objects:
+            return as_cells(X, self.columns, self.objects, "row {}".format)
+        return as_features(X, self.columns, dtype=self.recipe.dtype)
+
     def scores(self, X: NDArray) -> NDArray[np.float32]:
         """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it."""
-        X = as_features(X, self.columns, dtype=self.recipe.dtype)
+        X = self.block(X)
         with one_blas_thread():
             return tiles.scores(self._columns, X, self.coef, self.intercept)
 
@@ -95,7 +107,7 @@ class Model:
                 f"A model with {self.recipe.features} features has no landmarks to be unlike. Train with "
                 "features='nystrom'."
             )
-        X = as_features(X, self.columns, dtype=self.recipe.dtype)
+        X = self.block(X)
         return self.map.residual(self.scaling.apply(X))
 
     def labels(self, S: NDArray[np.float32]) -> NDArray[Any]:

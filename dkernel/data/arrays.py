@@ -10,11 +10,15 @@ import numpy as np
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block, Raw, as_label, as_weight, chunk_limit, cut, cut_blocks
+from dkernel.cells import as_cells, cell_bytes, encoded
+from dkernel.data.block import Block, Raw, as_label, as_weight, chunk_limit, cut, cut_blocks, object_row_bytes
 from dkernel.data.dask_arrays import aligned, block_graphs, dense, dense_blocks, is_dask, known
+from dkernel.data.domains import object_columns
 from dkernel.data.members import filled
+from dkernel.data.object_arrays import holds_objects, kinds_of, object_table
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError, RecipeError
+from dkernel.kernels import Kernel, parse
 
 __all__ = ["check_numbers", "dense", "from_arrays", "matrix"]
 
@@ -28,12 +32,18 @@ def from_arrays(
     *,
     columns: Sequence[str] | None = None,
     dtype: str = "float32",
+    kernel: Kernel | str | None = None,
     compute: Callable[..., Any] = dask.base.compute,
 ) -> Source:
     """The rows of collections in memory or in Dask: X (n, p), y (n,), weight (n,).
 
     Unknown chunk sizes are computed once, several column blocks become one, empty chunks are left out. A sparse matrix,
     or a Dask array of such, becomes dense one chunk at a time, where it is read.
+
+    Parameters
+    ----------
+    kernel : which the rows are for: the columns that it takes as objects may hold texts, lists or sets; then a list, a
+        series or an array (n,) is one column. Without one all features are numbers
 
     Examples
     --------
@@ -45,21 +55,29 @@ def from_arrays(
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
     if hasattr(X, "tocsr"):
         X = dense_blocks(X.tocsr(), dtype)
-    names = _names_of(X)
+    objects: tuple[str, ...] = ()
+    if kernel is not None and holds_objects(kernel := parse(kernel), X):
+        X = object_table(X)
+        names = _columns(columns or _names_of(X), int(X.shape[1]))
+        objects = object_columns(kernel, kinds_of(X, names, kernel), "X")
+    names = columns or _names_of(X)
     if is_dask(X):
-        units, p, token, kind = _dask_units(X, y, weight, columns or names, dtype, compute)
+        units, p, token, kind = _dask_units(X, y, weight, names, dtype, objects, compute)
+        row_bytes = object_row_bytes(p, 0)
     else:
         y, weight = _concrete((y, weight), compute)
-        units, p, token, kind = _numpy_units(X, y, weight, columns or names, dtype)
+        units, p, token, kind, row_bytes = _numpy_units(X, y, weight, names, dtype, objects)
     return Source(
         tuple(units),
-        _columns(columns or names, p),
+        _columns(names, p),
         None if y is None else _name_of(y, "label"),
         None if weight is None else _name_of(weight, "weight"),
         (),
-        dtype,
+        "object" if objects else dtype,
         token,
         kind,
+        objects=objects,
+        object_bytes=row_bytes if objects else 0,
     )
 
 
@@ -112,8 +130,8 @@ def _flat(values: Any, what: str) -> NDArray[Any] | None:
 
 
 def _numpy_units(
-    X: Any, y: Any, weight: Any, names: Sequence[str] | None, dtype: str
-) -> tuple[list[Unit], int, str, str | None]:
+    X: Any, y: Any, weight: Any, names: Sequence[str] | None, dtype: str, objects: tuple[str, ...]
+) -> tuple[list[Unit], int, str, str | None, int]:
     table = X if hasattr(X, "iloc") else np.asarray(X)
     if table.ndim != 2:
         raise DataError(f"X has {table.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
@@ -127,18 +145,23 @@ def _numpy_units(
     label = None if parts["y"] is None else as_label(parts["y"], _in_memory, "y")
     w = None if parts["weight"] is None else as_weight(parts["weight"], _in_memory, "weight")
     columns = _columns(names, p)
-    check_numbers(table, columns)
+    row_bytes = p * np.dtype(dtype).itemsize
+    if objects:
+        table = as_cells(matrix(table, "object") if hasattr(table, "iloc") else table, columns, objects, _in_memory)
+        row_bytes = object_row_bytes(p, -(-cell_bytes(table) // rows))
+    else:
+        check_numbers(table, columns)
     token = _hash(table, label, w)
     units, first = [], 0
-    for i, n in enumerate(cut(rows, chunk_limit(p, np.dtype(dtype).itemsize))):
+    for i, n in enumerate(cut(rows, chunk_limit(row_bytes, 1))):
         part = slice(first, first + n)
         views = [None if a is None else a[part] for a in (label, w)]
         rows_of_x = table.iloc[part] if hasattr(table, "iloc") else table[part]
         key = f"dkernel-array-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
-        task = Delayed(key, {key: (partial(_blocks_of_arrays, columns, dtype, (n,), first), rows_of_x, *views)})
-        units.append(Unit((n,), task, "X"))
+        make = partial(_blocks_of_arrays, columns, dtype, (n,), first, objects)
+        units.append(Unit((n,), Delayed(key, {key: (make, rows_of_x, *views)}), "X"))
         first += n
-    return units, p, token, None if label is None else _kind(label.dtype)
+    return units, p, token, None if label is None else _kind(label.dtype), row_bytes
 
 
 def _kind(dtype: Any) -> str | None:
@@ -155,16 +178,28 @@ def check_numbers(table: Any, columns: Sequence[str]) -> None:
 
 
 def _blocks_of_arrays(
-    columns: tuple[str, ...], dtype: str, rows: tuple[int, ...], first: int, X: Any, y: Any = None, weight: Any = None
+    columns: tuple[str, ...],
+    dtype: str,
+    rows: tuple[int, ...],
+    first: int,
+    objects: tuple[str, ...],
+    X: Any,
+    y: Any = None,
+    weight: Any = None,
 ) -> tuple[Block, ...]:
     """The blocks of one unit of collections; runs on a worker."""
-    values = matrix(X, dtype) if hasattr(X, "iloc") else dense(X)
+    values = matrix(X, "object" if objects else dtype) if hasattr(X, "iloc") else dense(X)
     raw = Raw(values, _flat(y, "y"), _flat(weight, "weight"))
-    return cut_blocks(raw, rows, (columns, "y", "weight"), dtype, partial(_in_memory, first=first))
+    return cut_blocks(raw, rows, (columns, "y", "weight"), dtype, partial(_in_memory, first=first), objects)
 
 
 def matrix(frame: Any, dtype: str) -> NDArray[Any]:
-    """The columns of a pandas frame as a block (rows, p)."""
+    """The columns of a pandas frame as a block (rows, p), of numbers or, of dtype "object", of what they hold."""
+    if dtype == "object":
+        X = np.empty(frame.shape, dtype=object)
+        for j in range(frame.shape[1]):
+            X[:, j] = frame.iloc[:, j].to_numpy(dtype=object)
+        return X
     return filled([_numbers(frame.iloc[:, j]) for j in range(frame.shape[1])], len(frame), dtype)
 
 
@@ -179,6 +214,10 @@ def _hash(table: Any, *others: NDArray[Any] | None) -> str:
             continue
         step = max(1, _HASH_BYTES // max(1, values.nbytes // max(1, len(values))))
         for start in range(0, len(values), step):
+            if values.dtype.kind == "O":
+                for held in encoded(values[start : start + step]):
+                    digest.update(held.tobytes())
+                continue
             digest.update(np.ascontiguousarray(values[start : start + step]).reshape(-1).view(np.uint8).data)
     return digest.hexdigest()
 
@@ -191,21 +230,27 @@ def _numbers(column: Any) -> NDArray[Any]:
 
 
 def _dask_units(
-    X: Any, y: Any, weight: Any, names: Sequence[str] | None, dtype: str, compute: Callable[..., Any]
+    X: Any,
+    y: Any,
+    weight: Any,
+    names: Sequence[str] | None,
+    dtype: str,
+    objects: tuple[str, ...],
+    compute: Callable[..., Any],
 ) -> tuple[list[Unit], int, str, str | None]:
-    if hasattr(X, "dtypes"):
+    if hasattr(X, "dtypes") and not objects:
         check_numbers(X, tuple(map(str, X.columns)))
-    X, y, weight = known(X, y, weight, partial(matrix, dtype=dtype), compute)
+    X, y, weight = known(X, y, weight, partial(matrix, dtype="object" if objects else dtype), compute)
     X, y, weight = aligned(X, y, weight)
     p = int(X.shape[1])
     columns = _columns(names, p)
-    limit = chunk_limit(p, np.dtype(dtype).itemsize)
+    limit = chunk_limit(object_row_bytes(p, 0), 1) if objects else chunk_limit(p, np.dtype(dtype).itemsize)
     token = hashlib.sha256(repr([(a.name, a.chunks) if a is not None else None for a in (X, y, weight)]).encode())
     units, first = [], 0
     for keys, n, graph in block_graphs(X, y, weight):
         rows = cut(n, limit)
         key = f"dkernel-array-{hashlib.sha256(repr((keys, columns, dtype, rows)).encode()).hexdigest()[:32]}"
-        graph[key] = (partial(_blocks_of_arrays, columns, dtype, rows, first), *keys)
+        graph[key] = (partial(_blocks_of_arrays, columns, dtype, rows, first, objects), *keys)
         units.append(Unit(rows, Delayed(key, graph), "X"))
         first += n
     if not units:

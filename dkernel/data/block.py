@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cells import OVERHEAD, as_cells, cell_bytes
 from dkernel.checks import as_features
 from dkernel.errors import DataError
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["KINDS", "Block", "Raw", "as_label", "chunk_limit", "cut", "cut_blocks", "kind_of_dtype"]
+__all__ = ["KINDS", "Block", "Raw", "as_label", "chunk_limit", "cut", "cut_blocks", "kind_of_dtype", "object_row_bytes"]
 
 Place = Callable[[int], str]
 
-# What a column can be, as the reader sees it; "other" (dates, lists, ...) can only be kept.
-KINDS = ("bool", "int", "float", "text", "other", "empty")
+# What a column can be, as the reader sees it; "other" (dates, lists, ...) can only be kept. "digits" is text that is
+# all numbers but would not come back from them (007, 3.50): numbers to compute with, text to carry.
+KINDS = ("bool", "int", "float", "digits", "text", "other", "empty")
 
 _MOST_ROWS = 131_072
 _STEP_ROWS = 2_048
@@ -29,9 +31,9 @@ _CHUNK_BYTES = 64 * 2**20
 class Block:
     """The rows of one chunk.
 
-    X is (rows, p), C-contiguous and finite; y is (rows,) of bool, int64, float64 or fixed-width text, None when no
+    X is (rows, p), C-contiguous and finite, or of objects (dkernel.cells); y is (rows,) of bool, int64, float64 or fixed-width text, None when no
     label was asked for; weight is (rows,) float64, finite and not negative; kept holds the columns carried to the
-    output.
+    output. refused lists the rows of the file that were left out on the way (rejects.py), None where that is not done.
 
     Examples
     --------
@@ -39,10 +41,11 @@ class Block:
     3
     """
 
-    X: NDArray[np.floating]
+    X: NDArray[Any]
     y: NDArray[Any] | None = None
     weight: NDArray[np.float64] | None = None
     kept: "pa.Table | None" = None
+    refused: "pa.Table | None" = None
 
     @property
     def rows(self) -> int:
@@ -53,7 +56,8 @@ class Block:
     def nbytes(self) -> int:
         """Bytes of X, y and weight; the kept columns as they are held."""
         arrays = sum(int(a.nbytes) for a in (self.X, self.y, self.weight) if a is not None)
-        return arrays + (int(self.kept.nbytes) if self.kept is not None else 0)
+        arrays += cell_bytes(self.X) if self.X.dtype.kind == "O" else 0
+        return arrays + sum(int(t.nbytes) for t in (self.kept, self.refused) if t is not None)
 
     def __sizeof__(self) -> int:
         return self.nbytes + 64
@@ -81,6 +85,17 @@ def chunk_limit(p: int, itemsize: int = 4) -> int:
     """
     rows = _CHUNK_BYTES // max(1, p * itemsize)
     return min(_MOST_ROWS, max(_STEP_ROWS, rows // _STEP_ROWS * _STEP_ROWS))
+
+
+def object_row_bytes(p: int, stored: int) -> int:
+    """Bytes of a row of p cells that takes `stored` bytes in its file; 256 for a cell where that is not known.
+
+    Examples
+    --------
+    >>> object_row_bytes(1, 100), object_row_bytes(2, 0)
+    (164, 512)
+    """
+    return stored + OVERHEAD * p if stored else 256 * p
 
 
 def cut(rows: int, limit: int) -> tuple[int, ...]:
@@ -176,14 +191,18 @@ def cut_blocks(
     names: tuple[Sequence[str], str | None, str | None],
     dtype: str,
     place: Place,
+    objects: Sequence[str] = (),
 ) -> tuple[Block, ...]:
-    """The checked blocks of one unit; `names` are those of the features, the label and the weight."""
+    """The checked blocks of one unit; `names` are those of the features, the label and the weight.
+
+    With `objects`, the features among them that are objects, the blocks are of cells (dkernel.cells).
+    """
     columns, label, weight = names
     if len(raw.X) != sum(rows):
         raise DataError(
             f"{place(0)}: {len(raw.X)} rows were read where {sum(rows)} were counted: the file changed or is damaged."
         )
-    X = as_features(raw.X, columns, dtype, place)
+    X: NDArray[Any] = as_cells(raw.X, columns, objects, place) if objects else as_features(raw.X, columns, dtype, place)
     y = as_label(raw.label, place, label or "label") if raw.label is not None else None
     w = as_weight(raw.weight, place, weight or "weight") if raw.weight is not None else None
     blocks, first = [], 0

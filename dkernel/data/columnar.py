@@ -1,5 +1,6 @@
 """Arrow tables to blocks: columns of any length and type into one row-major array, without pandas."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,7 @@ def raw_of_table(table: pa.Table, wanted: Wanted, place: Place) -> Raw:
             _refuse_null(column, name, place)
     features = used.select(list(wanted.columns))
     try:
-        X = _filled(features, wanted.dtype)
+        X = _mixed(features, wanted.objects) if wanted.objects else _filled(features, wanted.dtype)
     except FloatingPointError:
         # A number too large for float32: in float64 it comes to the gate as it is, and the message shows it.
         X = _filled(features, "float64")
@@ -78,6 +79,20 @@ def _filled(features: pa.Table, dtype: str) -> NDArray[Any]:
     for batch in features.to_batches():
         _fill(X[first : first + batch.num_rows], [_numbers(column) for column in batch.columns])
         first += batch.num_rows
+    return X
+
+
+def _mixed(features: pa.Table, objects: Sequence[str]) -> NDArray[Any]:
+    """Columns of objects, and of numbers as objects: cells (rows, p), still to be checked."""
+    X = np.empty(features.shape, dtype=object)
+    for j, (name, column) in enumerate(zip(features.column_names, features.columns, strict=True)):
+        if name in objects and kind_of_type(column.type) == "text":
+            words, numbers = _coded(column)
+            X[:, j] = np.array(words, dtype=object)[numbers]  # equal texts are one string in memory
+        elif name in objects:
+            X[:, j] = np.fromiter(column.to_pylist(), dtype=object, count=len(column))
+        else:
+            X[:, j] = _values(column)
     return X
 
 
@@ -112,8 +127,13 @@ def _values(column: pa.ChunkedArray) -> NDArray[Any]:
 
 def _text(column: pa.ChunkedArray) -> NDArray[Any]:
     # Through the few distinct values: labels repeat, and making a Python string of each row is slow.
+    words, numbers = _coded(column)
+    return np.array(words, dtype="U")[numbers]
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[list[str], NDArray[Any]]:
+    """The distinct texts of a column, and the number of each row's."""
     coded = column.combine_chunks().dictionary_encode()
     if isinstance(coded, pa.ChunkedArray):
         coded = coded.combine_chunks()
-    words = np.array(coded.dictionary.to_pylist() or [""], dtype="U")
-    return words[coded.indices.to_numpy(zero_copy_only=False)]
+    return coded.dictionary.to_pylist() or [""], coded.indices.to_numpy(zero_copy_only=False)

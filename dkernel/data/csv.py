@@ -3,37 +3,27 @@
 import csv as text_csv
 import io
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as arrow_csv
 from dask.delayed import Delayed
 
 from dkernel.data.block import Place, Raw
 from dkernel.data.columnar import kind_of_type, raw_of_table
-from dkernel.data.lines import STEP_ROWS, Steps, row_blocks, row_ends
+from dkernel.data.csv_fields import TYPES, Header, explained, fits, parse, type_of
+from dkernel.data.csv_kept import kept_columns, kept_kind, wider
+from dkernel.data.csv_sift import sift, well_formed
+from dkernel.data.lines import STEP_ROWS, Steps, line_ends, row_blocks, row_ends
 from dkernel.data.paths import File
 from dkernel.data.tables import Part, Request, Table, Wanted
 from dkernel.errors import DataError
 
-__all__ = ["Header", "load", "look", "scan"]
+__all__ = ["load", "look", "scan", "sift"]
 
 _HEADER_BYTES = 64 * 1024
 _LONGEST_HEADER = 64 * 2**20
 _BOM = b"\xef\xbb\xbf"
-_TYPES = {"bool": pa.bool_(), "int": pa.int64(), "float": pa.float64(), "text": pa.string(), "empty": pa.float64()}
-_EXACT = 2.0**53
-
-
-@dataclass(frozen=True)
-class Header:
-    """The first row: the names of the columns, and the byte where the data begin."""
-
-    names: tuple[str, ...]
-    start: int
-    delimiter: str
 
 
 def look(files: Sequence[File], request: Request) -> list[Table]:
@@ -41,8 +31,9 @@ def look(files: Sequence[File], request: Request) -> list[Table]:
     headers = [_header(file) for file in files]
     tasks = []
     for file, header in zip(files, headers, strict=True):
-        key = file.key("scan", request.label, request.keep, request.scan_bytes)
-        tasks.append(Delayed(key, {key: (scan, file, header, request.label, request.keep, request.scan_bytes)}))
+        asked = (request.label, request.keep, request.scan_bytes, STEP_ROWS, request.quarantine)
+        key = file.key("scan", *asked)
+        tasks.append(Delayed(key, {key: (scan, file, header, *asked)}))
     return list(request.compute(*tasks))
 
 
@@ -74,7 +65,7 @@ def _header(file: File) -> Header:
         raise DataError(f"{file.name}: the column {twice!r} stands twice in the header; each name must be there once.")
     if all(_is_fraction(n) for n in names):
         raise DataError(f"{file.name}: the first row holds numbers; it must hold the names of the columns.")
-    return Header(names, start, delimiter)
+    return Header(names, start, delimiter, len(line_ends(data[:start])))
 
 
 def _is_fraction(text: str) -> bool:
@@ -93,6 +84,7 @@ class _Kinds:
     header: Header
     label: str | None
     keep: tuple[str, ...]
+    quarantine: bool = False
     found: dict[str, str] = field(default_factory=dict)
 
     def add(self, block: bytes, first_row: int) -> None:
@@ -103,10 +95,7 @@ class _Kinds:
         columns = [*numbers, *as_text]
         if not columns:
             return
-        try:
-            table = _parse(block, self.header, columns, dict.fromkeys(as_text, pa.string()))
-        except pa.ArrowInvalid as error:
-            raise _explained(error, block, self.header, {}, self.file, first_row) from None
+        table = self._parsed(block, columns, dict.fromkeys(as_text, pa.string()), first_row)
         for name in numbers:
             kind = kind_of_type(table.schema.field(name).type)
             if name == self.label and "empty" not in (kind, self.found.get(name, "empty")):
@@ -116,14 +105,22 @@ class _Kinds:
             if kind != "empty" or name not in self.found:
                 self.found[name] = "text" if kind == "other" and name == self.label else kind
         for name in as_text:
-            self.found[name] = _wider(self.found.get(name, "empty"), _kept_kind(table.column(name)))
+            self.found[name] = wider(self.found.get(name, "empty"), kept_kind(table.column(name)))
+
+    def _parsed(self, block: bytes, columns: list[str], types: dict[str, pa.DataType], first_row: int) -> pa.Table:
+        try:
+            return parse(block, self.header, columns, types)
+        except pa.ArrowInvalid as error:
+            if self.quarantine and (rest := well_formed(block, self.header)) != block:
+                return self._parsed(rest, columns, types, first_row)
+            raise explained(error, block, self.header, {}, self.file, first_row) from None
 
     def _label_kind(self, name: str, kind: str, block: bytes, first_row: int) -> str:
         before = self.found[name]
         kind = "text" if kind == "other" else kind
         if kind == before or before == "text" or {kind, before} == {"int", "float"}:
             return before if before == "text" or kind == before else "float"
-        raise _explained(None, block, self.header, {name: _TYPES[before]}, self.file, first_row)
+        raise explained(None, block, self.header, {name: TYPES[before]}, self.file, first_row)
 
 
 def scan(
@@ -133,130 +130,40 @@ def scan(
     keep: tuple[str, ...],
     scan_bytes: int,
     step_rows: int = STEP_ROWS,
+    quarantine: bool = False,
 ) -> Table:
     """Rows, steps and kinds of one file; runs on a worker."""
     file.check()
-    kinds = _Kinds(file, header, label, keep)
-    steps = Steps(header.start, step_rows)
+    kinds = _Kinds(file, header, label, keep, quarantine)
+    steps = Steps(header.start, step_rows, header.lines)
     for offset, block, ends in row_blocks(file, header.start, scan_bytes, header.delimiter.encode()):
         if len(ends):
             kinds.add(block, steps.rows)
-            steps.add(offset, ends)
+        steps.add(offset, block, ends)
     rows, marks = steps.done()
     found = {name: kinds.found.get(name, "empty") for name in header.names}
-    return Table(file, found, steps.rows, rows, marks, inferred=True, extra=header)
+    width = -(-(marks[-1] - marks[0]) // steps.rows) if steps.rows else 0
+    return Table(file, found, steps.rows, rows, marks, steps.lines, inferred=True, extra=header, width=width)
 
 
 def load(file: File, part: Part, wanted: Wanted, place: Place) -> Raw:
     """The rows of one byte range."""
     data, header = file.read(*part.marks), part.extra
-    types = {name: _type(name, wanted) for name in wanted.names}
+    types = {name: type_of(name, wanted) for name in wanted.names}
     try:
-        table = _parse(data, header, list(wanted.names), types)
+        table = parse(data, header, list(wanted.names), types)
     except pa.ArrowInvalid as error:
-        raise _explained(error, data, header, types, file, part.first_row) from None
+        raise explained(error, data, header, types, file, part.first_row) from None
     if wanted.label is not None and types[wanted.label] == pa.string():
         empty = pc.index(table.column(wanted.label), "").as_py()
         if empty >= 0:
             raise DataError(
                 f"{place(empty)}, column {wanted.label!r}: the label is missing. Remove or fill these rows."
             )
-    return raw_of_table(table, wanted, place)
-
-
-def _type(name: str, wanted: Wanted) -> pa.DataType:
-    kind = wanted.kinds[name]
-    if name in wanted.columns or name == wanted.weight:
-        return pa.bool_() if kind == "bool" else pa.float64()
-    if kind == "empty" and name in wanted.kept:
-        return pa.string()
-    return _TYPES[kind]
-
-
-def _parse(data: bytes, header: Header, columns: list[str], types: dict[str, pa.DataType]) -> pa.Table:
-    return arrow_csv.read_csv(
-        pa.BufferReader(data),
-        read_options=arrow_csv.ReadOptions(
-            column_names=list(header.names), block_size=max(len(data) + 1, 64), use_threads=False
-        ),
-        parse_options=arrow_csv.ParseOptions(delimiter=header.delimiter, newlines_in_values=True),
-        convert_options=arrow_csv.ConvertOptions(
-            include_columns=columns, column_types=types, strings_can_be_null=False
-        ),
-    )
+    return replace(raw_of_table(table, wanted, place), kept=kept_columns(data, table, header, wanted))
 
 
 def _mostly_numbers(column: pa.ChunkedArray) -> bool:
     """Whether more than half of the first values are numbers, so that the others are mistakes."""
     first = column.slice(0, 1000).to_pylist()
-    return sum(_fits(value or "", pa.float64()) for value in first) > len(first) / 2
-
-
-def _kept_kind(column: pa.ChunkedArray) -> str:
-    """The type that a kept column can have without losing a character: '007' stays text."""
-    filled = column.filter(pc.not_equal(column, ""))
-    if not len(filled):
-        return "empty"
-    try:
-        numbers = filled.cast(pa.int64())
-        return "int" if numbers.cast(pa.string()).equals(filled) else "text"
-    except pa.ArrowInvalid:
-        pass
-    try:
-        fractions = filled.cast(pa.float64())
-    except pa.ArrowInvalid:
-        return "text"
-    return "float" if pc.all(pc.less(pc.abs(fractions), _EXACT)).as_py() else "text"
-
-
-def _wider(one: str, other: str) -> str:
-    if one == other or other == "empty":
-        return one
-    if one == "empty":
-        return other
-    return "float" if {one, other} == {"int", "float"} else "text"
-
-
-def _explained(
-    error: Exception | None,
-    data: bytes,
-    header: Header,
-    types: dict[str, pa.DataType],
-    file: File,
-    first_row: int,
-) -> DataError:
-    """The first row that cannot be read and why, found by reading the range again, slowly."""
-    try:
-        reader = text_csv.reader(io.StringIO(data.decode("utf-8"), newline=""), delimiter=header.delimiter)
-        row = first_row
-        for values in reader:
-            if not values:
-                continue
-            row += 1
-            if len(values) != len(header.names):
-                return DataError(
-                    f"{file.name}, row {row}: the row has {len(values)} values, the header {len(header.names)}."
-                )
-            for name, value in zip(header.names, values, strict=True):
-                if name in types and not _fits(value, types[name]):
-                    return DataError(
-                        f"{file.name}, row {row}, column {name!r}: {value!r} where the column's other values, from the "
-                        f"first rows on, are of type {types[name]}."
-                    )
-    except UnicodeDecodeError as failure:
-        row = first_row + data.count(b"\n", 0, failure.start) + 1
-        return DataError(f"{file.name}, about row {row}: the text is not UTF-8; save the file as UTF-8.")
-    except text_csv.Error as failure:
-        return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({failure}).")
-    return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({error}).")
-
-
-def _fits(value: str, type_: Any) -> bool:
-    if type_ == pa.string():
-        return True
-    try:
-        pa.array([value]).cast(type_)
-    except pa.ArrowInvalid:
-        # What is missing has its own message.
-        return value == "" or value in arrow_csv.ConvertOptions().null_values
-    return True
+    return sum(fits(value or "", pa.float64()) for value in first) > len(first) / 2

@@ -11,10 +11,11 @@ from numpy.typing import NDArray
 from dkernel.data.block import Place, Raw, kind_of_dtype
 from dkernel.data.members import Member, raw_of_members, table_of_members
 from dkernel.data.paths import File
+from dkernel.data.rejects import Sifted
 from dkernel.data.tables import Part, Request, Table, Wanted
 from dkernel.errors import DataError
 
-__all__ = ["load", "look"]
+__all__ = ["load", "look", "sift"]
 
 
 def look(files: Sequence[File], request: Request) -> list[Table]:
@@ -34,6 +35,11 @@ def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
             return np.asarray(opened[key][first:stop])
 
         return raw_of_members(part, wanted, fetch)
+
+
+def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
+    """The rows of one part; whether they are finite is seen later."""
+    return Sifted(load(file, part, wanted, place), np.arange(part.rows), {})
 
 
 @contextmanager

@@ -1,6 +1,8 @@
 """Where the rows of a text file end: newlines outside quotes, found in blocks that always begin at a row."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,7 +10,7 @@ from numpy.typing import NDArray
 from dkernel.data.paths import File
 from dkernel.errors import DataError
 
-__all__ = ["STEP_ROWS", "Steps", "row_blocks", "row_ends"]
+__all__ = ["STEP_ROWS", "Lines", "Steps", "line_ends", "outside_quotes", "row_blocks", "row_ends"]
 
 STEP_ROWS = 2_048
 _LONGEST_ROW = 512 * 2**20
@@ -52,14 +54,10 @@ def row_ends(block: bytes, quote: bytes, final: bool) -> tuple[NDArray[np.int64]
     (array([ 8, 13]), 13, False)
     """
     data = np.frombuffer(block, np.uint8)
-    ends = np.flatnonzero(data == _LF)
-    if b"\r" in block:
-        lone = np.flatnonzero(data == _CR)
-        following = np.append(data, _LF if not final else 0)[lone + 1]
-        ends = np.sort(np.concatenate([ends, lone[following != _LF]]))
+    ends = line_ends(block, final)
     unclosed = False
     if quote and b'"' in block:
-        outside, unclosed = _outside_quotes(block, data, ends, quote)
+        outside, unclosed = outside_quotes(block, ends, quote)
         ends = ends[outside]
     if final and len(data) and not unclosed and (not len(ends) or ends[-1] != len(data) - 1):
         ends = np.append(ends, len(data))
@@ -70,21 +68,37 @@ def row_ends(block: bytes, quote: bytes, final: bool) -> tuple[NDArray[np.int64]
     return after[~blank], int(after[-1]) if len(after) else 0, unclosed
 
 
-def _outside_quotes(
-    block: bytes, data: NDArray[np.uint8], ends: NDArray[np.int64], quote: bytes
-) -> tuple[NDArray[np.bool_], bool]:
-    """Which newlines stand outside quoted text, by parity, which doubled quotes leave as it is.
+def line_ends(block: bytes, final: bool = True) -> NDArray[np.int64]:
+    """Where lines end, inside quotes or not: at every LF, and at every CR that no LF follows.
+
+    Examples
+    --------
+    >>> line_ends(b"a\\r\\nb\\rc\\n").tolist()
+    [2, 4, 6]
+    """
+    data = np.frombuffer(block, np.uint8)
+    ends = np.flatnonzero(data == _LF)
+    if b"\r" in block:
+        lone = np.flatnonzero(data == _CR)
+        following = np.append(data, _LF if not final else 0)[lone + 1]
+        ends = np.sort(np.concatenate([ends, lone[following != _LF]]))
+    return ends
+
+
+def outside_quotes(block: bytes, places: NDArray[np.int64], quote: bytes) -> tuple[NDArray[np.bool_], bool]:
+    """Which of these places stand outside quoted text, by parity, which doubled quotes leave as it is.
 
     A quote opens a text only at the start of a field; where one that parity takes for an opening one stands elsewhere
     (5" pipe), the quotes are followed one by one instead.
     """
+    data = np.frombuffer(block, np.uint8)
     marks = np.flatnonzero(data == _QUOTE)
     opening = marks[0::2]
     before = np.where(opening == 0, _LF, data[opening - 1])
     if np.isin(before, np.array([_LF, _CR, _QUOTE, quote[0]], np.uint8)).all():
-        return np.searchsorted(marks, ends) % 2 == 0, len(marks) % 2 == 1
+        return np.searchsorted(marks, places) % 2 == 0, len(marks) % 2 == 1
     starts, stops = _quoted_texts(block, quote)
-    inside = np.searchsorted(starts, ends) > np.searchsorted(stops, ends)
+    inside = np.searchsorted(starts, places) > np.searchsorted(stops, places)
     return ~inside, bool(len(stops) and stops[-1] == len(block))
 
 
@@ -104,31 +118,77 @@ def _quoted_texts(block: bytes, quote: bytes) -> tuple[NDArray[np.int64], NDArra
     return np.array(starts, np.int64), np.array(stops, np.int64)
 
 
+@dataclass(frozen=True)
+class Lines:
+    """Where the rows of a piece of text stand: row i is data[starts[i]:stops[i]], without its line ending.
+
+    `offset` and `line` say where the piece begins: so many bytes and lines of the file are before it.
+    """
+
+    data: bytes
+    starts: NDArray[np.int64]
+    stops: NDArray[np.int64]
+    offset: int = 0
+    line: int = 0
+
+    @cached_property
+    def _ends(self) -> NDArray[np.int64]:
+        return line_ends(self.data)
+
+    def number(self, row: int) -> int:
+        """The line of the file on which a row begins, from 1."""
+        return self.line + int(np.searchsorted(self._ends, self.starts[row])) + 1
+
+    def text(self, row: int) -> bytes:
+        return self.data[self.starts[row] : self.stops[row]]
+
+
 class Steps:
-    """The running list of steps of `step_rows` rows: `rows` of each and the byte `marks` where they begin and end.
+    """The running list of steps of `step_rows` rows: `rows` of each, the byte `marks` where they begin and end.
+
+    `lines` counts the lines of the file before each mark, those inside quotes, blank ones and comments included.
 
     Examples
     --------
     >>> steps = Steps(10, 2)
-    >>> steps.add(10, np.array([4, 8, 12]))
-    >>> steps.done()
-    ((2, 1), (10, 18, 22))
+    >>> steps.add(10, b"1,2\\n3,4\\n\\n5,6\\n", np.array([4, 8, 13]))
+    >>> steps.done(), steps.lines
+    (((2, 1), (10, 18, 23)), (1, 3, 5))
     """
 
-    def __init__(self, start: int, step_rows: int) -> None:
+    def __init__(self, start: int, step_rows: int, lines: int = 1) -> None:
         self.rows = 0
         self._step = step_rows
         self._marks = [start]
         self._end = start
+        self._counted = lines
+        self._lines = [lines]
+        self._last = lines
 
-    def add(self, offset: int, ends: NDArray[np.int64]) -> None:
-        """The next rows, which end at offset + ends."""
-        if not len(ends):
-            return
-        first = -(self.rows + 1) % self._step
-        self._marks += (offset + ends[first :: self._step]).tolist()
-        self.rows += len(ends)
-        self._end = offset + int(ends[-1])
+    @property
+    def lines(self) -> tuple[int, ...]:
+        """Lines of the file before each mark."""
+        return tuple(self._lines if len(self._lines) == len(self.done()[1]) else [*self._lines, self._last])
+
+    def add(self, offset: int, block: bytes, ends: NDArray[np.int64]) -> None:
+        """The next block of the text, which begins at `offset` and whose rows end at offset + ends."""
+        # One line a row is the rule, and counting is much faster than finding.
+        simple = (
+            block.endswith(b"\n")
+            and block.count(b"\n") == len(ends)
+            and (b"\r" not in block or block.count(b"\r") == block.count(b"\r\n"))
+        )
+        found = None if simple else line_ends(block)
+        if len(ends):
+            first = -(self.rows + 1) % self._step
+            at = np.append(np.arange(first, len(ends), self._step), len(ends) - 1)
+            before = at + 1 if found is None else np.searchsorted(found, ends[at])
+            self._marks += (offset + ends[at[:-1]]).tolist()
+            self._lines += (self._counted + before[:-1]).tolist()
+            self._last = self._counted + int(before[-1])
+            self.rows += len(ends)
+            self._end = offset + int(ends[-1])
+        self._counted += len(ends) if found is None else len(found)
 
     def done(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
         """Rows of every step, and the marks."""

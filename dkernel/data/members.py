@@ -111,6 +111,11 @@ def _features(
             return matrix[:, numbers[0] : numbers[0] + len(numbers)]
         return matrix[:, numbers]
     values = [column(name) for name in wanted.columns]
+    if wanted.objects:
+        X = np.empty((rows, len(values)), dtype=object)
+        for j, cells in enumerate(values):
+            X[:, j] = cells
+        return X
     return filled(values, rows, wanted.dtype)
 
 

@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from dkernel.data.block import Place, Raw
 from dkernel.data.members import Member, member, raw_of_members, table_of_members
 from dkernel.data.paths import File
+from dkernel.data.rejects import Sifted
 from dkernel.data.tables import Part, Request, Table, Wanted
 from dkernel.errors import DataError
 
-__all__ = ["load", "look"]
+__all__ = ["load", "look", "sift"]
 
 _MAGIC = b"\x93NUMPY"
 _LOCAL_HEADER = 30  # bytes of a zip member's own header before its name
@@ -46,6 +47,11 @@ def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
             records = _rows(file, opened, arrays[""], part.first_row, part.first_row + part.rows)
             return raw_of_members(part, wanted, lambda key, _first, _stop: records[key])
         return raw_of_members(part, wanted, lambda key, first, stop: _rows(file, opened, arrays[key], first, stop))
+
+
+def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
+    """The rows of one part; whether they are finite is seen later."""
+    return Sifted(load(file, part, wanted, place), np.arange(part.rows), {})
 
 
 def _look(file: File, request: Request) -> Table:

@@ -10,13 +10,15 @@ from typing import Any
 import dask.base
 from dask.delayed import Delayed
 
-from dkernel.data.block import Block, chunk_limit, cut_blocks
+from dkernel.data.block import Block, chunk_limit, cut_blocks, object_row_bytes
 from dkernel.data.paths import File, expand
+from dkernel.data.rejects import sifted_blocks
 from dkernel.data.scratch import unpacked
 from dkernel.data.selection import select
 from dkernel.data.source import Source, Unit
 from dkernel.data.tables import Part, Request, Table, Wanted, divide
 from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.kernels import Kernel
 
 __all__ = ["open_source"]
 
@@ -40,6 +42,9 @@ def open_source(
     compute: Callable[..., Any] = dask.base.compute,
     scan_bytes: int = 8 * 2**20,
     known: Sequence[str] = (),
+    kept_as: str = "types",
+    quarantine: bool = False,
+    kernel: Kernel | str | None = None,
 ) -> Source:
     """The rows of the files, in the order given: every chunk of known size, nothing read yet.
 
@@ -53,6 +58,11 @@ def open_source(
     compute : runs Delayed tasks (counting rows of text, unpacking), as `dask.compute` does
     scan_bytes : how much of a text file is looked at together
     known : columns that are no extra ones where they are there (the training's label, when scoring)
+    kernel : which the rows are for: the columns that it takes as objects may hold text, or lists; without one all
+        features are numbers
+    kept_as : what the kept columns of text files become: numbers where these give the same text again ("types"),
+        wherever they are numbers ("numbers"), or the very characters ("csv", for an output that is CSV)
+    quarantine : leave bad rows out of the blocks and list them instead (Block.refused); for data without a label
 
     Examples
     --------
@@ -67,8 +77,10 @@ def open_source(
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
     request = Request(
         label, weight, None if columns is None else _names(columns), _names(exclude), _names(keep), dtype,
-        n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known),
+        n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known), kept_as, quarantine, kernel,
     )  # fmt: skip
+    if quarantine and (label or weight):
+        raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     files = expand(paths, storage_options)
     tables = _look_all(unpacked(files, scratch, compute), request)
     return _source(files, tables, select(tables, request))
@@ -78,17 +90,30 @@ def _source(files: Sequence[File], tables: Sequence[Table], wanted: Wanted) -> S
     if not sum(table.rows for table in tables):
         listed = ", ".join(f.name for f in files[:3]) + (", ..." if len(files) > 3 else "")
         raise DataError(f"{listed}: there are no rows, only headers.")
+    row_bytes = _object_bytes(tables, wanted)
     return Source(
-        _units(tables, wanted),
+        _units(tables, wanted, row_bytes),
         wanted.columns,
         wanted.label,
         wanted.weight,
         wanted.kept,
-        wanted.dtype,
+        "object" if wanted.objects else wanted.dtype,
         _fingerprint(files),
         wanted.kinds[wanted.label] if wanted.label else None,
         tuple(f.name for f in files),
+        wanted.objects,
+        row_bytes,
+        tuple(f"{f.size} bytes, {f.stamp}" for f in files),
     )
+
+
+def _object_bytes(tables: Sequence[Table], wanted: Wanted) -> int:
+    """Bytes of a row of objects, by the files alone: it decides the chunks, and so the bits. 0 for numbers."""
+    if not wanted.objects:
+        return 0
+    rows = sum(table.rows for table in tables)
+    stored = sum(table.width * table.rows for table in tables)
+    return object_row_bytes(len(wanted.columns), -(-stored // rows))
 
 
 def _names(names: str | Sequence[str]) -> tuple[str, ...]:
@@ -122,8 +147,10 @@ def _look_all(files: Sequence[File], request: Request) -> list[Table]:
     return [found[i] for i in range(len(files))]
 
 
-def _units(tables: Sequence[Table], wanted: Wanted) -> tuple[Unit, ...]:
+def _units(tables: Sequence[Table], wanted: Wanted, row_bytes: int) -> tuple[Unit, ...]:
     limit = chunk_limit(len(wanted.columns), 8 if wanted.dtype == "float64" else 4)
+    if wanted.objects:
+        limit = chunk_limit(row_bytes, 1)
     token = hashlib.sha256(repr(wanted).encode()).hexdigest()
     units = []
     for table in tables:
@@ -138,11 +165,22 @@ def read_unit(file: File, part: Part, wanted: Wanted, rows: tuple[int, ...]) -> 
     """The blocks of one unit, checked; runs on a worker."""
     file.check()
     place = partial(_place, file.name, part.first_row)
+    reader = format_module(file.format)
     try:
-        raw = format_module(file.format).load(file, part, wanted, place)
+        try:
+            raw = reader.load(file, part, wanted, place)
+            names = wanted.columns, wanted.label, wanted.weight
+            blocks = cut_blocks(raw, rows, names, wanted.dtype, place, wanted.objects)
+        except DataError:
+            if not wanted.quarantine:
+                raise
+            found = reader.sift(file, part, wanted, place)
+            blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row))
     except FileNotFoundError:
         raise DataError(f"{file.name}: the file is gone since it was opened.") from None
-    return cut_blocks(raw, rows, (wanted.columns, wanted.label, wanted.weight), wanted.dtype, place)
+    if file.local:
+        file.check()  # it may have changed while it was read
+    return blocks
 
 
 def _place(name: str, first_row: int, row: int) -> str:

@@ -4,16 +4,19 @@ import json
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dkernel.data.block import Place, Raw
 from dkernel.data.columnar import kind_of_type, raw_of_table
 from dkernel.data.paths import File
+from dkernel.data.rejects import Refusal, Sifted
 from dkernel.data.tables import Part, Request, Table, Wanted
 from dkernel.errors import DataError
 
-__all__ = ["load", "look"]
+__all__ = ["load", "look", "sift"]
 
 
 def look(files: Sequence[File], _: Request) -> list[Table]:
@@ -23,10 +26,27 @@ def look(files: Sequence[File], _: Request) -> list[Table]:
 
 def load(file: File, part: Part, wanted: Wanted, place: Place) -> Raw:
     """The row groups of one part."""
+    return raw_of_table(_read(file, part, wanted), wanted, place)
+
+
+def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
+    """The rows without a missing value; whether they are finite is seen later."""
+    table = _read(file, part, wanted)
+    refused: dict[int, Refusal] = {}
+    for name in wanted.columns:
+        column = table.column(name)
+        if pa.types.is_dictionary(column.type):  # which may hold a null of its own
+            column = column.cast(column.type.value_type)
+        for row in pc.indices_nonzero(pc.is_null(column)).to_pylist():
+            refused.setdefault(row, Refusal(name, "the value is missing"))
+    rows = np.delete(np.arange(len(table)), list(refused))
+    return Sifted(raw_of_table(table.take(rows), wanted, place), rows, refused)
+
+
+def _read(file: File, part: Part, wanted: Wanted) -> pa.Table:
     with _opened(file) as opened:
         # One thread: the tasks are the parallelism, and a reader's own threads would come on top of it.
-        table = opened.read_row_groups(range(part.first, part.stop), columns=list(wanted.names), use_threads=False)
-    return raw_of_table(table, wanted, place)
+        return opened.read_row_groups(range(part.first, part.stop), columns=list(wanted.names), use_threads=False)
 
 
 @contextmanager
@@ -56,6 +76,9 @@ def _look(file: File) -> Table:
             footer.num_rows,
             steps=tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups)),
             hidden=_index_columns(schema),
+            width=-(-sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups)) // footer.num_rows)
+            if footer.num_rows
+            else 0,
         )
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block, Place, Raw, cut_blocks
@@ -15,7 +16,7 @@ from dkernel.data.lines import Lines
 from dkernel.data.tables import Wanted
 from dkernel.errors import DataError
 
-__all__ = ["REJECTS", "Refusal", "Sifted", "csv_of", "described", "sifted_blocks"]
+__all__ = ["REJECTS", "Refusal", "Sifted", "csv_of", "described", "rows_of", "sifted_blocks"]
 
 REJECTS = pa.schema(
     [
@@ -125,6 +126,26 @@ def csv_of(table: pa.Table | None) -> bytes:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerows([REJECTS.names] if table is None else zip(*table.to_pydict().values(), strict=True))
     return text.getvalue().encode()
+
+
+def rows_of(content: bytes) -> list[tuple[str, ...]]:
+    """What `csv_of` wrote, as rows of text.
+
+    Examples
+    --------
+    >>> rows_of(b'a.npy,3,,0,nan is not finite,nan\\n')
+    [('a.npy', '3', '', '0', 'nan is not finite', 'nan')]
+    """
+    if not content:
+        return []
+    # Not the csv module, whose fields have a longest length that is set for the whole process.
+    table = arrow_csv.read_csv(
+        pa.BufferReader(content),
+        read_options=arrow_csv.ReadOptions(column_names=REJECTS.names, block_size=len(content) + 64, use_threads=False),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(REJECTS.names, pa.string())),
+    )
+    return list(zip(*table.to_pydict().values(), strict=True))
 
 
 def described(rows: Iterable[Sequence[str]]) -> list[str]:

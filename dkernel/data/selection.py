@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from dkernel.checks import nearest_name
+from dkernel.data.domains import NUMBERS, object_columns, word_of
 from dkernel.data.tables import Request, Table, Wanted
 from dkernel.errors import DataError
 
 __all__ = ["select"]
-
-_NUMBERS = ("bool", "int", "float")
 
 
 def select(tables: Sequence[Table], request: Request) -> Wanted:
@@ -21,11 +20,16 @@ def select(tables: Sequence[Table], request: Request) -> Wanted:
     needed = {*columns, *(n for n in (request.label, request.weight) if n), *request.keep}
     for table in tables[1:]:
         _check_same(first, table, needed, request.columns is not None and request.allow_extra)
-    for table in tables:
-        if table.rows:
-            _check_features(table, columns, request.weight)
-    kinds = {name: _one_kind(name, tables, request) for name in needed}
-    return Wanted(columns, request.label, request.weight, tuple(request.keep), request.dtype, kinds)
+    found = [name for table in tables if table.rows for name in _objects(table, columns, request)]
+    objects = tuple(name for name in columns if name in found)
+    # What looks like a number in text is text where objects are wanted.
+    as_text = [name for name in objects if all(table.inferred for table in tables)]
+    kinds = {name: "text" if name in as_text else _one_kind(name, tables, request) for name in needed}
+    kept = tuple(request.keep)
+    return Wanted(
+        columns, request.label, request.weight, kept, request.dtype, kinds, request.kept_as, request.quarantine,
+        objects,
+    )  # fmt: skip
 
 
 def _by_number(table: Table, request: Request) -> Request:
@@ -108,17 +112,15 @@ def _check_same(first: Table, table: Table, needed: set[str], only_needed: bool)
         )
 
 
-def _check_features(table: Table, columns: Sequence[str], weight: str | None) -> None:
-    for name in columns if weight is None else (*columns, weight):
-        kind = table.kinds[name]
-        if kind in _NUMBERS or kind == "empty":
-            continue
-        if name == weight:
-            raise DataError(f"{table.file.name}: the weight column {name!r} holds {_word(kind)}, not numbers.")
-        raise DataError(
-            f"{table.file.name}: column {name!r} holds {_word(kind)}, not numbers, so it cannot be a feature: "
-            f"exclude it, as with `--exclude {name}`."
-        )
+def _objects(table: Table, columns: Sequence[str], request: Request) -> tuple[str, ...]:
+    """The features of a table that are objects; a feature or a weight that is not what it should be is refused."""
+    if request.weight is not None and table.kinds[request.weight] not in (*NUMBERS, "empty"):
+        kind = word_of(table.kinds[request.weight])
+        raise DataError(f"{table.file.name}: the weight column {request.weight!r} holds {kind}, not numbers.")
+    kinds = {name: table.kinds[name] for name in columns}
+    if table.inferred:
+        kinds = {name: "guess" if kind in NUMBERS else kind for name, kind in kinds.items()}
+    return object_columns(request.kernel, kinds, table.file.name, flag=True)
 
 
 def _one_kind(name: str, tables: Sequence[Table], request: Request) -> str:
@@ -127,13 +129,13 @@ def _one_kind(name: str, tables: Sequence[Table], request: Request) -> str:
         return next(iter(found), "empty")
     if name == request.label:
         return _label_kind(name, found)
-    if set(found) <= set(_NUMBERS):
-        return "float"
+    if set(found) <= set(NUMBERS):
+        return "digits" if "digits" in found else "float"
     if name in request.keep and all(t.inferred for t in found.values()):
         return "text"
     (kind, table), (other, second) = list(found.items())[:2]
     raise DataError(
-        f"{table.file.name}: column {name!r} holds {_word(kind)}, but {_word(other)} in {second.file.name}."
+        f"{table.file.name}: column {name!r} holds {word_of(kind)}, but {word_of(other)} in {second.file.name}."
     )
 
 
@@ -143,19 +145,9 @@ def _label_kind(name: str, found: dict[str, Table]) -> str:
         return "float"
     (kind, table), (other, second) = list(found.items())[:2]
     raise DataError(
-        f"The label {name!r} holds {_word(kind)} in {table.file.name} but {_word(other)} in {second.file.name}: "
+        f"The label {name!r} holds {word_of(kind)} in {table.file.name} but {word_of(other)} in {second.file.name}: "
         "one type of label is needed in all files."
     )
-
-
-def _word(kind: str) -> str:
-    return {
-        "bool": "true/false values",
-        "int": "integers",
-        "float": "floating-point numbers",
-        "text": "text",
-        "other": "values of another type (dates, lists, ...)",
-    }.get(kind, "nothing")
 
 
 def _listed(names: Sequence[str] | dict[str, str]) -> str:

@@ -39,9 +39,11 @@ class Unit:
 class Source:
     """An ordered table of n_rows x n_in features, with label, weight and kept columns, nothing of it read yet.
 
+    The columns named in `objects` hold texts, lists or sets; there are such only if dtype is "object" (see
+    dkernel.cells), and then a row takes about `object_bytes`.
     Rows are those of `units` in their order; all chunks are known. `label_kind` is "bool", "int", "float" or "text"
     where the files say it (None otherwise, and without a label). `label_dtype` is the dtype of y
-    (text of any width: "U").
+    (text of any width: "U"). `stamps` say of each of `files` its size and date.
 
     Examples
     --------
@@ -62,6 +64,9 @@ class Source:
     fingerprint: str = ""
     label_kind: str | None = None
     files: tuple[str, ...] = field(default=())
+    objects: tuple[str, ...] = ()
+    object_bytes: int = 0
+    stamps: tuple[str, ...] = ()
 
     @property
     def chunk_rows(self) -> tuple[int, ...]:
@@ -81,7 +86,12 @@ class Source:
     @property
     def nbytes(self) -> int:
         """Bytes of all features as blocks."""
-        return self.n_rows * self.n_in * np.dtype(self.dtype).itemsize
+        return self.n_rows * self.row_bytes
+
+    @property
+    def row_bytes(self) -> int:
+        """Bytes of the features of one row; of objects about."""
+        return self.object_bytes or self.n_in * np.dtype(self.dtype).itemsize
 
     @property
     def label_dtype(self) -> str | None:

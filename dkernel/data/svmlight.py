@@ -5,7 +5,7 @@ Columns are named by their index as the file writes it, so a model knows by its 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -14,12 +14,13 @@ from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dkernel.data.block import Place, Raw
-from dkernel.data.lines import STEP_ROWS, Steps, row_blocks
+from dkernel.data.lines import STEP_ROWS, Lines, Steps, row_blocks, row_ends
 from dkernel.data.paths import File
+from dkernel.data.rejects import Refusal, Sifted
 from dkernel.data.tables import Part, Request, Table, Wanted
 from dkernel.errors import DataError
 
-__all__ = ["LABEL", "Counted", "Rows", "count", "load", "look", "parse"]
+__all__ = ["LABEL", "Counted", "Rows", "bad_lines", "count", "load", "look", "parse", "sift"]
 
 LABEL = "label"
 _SPACE = 32  # blanks and line ends; no other byte up to it belongs in the text
@@ -41,6 +42,7 @@ class Counted:
 
     steps: tuple[int, ...]
     marks: tuple[int, ...]
+    lines: tuple[int, ...]
     least: int | None
     largest: int
     largest_row: int
@@ -51,8 +53,9 @@ def look(files: Sequence[File], request: Request) -> list[Table]:
     """Rows and indices by one counting task a file; then one width for all."""
     tasks = []
     for file in files:
-        key = file.key("count", request.scan_bytes)
-        tasks.append(Delayed(key, {key: (count, file, request.scan_bytes)}))
+        asked = (request.scan_bytes, STEP_ROWS, request.quarantine)
+        key = file.key("count", *asked)
+        tasks.append(Delayed(key, {key: (count, file, *asked)}))
     counted = list(request.compute(*tasks))
     base, p = _width(files, counted, request)
     tables = []
@@ -60,7 +63,8 @@ def look(files: Sequence[File], request: Request) -> list[Table]:
         kinds = {LABEL: "int" if found.integer else "float"}
         kinds.update((str(j), "float") for j in range(base, base + p))
         rows = sum(found.steps)
-        tables.append(Table(file, kinds, rows, found.steps, found.marks, frozenset([LABEL]), True, False, (base, p)))
+        marks, lines = found.marks, found.lines
+        tables.append(Table(file, kinds, rows, found.steps, marks, lines, frozenset([LABEL]), True, False, (base, p)))
     return tables
 
 
@@ -85,23 +89,31 @@ def _width(files: Sequence[File], counted: Sequence[Counted], request: Request) 
     return base, max([0, *(c.largest + 1 - base for c in counted), *(i + 1 - base for i in indices)])
 
 
-def count(file: File, scan_bytes: int, step_rows: int = STEP_ROWS) -> Counted:
-    """Rows and indices of one file; runs on a worker."""
+def count(file: File, scan_bytes: int, step_rows: int = STEP_ROWS, quarantine: bool = False) -> Counted:
+    """Rows and indices of one file; runs on a worker. With `quarantine` a bad line is a row without indices."""
     file.check()
-    steps = Steps(0, step_rows)
+    steps = Steps(0, step_rows, lines=0)
     least: int | None = None
     largest, largest_row, integer = -1, 0, True
     for offset, block, ends in row_blocks(file, 0, scan_bytes, b""):
         kept = _data_lines(block, ends)
-        rows = parse(block, file.name, steps.rows)
+        row_of = np.arange(int(kept.sum()))
+        try:
+            rows = parse(block, file.name, steps.rows)
+        except DataError:
+            if not quarantine:
+                raise
+            lines = _lines(block, ends, kept)
+            row_of = np.array(sorted({*row_of.tolist()} - {*bad_lines(lines)}), np.int64)
+            rows = parse(_joined(lines, row_of), file.name, steps.rows)
         if len(rows.index):
             least = min(int(rows.index.min()), least if least is not None else int(rows.index.min()))
             at = int(rows.index.argmax())
             if rows.index[at] > largest:
-                largest, largest_row = int(rows.index[at]), steps.rows + int(rows.row[at])
+                largest, largest_row = int(rows.index[at]), steps.rows + int(row_of[rows.row[at]])
         integer = integer and bool((rows.label == np.rint(rows.label)).all())
-        steps.add(offset, ends[kept])
-    return Counted(*steps.done(), least, largest, largest_row, integer)
+        steps.add(offset, block, ends[kept])
+    return Counted(*steps.done(), steps.lines, least, largest, largest_row, integer)
 
 
 def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -113,9 +125,67 @@ def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
     return np.array([bool(line.split(b"#", 1)[0].strip()) for line in lines], bool)
 
 
+def _lines(block: bytes, ends: NDArray[np.int64], kept: NDArray[np.bool_]) -> Lines:
+    """The lines of a block that hold rows."""
+    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)[kept]
+    stops = ends[kept]
+    return Lines(block, starts, stops)
+
+
+def _joined(lines: Lines, rows: NDArray[np.int64]) -> bytes:
+    return b"".join(lines.text(row).rstrip(b"\r\n") + b"\n" for row in rows.tolist())
+
+
+def bad_lines(lines: Lines) -> dict[int, str]:
+    """The rows that are no line of svmlight, with the reason: found by halves, for few are bad as a rule.
+
+    Examples
+    --------
+    >>> text = b"1 3:2\\n1 x\\n1 4:1 4:1\\n"
+    >>> bad_lines(Lines(text, np.array([0, 6, 10]), np.array([6, 10, 20])))
+    {1: 'not a label, then index:value pairs', 2: 'an index stands there twice'}
+    """
+    found: dict[int, str] = {}
+    waiting = [np.arange(len(lines.starts))] if len(lines.starts) else []
+    while waiting:
+        rows = waiting.pop()
+        reason = _reason(_joined(lines, rows), len(rows))
+        if reason and len(rows) == 1:
+            found[int(rows[0])] = reason
+        elif reason:
+            waiting += np.array_split(rows, 2)
+    return dict(sorted(found.items()))
+
+
+def _reason(text: bytes, n: int) -> str:
+    """Why these n lines cannot be read; nothing if they can."""
+    try:
+        rows = parse(text, "", 0)
+    except DataError:
+        return "not a label, then index:value pairs"
+    if len(rows.label) != n:
+        return "not a label, then index:value pairs"
+    pairs = np.stack([rows.row, rows.index])
+    return "" if np.unique(pairs, axis=1).shape[1] == pairs.shape[1] else "an index stands there twice"
+
+
+def sift(file: File, part: Part, wanted: Wanted, _: Place) -> Sifted:
+    """The lines of one byte range that can be read, and why the others cannot."""
+    data = file.read(*part.marks)
+    ends, _last, _open = row_ends(data, b"", True)
+    lines = replace(_lines(data, ends, _data_lines(data, ends)), offset=part.marks[0], line=part.line)
+    refused = {row: Refusal("", reason) for row, reason in bad_lines(lines).items()}
+    rows = np.delete(np.arange(len(lines.starts)), list(refused))
+    return Sifted(_dense(_joined(lines, rows), file, part, wanted), rows, refused, lines)
+
+
 def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
     """The rows of one byte range, dense."""
-    rows = parse(file.read(*part.marks), file.name, part.first_row)
+    return _dense(file.read(*part.marks), file, part, wanted)
+
+
+def _dense(data: bytes, file: File, part: Part, wanted: Wanted) -> Raw:
+    rows = parse(data, file.name, part.first_row)
     base, p = part.extra
     inside = rows.index < base + p
     dense = np.zeros((len(rows.label), p), dtype=wanted.dtype)

@@ -6,15 +6,22 @@ from typing import Any
 
 from dkernel.data.block import cut
 from dkernel.data.paths import File
+from dkernel.kernels import Kernel
 
-__all__ = ["Part", "Request", "Table", "Wanted", "divide"]
+__all__ = ["CSV_TEXT", "Part", "Request", "Table", "Wanted", "divide"]
+
+# Marks a kept column whose values are fields of a CSV file as they stand there, quotes included.
+CSV_TEXT = {b"dkernel": b"csv"}
 
 
 @dataclass(frozen=True)
 class Request:
     """What the caller asked for, by name; `compute` runs Delayed tasks (the cluster's, where there is one).
 
-    `scan_bytes` is how much of a text file a scanning task looks at together.
+    `scan_bytes` is how much of a text file a scanning task looks at together. `kept_as` says what the kept columns of
+    text files become: "types" (numbers where they give the same text again), "numbers" (wherever they are numbers) or
+    "csv" (the very characters). With `quarantine` bad rows are left out and listed instead of refused. `kernel` says
+    which features are objects.
     """
 
     label: str | None = None
@@ -29,6 +36,9 @@ class Request:
     compute: Callable[..., Any] = field(default=tuple, repr=False)
     scan_bytes: int = 8 * 2**20
     known: tuple[str, ...] = ()
+    kept_as: str = "types"
+    quarantine: bool = False
+    kernel: Kernel | str | None = None
 
 
 @dataclass(frozen=True)
@@ -36,9 +46,11 @@ class Table:
     """One file: `kinds` maps each column to its kind (block.KINDS), in the file's order.
 
     `steps`: rows of the smallest parts that can be read alone, in order; or one number, the rows of every step but the
-    last. `marks`: for text, where each step begins (bytes), and where the last ends. `hidden` columns are only used by
-    name. `inferred`: kinds were guessed from text, so int may become float. `numbered`: the columns have no names but
-    numbers, so "-1" means the last one. `extra` is the format's own.
+    last. `marks`: for text, where each step begins (bytes), and where the last ends; `lines`: the lines of the file
+    before each of these. `hidden` columns are only used by name. `inferred`: kinds were guessed from text, so int
+    may become float. `numbered`: the columns have no names but numbers, so "-1" means the last one. `extra` is the
+    format's own. `width`: bytes of a row as stored, all columns together, 0 where that is not known; it tells how large
+    rows of text are.
     """
 
     file: File
@@ -46,15 +58,20 @@ class Table:
     rows: int
     steps: tuple[int, ...] | int = 1
     marks: tuple[int, ...] = ()
+    lines: tuple[int, ...] = ()
     hidden: frozenset[str] = frozenset()
     inferred: bool = False
     numbered: bool = False
     extra: Any = None
+    width: int = 0
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """What is read from every file: `columns` are the features in order; `kinds` those of all columns named here."""
+    """What is read from every file: `columns` are the features in order; `kinds` those of all columns named here.
+
+    `objects` are the features that are no numbers.
+    """
 
     columns: tuple[str, ...]
     label: str | None
@@ -62,6 +79,9 @@ class Wanted:
     kept: tuple[str, ...]
     dtype: str
     kinds: dict[str, str]
+    kept_as: str = "types"
+    quarantine: bool = False
+    objects: tuple[str, ...] = ()
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -72,7 +92,10 @@ class Wanted:
 
 @dataclass(frozen=True)
 class Part:
-    """One unit of one file: steps first .. stop - 1, which are rows first_row .. first_row + rows - 1."""
+    """One unit of one file: steps first .. stop - 1, which are rows first_row .. first_row + rows - 1.
+
+    Of a text it is the bytes between `marks`, with `line` lines of the file before them.
+    """
 
     first: int
     stop: int
@@ -80,6 +103,7 @@ class Part:
     rows: int
     marks: tuple[int, int] = (0, 0)
     extra: Any = None
+    line: int = 0
 
 
 def divide(table: Table, limit: int) -> list[tuple[Part, tuple[int, ...]]]:
@@ -103,7 +127,7 @@ def divide(table: Table, limit: int) -> list[tuple[Part, tuple[int, ...]]]:
 
 def _part(table: Table, first: int, stop: int, first_row: int, rows: int) -> Part:
     marks = (table.marks[first], table.marks[stop]) if table.marks else (0, 0)
-    return Part(first, stop, first_row, rows, marks, table.extra)
+    return Part(first, stop, first_row, rows, marks, table.extra, table.lines[first] if table.lines else 0)
 
 
 def _divide_even(table: Table, step: int, limit: int) -> list[tuple[Part, tuple[int, ...]]]:

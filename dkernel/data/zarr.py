@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from dkernel.data.block import Place, Raw
 from dkernel.data.members import Member, member, raw_of_members, table_of_members
 from dkernel.data.paths import File
+from dkernel.data.rejects import Sifted
 from dkernel.data.tables import Part, Request, Table, Wanted
 from dkernel.errors import DataError
 
-__all__ = ["load", "look"]
+__all__ = ["load", "look", "sift"]
 
 
 def look(files: Sequence[File], request: Request) -> list[Table]:
@@ -38,6 +39,11 @@ def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
             raise  # with a number it is the disk's or the network's trouble: reading again may help
         rows = f"rows {part.first_row + 1} to {part.first_row + part.rows}"
         raise DataError(f"{file.name}, {rows}: a chunk is truncated or damaged ({error}).") from None
+
+
+def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
+    """The rows of one part; whether they are finite is seen later."""
+    return Sifted(load(file, part, wanted, place), np.arange(part.rows), {})
 
 
 def _open(file: File) -> Any:

@@ -10,6 +10,7 @@ from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dkernel.blas import one_blas_thread
+from dkernel.cells import as_cells
 from dkernel.checks import as_features
 from dkernel.data.arrays import check_numbers, dense, matrix
 from dkernel.data.dask_arrays import as_array
@@ -32,6 +33,7 @@ class Answer:
     key : names the content of `carried`; called only where tasks are made
     columns : of a block, their names
     dtype : of a block
+    objects : the columns that hold objects; with such a block is of cells (dkernel.cells)
     made : dtype of the answer
     """
 
@@ -44,21 +46,29 @@ class Answer:
         dtype: str,
         made: Any,
         width: int | None = None,
+        objects: tuple[str, ...] = (),
     ) -> None:
         self.function, self.carried, self.key, self.columns = function, carried, key, columns
-        self.dtype, self.made, self.width = dtype, np.dtype(made), width
+        self.dtype, self.made, self.width = "object" if objects else dtype, np.dtype(made), width
+        self.objects = objects
 
     def of(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
         """The answer of a block whose first row has the number `first`."""
-        X = as_features(X, self.columns, self.dtype, lambda row: f"X, row {first + row}")
+        X = _gate(X, self.columns, self.dtype, self.objects, lambda row: f"X, row {first + row}")
         return self.function(self.carried, X)
+
+
+def _gate(
+    X: NDArray[Any], columns: tuple[str, ...], dtype: str, objects: tuple[str, ...], place: Callable[[int], str]
+) -> NDArray[Any]:
+    return as_cells(X, columns, objects, place) if objects else as_features(X, columns, dtype, place)
 
 
 def apply(answer: Answer, X: Any) -> Any:
     """numpy for what is in memory, else a Dask array in the row chunks of X, nothing of it computed."""
     if is_dask(X):
         return _lazily(answer, X)
-    if is_frame(X):
+    if is_frame(X) and not answer.objects:
         check_numbers(X, tuple(map(str, X.columns)))
     with one_blas_thread():
         n = X.shape[0]  # a sparse matrix has no len
@@ -94,10 +104,12 @@ def _lazily(answer: Answer, X: Any) -> da.Array:
         made = {"chunks": (X.chunks[0], (answer.width,)), "meta": np.empty((0, 0), answer.made)}
     return X.map_blocks(
         _block, function=answer.function, carried=carried, columns=answer.columns, as_dtype=answer.dtype,
-        dtype=answer.made, **made
+        objects=answer.objects, dtype=answer.made, **made
     )  # fmt: skip
 
 
-def _block(X: NDArray[Any], function: Any, carried: Any, columns: tuple[str, ...], as_dtype: str) -> NDArray[Any]:
+def _block(
+    X: NDArray[Any], function: Any, carried: Any, columns: tuple[str, ...], as_dtype: str, objects: tuple[str, ...]
+) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
-    return function(carried, as_features(dense(X), columns, as_dtype, "row {} of a chunk of X".format))
+    return function(carried, _gate(dense(X), columns, as_dtype, objects, "row {} of a chunk of X".format))

@@ -49,19 +49,20 @@ class KernelMachine(BaseEstimator):
 
     def _answer(self, X: Any, function: Any, dtype: Any, width: int | None = None) -> Any:
         require_fitted(self, "model_")
-        model, X = self.model_, checked_rows(self, X)
-        return apply(
-            Answer(
-                function, model, lambda: f"model-{digest_of(model)}", model.columns, model.recipe.dtype, dtype, width
-            ),
-            X,
-        )
+        model = self.model_
+        X = checked_rows(self, X, objects=bool(model.objects))
+        answer = Answer(
+            function, model, lambda: f"model-{digest_of(model)}", model.columns, model.recipe.dtype, dtype, width,
+            model.objects,
+        )  # fmt: skip
+        return apply(answer, X)
 
     def _figure(self, name: str, X: Any, y: Any, sample_weight: Any) -> float:
         """A figure of `evaluate`, for Dask collections."""
         require_fitted(self, "model_")
         model = self.model_
-        source = from_arrays(checked_rows(self, X), y, sample_weight, dtype=model.recipe.dtype)
+        X = checked_rows(self, X, objects=bool(model.objects))
+        source = from_arrays(X, y, sample_weight, dtype=model.recipe.dtype, kernel=model.map.kernel)
         with default_executor() as executor:
             return float(evaluate(model, source, executor)[name])
 

@@ -12,8 +12,10 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.dask_arrays import is_dask
+from dkernel.data.object_arrays import holds_objects, object_table
 from dkernel.errors import DataError
 from dkernel.estimators.refusals import refusals
+from dkernel.kernels import parse
 from dkernel.recipe import GIVEN
 
 __all__ = ["checked_rows", "is_dask", "is_frame", "rule_of", "seed_of", "source_of"]
@@ -24,10 +26,15 @@ def is_frame(X: Any) -> bool:
     return hasattr(X, "iloc") and hasattr(X, "columns") and not is_dask(X)
 
 
-def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1) -> Any:
-    """X as numpy, pandas or Dask, with the names and the number of columns that the estimator knows or now learns."""
+def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1, objects: bool = False) -> Any:
+    """X as numpy, pandas or Dask, with the names and the number of columns that the estimator knows or now learns.
+
+    With `objects` its columns may hold texts, lists and sets, and one column alone is a table too.
+    """
     with refusals():
-        if is_dask(X) or is_frame(X):
+        if objects:
+            X = object_table(X)
+        if objects or is_dask(X) or is_frame(X):
             if X.ndim != 2:
                 raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
             # The names of a Dask dataframe stand in its empty pandas twin.
@@ -52,11 +59,13 @@ def source_of(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None, 
         estimator.n_features_in_ = X.n_in
         estimator.feature_names_in_ = np.array(X.columns, dtype=object)
         return X
+    kernel = parse(estimator.kernel)
+    objects = holds_objects(kernel, X)
     if not estimator.__sklearn_tags__().target_tags.required:
-        return from_arrays(checked_rows(estimator, X, fitting=True), dtype=dtype)
+        return from_arrays(checked_rows(estimator, X, fitting=True, objects=objects), dtype=dtype, kernel=kernel)
     label = _label(estimator, y)  # before X: scikit-learn forgets the names of X when it looks at y alone
-    X = checked_rows(estimator, X, fitting=True, least=2)
-    return from_arrays(X, label, _weight(sample_weight, X), dtype=dtype)
+    X = checked_rows(estimator, X, fitting=True, least=2, objects=objects)
+    return from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel)
 
 
 def _label(estimator: Any, y: Any) -> Any:

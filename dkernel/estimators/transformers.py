@@ -15,6 +15,7 @@ from dkernel.estimators.apply import Answer, apply
 from dkernel.estimators.inputs import checked_rows, is_dask, rule_of, seed_of, source_of
 from dkernel.estimators.refusals import require_fitted
 from dkernel.features import FeatureMap, FourierMap, NystromMap
+from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel, parse
 from dkernel.recipe import Recipe
 from dkernel.run.cluster import default_executor
@@ -55,10 +56,12 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 digest.update(np.ascontiguousarray(array).data)
             return f"map-{digest.hexdigest()}"
 
-        X = checked_rows(self, X)
+        names, places = self._columns(), self.map_.objects
+        X = checked_rows(self, X, objects=bool(places))
         dtype = _dtype_of(X)
         made_dtype = (made or {}).get(dtype, dtype)
-        return apply(Answer(function, carried, key, self._columns(), dtype, made_dtype, self.n_components_), X)
+        objects = tuple(names[j] for j in places)
+        return apply(Answer(function, carried, key, names, dtype, made_dtype, self.n_components_, objects), X)
 
     @property
     def _n_features_out(self) -> int:
@@ -188,7 +191,8 @@ class NystromFeatures(TransformerBase):
         )  # fmt: skip
         source = source_of(self, X, dtype=_dtype_of(X))
         if word == "stratified" and y is not None and not isinstance(X, Source):
-            source = from_arrays(checked_rows(self, X), y, dtype=source.dtype)
+            X = checked_rows(self, X, objects=bool(source.objects))
+            source = from_arrays(X, y, dtype=_dtype_of(X), kernel=self.kernel)
         recipe, given = for_given(recipe, given, source)
         with default_executor() as executor:
             kernel, Z = sampled(source, recipe, columns_of(recipe), executor)
@@ -204,8 +208,8 @@ class NystromFeatures(TransformerBase):
         """φ of the rows, (n, n_components_), in the dtype of X."""
         require_fitted(self, "map_")
         # A worker is sent the whitening too: to make it again costs a decomposition, which might round differently.
-        carried = (self.kernel_, self.landmarks_.astype(np.float64), self.whitening_)
-        return self._transform(X, nystrom_rows, carried, self.landmarks_, self.whitening_)
+        carried = (self.kernel_, wide(self.landmarks_), self.whitening_)
+        return self._transform(X, nystrom_rows, carried, *self.map_.arrays().values(), self.whitening_)
 
 
 def random_rows(map: FeatureMap, X: NDArray[Any]) -> NDArray[np.floating]:
@@ -226,9 +230,9 @@ def complex_rows(map: FourierMap, X: NDArray[Any]) -> NDArray[np.complexfloating
 def nystrom_rows(carried: tuple[Any, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
     """φ of a block, in its dtype, computed in float64."""
     kernel, Z, whitening = carried
-    out = np.empty((len(X), whitening.shape[1]), X.dtype)
+    out = np.empty((len(X), whitening.shape[1]), np.float64 if X.dtype.kind == "O" else X.dtype)
     for first in range(0, len(X), STRIP):
-        out[first : first + STRIP] = kernel(X[first : first + STRIP].astype(np.float64), Z) @ whitening
+        out[first : first + STRIP] = kernel(wide(X[first : first + STRIP]), Z) @ whitening
     return out
 
 

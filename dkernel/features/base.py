@@ -63,6 +63,11 @@ class FeatureMap(ABC):
     n_out: int
 
     @property
+    def objects(self) -> tuple[int, ...]:
+        """Which of its inputs are objects; the others are numbers."""
+        return ()
+
+    @property
     @abstractmethod
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         """(first column, tiles, width) of each group of tiles that one `fill` writes."""

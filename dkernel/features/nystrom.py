@@ -9,9 +9,11 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel import kernels
+from dkernel.cells import decoded, encoded, number_columns
 from dkernel.errors import DataError, RecipeError
 from dkernel.features.base import Coordinates, FeatureMap
 from dkernel.kernels import Kernel
+from dkernel.kernels.blocks import as_objects
 from dkernel.tiles import COLUMNS
 
 __all__ = ["NystromMap", "wide"]
@@ -71,8 +73,15 @@ class NystromMap(FeatureMap):
     def _prepared(self) -> Any:
         return self.kernel.columns(self.landmarks)
 
+    @property
+    def objects(self) -> tuple[int, ...]:
+        if self.landmarks.dtype.kind != "O":
+            return ()
+        numbers = number_columns(self.landmarks)
+        return tuple(j for j in range(self.n_in) if j not in numbers)
+
     def rows(self, X: NDArray) -> Any:
-        return self._prepared.rows(X)
+        return self._prepared.rows(as_objects(X) if X.dtype.kind == "O" else X)
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         self._prepared.fill(rows, first, out[0])
@@ -176,11 +185,17 @@ class NystromMap(FeatureMap):
         return {"kind": self.kind, "kernel": repr(self.kernel), "rank": self.rank}
 
     def arrays(self) -> dict[str, NDArray]:
+        """The landmarks (c, p); those that are objects as JSON, and the place (c, p) where each cell ends in it."""
+        if self.landmarks.dtype.kind == "O":
+            return dict(zip(("landmarks", "ends"), encoded(self.landmarks), strict=True))
         return {"landmarks": self.landmarks}
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "NystromMap":
-        return cls(kernels.parse(spec["kernel"]), arrays["landmarks"], spec["rank"])
+        landmarks = arrays["landmarks"]
+        if "ends" in arrays:
+            landmarks = decoded(landmarks, arrays["ends"])
+        return cls(kernels.parse(spec["kernel"]), landmarks, spec["rank"])
 
     def __getstate__(self) -> dict[str, Any]:
         # Workers need the landmarks; factors and prepared blocks are made again where they are used.

@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cells import number_columns
+
 __all__ = ["SCALINGS", "Scaling"]
 
 SCALINGS = ("standard", "minmax", "global", "none")
@@ -14,12 +16,13 @@ SCALINGS = ("standard", "minmax", "global", "none")
 
 @dataclass(frozen=True, eq=False)
 class Scaling:
-    """x -> (x - shift) * factor, per column.
+    """x -> ((x - shift) * factor) R: per column, and with a learned metric a linear map R behind.
 
     Parameters
     ----------
     kind : one of SCALINGS, for the record
     shift, factor : float64 (p,)
+    rotation : R, float64 (p, p), or None for the identity
 
     Examples
     --------
@@ -31,6 +34,7 @@ class Scaling:
     kind: str
     shift: NDArray[np.float64]
     factor: NDArray[np.float64]
+    rotation: NDArray[np.float64] | None = None
 
     @classmethod
     def of(
@@ -63,10 +67,21 @@ class Scaling:
         return cls(kind, mean, one / (total if total > 0 else 1.0))
 
     def apply(self, X: NDArray, dtype: str = "float32") -> NDArray[np.floating]:
-        """The scaled block, C-contiguous (rows, p) of `dtype`; the difference is taken in the dtype of X."""
+        """The scaled block, C-contiguous (rows, p) of `dtype`; the difference is taken in the dtype of X.
+
+        In a block of objects the columns of numbers are scaled, in float64, and the others are as they were.
+        """
+        if X.dtype.kind == "O":
+            numbers = number_columns(X)
+            scaled = X.copy()
+            scaled[:, numbers] = (X[:, numbers].astype(np.float64) - self.shift[numbers]) * self.factor[numbers]
+            return scaled
         # float32 rounds x - shift relative to |x|: a column with a large offset keeps what its own dtype can hold.
         shift = self.shift.astype(np.float64 if X.dtype == np.float64 else np.float32)
-        return np.ascontiguousarray((X - shift) * self.factor.astype(shift.dtype), dtype=dtype)
+        scaled = (X - shift) * self.factor.astype(shift.dtype)
+        if self.rotation is not None:
+            scaled = scaled @ self.rotation.astype(shift.dtype)
+        return np.ascontiguousarray(scaled, dtype=dtype)
 
     def spec(self) -> dict[str, Any]:
         """What is not an array, as JSON."""
@@ -74,9 +89,10 @@ class Scaling:
 
     def arrays(self) -> dict[str, NDArray]:
         """What is an array."""
-        return {"shift": self.shift, "factor": self.factor}
+        rotation = {} if self.rotation is None else {"rotation": self.rotation}
+        return {"shift": self.shift, "factor": self.factor, **rotation}
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "Scaling":
         """The scaling again, from `spec` and `arrays`."""
-        return cls(str(spec["kind"]), arrays["shift"], arrays["factor"])
+        return cls(str(spec["kind"]), arrays["shift"], arrays["factor"], arrays.get("rotation"))

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.kernels import spectral
 from dkernel.kernels.base import NOT_PSD, Kernel, Rule
 from dkernel.kernels.columns import Columns, ProductColumns, ScaledColumns, SumColumns
@@ -45,6 +45,17 @@ class Composite(Kernel):
         if not self.column_names:
             return self
         return self._rebuilt(tuple(member.bind_columns(names) for member in self.members))
+
+    def wants(self, names: Sequence[str]) -> dict[str, str]:
+        """What the members take each column as; two that want different things of one column are refused."""
+        wanted: dict[str, str] = {}
+        for member in self.members:
+            for name, domain in member.wants(names).items():
+                before = wanted.get(name, "any")
+                if "any" not in (before, domain) and before != domain:
+                    raise DataError(f"{self!r} takes the column {name!r} as {before} and as {domain}; one is possible.")
+                wanted[name] = domain if before == "any" else before
+        return wanted
 
     @property
     def column_names(self) -> tuple[str, ...]:

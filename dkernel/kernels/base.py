@@ -28,7 +28,8 @@ from dkernel.kernels.parameters import is_number
 __all__ = ["NOT_PSD", "Kernel", "Rule"]
 
 F64 = NDArray[np.float64]
-Rule = Callable[[str, str], float]
+Rule = Callable[..., float]
+"""rule(metric, word), the number that a word stands for; rule(metric, word, columns) of some columns alone."""
 # Values held in float64 at once while a float32 block is evaluated: 32 MiB.
 FLOAT64_VALUES = 1 << 22
 
@@ -105,8 +106,15 @@ class Kernel(ABC):
         return ()
 
     def bind(self, rule: Rule) -> Kernel:  # noqa: ARG002
-        """The kernel with every placeholder replaced by rule(metric, word), where metric is "l2" or "l1"."""
+        """The kernel with every placeholder replaced by rule(metric, word), where metric is "l2" or "l1".
+
+        Inside a selection of columns it is rule(metric, word, columns), with their positions where they are known.
+        """
         return self
+
+    def wants(self, names: Sequence[str]) -> dict[str, str]:
+        """What it takes each of the columns as, of those that it looks at: "numbers", "objects" or "any"."""
+        return dict.fromkeys(names, self.domain)
 
     def __call__(self, X: Any, Z: Any = None) -> Any:
         """k of every row of X (n, p) with every row of Z (m, p), X itself if there is none: (n, m).

@@ -13,7 +13,7 @@ from dkernel.errors import RecipeError
 from dkernel.kernels import additive, dot, functions, radial, stationary, structured, transforms
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.parameters import is_number
-from dkernel.kernels.registry import registered_class
+from dkernel.kernels.registry import UnregisteredError, registered_class
 
 __all__ = ["kernel_names", "parse"]
 
@@ -157,7 +157,8 @@ class _Reader:
             known = [cls.__name__ for cls in dict.fromkeys(_CLASSES.values())]
             close = nearest_name(name.lower(), list(_CLASSES))
             hint = close if "mean" in close else nearest_name(name, known)
-            raise RecipeError(f"There is no kernel {_short(name)} (in {_short(self._text)}).{hint}") from None
+            own = "" if "mean" in hint else " A class of your own is registered first: --import MODULE that does it."
+            raise UnregisteredError(f"There is no kernel {_short(name)} (in {_short(self._text)}).{hint}{own}") from None
 
     def _make(self, cls: type[Kernel], args: list[Any], named: dict[str, Any]) -> Kernel:
         parameters = list(inspect.signature(cls).parameters)

@@ -9,11 +9,17 @@ from typing import Any, TypeVar
 from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
 
-__all__ = ["named", "register", "registered_class"]
+__all__ = ["UnregisteredError", "named", "register", "registered_class"]
 
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
 UNREGISTERED = " (not registered)"
+
+
+class UnregisteredError(RecipeError):
+    """A text names a function, or a class of kernels, that nobody has registered here."""
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
@@ -64,10 +70,10 @@ def named(kernel: Any) -> None:
         name = function
         if name not in _FUNCTIONS:
             name = name.removesuffix(UNREGISTERED)
-            raise RecipeError(
+            raise UnregisteredError(
                 f"{type(kernel).__name__} was given the name {name!r}, and no function is registered under it."
-                f"{nearest_name(name, list(_FUNCTIONS))} Say dkernel.kernels.register({name!r}, function) first: a "
-                "text and a model file hold the name alone."
+                f"{nearest_name(name, list(_FUNCTIONS))} Say dkernel.register({name!r}, function) first, or name the "
+                "module that says it: --import MODULE. A text and a model file hold the name alone."
             )
         function = _FUNCTIONS[name]
     elif not callable(function):

@@ -7,7 +7,7 @@ numbers on others. Trees and graphs are a FunctionKernel of the user.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.base import Kernel
+from dkernel.kernels.columns import COLUMN_BLOCK, Columns, PlainColumns
 from dkernel.kernels.parameters import at_least_one
 
 __all__ = ["SetKernel", "SpectrumKernel"]
 
 F64 = NDArray[np.float64]
+MOST_DENSE = 4096  # parts of all landmarks together, up to which their counts are held as a full matrix
 
 
 class OfCounts(Kernel):
@@ -43,9 +45,22 @@ class OfCounts(Kernel):
             )
         bags = [Counter(self._parts(value)) for value in X]
         columns = [places.setdefault(part, len(places)) for bag in bags for part in bag]
-        counts = np.array([count for bag in bags for count in bag.values()], dtype=np.float64)
-        starts = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])])
-        return scipy.sparse.csr_array((counts, columns, starts), shape=(len(X), len(places)))
+        return _sparse(bags, columns, len(places))
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """The counts of the landmarks, made once, and those of each tile of rows."""
+        places: dict[Any, int] = {}
+        return CountColumns(self._counts(self._landmarks(Z), places), places, self._parts)
+
+    def wants(self, names: Sequence[str]) -> dict[str, str]:
+        """Its one column, as objects."""
+        if len(names) != 1:
+            listed = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
+            raise DataError(
+                f"{self!r} takes one column, and there are {len(names)}: {listed}. Choose it by .on([name]), give the "
+                f"others kernels of their own, as in {self!r}.on([name]) + Gaussian().on([others]), or exclude them."
+            )
+        return super().wants(names)
 
     def _values(self, X: F64, Z: F64) -> F64:
         places: dict[Any, int] = {}
@@ -57,6 +72,37 @@ class OfCounts(Kernel):
     def _diag(self, X: F64) -> F64:
         counts = self._counts(X, {})
         return np.asarray(counts.multiply(counts).sum(axis=1), dtype=np.float64)
+
+
+def _sparse(bags: Sequence[Mapping[Any, int]], columns: Sequence[int], width: int) -> scipy.sparse.csr_array:
+    """The counts of the bags, in the order of their parts, at these columns."""
+    counts = np.array([count for bag in bags for count in bag.values()], dtype=np.float64)
+    starts = np.concatenate([[0], np.cumsum([len(bag) for bag in bags])])
+    return scipy.sparse.csr_array((counts, columns, starts), shape=(len(bags), width))
+
+
+class CountColumns(Columns):
+    """Inner products of counts: parts that no landmark has are passed over.
+
+    Where there are few parts, as of a small alphabet, landmarks hold most of them, and a dense product is quicker.
+    """
+
+    def __init__(self, counts: scipy.sparse.csr_array, places: dict[Any, int], parts: Callable[[Any], Any]) -> None:
+        self.n = counts.shape[0]
+        self._places, self._parts = places, parts
+        blocks = [counts[i : i + COLUMN_BLOCK].T for i in range(0, self.n, COLUMN_BLOCK)]
+        self._landmarks = [b.toarray() if len(places) <= MOST_DENSE else b.tocsr() for b in blocks]
+
+    def rows(self, X: Any) -> scipy.sparse.csr_array:
+        """The counts of the parts that landmarks have, (r, parts)."""
+        known = self._places
+        bags = [Counter(part for part in self._parts(value) if part in known) for value in X]
+        return _sparse(bags, [known[part] for bag in bags for part in bag], len(known))
+
+    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
+        """The products in float64, which are exact, rounded into the tile."""
+        found = rows @ self._landmarks[first // COLUMN_BLOCK][:, : out.shape[1]]
+        out[...] = found.toarray() if scipy.sparse.issparse(found) else found
 
 
 @dataclass(frozen=True)
@@ -86,6 +132,7 @@ class SpectrumKernel(OfCounts):
 class SetKernel(OfCounts):
     """k(A, B) = |A ∩ B|, or Σ_{a in A} Σ_{b in B} kernel(a, b) for bags of points, each an array (points, p).
 
+    A text stands for the set of its words, which blanks divide: a column of a CSV file can hold sets.
     `Normalized(SetKernel())` is |A ∩ B| / √(|A| |B|).
 
     Examples
@@ -109,13 +156,22 @@ class SetKernel(OfCounts):
         return f"SetKernel({'' if self.kernel is None else repr(self.kernel)})"
 
     def _parts(self, value: Any) -> Iterable[Any]:
-        if isinstance(value, str) or not isinstance(value, Iterable):
+        if not isinstance(value, Iterable):
             raise DataError(f"{self!r} was given {value!r}; a set in every row is needed.")
-        return set(value)
+        return set(value.split() if isinstance(value, str) else value)
+
+    def columns(self, Z: NDArray[Any]) -> Columns:
+        """Of sets the counts, of bags of points the values."""
+        return super().columns(Z) if self.kernel is None else PlainColumns(self._landmarks(Z), self._values)
 
     def _points(self, X: NDArray[Any]) -> tuple[F64, NDArray[np.intp]]:
         """All points of all bags, and where each bag begins."""
-        bags = [np.asarray(bag, dtype=np.float64) for bag in X]
+        try:
+            bags = [np.asarray(bag, dtype=np.float64) for bag in X]
+        except (TypeError, ValueError):
+            raise DataError(
+                f"{self!r} was given a bag that is no array of numbers; points (points, p) are needed in every row."
+            ) from None
         for bag in bags:
             if bag.ndim != 2 or len(bag) == 0 or bag.shape[1] != bags[0].shape[1]:
                 raise DataError(

@@ -54,12 +54,15 @@ class WeightedColumns(Columns):
 class SelectedColumns(Columns):
     """The columns of a kernel of some columns of the data."""
 
-    def __init__(self, part: Columns, columns: Sequence[int]) -> None:
+    def __init__(self, part: Columns, columns: Sequence[int], of_objects: Callable[[Any], NDArray[Any]]) -> None:
         self.n = part.n
-        self._part, self._columns = part, list(columns)
+        self._part, self._columns, self._of_objects = part, list(columns), of_objects
 
     def rows(self, X: F32) -> Any:
         """The rows of the kernel inside, of the selected columns."""
+        if X.dtype == object:
+            block = self._of_objects(X)
+            return self._part.rows(block if block.dtype == object else block.astype(np.float32))
         return self._part.rows(np.ascontiguousarray(X[:, self._columns]))
 
     def fill(self, rows: Any, first: int, out: F32) -> None:

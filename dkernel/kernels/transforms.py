@@ -16,7 +16,7 @@ from dkernel.checks import nearest_name
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import mixtures, spectral
 from dkernel.kernels.algebra import Composite, Product, Scaled, Sum
-from dkernel.kernels.base import NOT_PSD, Kernel
+from dkernel.kernels.base import NOT_PSD, Kernel, Rule
 from dkernel.kernels.columns import Columns
 from dkernel.kernels.parameters import numbers
 from dkernel.kernels.registry import named
@@ -286,9 +286,24 @@ class Selection(OfOne, operator="on"):
         at = self.at if self.at is not None else tuple(names.index(str(name)) for name in self.names)
         return replace(self, kernel=self.kernel.bind_columns([names[i] for i in at]), at=at)
 
+    def bind(self, rule: Rule) -> Kernel:
+        """The kernel with numbers that the rule finds in its own columns alone."""
+        own = self.at or self.names
+
+        def of_columns(metric: str, word: str, inner: Sequence[Any] | None = None) -> float:
+            # Positions in a selection inside count from its own columns.
+            return rule(metric, word, own if inner is None else tuple(own[i] for i in inner))
+
+        return replace(self, kernel=self.kernel.bind(of_columns)) if self.placeholders else self
+
+    def wants(self, names: Sequence[str]) -> dict[str, str]:
+        """What the kernel in it takes its columns as."""
+        own = self.names if self.at is None else [names[i] for i in self.at if i < len(names)]
+        return self.kernel.wants([str(name) for name in own if name in names])
+
     def columns(self, Z: NDArray[Any]) -> Columns:
         """The kernel's columns of the selected columns."""
-        return SelectedColumns(self.kernel.columns(self._part(self._landmarks(Z))), self._places)
+        return SelectedColumns(self.kernel.columns(self._part(self._landmarks(Z))), self._places, self._part)
 
     @property
     def _places(self) -> list[int]:

@@ -7,12 +7,14 @@ a larger map can use a larger gamma.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from dkernel.cells import number_columns, numbers_of
 from dkernel.data.block import Block
 from dkernel.features import Scaling
 from dkernel.features.nystrom import NystromMap
@@ -96,7 +98,10 @@ def choose(
 
 def _candidates(recipe: Recipe, survey: SurveyResult, rows: Block) -> list[Candidate]:
     kernel = parse(recipe.kernel)
-    kinds = ("standard", "global") if recipe.scale == "auto" else (recipe.scale,)
+    kinds: tuple[str, ...] = ("standard", "global") if recipe.scale == "auto" else (recipe.scale,)
+    if rows.X.dtype.kind == "O" and recipe.scale == "auto":
+        # Columns that have a kernel each share no unit; and where nothing is a number nothing is scaled.
+        kinds = ("standard",) if number_columns(rows.X) else ("none",)
     moments = survey.moments
     scalings = [Scaling.of(kind, moments.mean, moments.variance, survey.low, survey.high) for kind in kinds]
     if np.allclose(scalings[0].factor, scalings[-1].factor, rtol=1e-3):  # data that were scaled before
@@ -104,25 +109,40 @@ def _candidates(recipe: Recipe, survey: SurveyResult, rows: Block) -> list[Candi
     grid = GRID if "auto" in {_word(recipe, word) for word in kernel.placeholders} else (1.0,)
     found = []
     for scaling in scalings:
-        X = scaling.apply(rows.X[:1000]).astype(np.float64)
-        medians = {metric: pair_median(X, metric) for metric in ("l2", "l1")} if kernel.placeholders else {}
-        spread = _variance(scaling, survey)
-        for factor in grid:
-
-            def gamma(
-                metric: str, word: str, factor: float = factor, medians: dict[str, float] = medians, s: float = spread
-            ) -> float:
-                asked = _word(recipe, word)
-                if isinstance(asked, float):
-                    return asked
-                if asked == "scale":
-                    return 1.0 / (survey.moments.mean.size * s)
-                median = medians[metric]
-                value = 1.0 / (2.0 * median**2) if metric == "l2" else 1.0 / median
-                return value * factor if asked == "auto" else value
-
-            found.append(Candidate(kernel.bind(gamma), scaling, factor))
+        rule = _Gammas(recipe, survey, scaling, numbers_of(scaling.apply(rows.X[:1000])).astype(np.float64))
+        found += [Candidate(kernel.bind(partial(rule.gamma, factor)), scaling, factor) for factor in grid]
     return found
+
+
+class _Gammas:
+    """What the words for a gamma stand for: of all columns, or of those that a part of the kernel looks at.
+
+    Parameters
+    ----------
+    X : scaled rows, float64
+    """
+
+    def __init__(self, recipe: Recipe, survey: SurveyResult, scaling: Scaling, X: NDArray[np.float64]) -> None:
+        self.recipe, self.survey, self.scaling, self.X = recipe, survey, scaling, X
+        self.medians: dict[tuple[str, tuple[int, ...] | None], float] = {}
+
+    def gamma(self, factor: float, metric: str, word: str, columns: Sequence[int] | None = None) -> float:
+        """The number for a word; "auto" is `factor` times the median value."""
+        asked = _word(self.recipe, word)
+        if isinstance(asked, float):
+            return asked
+        if asked == "scale":
+            p = self.X.shape[1] if columns is None else len(columns)
+            return 1.0 / (p * _variance(self.scaling, self.survey, columns))
+        median = self._median(metric, None if columns is None else tuple(columns))
+        value = 1.0 / (2.0 * median**2) if metric == "l2" else 1.0 / median
+        return value * factor if asked == "auto" else value
+
+    def _median(self, metric: str, columns: tuple[int, ...] | None) -> float:
+        if (metric, columns) not in self.medians:
+            X = self.X if columns is None else np.ascontiguousarray(self.X[:, columns])
+            self.medians[metric, columns] = pair_median(X, metric)
+        return self.medians[metric, columns]
 
 
 def _word(recipe: Recipe, word: str) -> str | float:
@@ -130,10 +150,11 @@ def _word(recipe: Recipe, word: str) -> str | float:
     return recipe.gamma if word == "auto" else word
 
 
-def _variance(scaling: Scaling, survey: SurveyResult) -> float:
-    """Variance of all scaled numbers together, the `X.var()` of gamma="scale"."""
-    mean = (survey.moments.mean - scaling.shift) * scaling.factor
-    variance = float(np.mean(survey.moments.variance * scaling.factor**2) + np.var(mean))
+def _variance(scaling: Scaling, survey: SurveyResult, columns: Sequence[int] | None) -> float:
+    """Variance of all scaled numbers of some columns together, the `X.var()` of gamma="scale"."""
+    some = slice(None) if columns is None else list(columns)
+    mean = ((survey.moments.mean - scaling.shift) * scaling.factor)[some]
+    variance = float(np.mean((survey.moments.variance * scaling.factor**2)[some]) + np.var(mean))
     return variance if variance > 0 else 1.0
 
 

@@ -6,11 +6,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.blas import one_blas_thread
+from dkernel.cells import as_cells
 from dkernel.checks import as_features
+from dkernel.data.arrays import matrix
+from dkernel.data.domains import check_source
+from dkernel.data.object_arrays import object_table
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.features import NystromMap, Scaling
 from dkernel.features.landmarks import select
+from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import loss_named
 from dkernel.recipe import GIVEN, Recipe
@@ -39,7 +44,13 @@ def for_given(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, N
                 f"landmarks={GIVEN!r} is the record of landmarks given as an array. Give the array again, or a rule."
             )
         return recipe, None
-    Z = as_features(np.asarray(landmarks), source.columns, source.dtype, "row {} of the landmarks".format)
+    place = "row {} of the landmarks".format
+    if source.objects:
+        table = object_table(landmarks)
+        table = matrix(table, "object") if hasattr(table, "iloc") else np.asarray(table)
+        Z: NDArray[Any] = as_cells(table, source.columns, source.objects, place)
+    else:
+        Z = as_features(np.asarray(landmarks), source.columns, source.dtype, place)
     if not len(Z):
         raise DataError("The given landmarks have no rows; at least one is needed.")
     return recipe.replace(landmarks=GIVEN, n_components=len(Z)), Z
@@ -72,7 +83,7 @@ def certificate(map: NystromMap, X: NDArray[np.floating], flops: float) -> dict[
     rows = int(min(len(X), CERTIFIED_ROWS, max(CERTIFIED_SHARE * flops / (c * (c + 2 * p + 20)), 100)))
     X = X[:rows]
     left = map.residual(X)
-    mean = float(np.mean(map.kernel.diag(X.astype(np.float64))))
+    mean = float(np.mean(map.kernel.diag(wide(X))))
     return {
         "trace_error": float(np.mean(left)),
         "trace_share": float(np.mean(left)) / mean if mean > 0 else 0.0,
@@ -91,6 +102,7 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
     """
     recipe = recipe.replace(scale="none", gamma="median" if recipe.gamma == "auto" else recipe.gamma)
     recipe = recipe.for_columns(source.columns)
+    check_source(parse(recipe.kernel), "auto", source)
     size = min(source.n_rows, max(rows, MEDIAN_ROWS))
     if recipe.landmarks not in ("uniform", GIVEN):
         size = min(source.n_rows, max(CANDIDATES, 4 * rows))

@@ -4,7 +4,9 @@ The rows of a chunk are stored in the order of its interleaved pieces. The piece
 sums, and the model's bytes, are those of the same data interleaved in memory.
 """
 
+import os
 import tempfile
+import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
@@ -13,11 +15,14 @@ from typing import Any
 
 import numpy as np
 from dask.delayed import Delayed
+from numpy.typing import NDArray
 
+from dkernel.cells import decoded, encoded
 from dkernel.data.block import Block
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
 from dkernel.run.feed import Feed
+from dkernel.run.journal import Journal
 from dkernel.run.pieces import Piece, Place, Schedule
 
 __all__ = ["rewritten", "scratch_folder"]
@@ -32,34 +37,47 @@ def scratch_folder(scratch: str | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def rewritten(feed: Feed, schedule: Schedule, folder: Path, key: str, progress: Any) -> tuple[Source, Schedule]:
+def rewritten(
+    feed: Feed, schedule: Schedule, folder: Path, key: str, progress: Any, journal: Journal | None = None
+) -> tuple[Source, Schedule]:
     """The source again, one unit a piece, and the schedule that finds the same pieces there.
 
     Parameters
     ----------
     folder : seen by every worker and by this process
+    journal : of a run that may find the copy which a run before it has made in the same folder
     """
     inside: dict[int, list[Piece]] = {}
     for piece in schedule.pieces:
         inside.setdefault(piece.place.unit, []).append(piece)
-    written = feed.each(
-        write_unit, f"{key}-rewrite-{folder.name}", progress, lambda unit: (str(folder), inside.get(unit, []))
-    )
+
+    def write() -> dict[str, Any]:
+        written = feed.each(
+            write_unit, f"{key}-rewrite-{folder.name}", progress, lambda unit: (str(folder), inside.get(unit, []))
+        )
+        places = [place for unit in written for place in unit]
+        if places and not Path(places[0][1] + "-X.npy").exists():
+            raise DataError(
+                f"The workers wrote the shuffled copy to {folder}, which this process cannot see. Give --scratch a "
+                "folder that all machines share."
+            )
+        return {"places": places, "files": _files(folder)}
+
+    copy = (journal or Journal()).stage("rewrite", write, lambda copy: copy["files"] == _files(folder))
     units: list[Unit] = []
     moved: dict[int, Piece] = {}
-    for places in written:
-        for number, path, start, stop in places:
-            name = f"dkernel-scratch-{key}-{folder.name}-{number}"  # another run of this fit has another folder
-            task = Delayed(name, {name: (read_piece, path, start, stop)})  # type: ignore[no-untyped-call]
-            moved[number] = Piece(number, Place(len(units), 0, 0, stop - start), stop - start, 0)
-            units.append(Unit((stop - start,), task, path))
-    if units and not Path(units[0].place + "-X.npy").exists():
-        raise DataError(
-            f"The workers wrote the shuffled copy to {folder}, which this process cannot see. Give --scratch a folder "
-            "that all machines share."
-        )
+    for number, path, start, stop in copy["places"]:
+        name = f"dkernel-scratch-{key}-{folder.name}-{number}"  # another run of this fit has another folder
+        task = Delayed(name, {name: (read_piece, path, start, stop)})  # type: ignore[no-untyped-call]
+        moved[number] = Piece(number, Place(len(units), 0, 0, stop - start), stop - start, 0)
+        units.append(Unit((stop - start,), task, path))
     turns = tuple(tuple(replace(piece, place=moved[piece.number].place) for piece in turn) for turn in schedule.rounds)
     return replace(feed.source, units=tuple(units)), Schedule(turns, schedule.order)
+
+
+def _files(folder: Path) -> dict[str, int]:
+    """The files of the copy and their bytes: a copy that someone has touched is made again."""
+    return {path.name: path.stat().st_size for path in sorted(folder.glob("chunk-*.npy"))}
 
 
 def write_unit(blocks: Sequence[Block], folder: str, pieces: Sequence[Piece]) -> list[tuple[int, str, int, int]]:
@@ -72,8 +90,14 @@ def write_unit(blocks: Sequence[Block], folder: str, pieces: Sequence[Piece]) ->
         path = str(Path(folder) / f"chunk-{mine[0].chunk:06d}")
         order = np.concatenate([np.arange(block.rows)[piece.place.rows] for piece in mine])
         for name, values in (("X", block.X), ("y", block.y), ("weight", block.weight)):
-            if values is not None:
-                np.save(f"{path}-{name}.npy", values[order])
+            if values is None:
+                continue
+            if values.dtype.kind == "O":
+                data, ends = encoded(values[order])
+                _save(f"{path}-{name}-ends.npy", ends)
+                _save(f"{path}-{name}.npy", data)
+            else:
+                _save(f"{path}-{name}.npy", values[order])
         at = 0
         for piece in mine:
             found.append((piece.number, path, at, at + piece.n))
@@ -81,11 +105,28 @@ def write_unit(blocks: Sequence[Block], folder: str, pieces: Sequence[Piece]) ->
     return found
 
 
+def _save(path: str, values: NDArray[Any]) -> None:
+    """The array under its name all at once: a task of a run that is dead may still be writing the same."""
+    staged = f"{path}.{uuid.uuid4().hex}.part"
+    with open(staged, "wb") as file:
+        np.save(file, values)
+    os.replace(staged, path)
+
+
 def read_piece(path: str, start: int, stop: int) -> tuple[Block, ...]:
     """The rows of one piece, as the one block of a unit; runs on a worker."""
 
     def part(name: str) -> Any:
-        file = Path(f"{path}-{name}.npy")
+        file, ends = Path(f"{path}-{name}.npy"), Path(f"{path}-{name}-ends.npy")
+        if ends.exists():
+            return _cells(np.load(file, mmap_mode="r"), np.load(ends, mmap_mode="r"), start, stop)
         return np.array(np.load(file, mmap_mode="r")[start:stop]) if file.exists() else None
 
     return (Block(part("X"), part("y"), part("weight")),)
+
+
+def _cells(data: NDArray[np.uint8], ends: NDArray[np.int64], start: int, stop: int) -> NDArray[Any]:
+    """Rows start .. stop - 1 of encoded cells."""
+    first = int(ends[start - 1, -1]) if start else 0
+    some = np.array(ends[start:stop])
+    return decoded(np.array(data[first : int(some[-1, -1])]), some - first)

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.cells import numbers_of
 from dkernel.data.block import Block
 from dkernel.errors import DataError
 from dkernel.run.fingerprint import column_sums
@@ -103,7 +104,7 @@ class SurveyResult:
 
     Parameters
     ----------
-    moments, low, high : of the features
+    moments, low, high : of the features; all 0 of those that are objects
     labels : label -> rows, None without a label or where they are too many to be classes
     target : moments of a numeric label, else None
     weight : sum of the weights, n without them
@@ -148,14 +149,15 @@ class Survey(Statistic[_Seen, SurveyResult]):
     def step(self, block: Block, piece: Piece, broadcast: Any) -> _Seen:  # noqa: ARG002
         X, y = block.X[piece.place.rows], None if block.y is None else block.y[piece.place.rows]
         weight = None if block.weight is None else block.weight[piece.place.rows]
-        moments, labels = Moments.of(X), None if y is None else _count(y)
+        numbers = numbers_of(X)
+        moments, labels = Moments.of(numbers), None if y is None else _count(y)
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
         kept = np.flatnonzero(hashes <= np.uint64(self.threshold))
         row = (hashes[kept], X[kept], *(None if a is None else a[kept] for a in (y, weight)))
         return _Seen(
             moments,
-            X.min(axis=0).astype(np.float64),
-            X.max(axis=0).astype(np.float64),
+            numbers.min(axis=0).astype(np.float64),
+            numbers.max(axis=0).astype(np.float64),
             labels,
             None if y is None or y.dtype.kind == "U" else Moments.of(y.astype(np.float64)[:, None]),
             float(piece.n if weight is None else weight.sum()),

@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkernel.data import open_source
-from dkernel.data.csv import Header, _header, load, scan
+from dkernel.data.csv import _header, load, scan
+from dkernel.data.csv_fields import Header
 from dkernel.data.lines import row_ends
 from dkernel.data.paths import expand
 from dkernel.data.tables import Part, Wanted
@@ -188,5 +189,5 @@ def test_bad_text_is_refused_with_its_place(tmp_path: Path, text: str | bytes, m
 
 def test_header_with_quotes_and_tabs(tmp_path: Path) -> None:
     path = written(tmp_path, '"a\nb"\tc\n1\t2\n', "t.tsv")
-    assert _header(expand(path)[0]) == Header(("a\nb", "c"), 8, "\t")
+    assert _header(expand(path)[0]) == Header(("a\nb", "c"), 8, "\t", 2)
     assert read(path)[0].tolist() == [[1, 2]]

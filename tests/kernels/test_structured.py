@@ -7,7 +7,7 @@ from sklearn.svm import SVC
 
 import dkernel
 from dkernel.errors import DataError, RecipeError
-from dkernel.kernels import FunctionKernel, Gaussian, Normalized, SetKernel, SpectrumKernel, is_psd, parse
+from dkernel.kernels import Gaussian, Normalized, SetKernel, SpectrumKernel, parse
 from tests import reference
 
 WORDS = ["banana", "bandana", "ananas", "cabana", "an", "", "bananabanana", "xyz"]
@@ -44,30 +44,6 @@ def test_bags_of_points():
         SetKernel(Gaussian())
 
 
-@pytest.mark.parametrize(
-    ("k", "rows"),
-    [
-        (SpectrumKernel(2), WORDS),
-        (Normalized(SpectrumKernel(2)) + 0.5 * SpectrumKernel(3), WORDS),
-        (SetKernel(), SETS),
-        (Normalized(SetKernel(Gaussian(gamma=0.3))), BAGS),
-        (FunctionKernel(lambda A, B: np.array([[float(a == b) for b in B] for a in A])), WORDS),
-    ],
-    ids=str,
-)
-def test_laws(k, rows):
-    K = k(rows)
-    assert np.array_equal(K, K.T)
-    assert is_psd(k, rows)
-    np.testing.assert_allclose(k.diag(rows), np.diag(K), rtol=1e-12)
-    np.testing.assert_allclose(dkernel.gram(k, rows), K)
-    columns, out = k.columns(rows[:3]), np.empty((len(rows), 3), np.float32)
-    block = np.empty(len(rows), dtype=object)
-    block[:] = rows
-    columns.fill(columns.rows(block), 0, out)
-    np.testing.assert_allclose(out, k(rows, rows[:3]), rtol=1e-6)
-
-
 def test_a_table_of_strings_and_numbers():
     table = np.empty((8, 3), dtype=object)
     table[:, 0], table[:, 1:] = WORDS, RNG.standard_normal((8, 2))
@@ -88,7 +64,9 @@ def test_wrong_objects():
     with pytest.raises(DataError, match="a string in every row"):
         SpectrumKernel()([1, 2])
     with pytest.raises(DataError, match="a set in every row"):
-        SetKernel()(["a", "b"])
+        SetKernel()([{"a"}, 3])
+    with pytest.raises(DataError, match="no array of numbers"):
+        SetKernel(Gaussian(gamma=1.0))(["a b"])
     with pytest.raises(DataError, match="an array or a list"):
         SpectrumKernel()(3)
     assert SpectrumKernel()([], WORDS).shape == (0, 8)
