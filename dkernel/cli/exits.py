@@ -1,16 +1,21 @@
 """What an error means for the caller of a command: an exit code and one message, with a traceback only on request.
 
 0 done   1 failed   2 options   65 data   75 can be run again   130 / 143 stopped by SIGINT / SIGTERM
+
+A run with a checkpoint that SIGTERM stops (a preemption, the end of a time slot) is one that can be run again: 75.
 """
 
+import errno
 import json
+import os
+import shlex
 import signal
 import sys
 import threading
 import traceback
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -18,9 +23,11 @@ import click
 
 from dkernel.errors import ClusterError, DataError, DKernelError, ModelFileError, RecipeError, UnsupportedError
 
-__all__ = ["BAD_DATA", "Job", "Stopped", "code_of"]
+__all__ = ["AGAIN", "BAD_DATA", "Job", "Paused", "Stopped", "code_of"]
 
-BAD_DATA = 65
+BAD_DATA, AGAIN = 65, 75
+GRACE = 8.0  # seconds from SIGTERM to the end, of a run with a checkpoint; job schedulers kill after 10 or 30
+_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 # The first that fits. A recipe or a combination that means nothing is mended by other options.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
@@ -29,13 +36,17 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (FileNotFoundError, BAD_DATA),
     (RecipeError, 2),
     (UnsupportedError, 2),
-    (ClusterError, 75),
+    (ClusterError, AGAIN),
     (DKernelError, 1),
 )
 
 
 class Stopped(BaseException):
     """SIGTERM arrived: no handler of ordinary errors may swallow it."""
+
+
+class Paused(Stopped):
+    """SIGTERM arrived, and a checkpoint holds what was done."""
 
 
 def code_of(error: BaseException) -> int:
@@ -49,7 +60,9 @@ def code_of(error: BaseException) -> int:
     if isinstance(error, KeyboardInterrupt):
         return 130
     if isinstance(error, Stopped):
-        return 143
+        return AGAIN if isinstance(error, Paused) else 143
+    if isinstance(error, OSError) and error.errno in _FULL:
+        return AGAIN
     return next((code for kind, code in _CODES if isinstance(error, kind)), 1)
 
 
@@ -57,8 +70,13 @@ class Job(click.Command):
     """A command whose errors end in an exit code and one message instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
+        checkpoint = ctx.params.get("checkpoint") is not None
         try:
-            with _signals(), _warnings(bool(ctx.params.get("quiet"))):
+            with _signals(Paused if checkpoint else Stopped), _warnings(bool(ctx.params.get("quiet"))):
+                if ctx.params.get("import"):
+                    from dkernel.run.imports import import_modules
+
+                    import_modules(ctx.params["import"])
                 return super().invoke(ctx)
         except (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError, SystemExit):
             raise
@@ -70,18 +88,30 @@ class Job(click.Command):
 def _report(error: BaseException, ctx: click.Context) -> None:
     if ctx.params.get("debug"):
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
-    message = _message(error)
+    message, code, checkpoint = _message(error, ctx), code_of(error), ctx.params.get("checkpoint")
+    if code == AGAIN or (code == 130 and checkpoint is not None):
+        message += f" To go on: {_again(ctx)}"
     click.echo(f"dkernel {ctx.info_name}: {message}", err=True)
     if ctx.params.get("json"):
         kind = type(error).__name__
-        click.echo(json.dumps({"error": {"type": kind, "message": message}, "exit_code": code_of(error)}))
+        click.echo(json.dumps({"error": {"type": kind, "message": message}, "exit_code": code}))
 
 
-def _message(error: BaseException) -> str:
-    if isinstance(error, KeyboardInterrupt):
-        return "stopped by SIGINT; nothing was written."
-    if isinstance(error, Stopped):
-        return "stopped by SIGTERM; nothing was written."
+def _again(ctx: click.Context) -> str:
+    """The command that goes on where this one ended."""
+    name = str(ctx.info_name)
+    given = sys.argv[sys.argv.index(name) + 1 :] if name in sys.argv else ["..."]
+    if ctx.params.get("checkpoint") is not None and not ctx.params.get("resume"):
+        given = [*given, "--resume"]
+    return f"{ctx.command_path} {shlex.join(given)}"
+
+
+def _message(error: BaseException, ctx: click.Context) -> str:
+    if isinstance(error, KeyboardInterrupt | Stopped):
+        number = "SIGINT" if isinstance(error, KeyboardInterrupt) else "SIGTERM"
+        checkpoint = ctx.params.get("checkpoint")
+        kept = "nothing was written" if checkpoint is None else f"the checkpoint in {checkpoint} holds what was done"
+        return f"stopped by {number}; {kept}."
     if isinstance(error, DKernelError):
         return str(error)
     if isinstance(error, OSError):
@@ -92,7 +122,7 @@ def _message(error: BaseException) -> str:
 
 
 @contextmanager
-def _signals() -> Iterator[None]:
+def _signals(stopped: type[Stopped]) -> Iterator[None]:
     """The first SIGINT or SIGTERM unwinds the stack, closing clusters and staging; the second kills."""
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -100,14 +130,45 @@ def _signals() -> Iterator[None]:
 
     def stop(number: int, _: FrameType | None) -> None:
         signal.signal(number, signal.SIG_DFL)
-        raise KeyboardInterrupt if number == signal.SIGINT else Stopped
+        raise KeyboardInterrupt if number == signal.SIGINT else stopped
 
     before = {number: signal.signal(number, stop) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        yield
+        with _deadline() if stopped is Paused else nullcontext():
+            yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+@contextmanager
+def _deadline() -> Iterator[None]:
+    """Ends the process GRACE seconds after SIGTERM, whatever it is busy with: the checkpoint on the disk is whole.
+
+    Python calls a handler when the main thread is between two of its instructions, which a long call of BLAS puts off;
+    the number of the signal is written to a pipe at once.
+    """
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    over = threading.Event()
+
+    def watch() -> None:
+        while numbers := os.read(read, 64):
+            if signal.SIGTERM in numbers and not over.wait(GRACE):
+                os.write(2, b"dkernel: stopped by SIGTERM; the checkpoint holds what was done. Go on with --resume.\n")
+                os._exit(AGAIN)
+
+    thread = threading.Thread(target=watch, name="dkernel-deadline", daemon=True)
+    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        signal.set_wakeup_fd(before)
+        os.close(write)
+        thread.join()
+        os.close(read)
 
 
 @contextmanager

@@ -11,8 +11,9 @@ from dkernel.checks import nearest_name
 from dkernel.errors import DataError, RecipeError
 from dkernel.linear.losses import loss_named, signs
 from dkernel.recipe import Recipe
+from dkernel.run.survey import SurveyResult
 
-__all__ = ["Targets", "resolve_task"]
+__all__ = ["Targets", "resolve_task", "targets_of"]
 
 
 def resolve_task(recipe: Recipe, kind: str | None) -> str:
@@ -111,3 +112,33 @@ class Targets:
         if unknown:
             raise RecipeError(f"class_weight names {unknown[0]!r}, which is no class; there are {self._some()}.")
         return np.array([float(class_weight.get(c, 1.0)) for c in self.classes.tolist()])
+
+
+def targets_of(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
+    """What the survey found in the labels of n rows, as targets of the recipe's task; and the rows of each class."""
+    if recipe.task == "regress":
+        assert survey.target is not None
+        width = float(np.sqrt(survey.target.variance[0]))
+        if width <= 1e-12 * abs(float(survey.target.mean[0])):
+            raise DataError(f"The label {label!r} has one value in all rows: there is nothing to learn.")
+        return Targets(None, None, float(survey.target.mean[0]), width), {}
+    counts = survey.labels
+    if counts is None:
+        raise DataError(
+            f"The label {label!r} has over 10,000 different values, too many for classes. "
+            "Use task='regress' with loss='squared', or another label."
+        )
+    positive = recipe.positive
+    if positive is not None:
+        if positive not in counts:
+            some = ", ".join(map(str, sorted(counts)[:10]))
+            raise DataError(f"No row has the label {positive!r}, which --positive names; there are {some}.")
+        counts = {False: n - counts[positive], True: counts[positive]}
+        counts = {value: rows for value, rows in counts.items() if rows}
+    if len(counts) < 2:
+        only = next(iter(counts))
+        raise DataError(
+            f"The label {label!r} has the one value {only!r} in all {n:,} rows; a classifier needs two classes."
+        )
+    dtype = np.dtype(bool) if positive is not None else survey.reservoir.y.dtype
+    return Targets(np.array(sorted(counts), dtype=dtype if dtype.kind != "U" else None), positive), counts

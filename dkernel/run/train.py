@@ -9,21 +9,26 @@ from typing import Any
 import numpy as np
 
 from dkernel.blas import one_blas_thread
+from dkernel.cells import encoded
 from dkernel.data.block import Block
+from dkernel.data.domains import check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.features import FeatureMap, NystromMap, choose_map, features_named, words_of
 from dkernel.kernels import parse
 from dkernel.linear.losses import loss_named
+from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import Model, ScaledColumns
 from dkernel.recipe import Recipe
+from dkernel.run.checkpoint import Checkpoint, run_of
 from dkernel.run.choose import Chosen, choose
 from dkernel.run.exchange import exchangeable
 from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.fingerprint import digest
 from dkernel.run.gradient import Problem
-from dkernel.run.labels import Targets, resolve_task
+from dkernel.run.journal import Journal
+from dkernel.run.labels import Targets, resolve_task, targets_of
 from dkernel.run.landmarks import certificate, for_given, landmarks_of
 from dkernel.run.passes import Outcome, Passes
 from dkernel.run.pieces import Schedule, bundle_size, cut_pieces, interleaved, shuffled
@@ -66,6 +71,7 @@ class TrainResult:
     chosen : what was left open, and what it became, in words
     holdout : the raw rows that no gradient saw, None for none
     sample_path : alpha -> loss of the sample's solution on rows outside the sample, where several were tried
+    resumed : where the checkpoint was from which this run went on, None where it began at the beginning
     """
 
     model: Model
@@ -74,6 +80,7 @@ class TrainResult:
     chosen: dict[str, str]
     holdout: Block | None = None
     sample_path: dict[str, float] = field(default_factory=dict)
+    resumed: str | None = None
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
@@ -83,7 +90,7 @@ def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
 
 def train(
     source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None,
-    scratch: str | None = None, landmarks: Any = None,
+    scratch: str | None = None, landmarks: Any = None, checkpoint: Checkpoint | None = None,
 ) -> TrainResult:  # fmt: skip
     """Fit a model; the same bytes for every executor.
 
@@ -92,13 +99,15 @@ def train(
     source : with a label
     scratch : folder for a shuffled copy, where data are sorted and do not fit in memory
     landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
+    checkpoint : where to keep what is done, and to go on from; the model has the bytes of a run without one
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
     if source.n_rows < 2:
         raise DataError(f"The data have {source.n_rows} row(s); a model needs at least two.")
+    check_source(parse(recipe.for_columns(source.columns).kernel), recipe.gamma, source)
     with one_blas_thread(), progress or Progress("none") as shown:
-        return _Fit(source, recipe, executor, shown, scratch, landmarks).run()
+        return _Fit(source, recipe, executor, shown, scratch, landmarks).run(checkpoint)
 
 
 class _Fit:
@@ -115,25 +124,38 @@ class _Fit:
         self.plan = Plan.of(source, recipe, executor)
         self.plan.check()
         self.sizes = Sizes.of(source.n_rows, source.n_in, recipe)
-        content = f"{source.token}/{recipe.digest}"
+        given = ""
         if self.given is not None:
-            content += hashlib.sha256(self.given.tobytes()).hexdigest()
-        self.key = "dkernel-" + hashlib.sha256(content.encode()).hexdigest()[:16]
+            held = encoded(self.given)[0] if self.given.dtype.kind == "O" else self.given
+            given = hashlib.sha256(held.tobytes()).hexdigest()
+        self.key = "dkernel-" + hashlib.sha256(f"{source.token}/{recipe.digest}{given}".encode()).hexdigest()[:16]
+        self.identity = run_of(source, recipe, given)
         self.units = [unit.rows for unit in source.units]
         self.chosen: dict[str, str] = {}
         self.sample_path: dict[str, float] = {}
         _ = self.features  # refuses a kernel that has no such map before anything is read
         self.order: dict[str, str] = {}
 
-    def run(self) -> TrainResult:
+    def run(self, checkpoint: Checkpoint | None = None) -> TrainResult:
         """The result; what was opened on the way is closed."""
         with ExitStack() as self.open:
-            return self._run()
+            self.journal = Journal()
+            if checkpoint is not None:
+                opened = checkpoint.opened(self.identity, self.plan.checkpoint_bytes, self.progress)
+                self.journal = self.open.enter_context(opened)
+            found = self.journal.found("result")
+            if found is not None:
+                self.progress.message("the checkpoint holds the result: nothing is left to do")
+            else:
+                found = self._run()
+                self.journal.finish(found)
+                found = {**found, "resumed": self.journal.resumed}
+            return TrainResult(**{"resumed": "its result", **found}, plan=self.plan.as_dict())
 
-    def _run(self) -> TrainResult:
+    def _run(self) -> dict[str, Any]:
         feed = Feed(self.executor, self.source, self.plan.kept)
         try:
-            survey = self._survey(feed)
+            survey = self.journal.stage("survey", lambda: self._survey(feed))
             self.data = digest(self.sizes.n, (*self.source.columns, self.source.label or ""), survey.sums)
             targets = self._targets(survey)
             roles = roles_of(survey.reservoir, self.sizes)
@@ -144,9 +166,13 @@ class _Fit:
             outcome = self._passes(problem, prepared, roles, schedules, feed)
         finally:
             feed.close()
-        model = self._model(problem, prepared, outcome, roles)
-        holdout = roles.holdout if len(roles.holdout.X) else None
-        return TrainResult(model, outcome.history, self.plan.as_dict(), self.chosen, holdout, self.sample_path)
+        return {
+            "model": self._model(problem, prepared, outcome, roles),
+            "history": outcome.history,
+            "chosen": self.chosen,
+            "holdout": roles.holdout if len(roles.holdout.X) else None,
+            "sample_path": self.sample_path,
+        }
 
     def _survey(self, feed: Feed) -> SurveyResult:
         self.progress.phase("survey", self.sizes.n)
@@ -154,39 +180,10 @@ class _Fit:
         return feed.fold(statistic, cut_pieces(self.units), f"{self.key}-survey", self.progress)
 
     def _targets(self, survey: SurveyResult) -> Targets:
-        y = survey.reservoir.y
-        kind = {"b": "bool", "i": "int", "f": "float", "U": "text"}[y.dtype.kind]
+        kind = {"b": "bool", "i": "int", "f": "float", "U": "text"}[survey.reservoir.y.dtype.kind]
         self.recipe = self.recipe.replace(task=resolve_task(self.recipe, kind))
-        if self.recipe.task == "regress":
-            assert survey.target is not None
-            width = float(np.sqrt(survey.target.variance[0]))
-            if width <= 1e-12 * abs(float(survey.target.mean[0])):
-                raise DataError(
-                    f"The label {self.source.label!r} has one value in all rows: there is nothing to learn."
-                )
-            return Targets(None, None, float(survey.target.mean[0]), width)
-        labels = survey.labels
-        if labels is None:
-            raise DataError(
-                f"The label {self.source.label!r} has over 10,000 different values, too many for classes. "
-                "Use task='regress' with loss='squared', or another label."
-            )
-        positive = self.recipe.positive
-        if positive is not None:
-            if positive not in labels:
-                some = ", ".join(map(str, sorted(labels)[:10]))
-                raise DataError(f"No row has the label {positive!r}, which --positive names; there are {some}.")
-            labels = {False: self.sizes.n - labels[positive], True: labels[positive]}
-            labels = {label: n for label, n in labels.items() if n}
-        if len(labels) < 2:
-            only = next(iter(labels))
-            raise DataError(
-                f"The label {self.source.label!r} has the one value {only!r} in all {self.sizes.n:,} rows; "
-                "a classifier needs two classes."
-            )
-        self.counts = labels
-        dtype = np.dtype(bool) if positive is not None else y.dtype
-        return Targets(np.array(sorted(labels), dtype=dtype if dtype.kind != "U" else None), positive)
+        targets, self.counts = targets_of(self.recipe, survey, self.source.label, self.sizes.n)
+        return targets
 
     def _say_sizes(self, roles: Roles) -> None:
         asked, auto = self.sizes.columns, self.recipe.n_components == "auto"
@@ -212,8 +209,9 @@ class _Fit:
     def _problem(self, survey: SurveyResult, targets: Targets, roles: Roles) -> tuple[Problem, Roles]:
         loss = loss_named(self.recipe.loss)
         self.progress.phase("choose scale and gamma")
-        chosen = choose(
-            self.recipe, survey, roles.fitted, targets, loss, self.sizes.columns, self.executor, f"{self.key}-choose"
+        asked, columns, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
+        chosen = self.journal.stage(
+            "choose", lambda: choose(asked, survey, roles.fitted, targets, loss, columns, self.executor, key)
         )
         for name, why in chosen.why.items():
             self._note(name, why)
@@ -235,15 +233,22 @@ class _Fit:
         if self.features == "nystrom":
             if self.given is not None:
                 return NystromMap(kernel, chosen.scaling.apply(self.given), self.recipe.rank), roles
-            if self.recipe.landmarks != "uniform":
+            if self.recipe.landmarks == "uniform":
+                Z, roles = landmarks_of(self.recipe, kernel, chosen.scaling, roles, self.sizes, targets)
+            else:
                 self.progress.phase("choose landmarks")
-            Z, roles = landmarks_of(self.recipe, kernel, chosen.scaling, roles, self.sizes, targets)
+                Z, landmarks, sample = self.journal.stage("landmarks", lambda: self._landmarks(chosen, roles, targets))
+                roles = replace(roles, landmarks=landmarks, sample=sample)
             return NystromMap(kernel, Z, self.recipe.rank), roles
         recipe, sizes = self.recipe, self.sizes
         map = choose_map(kernel, sizes.p, sizes.columns, self.features, recipe.sampling, recipe.form, recipe.seed)
         assert not isinstance(map, str)
         self._note("features", words_of(map))
         return map, roles
+
+    def _landmarks(self, chosen: Chosen, roles: Roles, targets: Targets) -> tuple[Any, Block, Block]:
+        Z, roles = landmarks_of(self.recipe, chosen.kernel, chosen.scaling, roles, self.sizes, targets)
+        return Z, roles.landmarks, roles.sample
 
     def _prepare(self, problem: Problem, roles: Roles) -> Prepared:
         self.progress.phase("prepare")
@@ -252,14 +257,20 @@ class _Fit:
         )
         coordinates = problem.columns.map.coordinates()
         self.bench = Bench(self.executor, f"{self.key}-prepare", inside, coordinates)
-        alphas = self._path(problem.targets.outputs)
+        solver, start, facts, self.sample_path = self.journal.stage("prepare", lambda: self._prepared(roles))
+        return Prepared(PSGD(metric=coordinates.metric, loss=problem.loss, **solver), start, facts)
+
+    def _prepared(self, roles: Roles) -> tuple[dict[str, Any], Any, dict[str, float], dict[str, float]]:
+        """What the passes need to begin, without metric and loss, which are made again."""
+        alphas = self._path(self.bench.problem.targets.outputs)
         prepared = prepare(self.bench, roles, alphas, self.sizes.n)
         prepared = self._fewer(prepared, roles) if len(prepared.solver.alphas) > 1 else self._paths(prepared, roles, 0)
         if not is_large(self.sizes.n, self.sizes.sample):
             rest = range(WARM_EPOCHS, SMALL_EPOCHS)
             start = warm(self.bench, prepared.solver, prepared.start, roles.sample, rest)
             prepared = replace(prepared, start=start)
-        return prepared
+        parts = {name: getattr(prepared.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
+        return parts, prepared.start, prepared.facts, self.sample_path
 
     def _path(self, outputs: int) -> tuple[float, ...]:
         if self.recipe.alpha != "auto":
@@ -308,8 +319,8 @@ class _Fit:
             return [schedule] * passes, feed
         self._note("order", f"rewritten once to scratch, interleaved: {verdict.why}")
         self.progress.phase("rewrite to scratch", self.sizes.n)
-        folder = self.open.enter_context(scratch_folder(self.scratch))
-        source, schedule = rewritten(feed, schedule, folder, self.key, self.progress)
+        folder = self.journal.scratch(self.scratch) or self.open.enter_context(scratch_folder(self.scratch))
+        source, schedule = rewritten(feed, schedule, folder, self.key, self.progress, self.journal)
         feed.close()
         return [schedule] * passes, Feed(self.executor, source, keep=False)
 
@@ -323,8 +334,9 @@ class _Fit:
             holdout = (self.executor.keep(roles.holdout, f"{self.key}-holdout"), len(roles.holdout.X))
         # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
         decayed = 0 if is_large(self.sizes.n, self.sizes.sample) else 1
-        passes = Passes(bench, prepared.solver, feed, schedules, holdout, self.progress, inside, decayed=decayed)
-        outcome = passes.run(prepared.start)
+        outcome = Passes(
+            bench, prepared.solver, feed, schedules, holdout, self.progress, inside, decayed, journal=self.journal
+        ).run(prepared.start)
         if holdout is not None:
             self.executor.release([holdout[0]])
         if self.recipe.alpha == "auto":
