@@ -1,6 +1,7 @@
-"""Slopes of radial kernels, ∂k/∂(‖x - z‖²): all that the gradient of Σ_j a_j k(x, z_j) needs.
+"""Gradients of f(x) = Σ_j a_j k(x, z_j), for kernels of a distance.
 
-∇f(x) = 2 Σ_j a_j k'(‖x - z_j‖²) (x - z_j). Kernels of another kind have none here, and say so.
+Of a radial kernel by its slope k' = ∂k/∂(‖x - z‖²): ∇f(x) = 2 Σ_j a_j k'(x, z_j) (x - z_j), two products of matrices.
+Laplacian's by its signs, one column after the other. Kernels of another kind have none here, and say so.
 """
 
 import math
@@ -16,9 +17,9 @@ from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.distances import squared_l2
 from dkernel.kernels.radial import Cauchy, Exponential, Matern, RationalQuadratic
-from dkernel.kernels.stationary import Gaussian
+from dkernel.kernels.stationary import Gaussian, Laplacian
 
-__all__ = ["is_radial", "slopes"]
+__all__ = ["gradients", "has_gradient", "is_radial", "slopes"]
 
 F64 = NDArray[np.float64]
 # Nearer than this share of its length a kernel with a corner at 0 counts as flat: its two sides cancel.
@@ -45,6 +46,30 @@ def is_radial(kernel: Kernel) -> bool:
     except UnsupportedError:
         return False
     return True
+
+
+def has_gradient(kernel: Kernel) -> bool:
+    """Whether `gradients` knows the kernel; its lengths may still be words."""
+    return isinstance(kernel, Laplacian) or is_radial(kernel)
+
+
+def gradients(kernel: Kernel, X: F64, Z: F64, coef: F64) -> F64:
+    """∇f_o(x_i) of f_o(x) = Σ_j coef_jo k(x, z_j), float64 (outputs, n, p). UnsupportedError as `slopes`.
+
+    Examples
+    --------
+    >>> gradients(Gaussian(gamma=0.5), np.array([[1.0, 0.0]]), np.zeros((1, 2)), np.ones((1, 1))).round(4)
+    array([[[-0.6065, -0.    ]]])
+    """
+    if isinstance(kernel, Laplacian):
+        K = -kernel._number * kernel._values(X, Z)
+        out = np.empty((coef.shape[1], *X.shape))
+        for j in range(X.shape[1]):
+            out[:, :, j] = ((K * np.sign(np.subtract.outer(X[:, j], Z[:, j]))) @ coef).T
+        return out
+    S = slopes(kernel, X, Z)
+    own = S @ coef
+    return np.stack([2 * (own[:, o, None] * X - S @ (a[:, None] * Z)) for o, a in enumerate(coef.T)])
 
 
 Rule = Callable[[F64, F64], F64]
