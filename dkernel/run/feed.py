@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from dkernel.data.source import Source
+from dkernel.errors import ClusterError
 from dkernel.run.executors import Call, Executor, Handle
 from dkernel.run.pieces import Piece
 from dkernel.run.reduce import R, S, Statistic, subtrees, tree_sum
@@ -69,7 +70,7 @@ class Feed:
             made = subtrees(held or statistic, items, f"{key}-{chunk}", share, broadcast)
             calls += made
             sizes.append(len(made))
-        results, handles = self.executor.compute(calls, [self.source.units[unit].task for unit in ahead])
+        results, handles = self._compute(calls, ahead)
         self._units.update(zip(ahead, handles, strict=True))
         ends = np.cumsum(sizes)
         return [tree_sum(results[end - size : end], statistic.merge) for end, size in zip(ends, sizes, strict=True)]
@@ -112,15 +113,44 @@ class Feed:
             window = units[start : start + self.executor.slots]
             self._read([unit for unit in window if unit not in self._units])
             calls = [Call(f"{key}-{unit}", function, (self._units[unit], *args(unit))) for unit in window]
-            found += self.executor.compute(calls)[0]
+            found += self._compute(calls)[0]
             if not self.keep:
                 self._forget(window)
             progress.advance(sum(self.source.units[unit].n_rows for unit in window))
         return found
 
+    def _compute(self, calls: Sequence[Call], ahead: Sequence[int] = ()) -> tuple[list[Any], list[Handle]]:
+        """As the executor does, but what ended its workers is named by the rows that it reads."""
+        try:
+            return self.executor.compute(calls, [self.source.units[unit].task for unit in ahead])
+        except ClusterError as error:
+            where = self._where(getattr(error, "key", ""), calls)
+            if where is None:
+                raise
+            raise ClusterError(f"{where} {error}") from None
+
+    def _where(self, key: str, calls: Sequence[Call]) -> str | None:
+        """The unit that the call or the read of this key is of, in words."""
+        numbers = [i for i, unit in enumerate(self.source.units) if key.startswith(unit.task.key)]
+        for call in calls:
+            if call.key == key:
+                wanted = [handle for arg in call.args for handle in (arg if isinstance(arg, list) else [arg])]
+                numbers = [unit for unit, handle in self._units.items() if any(handle is h for h in wanted)]
+                numbers += [unit for (unit, _), handle in self._blocks.items() if any(handle is h for h in wanted)]
+        if not numbers:
+            return None
+        number = numbers[0]
+        unit = self.source.units[number]
+        first = sum(other.n_rows for other in self.source.units[:number])
+        size = unit.n_rows * self.source.n_in * np.dtype(self.source.dtype).itemsize
+        return (
+            f"{unit.place}, rows {first + 1:,} to {first + unit.n_rows:,} of the source (about {size / 2**20:,.1f} MiB "
+            "when they are read) cannot be worked on."
+        )
+
     def _read(self, units: Sequence[int]) -> None:
         if units:
-            _, handles = self.executor.compute([], [self.source.units[unit].task for unit in units])
+            _, handles = self._compute([], units)
             self._units.update(zip(units, handles, strict=True))
 
     def _block(self, piece: Piece) -> Handle:

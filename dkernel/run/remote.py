@@ -9,8 +9,7 @@ import operator
 import time
 import warnings
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import wait
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,8 +18,8 @@ from weakref import WeakSet
 
 from dask.delayed import Delayed
 
-from dkernel.errors import ClusterError, UnsupportedError
-from dkernel.run.executors import PAUSE, RETRIES, Call, Executor, Handle, may_pass, resolve
+from dkernel.errors import ClusterError, DKernelWarning, UnsupportedError
+from dkernel.run.executors import Call, Executor, Handle, resolve
 from dkernel.run.versions import require_equal, versions
 
 __all__ = ["PATIENCE", "ClusterExecutor"]
@@ -30,7 +29,6 @@ Future = Any
 
 PATIENCE = 300.0
 TICK = 0.5
-LOSSES = 5
 RELEASE_DELAY = 0.25
 
 
@@ -125,7 +123,8 @@ class ClusterExecutor(Executor):
                 "dkernel waits for its results, which an asynchronous Client cannot do: "
                 "pass Client(..., asynchronous=False)."
             )
-        from dkernel.run.worker import WorkerSetup, quiet_logs
+        from dkernel.run.deaths import Told
+        from dkernel.run.worker import quiet_logs
 
         super().__init__()
         self.client = client
@@ -137,9 +136,11 @@ class ClusterExecutor(Executor):
         self._open = ExitStack()
         self._open.enter_context(quiet_logs())
         self._plugin = f"dkernel-{uuid4().hex}"
+        self._news = Told()
+        self._warned = 0
+        self._connection: Any = None
         try:
-            self._guard()
-            client.register_plugin(WorkerSetup(versions()), name=self._plugin)
+            self._set_up()
         except BaseException:
             self.close()
             raise
@@ -155,12 +156,18 @@ class ClusterExecutor(Executor):
     @property
     def memory_limit(self) -> int | None:  # type: ignore[override]
         """The smallest limit of a worker."""
-        found = self.client.scheduler_info(n_workers=-1)["workers"].values()
+        with self.told():
+            found = self.client.scheduler_info(n_workers=-1)["workers"].values()
         limits = [int(worker["memory_limit"]) for worker in found if worker["memory_limit"]]
         return min(limits, default=None)
 
     def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
-        with _Collection(self, calls) as collection:
+        from dkernel.run.collect import Collection
+
+        if self.disconnected():
+            self.reconnected()
+        self._warn_of_refused()
+        with Collection(self, calls) as collection:
             handles = self._read(ahead)
             return collection.results(), handles
 
@@ -215,7 +222,8 @@ class ClusterExecutor(Executor):
             graph[call.key] = (apply, parcel, *futures)
         if not calls:
             return []
-        begun: list[Future] = self.reach().get(graph, [call.key for call in calls], sync=False)
+        with self.told():
+            begun: list[Future] = self.reach().get(graph, [call.key for call in calls], sync=False)
         self._leaving.go()
         return begun
 
@@ -248,12 +256,51 @@ class ClusterExecutor(Executor):
     def _who_waits(self) -> str:
         try:
             workers = len(self._threads())
-        except OSError as error:
-            return f"The scheduler at {self.address} has not answered ({type(error).__name__})"
-        return "There have been no workers" if not workers else f"None of the {workers} workers has finished anything"
+        except ClusterError:
+            return f"The scheduler at {self.address} has not answered"
+        refused = "".join(f" ({table})" for table in self._news.refused)
+        if not workers:
+            return f"There have been no workers{refused}"
+        return f"None of the {workers} workers has finished anything"
 
     def _threads(self) -> dict[str, int]:
-        return dict(self.client.nthreads(callback_timeout=10))
+        with self.told():
+            return dict(self.client.nthreads(callback_timeout=10))
+
+    def told(self) -> AbstractContextManager[None]:
+        """Around what asks the scheduler: Dask's errors become a ClusterError."""
+        from dkernel.run.deaths import told
+
+        return told(self.address)
+
+    def how_they_ended(self, deaths: int) -> str:
+        """The last workers that ended, and how."""
+        return self._news.how_they_ended(deaths)
+
+    def disconnected(self) -> bool:
+        """Whether the client has lost the connection on which this run was set up; it may have another by now."""
+        return self.client.scheduler_comm is not self._connection
+
+    def reconnected(self) -> None:
+        """Wait until the client has found its scheduler again, and set that up: it may be another one that knows
+        nothing; a ClusterError when it gives up."""
+        while self.reach().status != "running":
+            time.sleep(TICK)
+        self._set_up()
+
+    def _set_up(self) -> None:
+        from dkernel.run.deaths import ExitNews
+        from dkernel.run.worker import WorkerSetup
+
+        self._guard()
+        self._connection = self.client.scheduler_comm
+        with self.told():
+            self.client.subscribe_topic(self._plugin, self._news.hear)
+            for plugin in (WorkerSetup(versions(), self._plugin), ExitNews(self._plugin)):
+                self.client.sync(self._register, plugin, callback_timeout=self.patience)
+
+    async def _register(self, plugin: Any) -> None:
+        await self.client.register_plugin(plugin, name=self._plugin)
 
     def _guard(self) -> None:
         try:
@@ -263,7 +310,28 @@ class ClusterExecutor(Executor):
                 f"The scheduler at {self.address} has no workers, and none came in {self.patience:.0f} seconds. "
                 f"Start some: dask worker {self.address}"
             ) from None
-        require_equal(versions(), self.client.run(versions, on_error="return"))
+        with self.told():
+            found = self.client.sync(self._ask_all)
+        require_equal(versions(), {worker: found[worker] for worker in self._threads() if worker in found})
+
+    async def _ask_all(self) -> dict[str, Any]:
+        """Versions of every worker, or why there are none: one that is stopped answers never."""
+
+        async def ask(worker: str) -> Any:
+            asked = self.client.run(versions, workers=[worker], on_error="return")
+            try:
+                return (await asyncio.wait_for(asked, self.patience))[worker]
+            except TimeoutError:
+                return TimeoutError(f"nothing in {self.patience:.0f} seconds. Is its process stopped?")
+
+        workers = list(await self.client.nthreads())
+        return dict(zip(workers, await asyncio.gather(*map(ask, workers)), strict=True))
+
+    def _warn_of_refused(self) -> None:
+        for table in self._news.refused[self._warned :]:
+            self._warned += 1
+            self.faults.append(table)
+            warnings.warn(f"A worker that joined was refused. {table}", DKernelWarning, stacklevel=3)
 
     def _read(self, ahead: Sequence[Delayed]) -> list[Handle]:
         # Below the calls: a worker reads ahead when it has nothing better to do.
@@ -284,115 +352,4 @@ class ClusterExecutor(Executor):
 
     async def _unregister(self) -> None:
         await self.client.unregister_worker_plugin(self._plugin)
-
-
-class _Collection:
-    """The results of some calls: waits, repairs what was lost, and lets go of every future at the end."""
-
-    def __init__(self, executor: ClusterExecutor, calls: Sequence[Call]) -> None:
-        self.executor = executor
-        self.calls = calls
-        self.futures: list[Future] = []
-        self.interruptions = 0
-        self.losses = [0] * len(calls)
-        self.retries = [0] * len(calls)
-
-    def __enter__(self) -> "_Collection":
-        self.futures = self.executor.submit(self.calls)
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        # Also what ends the other calls after an error: a task that nobody wants is forgotten.
-        self.executor.let_go(self.futures)
-        self.futures = []
-
-    def results(self) -> list[Any]:
-        while True:
-            try:
-                return self._gather()
-            except ClusterError:
-                raise
-            except Exception as error:
-                if self._repair(error):
-                    continue
-                if not isinstance(error, OSError):
-                    raise
-                self._wait_for_connection(error)
-
-    def _gather(self) -> list[Any]:
-        """The values of all futures; returns early with the first error. One transfer: each costs a round trip."""
-        client = self.executor.client
-        gathering = asyncio.run_coroutine_threadsafe(
-            client.gather(self.futures, asynchronous=True), client.loop.asyncio_loop
-        )
-        known, news = -1, time.monotonic()
-        try:
-            while True:
-                wait([gathering], timeout=TICK)
-                if gathering.done():
-                    return list(gathering.result())
-                finished = self.executor.finished() + sum(future.done() for future in self.futures)
-                if finished != known:
-                    known, news = finished, time.monotonic()
-                self.executor.check_alive(
-                    news, [c.key for c, f in zip(self.calls, self.futures, strict=True) if not f.done()]
-                )
-        finally:
-            gathering.cancel()
-
-    def _wait_for_connection(self, error: OSError) -> None:
-        """No call has failed: it was the way to the results that did."""
-        self.interruptions += 1
-        self.executor.faults.append(f"the connection to the scheduler broke: {error}")
-        address = self.executor.reach().scheduler.address
-        if self.interruptions > LOSSES:
-            raise ClusterError(
-                f"The connection to the scheduler at {address} broke {self.interruptions} times ({error}). "
-                "Run the same command again."
-            ) from error
-        time.sleep(TICK)
-
-    def _repair(self, seen: Exception) -> bool:
-        """Whether anything was broken that can be mended; what cannot be raises. `seen` is the first sign of it."""
-        broken = [i for i, future in enumerate(self.futures) if future.status in ("error", "cancelled")]
-        for i in broken:
-            if self.futures[i].cancelled():
-                self._submit_again(i, seen)
-            else:
-                self._try_again(i)
-        return bool(broken)
-
-    def _try_again(self, i: int) -> None:
-        from distributed.scheduler import KilledWorker
-
-        call, error = self.calls[i], self.futures[i].exception(timeout=10)
-        if isinstance(error, KilledWorker):
-            raise ClusterError(
-                f"The call {call.key!r} ended {error.allowed_failures + 1} worker(s), the last at "
-                f"{error.last_worker.address}. Most likely they have too little memory for it: give each worker more "
-                "memory or fewer threads, look at the workers' logs, and run the same command again."
-            ) from None
-        if error is not None and may_pass(error) and self.retries[i] < RETRIES:
-            time.sleep(PAUSE * 2 ** self.retries[i])
-            self.retries[i] += 1
-            self.executor.faults.append(f"tried again after {type(error).__name__}: {error}")
-            self.executor.client.retry([self.futures[i]])  # also what it waits for, if that is what failed
-        else:
-            raise error or ClusterError(f"The call {call.key!r} failed without a reason. Run the same command again.")
-
-    def _submit_again(self, i: int, seen: Exception) -> None:
-        key, address = self.calls[i].key, self.executor.address
-        if getattr(seen, "reason", "") == "scheduler-connection-lost":
-            raise ClusterError(
-                f"The connection to the scheduler at {address} is lost, and with it the call {key!r}. "
-                "Run the same command again."
-            ) from None
-        self.losses[i] += 1
-        self.executor.faults.append(f"the call {key!r} was lost and submitted again: {seen}")
-        if self.losses[i] > LOSSES:
-            raise ClusterError(
-                f"The call {key!r} was cancelled {self.losses[i]} times ({seen}). See what else uses the scheduler at "
-                f"{address}, and run the same command again."
-            ) from None
-        forget(self.futures[i])
-        [self.futures[i]] = self.executor.submit([self.calls[i]])
+        await self.client.unregister_worker_plugin(self._plugin, nanny=True)

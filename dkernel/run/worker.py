@@ -8,9 +8,13 @@ from typing import Any
 from distributed import WorkerPlugin
 
 from dkernel.blas import limit_this_process
+from dkernel.errors import ClusterError
+from dkernel.run.imports import carried, install
 from dkernel.run.versions import require_equal, versions
 
 __all__ = ["WorkerSetup", "quiet_logs", "silence"]
+
+_LOG = logging.getLogger("dkernel.worker")
 
 # These write tracebacks of failed and lost tasks, which dkernel reports itself, once.
 _LOUD = (
@@ -47,14 +51,26 @@ def quiet_logs() -> Iterator[None]:
 
 
 class WorkerSetup(WorkerPlugin):
-    """Refuses a worker of other versions; limits BLAS to one thread for as long as the process lives."""
+    """Refuses a worker of other versions; limits BLAS to one thread for as long as the process lives.
+
+    A worker that joins is set up before it is given a task. One of other versions would give other bits, and a run
+    cannot keep the scheduler from using it: so it is closed, with its nanny, and the run goes on without it.
+    """
 
     idempotent = False
 
-    def __init__(self, expected: Mapping[str, str]) -> None:
-        self.expected = dict(expected)
+    def __init__(self, expected: Mapping[str, str], topic: str) -> None:
+        self.expected, self.topic = dict(expected), topic
+        self.modules = carried()
 
-    def setup(self, worker: Any) -> None:
+    async def setup(self, worker: Any) -> None:
         silence()
-        require_equal(self.expected, {worker.address: versions()})
+        try:
+            require_equal(self.expected, {worker.address: versions()})
+            install(self.modules)
+        except ClusterError as error:
+            _LOG.error("%s", error)  # on the worker's own stderr, where its owner looks
+            worker.log_event(self.topic, {"refused": str(error)})
+            await worker.close(reason="dkernel refuses it")
+            raise
         limit_this_process()
