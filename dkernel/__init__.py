@@ -42,6 +42,7 @@ if TYPE_CHECKING:
         is_psd,
     )
     from dkernel.kernels.parse import parse
+    from dkernel.kernels.registry import register
     from dkernel.modelfile import load, save
     from dkernel.run.gram import gram
     from dkernel.run.operator import nystrom_operator
@@ -83,6 +84,7 @@ __all__ = [
     "nystrom_operator",
     "open_source",
     "parse",
+    "register",
     "save",
 ]
 
@@ -119,6 +121,7 @@ _HOME = {
     "nystrom_operator": "dkernel.run.operator",
     "open_source": "dkernel.data",
     "parse": "dkernel.kernels",
+    "register": "dkernel.kernels",
     "save": "dkernel.modelfile",
 }
 

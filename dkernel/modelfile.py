@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from dkernel.errors import ModelFileError
 from dkernel.features import Scaling, map_from
 from dkernel.kernels import Kernel, Selection
+from dkernel.kernels.registry import UnregisteredError
 from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.tensorfile import canonical, open_tensors, read_document, read_tensors, write_tensors
@@ -80,6 +81,11 @@ def load(path: str | os.PathLike[str]) -> Model:
         _check_shapes(model, place)
     except ModelFileError:
         raise
+    except UnregisteredError as error:
+        raise ModelFileError(
+            f"{place} was trained with a kernel that is not known here. {error} Loading a model imports nothing by "
+            "itself."
+        ) from error
     except _MEANINGLESS as error:
         raise ModelFileError(
             f"{place} does not describe a model: {error!r}. Its checksums hold, so it was made by something else than "

@@ -97,6 +97,13 @@ def run_options(command: Command) -> Command:
             help="Run on this many processes of this machine, one thread each. Default: threads of one process.",
         ),
         click.option("--memory-limit", cls=Setting, type=SIZE, metavar="SIZE", help="Memory of each worker: 2GiB."),
+        click.option(
+            "--import",
+            cls=Setting,
+            multiple=True,
+            metavar="MODULE",
+            help="Module, or file.py, that registers kernels of your own; also in the workers. Can be repeated.",
+        ),
         click.option("--json", cls=Setting, is_flag=True, help="Print one JSON object on stdout and nothing else."),
         click.option("--quiet", cls=Setting, is_flag=True, help="Print errors only."),
         click.option(
@@ -147,10 +154,11 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
 
             hint = nearest_name(name, sorted(options))
             raise click.UsageError(f"The config file {path!r} has an unknown key {key!r}.{hint}", ctx)
-        many = options[name].nargs == -1 or isinstance(options[name].type, _Names)
+        many = options[name].nargs == -1 or options[name].multiple or isinstance(options[name].type, _Names)
         if not isinstance(value, (str, int, float, bool, list) if many else (str, int, float, bool)):
             raise click.UsageError(f"The config file {path!r} has {key} = {value!r}, which is no value for it.", ctx)
-        values[name] = [value] if options[name].nargs == -1 and not isinstance(value, list) else value
+        several = options[name].nargs == -1 or options[name].multiple
+        values[name] = [value] if several and not isinstance(value, list) else value
     ctx.default_map = {**(ctx.default_map or {}), **values}
 
 

@@ -157,8 +157,9 @@ class _Reader:
             known = [cls.__name__ for cls in dict.fromkeys(_CLASSES.values())]
             close = nearest_name(name.lower(), list(_CLASSES))
             hint = close if "mean" in close else nearest_name(name, known)
-            own = "" if "mean" in hint else " A class of your own is registered first: --import MODULE that does it."
-            raise UnregisteredError(f"There is no kernel {_short(name)} (in {_short(self._text)}).{hint}{own}") from None
+            own = "" if "mean" in hint else " A class of your own is registered first: --import MODULE."
+            where = f"{_short(name)} (in {_short(self._text)})"
+            raise UnregisteredError(f"There is no kernel {where}.{hint}{own}") from None
 
     def _make(self, cls: type[Kernel], args: list[Any], named: dict[str, Any]) -> Kernel:
         parameters = list(inspect.signature(cls).parameters)

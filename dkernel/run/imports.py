@@ -1,0 +1,115 @@
+"""Modules of the user that register kernels: imported here because `--import` asks for it, and so in every worker.
+
+A model file and the text of a kernel name a function and hold none of it. Nothing is ever imported because a file says
+so: only what the user names is.
+"""
+
+import hashlib
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import module_from_spec, spec_from_loader
+from pathlib import Path
+
+from dkernel.errors import ClusterError, RecipeError
+
+__all__ = ["Carried", "carried", "import_modules", "install"]
+
+_MARK = "__dkernel_source__"
+_CARRIED: dict[str, "Carried"] = {}
+
+
+@dataclass(frozen=True)
+class Carried:
+    """A module that workers need too: by its name, or with the text of its file, which they may not see.
+
+    Parameters
+    ----------
+    path : of the file, for tracebacks
+    source : None for a module that is installed wherever it is imported
+    """
+
+    name: str
+    path: str = ""
+    source: str | None = None
+
+
+def carried() -> tuple[Carried, ...]:
+    """The modules that this process was asked to import."""
+    return tuple(_CARRIED.values())
+
+
+def import_modules(names: Iterable[str]) -> None:
+    """Import modules by name, or files that end in .py; a RecipeError says which cannot be, and why.
+
+    Examples
+    --------
+    >>> import_modules(["no_such_module"])
+    Traceback (most recent call last):
+    ...
+    dkernel.errors.RecipeError: --import no_such_module: there is no such module. A file is named with its .py.
+    """
+    for name in names:
+        module = _file(name) if name.endswith(".py") else Carried(name)
+        try:
+            _import(module)
+        except ModuleNotFoundError as error:
+            # A module may be there and miss another.
+            if error.name is None or module.source is not None or not f"{name}.".startswith(f"{error.name}."):
+                raise RecipeError(f"--import {name}: {error}.") from error
+            raise RecipeError(
+                f"--import {name}: there is no such module. A file is named with its .py."
+            ) from None
+        except Exception as error:
+            raise RecipeError(f"--import {name}: {type(error).__name__}: {error}") from error
+        _CARRIED[module.name] = module
+
+
+def install(modules: Iterable[Carried]) -> None:
+    """The same modules in another process; a ClusterError says which it lacks."""
+    for module in modules:
+        try:
+            _import(module)
+        except Exception as error:
+            raise ClusterError(
+                f"--import {module.name}: {type(error).__name__}: {error}. What is named so must be installed on every "
+                "worker; of a file that is named with its .py the workers are sent the text."
+            ) from error
+
+
+def _file(name: str) -> Carried:
+    path = Path(name)
+    try:
+        source = path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise RecipeError(f"--import {name}: the file cannot be read ({error}).") from None
+    if not path.stem.isidentifier():
+        raise RecipeError(f"--import {name}: {path.stem!r} is no name for a module; letters, digits and _ are.")
+    known = sys.modules.get(path.stem)
+    if path.stem in sys.stdlib_module_names or (known is not None and not hasattr(known, _MARK)):
+        raise RecipeError(f"--import {name}: there is another module {path.stem!r}. Rename the file.")
+    return Carried(path.stem, str(path.resolve()), source)
+
+
+def _import(module: Carried) -> None:
+    if module.source is None:
+        import_module(module.name)
+        return
+    mark = hashlib.sha256(module.source.encode()).hexdigest()
+    if getattr(sys.modules.get(module.name), _MARK, None) == mark:
+        return
+    spec = spec_from_loader(module.name, loader=None, origin=module.path)
+    assert spec is not None
+    made = module_from_spec(spec)
+    made.__file__ = module.path
+    setattr(made, _MARK, mark)
+    before = sys.modules.get(module.name)
+    sys.modules[module.name] = made  # a dataclass looks for its own module
+    try:
+        exec(compile(module.source, module.path, "exec"), made.__dict__)  # noqa: S102 - the user asks for it
+    except BaseException:
+        sys.modules.pop(module.name)
+        if before is not None:
+            sys.modules[module.name] = before
+        raise
