@@ -3,15 +3,27 @@
 import numpy as np
 import pytest
 
-from dkernel.features import FourierMap, MaclaurinMap, choose_map
-from dkernel.kernels import Gaussian, Laplacian, Polynomial
+from dkernel.features import FourierMap, MaclaurinMap, ReluMap, StackedMap, choose_map
+from dkernel.kernels import (
+    ArcCosine,
+    Cauchy,
+    Exponential,
+    Gaussian,
+    Laplacian,
+    Matern,
+    Polynomial,
+    ProductCauchy,
+    RationalQuadratic,
+)
 
 
-def found(draw, X, Z, seeds):
+def found(draw, X, Z, seeds, dtype="float64"):
+    """The approximation of each pair for each seed, (seeds, pairs); float32 is quicker for structured maps."""
     values = []
     both = np.concatenate([X, Z])
     for seed in range(seeds):
-        F = draw(seed)(both)
+        map = draw(seed)
+        F = map.columns(both, dtype) * map.whitening
         values.append((F[: len(X)] * F[len(X) :]).sum(axis=1))
     return np.array(values)
 
@@ -26,6 +38,86 @@ def test_products_of_signs(degree):
     second = (X**2).sum(axis=1) * (Z**2).sum(axis=1) + 2 * (dot**2 - (X**2 * Z**2).sum(axis=1))
     law = second**degree - dot ** (2 * degree)
     assert abs(np.mean(64 * values.var(axis=0) / law) - 1) <= 0.15
+
+
+def pairs_of_rows(p=6):
+    return np.random.default_rng(1).standard_normal((2, 8, p)) / p**0.5
+
+
+def of_pairs(kernel, X, Z):
+    return np.array([kernel(x[None], z[None])[0, 0] for x, z in zip(X, Z, strict=True)])
+
+
+def waves_law(kernel, X, Z, form="pairs"):
+    """Times D: pairs 1 + k(2δ) - 2 k(δ)^2, offset 1 + k(2δ) / 2 - k(δ)^2."""
+    k, twice = of_pairs(kernel, X, Z), of_pairs(kernel, X, 2 * Z - X)
+    return 1 + twice - 2 * k**2 if form == "pairs" else 1 + twice / 2 - k**2
+
+
+WAVES = [
+    Gaussian(gamma=0.4), Laplacian(gamma=0.3), Exponential(length=2.0), Matern(nu=1.5, length=2.0),
+    RationalQuadratic(length=2.0), Cauchy(length=2.0), ProductCauchy(length=2.0),
+    Gaussian(gamma=0.2) * Laplacian(gamma=0.2), Gaussian(gamma=0.9).on([0, 3]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("form", ["pairs", "offset", "exponential"])
+@pytest.mark.parametrize("kernel", WAVES, ids=repr)
+def test_independent_waves(kernel, form):
+    X, Z = pairs_of_rows()
+    values = found(lambda seed: choose_map(kernel, 6, 16, "fourier", "iid", form, seed), X, Z, 1500)
+    law = waves_law(kernel, X, Z, "offset" if form == "offset" else "pairs")
+    np.testing.assert_allclose(16 * values.var(axis=0) / law, 1, atol=0.15)
+
+
+def test_sums_multiples_and_averages_of_waves():
+    """Σ w² times the variance of each term; an average of L maps is as one map of L times the columns."""
+    X, Z = pairs_of_rows()
+    one, two = Gaussian(gamma=0.4), Laplacian(gamma=0.3)
+    values = found(lambda seed: choose_map(0.5 * one + 2.0 * two, 6, 32, "random", "iid", seed=seed), X, Z, 2000)
+    law = (0.25 * waves_law(one, X, Z) + 4.0 * waves_law(two, X, Z)) / 16
+    np.testing.assert_allclose(values.var(axis=0) / law, 1, atol=0.15)
+
+    def averaged(seed):
+        return StackedMap.average([FourierMap.draw(one, 6, 16, 5 * seed + i, "iid") for i in range(5)])
+
+    values = found(averaged, X, Z, 1500)
+    np.testing.assert_allclose(values.var(axis=0) * 80 / waves_law(one, X, Z), 1, atol=0.15)
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_neurons(order):
+    """4 E[(w·x)^2n (w·z)^2n; both > 0] - k^2 = 2 k_2n - k^2, over D, with k_2 the arc-cosine kernel of order 2."""
+    X, Z = pairs_of_rows()
+    kernel = ArcCosine(order=order)
+    size = np.linalg.norm(X, axis=1) * np.linalg.norm(Z, axis=1)
+    cos = (X * Z).sum(axis=1) / size
+    angle = np.arccos(cos)
+    k2 = size**2 * (3 * np.sin(angle) * cos + (np.pi - angle) * (1 + 2 * cos**2)) / np.pi
+    k = of_pairs(kernel, X, Z)
+    values = found(lambda seed: ReluMap.draw(kernel, 6, 32, seed, "iid"), X, Z, 4000)
+    np.testing.assert_allclose(32 * values.var(axis=0) / (2 * (k2 if order else k) - k**2), 1, atol=0.15)
+
+
+@pytest.mark.parametrize("D", [63, 64])
+@pytest.mark.parametrize("degree", [2, 3])
+def test_tensor_sketches(degree, D):
+    """With a = ⟨x, z⟩², b = |x|²|z|² - s, c = a - s, s = Σ x_i² z_i²: of the pairs of terms that meet in one cell.
+
+    ((a + b)^q + (a + c)^q - 2 a^q) / D of pairs that differ in one way in every factor that they differ in, and
+    ((a + b + c)^q - (a + b)^q - (a + c)^q + a^q) m / D² of those that differ in both ways, with m = 2 for even D, as
+    2 h = 0 has two solutions modulo D then, else 1.
+    """
+    X, Z = pairs_of_rows()
+    kernel = Polynomial(degree=degree, c=0.0)
+    values = found(lambda seed: choose_map(kernel, 6, D, "tensorsketch", seed=seed), X, Z, 3000)
+    dot, s = (X * Z).sum(axis=1), (X**2 * Z**2).sum(axis=1)
+    a, q = dot**2, degree
+    b, c = (X**2).sum(axis=1) * (Z**2).sum(axis=1) - s, a - s
+    one = (a + b) ** q + (a + c) ** q - 2 * a**q
+    both = (a + b + c) ** q - (a + b) ** q - (a + c) ** q + a**q
+    law = one / D + both * (2 - D % 2) / D**2
+    assert abs(np.mean(values.var(axis=0) / law) - 1) <= 0.15
 
 
 @pytest.mark.parametrize("degree", [2, 3])
@@ -46,20 +138,33 @@ def ratio(kernel, p, distance, sampling, columns, seeds=120):
     X = np.zeros((6, p))
     k = np.array([kernel(x[None], z[None])[0, 0] for x, z in zip(X, step, strict=True)])
     twice = np.array([kernel(x[None], z[None])[0, 0] for x, z in zip(X, 2 * step, strict=True)])
-    values = found(lambda seed: FourierMap.draw(kernel, p, columns, seed, sampling), X, step, seeds)
+    dtype = "float32" if sampling == "structured" else "float64"
+    values = found(lambda seed: FourierMap.draw(kernel, p, columns, seed, sampling), X, step, seeds, dtype)
     return float(np.mean((values - k) ** 2) / np.mean((1 + twice - 2 * k**2) / columns))
 
 
-@pytest.mark.parametrize("p", [8, 18, 64])
+@pytest.mark.parametrize("p", [8, 18, 54, 64])
 @pytest.mark.parametrize("sampling", ["orthogonal", "structured"])
 def test_orthogonal_and_structured_directions(sampling, p):
     assert ratio(Gaussian(0.5), p, 1.0, sampling, 512) < 0.35
 
 
 @pytest.mark.parametrize(("sampling", "most"), [("sobol", 0.2), ("halton", 0.35)])
-@pytest.mark.parametrize("distance", [0.5, 1.0])
+@pytest.mark.parametrize("distance", [0.25, 0.5, 1.0])
 def test_low_discrepancy_in_few_columns(sampling, most, distance):
     assert ratio(Gaussian(0.5), 8, distance, sampling, 512) < most
+
+
+@pytest.mark.parametrize("p", [16, 18, 54, 90])
+def test_structured_directions_have_no_bias(p):
+    """Of 400 seeds, near and far, where all columns of a block are used."""
+    X, Z = np.zeros((2, 6, p))
+    Z[:] = np.random.default_rng(3).standard_normal((6, p))
+    Z *= (np.array([0.3, 0.6, 1.0, 1.5, 2.0, 3.0]) / np.linalg.norm(Z, axis=1))[:, None]
+    kernel = Gaussian(gamma=0.5)
+    values = found(lambda seed: FourierMap.draw(kernel, p, 512, seed, "structured"), X, Z, 400, "float32")
+    error = values.mean(axis=0) - of_pairs(kernel, X, Z)
+    assert (np.abs(error) < 4 * values.std(axis=0) / 20).all()
 
 
 def test_low_discrepancy_helps_the_laplacian():
