@@ -77,7 +77,7 @@ def _gone(record: dict[str, Any]) -> bool:
 def _silence(where: str, seen: dict[str, Any], patience: float) -> ClusterError | DataError:
     if not seen:
         return DataError(
-            f"{where}: no run record is there, and none came in {patience:g} seconds. Name the job's --out."
+            f"{where}: there is no run record, and none came in {patience:g} seconds. Name the job's --out."
         )
     who = f"process {seen.get('pid')} on {seen.get('host')}"
     why = "is gone" if _gone(seen) else f"has given no sign of life for {patience:g} seconds"

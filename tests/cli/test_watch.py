@@ -1,0 +1,110 @@
+"""`dkernel watch`: a job of another process is followed by its file, to its end, or to its death."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from dkernel.run.watch import follow, record_of
+
+RUNNING = {"status": "running", "exit_code": None, "host": "elsewhere", "pid": 1, "started": "then", "updated": "1"}
+STATE = {"phase": "pass 1/2", "pass": "1/2", "rows": 500, "total_rows": 1000, "seconds": 2.0,
+         "rows_per_second": 250.0, "seconds_left": 2.0, "round": "8/64", "loss": 0.25, "accuracy": 0.875}  # fmt: skip
+
+
+def write(path, **facts):
+    attempt = path.with_suffix(".part")
+    attempt.write_text(json.dumps(RUNNING | facts))
+    os.replace(attempt, path)
+
+
+def test_a_job_is_followed_to_its_end_with_its_exit_code(run, tmp_path):
+    path = tmp_path / "m.run.json"
+    write(path, progress=STATE, dashboard="http://host:8787/status")
+
+    def go_on():
+        time.sleep(1.2)
+        write(path, updated="2", progress=STATE | {"phase": "pass 2/2", "pass": "2/2"})
+        time.sleep(1.2)
+        write(path, updated="3", status="failed", exit_code=75, error="ClusterError: gone", seconds={"total": 5.0})
+
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    result = run("watch", tmp_path / "m")
+    thread.join()
+    assert result.exit_code == 75
+    assert result.stderr.splitlines() == [
+        "process 1 on elsewhere, since then",
+        "dashboard: http://host:8787/status",
+        "pass 1/2: 500 of 1,000 rows (50 %), 250 rows/s, round 8/64, loss 0.25, accuracy 87.50 %, 2.0 s left",
+        "pass 2/2: 500 of 1,000 rows (50 %), 250 rows/s, round 8/64, loss 0.25, accuracy 87.50 %, 2.0 s left",
+    ]
+    assert result.stdout == "failed after 5.0 s, exit code 75\nClusterError: gone\n"
+
+
+def test_a_job_that_is_done_is_told_at_once_and_as_json(run, tmp_path):
+    write(tmp_path / "m.run.json", status="done", exit_code=0, model_sha256="ab" * 32)
+    result = run("watch", tmp_path, "--json")
+    assert result.exit_code == 0
+    assert json.loads(result.stdout)["model_sha256"] == "ab" * 32
+    assert result.stderr == ""
+
+
+def test_silence_is_death(run, tmp_path):
+    write(tmp_path / "m.run.json", progress=STATE)
+    result = run("watch", tmp_path / "m", "--patience", "1")
+    assert result.exit_code == 75
+    assert "dead" in result.stdout
+    assert "process 1 on elsewhere has given no sign of life for 1 seconds" in result.stdout
+    assert "Run its command again" in result.stdout
+
+
+def test_a_process_of_this_machine_that_is_gone_is_known_at_once(tmp_path):
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    process.wait()
+    write(tmp_path / "m.run.json", host=socket.gethostname(), pid=process.pid)
+    begin, states = time.monotonic(), follow(str(tmp_path / "m.run.json"), patience=600)
+    assert next(states)["status"] == "running"
+    with pytest.raises(Exception, match="is gone"):
+        next(states)
+    assert time.monotonic() - begin < 60
+
+
+def test_what_is_not_there_is_waited_for_and_then_named(run, tmp_path):
+    result = run("watch", tmp_path / "m", "--patience", "0.6")
+    assert result.exit_code == 65
+    assert "m.run.json: there is no run record" in result.stderr
+    empty = run("watch", tmp_path)
+    assert empty.exit_code == 65
+    assert "no run record is in this folder" in empty.stderr
+
+
+def test_the_newest_record_of_a_folder(tmp_path):
+    for i, name in enumerate(("a.run.json", "b.run.json")):
+        write(tmp_path / name)
+        os.utime(tmp_path / name, (i, i))
+    assert record_of(str(tmp_path)) == str(tmp_path / "b.run.json")
+
+
+def test_a_real_job_that_is_killed(run, data, tmp_path):
+    """SIGKILL while it runs: its record says running for ever, and watch says that it is dead."""
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    command = [sys.executable, "-m", "dkernel", "train", str(data / "train.parquet"), "--label", "y", "--out", "m"]
+    command += ["--exclude", "price,id,note", "--progress", "json"]
+    with subprocess.Popen(command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True) as job:
+        for line in job.stderr:
+            if json.loads(line).get("phase") == "survey":
+                os.kill(job.pid, signal.SIGKILL)
+                break
+    record = json.loads((tmp_path / "m.run.json").read_text())
+    assert (record["status"], record["pid"], record["exit_code"]) == ("running", job.pid, None)
+    result = run("watch", tmp_path / "m")
+    assert result.exit_code == 75
+    assert f"process {job.pid} on {socket.gethostname()} is gone" in result.stdout
+    assert not (tmp_path / "m").exists()
