@@ -20,6 +20,7 @@ from dask.delayed import Delayed
 
 from dkernel.errors import ClusterError, DKernelWarning, UnsupportedError
 from dkernel.run.executors import Call, Executor, Handle, resolve
+from dkernel.run.imports import carried, install
 from dkernel.run.versions import require_equal, versions
 
 __all__ = ["PATIENCE", "ClusterExecutor"]
@@ -298,6 +299,8 @@ class ClusterExecutor(Executor):
             self.client.subscribe_topic(self._plugin, self._news.hear)
             for plugin in (WorkerSetup(versions(), self._plugin), ExitNews(self._plugin)):
                 self.client.sync(self._register, plugin, callback_timeout=self.patience)
+            if modules := carried():  # a scheduler unpickles the graphs that it is sent
+                self.client.run_on_scheduler(install, modules)
 
     async def _register(self, plugin: Any) -> None:
         await self.client.register_plugin(plugin, name=self._plugin)
