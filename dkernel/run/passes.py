@@ -111,7 +111,8 @@ class Passes:
     def _show(self, spot: Spot) -> str:
         left = self._rounds(spot.epoch)[spot.state.done :]
         rows = sum(piece.n for turn in left for piece in turn)
-        self.progress.phase(f"pass {spot.epoch + 1}/{len(self.schedules)}", rows)
+        turn = f"{spot.epoch + 1}/{len(self.schedules)}"
+        self.progress.phase(f"pass {turn}", rows, **{"pass": turn})
         return spot.name
 
     def _begun(self, start: Array) -> Spot:
@@ -180,6 +181,7 @@ class Passes:
         iterate, j = names[i // len(alphas)], i % len(alphas)
         figures = {"loss": float(loss[i]), "rows": int(found.n), **self._figure(float(found.right[i]), found.n)}
         told = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
+        told["path"] = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
         v = np.ascontiguousarray(candidates[iterate][:, j * outputs : (j + 1) * outputs])
         return Outcome(v, alphas[j], shares[j], iterate, [], figures), (told,)
 
