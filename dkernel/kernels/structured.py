@@ -96,7 +96,11 @@ class CountColumns(Columns):
     def rows(self, X: Any) -> scipy.sparse.csr_array:
         """The counts of the parts that landmarks have, (r, parts)."""
         known = self._places
-        bags = [Counter(part for part in self._parts(value) if part in known) for value in X]
+        seen: dict[int, Counter[Any]] = {}  # the rows that fill a short tile are one row again and again
+        for value in X:
+            if id(value) not in seen:
+                seen[id(value)] = Counter(part for part in self._parts(value) if part in known)
+        bags = [seen[id(value)] for value in X]
         return _sparse(bags, [known[part] for bag in bags for part in bag], len(known))
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
