@@ -2,7 +2,6 @@
 
 import base64
 import html
-import io
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -223,10 +222,7 @@ def _is(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _drawn(title: str, figure: Any, caption: str) -> str:
-    text = io.BytesIO()
-    # No date and no creator: equal fits draw equal pictures.
-    figure.savefig(text, format="svg", dpi=110, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    source = "data:image/svg+xml;base64," + base64.b64encode(text.getvalue()).decode()
+    source = "data:image/svg+xml;base64," + base64.b64encode(figures.svg(figure)).decode()
     caption = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
     return f'<figure><h3>{html.escape(title)}</h3><img alt="{html.escape(title)}" src="{source}">{caption}</figure>'
 

@@ -94,7 +94,7 @@ def diagnose(client: Any, job: Job) -> Diagnosis:
             processes |= _on_cluster(client, asked)
     workers = {name: facts for name, facts in processes.items() if name not in (CLIENT, SCHEDULER)}
     plan, trouble = _plan_of(job, workers)
-    findings = [*_unreachable(client, workers), *_versions(processes), *_places(processes, job)]
+    findings = [*_unreachable(client, processes), *_versions(processes), *_places(processes, job)]
     sound = {name: facts for name, facts in workers.items() if "error" not in facts}
     findings += [*_disks(sound), *_memory(processes[CLIENT], sound, plan), *_speed(sound)]
     if trouble:
@@ -121,7 +121,7 @@ def _on_cluster(client: Any, asked: tuple[Any, ...]) -> dict[str, dict[str, Any]
 
     cloudpickle.register_pickle_by_value(probes)
     try:
-        found = {SCHEDULER: client.run_on_scheduler(probes.probe, *asked)}
+        found: dict[str, dict[str, Any]] = {SCHEDULER: _asked_of(client.run_on_scheduler, asked)}
         for address, facts in client.run(probes.probe, *asked, on_error="return").items():
             found[address] = facts if isinstance(facts, dict) else {"error": f"{type(facts).__name__}: {facts}"}
         before = time.time()
@@ -134,6 +134,14 @@ def _on_cluster(client: Any, asked: tuple[Any, ...]) -> dict[str, dict[str, Any]
             found[address]["clock_ahead"] = round(clock - (before + after) / 2, 3)
             found[address]["clock_unsure"] = round((after - before) / 2, 3)
     return found
+
+
+def _asked_of(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = run(probes.probe, *asked)
+        return found
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
 
 
 @dataclass(frozen=True)
@@ -158,16 +166,16 @@ def _plan_of(job: Job, workers: Mapping[str, Mapping[str, Any]]) -> tuple[dict[s
     return Plan.of(job.source, job.recipe.for_columns(job.source.columns), place).as_dict(), ""
 
 
-def _unreachable(client: Any, workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
-    if client is not None and not workers:
+def _unreachable(client: Any, processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    if client is not None and not set(processes) - {CLIENT, SCHEDULER}:
         yield Finding(
             "workers", SCHEDULER, "the scheduler has no workers", f"Start some: dask worker {client.scheduler.address}"
         )
-    for address, facts in workers.items():
+    for name, facts in processes.items():
         if "error" in facts:
             yield Finding(
-                "workers", address, f"the worker did not answer: {facts['error']}",
-                "Look at the worker's log; start it again from the environment that the client has.",
+                "workers", name, f"the process did not answer: {facts['error']}",
+                "Look at its log; start it again from the environment that the client has.",
             )  # fmt: skip
 
 

@@ -100,7 +100,7 @@ def probe(
             found["memory"] = int(lines.readline().split()[1]) * 1024
     except (OSError, ValueError, IndexError):
         found["memory"] = None
-    if dask_worker is not None:
+    if hasattr(dask_worker, "state"):  # Dask hands over its scheduler under this name too
         spill = importlib.import_module("dask").config.get("distributed.worker.memory.spill", 0.7)
         local = existing(dask_worker.local_directory)
         found |= {
