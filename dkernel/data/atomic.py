@@ -63,9 +63,12 @@ def sync_tree(path: Path) -> None:
     sync(path)
 
 
-def write_file(path: Path, content: bytes) -> None:
-    """Make or replace a small file in one step: a reader sees the old bytes or the new ones."""
-    attempt = path.with_name(path.name + ".tmp")
+def write_file(path: Path, content: bytes, attempt: Path | None = None) -> None:
+    """Make or replace a small file in one step: a reader sees the old bytes or the new ones.
+
+    `attempt` is where it is written first, a name of its own for each writer where there may be several.
+    """
+    attempt = attempt or path.with_name(path.name + ".tmp")
     with open(attempt, "wb") as stream:
         stream.write(content)
         stream.flush()

@@ -96,6 +96,8 @@ class _Kinds:
         if not columns:
             return
         table = self._parsed(block, columns, dict.fromkeys(as_text, pa.string()), first_row)
+        if table is None:
+            return
         for name in numbers:
             kind = kind_of_type(table.schema.field(name).type)
             if name == self.label and "empty" not in (kind, self.found.get(name, "empty")):
@@ -107,7 +109,12 @@ class _Kinds:
         for name in as_text:
             self.found[name] = wider(self.found.get(name, "empty"), kept_kind(table.column(name)))
 
-    def _parsed(self, block: bytes, columns: list[str], types: dict[str, pa.DataType], first_row: int) -> pa.Table:
+    def _parsed(
+        self, block: bytes, columns: list[str], types: dict[str, pa.DataType], first_row: int
+    ) -> pa.Table | None:
+        """The rows of a block, where bad rows are let pass only those that can be parsed; None if there are none."""
+        if not block:
+            return None
         try:
             return parse(block, self.header, columns, types)
         except pa.ArrowInvalid as error:

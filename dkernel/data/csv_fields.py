@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
-from dkernel.data.lines import Lines, outside_quotes, row_ends
+from dkernel.data.lines import Lines, outside_quotes, row_ends, row_starts, without_newlines
 from dkernel.data.paths import File
 from dkernel.data.tables import Wanted
 from dkernel.errors import DataError
@@ -25,7 +25,6 @@ TYPES = {
     "text": pa.string(),
     "empty": pa.float64(),
 }
-_LF, _CR = 10, 13
 
 
 @dataclass(frozen=True)
@@ -98,12 +97,8 @@ def split(data: bytes, delimiter: str, offset: int = 0, line: int = 0) -> Fields
     if unclosed:
         raise DataError("a quote is never closed")
     text = np.frombuffer(data, np.uint8)
-    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64) if len(ends) else ends
-    # Blank lines are no rows, and stand before the row that follows.
-    while (blank := np.isin(text[starts], (_LF, _CR))).any():
-        starts[blank] += 1
-    stops = ends - (text[ends - 1] == _LF)
-    stops = np.maximum(stops - (text[np.maximum(stops - 1, 0)] == _CR), starts)
+    starts = row_starts(data, ends)
+    stops = without_newlines(data, starts, ends)
     cuts = np.flatnonzero(text == sign[0])
     if b'"' in data:
         cuts = cuts[outside_quotes(data, cuts, sign)[0]]

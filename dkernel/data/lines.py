@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from dkernel.data.paths import File
 from dkernel.errors import DataError
 
-__all__ = ["STEP_ROWS", "Lines", "Steps", "line_ends", "outside_quotes", "row_blocks", "row_ends"]
+__all__ = ["STEP_ROWS", "Lines", "Steps", "line_ends", "outside_quotes", "row_blocks", "row_ends", "row_starts", "without_newlines"]
 
 STEP_ROWS = 2_048
 _LONGEST_ROW = 512 * 2**20
@@ -116,6 +116,36 @@ def _quoted_texts(block: bytes, quote: bytes) -> tuple[NDArray[np.int64], NDArra
         stops.append(close if close >= 0 else len(block))
         at = stops[-1] + 1
     return np.array(starts, np.int64), np.array(stops, np.int64)
+
+
+def row_starts(data: bytes, ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where rows begin that end at `ends`: where the one before ends, or after the blank lines that follow it.
+
+    Examples
+    --------
+    >>> row_starts(b"a\\n\\nb\\n", np.array([2, 5])).tolist()
+    [0, 3]
+    """
+    if not len(ends):
+        return ends
+    text = np.frombuffer(data, np.uint8)
+    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)
+    while (blank := np.isin(text[starts], (_LF, _CR))).any():
+        starts[blank] += 1
+    return starts
+
+
+def without_newlines(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where rows that end at `ends` end without their LF, CR or CR LF.
+
+    Examples
+    --------
+    >>> without_newlines(b"a\\r\\nb", np.array([0, 3]), np.array([3, 4])).tolist()
+    [1, 4]
+    """
+    text = np.frombuffer(data, np.uint8)
+    stops = ends - (text[ends - 1] == _LF)
+    return np.maximum(stops - (text[np.maximum(stops - 1, 0)] == _CR), starts)
 
 
 @dataclass(frozen=True)

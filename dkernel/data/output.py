@@ -5,6 +5,8 @@
         part-00007.UUID.tmp       an attempt of a worker, or what is left of one
         part-00007.ROWS.SHA256    a finished part: its name is its record, so a part is finished in one rename, a
                                   late attempt can only add a file that nobody asked for, and a rerun finds what to keep
+        rejects-00007.SHA256      the rows that a part has not, there before the part is
+        moved.json                the records of the parts that are in the output already
         output                    what the client makes of the parts just before it appears as NAME
         manifest.json             and its manifest, when the output is a single file (or a Zarr folder)
 
@@ -13,6 +15,9 @@ for Zarr, whose readers allow no other files inside, the manifest is the hidden 
 its name just after the file has taken its own; a kill between the two leaves it in the staging folder, where the
 next run finds it, sees by the sha256 that it belongs to the file, and finishes the move. A manifest holds no time and
 no host: equal jobs have equal outputs, manifest included.
+
+Rejected rows are listed in `_rejects.csv` of a folder, else in `NAME.rejects-XXXXXXXX.csv` beside the output, with the
+first digits of the output's sha256: it is there before the output appears, and no other output's list stood in its way.
 """
 
 import contextlib
@@ -20,6 +25,7 @@ import fcntl
 import hashlib
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -27,10 +33,13 @@ from types import TracebackType
 
 from dkernel.data.atomic import appear, digest, is_empty_folder, restore, sync, sync_tree, trouble, write_file
 from dkernel.data.parts import PROTOCOL, Entry, Manifest, Part, Place, read_manifest
+from dkernel.data.rejects import csv_of, rows_of
 from dkernel.data.writers import format_of
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
-__all__ = ["Destination", "Staging"]
+__all__ = ["REJECTS_NAME", "Destination", "Staging"]
+
+REJECTS_NAME = "_rejects.csv"
 
 
 class Destination:
@@ -99,7 +108,7 @@ class Destination:
                 if candidate == staged:
                     os.replace(staged, self._manifest)
                     sync(self.path.parent)
-                self._sweep()
+                self._sweep(manifest)
                 return manifest
         self._check_replaceable(job)
         return None
@@ -113,10 +122,18 @@ class Destination:
             files = [self.path / entry.name for entry in manifest.files]
         else:
             files = [self.path]
+        entries = list(manifest.files)
+        if manifest.rejects is not None:
+            files.append(self.rejects(manifest.rejects))
+            entries.append(manifest.rejects)
         return all(
             file.exists() and digest(file) == (entry.bytes, entry.sha256)
-            for file, entry in zip(files, manifest.files, strict=True)
+            for file, entry in zip(files, entries, strict=True)
         )
+
+    def rejects(self, entry: Entry) -> Path:
+        """Where the list of the rejected rows stands."""
+        return (self.path if self.format.folder else self.path.parent) / entry.name
 
     def _check_replaceable(self, job: Mapping[str, str]) -> None:
         manifest = read_manifest(self._manifest)
@@ -143,17 +160,22 @@ class Destination:
         found = sorted(p.name for p in self.path.iterdir())
         if not self.format.folder:
             return [] if {"zarr.json", ".zgroup", ".zarray"} & set(found) else found
-        known = {"_manifest.json", "_SUCCESS"} | {entry.name for entry in (manifest.files if manifest else ())}
+        known = {"_manifest.json", "_SUCCESS", REJECTS_NAME} | {
+            entry.name for entry in (manifest.files if manifest else ())
+        }
         return [name for name in found if name not in known]
 
     def stage(self, job: Mapping[str, str]) -> "Staging":
         """The staging folder of this job; a context manager, for one client at a time."""
         return Staging(self, job, self._staging(job))
 
-    def _sweep(self) -> None:
-        """Remove the staging folders of this destination that nobody works in."""
+    def _sweep(self, manifest: Manifest) -> None:
+        """Remove the staging folders of this destination that nobody works in, and lists of outputs that are gone."""
+        listed = re.compile(re.escape(self.path.name) + r"\.rejects-[0-9a-f]{8}\.csv")
         for folder in self.path.parent.iterdir():
-            if folder.name.startswith(self._prefix) and (lock := _lock(folder)) is not None:
+            if listed.fullmatch(folder.name) and (manifest.rejects is None or folder.name != manifest.rejects.name):
+                folder.unlink(missing_ok=True)
+            elif folder.name.startswith(self._prefix) and (lock := _lock(folder)) is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(lock)
 
@@ -215,7 +237,7 @@ class Staging:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # What is finished stays for a rerun; nothing else is worth a trace on the disk.
-        if not any(Part.is_name(path.name) for path in self._listed()):
+        if not any(Part.is_name(path.name) or path.name == "moved.json" for path in self._listed()):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._handle)
 
@@ -228,13 +250,12 @@ class Staging:
 
     def _take_back(self) -> None:
         """Give the parts of a commit that was killed half way their staged names again."""
-        output = self.folder / "output"
-        manifest = read_manifest(output / "_manifest.json")
-        if manifest is not None and manifest.job == self.job:
-            for index, entry in enumerate(manifest.files):
-                if (output / entry.name).exists():
-                    part = Part(index, entry.rows, entry.bytes, entry.sha256)
-                    os.replace(output / entry.name, self.folder / part.staged)
+        output, moved = self.folder / "output", self.folder / "moved.json"
+        if moved.exists():
+            for name, staged in json.loads(moved.read_bytes()).items():
+                if (output / name).exists():
+                    os.replace(output / name, self.folder / staged)
+            moved.unlink()
         self._clear_output()
 
     def _clear_output(self) -> None:
@@ -259,11 +280,26 @@ class Staging:
         with _explained(self.folder):
             for path in self._listed():
                 part = Part.found(path)
-                if part and part.index < len(rows) and rows[part.index] == part.rows and part.index not in found:
+                if (
+                    part
+                    and part.index < len(rows)
+                    and rows[part.index] == part.rows + part.rejected
+                    and part.index not in found
+                ):
                     found[part.index] = part
                 elif path.suffix == ".tmp" or Part.is_name(path.name):
                     path.unlink()
+            listed = {part.rejects for part in found.values()}
+            for path in self._listed():
+                if path.name.startswith("rejects-") and path.name not in listed:
+                    path.unlink()
         return found
+
+    def rejected(self, parts: Sequence[Part]) -> Iterator[Sequence[str]]:
+        """What is said of every rejected row of these parts, in order."""
+        for part in parts:
+            if part.rejected:
+                yield from rows_of((self.folder / part.rejects).read_bytes())
 
     def commit(self, parts: Sequence[Part], columns: Sequence[str]) -> Manifest:
         """Make the output of all its parts and let it appear.
@@ -278,18 +314,24 @@ class Staging:
             output, manifest = self._build(parts, columns)
             if not destination.overwrite and path.exists() and not is_empty_folder(path):
                 raise DataError(f"{path} appeared while this run was working. Choose another name, or overwrite it.")
+            if manifest.rejects is not None and not destination.format.folder:
+                os.replace(self.folder / REJECTS_NAME, destination.rejects(manifest.rejects))
+                sync(path.parent)
             appear(output, path)
             if not destination.format.folder:
                 os.replace(self.folder / "manifest.json", destination._manifest)
                 sync(path.parent)
             shutil.rmtree(self.folder, ignore_errors=True)
-            destination._sweep()
+            destination._sweep(manifest)
         return manifest
 
     def _build(self, parts: Sequence[Part], columns: Sequence[str]) -> tuple[Path, Manifest]:
         form, path = self.destination.format, self.destination.path
+        rejected = sum(part.rejected for part in parts)
+        lists = [self.folder / part.rejects for part in parts if part.rejected]
+        parts = [part for part in parts if part.rows]
         staged = [self.folder / part.staged for part in parts]
-        if missing := [p.name for p in staged if not p.exists()]:
+        if missing := [p.name for p in (*staged, *lists) if not p.exists()]:
             raise ClusterError(
                 f"{self.folder} no longer has {missing[0]}, which a worker finished. Someone removed it, or a worker's "
                 "disk is another than the client's: an output must lie where all see it. Run the same command again."
@@ -301,17 +343,34 @@ class Staging:
             rows = sum(part.rows for part in parts)
             form.assemble(staged, columns, rows, output)
             sync_tree(output)
-            manifest = Manifest(self.job, (Entry(path.name, rows, *digest(output)),))
+            size, sha256 = digest(output)
+            listed = self._list(lists, rejected, self.folder / REJECTS_NAME, f"{path.name}.rejects-{sha256[:8]}.csv")
+            manifest = Manifest(self.job, (Entry(path.name, rows, size, sha256),), rejected, listed)
             write_file(self.folder / "manifest.json", manifest.to_bytes())
             return output, manifest
         width = max(5, len(str(len(parts) - 1)))
         names = [f"part-{number:0{width}d}{form.staged}" for number in range(len(parts))]
         entries = (Entry(n, p.rows, p.bytes, p.sha256) for n, p in zip(names, parts, strict=True))
-        manifest = Manifest(self.job, tuple(entries))
         output.mkdir()
-        # Before the parts: it is what a rerun takes them back by.
+        listed = self._list(lists, rejected, output / REJECTS_NAME, REJECTS_NAME)
+        manifest = Manifest(self.job, tuple(entries), rejected, listed)
         write_file(output / "_manifest.json", manifest.to_bytes())
+        # Before the parts: it is what a rerun takes them back by.
+        moves = {name: part.name for name, part in zip(names, staged, strict=True)}
+        write_file(self.folder / "moved.json", json.dumps(moves).encode())
         for name, part in zip(names, staged, strict=True):
             os.replace(part, output / name)
         write_file(output / "_SUCCESS", b"")
         return output, manifest
+
+    def _list(self, lists: Sequence[Path], rows: int, path: Path, name: str) -> Entry | None:
+        """All lists of rejected rows as one file at `path`, which will be called `name`; None if there are none."""
+        if not lists:
+            return None
+        with open(path, "wb") as stream:
+            stream.write(csv_of(None))
+            for part in lists:
+                with open(part, "rb") as source:
+                    shutil.copyfileobj(source, stream, 1 << 20)
+        sync(path)
+        return Entry(name, rows, *digest(path))

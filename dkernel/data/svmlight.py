@@ -14,7 +14,7 @@ from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dkernel.data.block import Place, Raw
-from dkernel.data.lines import STEP_ROWS, Lines, Steps, row_blocks, row_ends
+from dkernel.data.lines import STEP_ROWS, Lines, Steps, row_blocks, row_ends, row_starts, without_newlines
 from dkernel.data.paths import File
 from dkernel.data.rejects import Refusal, Sifted
 from dkernel.data.tables import Part, Request, Table, Wanted
@@ -127,13 +127,12 @@ def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
 
 def _lines(block: bytes, ends: NDArray[np.int64], kept: NDArray[np.bool_]) -> Lines:
     """The lines of a block that hold rows."""
-    starts = np.concatenate([[0], ends[:-1]]).astype(np.int64)[kept]
-    stops = ends[kept]
-    return Lines(block, starts, stops)
+    starts = row_starts(block, ends)[kept]
+    return Lines(block, starts, without_newlines(block, starts, ends[kept]))
 
 
 def _joined(lines: Lines, rows: NDArray[np.int64]) -> bytes:
-    return b"".join(lines.text(row).rstrip(b"\r\n") + b"\n" for row in rows.tolist())
+    return b"".join(lines.text(row) + b"\n" for row in rows.tolist())
 
 
 def bad_lines(lines: Lines) -> dict[int, str]:

@@ -15,9 +15,11 @@ from typing import Any, ClassVar
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from dkernel.data.tables import CSV_TEXT
 from dkernel.errors import DataError, UnsupportedError
 
 __all__ = ["FORMATS", "Csv", "Folder", "Format", "Npy", "Parquet", "Zarr", "format_of"]
@@ -42,6 +44,7 @@ class Format(ABC):
     ending: ClassVar[str]  # of the destination
     staged: ClassVar[str]  # of a part while it is staged
     folder: ClassVar[bool] = False  # the parts themselves are the output
+    kept_as: ClassVar[str] = "types"  # what the kept columns of text files become (tables.Request)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"
@@ -141,10 +144,14 @@ class Folder(Parquet):
 
 
 class Csv(Format):
-    """One CSV file with a header; text is quoted, a missing value is an empty field without quotes."""
+    """One CSV file with a header; text is quoted, a missing value is an empty field without quotes.
+
+    Columns kept from CSV files stand there as they stood, quotes and digits and all.
+    """
 
     ending: ClassVar[str] = ".csv"
     staged: ClassVar[str] = ".csv"
+    kept_as: ClassVar[str] = "csv"
 
     def check(self, schema: pa.Schema) -> None:
         self._refuse(schema, lambda t: not pa.types.is_nested(t), "numbers, text and times")
@@ -153,7 +160,10 @@ class Csv(Format):
         options = pa.csv.WriteOptions(include_header=False)
         with open(path, "wb") as stream:
             for table in tables:
-                pa.csv.write_csv(table, stream, options)
+                if any(_is_csv_text(field) for field in table.schema):
+                    stream.write(_csv_lines(table))
+                else:
+                    pa.csv.write_csv(table, stream, options)
 
     def agree(self, parts: Sequence[Path]) -> None:
         """CSV has no types to differ in."""
@@ -168,11 +178,31 @@ class Csv(Format):
                     shutil.copyfileobj(source, stream, 1 << 20)
 
 
+def _is_csv_text(field: pa.Field) -> bool:
+    return (field.metadata or {}).items() >= CSV_TEXT.items()
+
+
+def _csv_lines(table: pa.Table) -> pa.Buffer:
+    """The rows as CSV; columns of CSV text as they are, the others as pyarrow.csv writes them."""
+    fields = []
+    for field, column in zip(table.schema, table.columns, strict=True):
+        text = column.combine_chunks().cast(pa.large_string())
+        if _is_text(field.type) and not _is_csv_text(field):
+            text = pc.binary_join_element_wise('"', pc.replace_substring(text, '"', '""'), '"', "")
+        fields.append(pc.fill_null(text, ""))
+    fields[-1] = pc.binary_join_element_wise(fields[-1], "\n", "")
+    lines = pc.binary_join_element_wise(*fields, ",") if len(fields) > 1 else fields[0]
+    # All lines together are the array's own bytes, one line after the other.
+    ends = np.frombuffer(lines.buffers()[1], np.int64)[[lines.offset, lines.offset + len(lines)]]
+    return lines.buffers()[2].slice(int(ends[0]), int(ends[1] - ends[0]))
+
+
 class Npy(Format):
     """One .npy file: a (rows, columns) array if the columns have one type, else (rows,) records with named fields."""
 
     ending: ClassVar[str] = ".npy"
     staged: ClassVar[str] = ".npy"
+    kept_as: ClassVar[str] = "numbers"
 
     def check(self, schema: pa.Schema) -> None:
         self._refuse(schema, lambda t: _is_number(t) or pa.types.is_boolean(t), "numbers")

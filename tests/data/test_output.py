@@ -253,7 +253,7 @@ def test_the_folder_holds_its_manifest_and_success(tmp_path):
     assert [f["rows"] for f in document["files"]] == list(ROWS)
     for entry in document["files"]:
         assert atomic.digest(tmp_path / "out" / entry["name"]) == (entry["bytes"], entry["sha256"])
-    for damaged in (b"", b"[]", b"{}", text[:-9], text.replace(b'"protocol": 1', b'"protocol": 2')):
+    for damaged in (b"", b"[]", b"{}", text[:-9], text.replace(b'"protocol": 2', b'"protocol": 3')):
         assert Manifest.from_bytes(damaged) is None
 
 

@@ -59,6 +59,7 @@ class Watched(SerialExecutor):
     """Counts what is scored, and how many units are held at once."""
 
     def __init__(self, slots: int = 1, fail_at: int | None = None) -> None:
+        super().__init__()
         self.slots, self.fail_at = slots, fail_at
         self.scored: list[int] = []
         self.held = self.most = 0
