@@ -97,7 +97,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield "\nplan: " + ", ".join(f"{name} {words[name]}" for name in names if name in words)
     findings = found["findings"]
     if not findings:
-        yield f"\nNothing wrong: {len(CHECKS)} checks, {len(found["processes"])} process(es)."
+        yield f"\nNothing wrong: {len(CHECKS)} checks, {len(found['processes'])} process(es)."
         return
     yield f"\n{len(findings)} finding{'s' * (len(findings) > 1)}:"
     for number, finding in enumerate(findings, 1):
