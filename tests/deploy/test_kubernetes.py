@@ -1,0 +1,171 @@
+"""The manifests: valid for Kubernetes and for the operator's own definitions, and whole: what they name is there."""
+
+import json
+import subprocess
+import sys
+import zipfile
+
+import jsonschema
+import pytest
+import yaml
+
+from tests.deploy.places import DEPLOY, names, refusal
+
+CHECKED = names(".yaml")
+CHECKED = [name for name in CHECKED if name.startswith("kubernetes/")]
+OPERATOR = "dask-kubernetes==2026.3.0"
+CORE = "1.31"
+
+
+def documents(name):
+    return list(yaml.safe_load_all((DEPLOY / name).read_text()))
+
+
+ALL = [(name, document) for name in CHECKED for document in documents(name)]
+IDS = [f"{name}-{document['kind']}" for name, document in ALL]
+
+
+@pytest.fixture(scope="session")
+def definitions(pytestconfig):
+    """The operator's definitions, from its own package: kind -> schema. Kept, so asked for once."""
+    folder = pytestconfig.cache.mkdir("dask-kubernetes")
+    if not list(folder.glob("*.whl")):
+        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), OPERATOR]
+        done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
+        if done.returncode:
+            pytest.skip(f"the operator's package cannot be had here: {done.stderr.strip().splitlines()[-1:]}")
+    found = {}
+    with zipfile.ZipFile(next(folder.glob("*.whl"))) as wheel:
+        for name in wheel.namelist():
+            if "/crds/" in name:
+                for crd in yaml.safe_load_all(wheel.read(name)):
+                    (version,) = (v for v in crd["spec"]["versions"] if v["name"] == "v1")
+                    found[crd["spec"]["names"]["kind"]] = version["schema"]["openAPIV3Schema"]
+    return found
+
+
+def closed(schema):
+    """A schema that also refuses what it does not know, as `kubectl apply` does."""
+    if isinstance(schema, list):
+        return [closed(item) for item in schema]
+    if not isinstance(schema, dict):
+        return schema
+    made = {key: closed(value) for key, value in schema.items()}
+    if made.pop("x-kubernetes-int-or-string", False):
+        made.pop("anyOf", None)
+        made["type"] = ["integer", "string"]
+    if isinstance(schema.get("properties"), dict) and not schema.get("x-kubernetes-preserve-unknown-fields"):
+        made.setdefault("additionalProperties", False)
+    return made
+
+
+@pytest.mark.parametrize("document", [d for _, d in ALL if "dask.org" in d["apiVersion"]], ids=lambda d: d["kind"])
+def test_the_operator_takes_it(document, definitions):
+    inner = {key: value for key, value in document.items() if key not in ("apiVersion", "kind", "metadata")}
+    schema = definitions[document["kind"]]
+    properties = {k: v for k, v in schema["properties"].items() if k not in ("apiVersion", "kind", "metadata")}
+    jsonschema.validate(inner, closed({**schema, "properties": properties}))
+    assert document["apiVersion"] == "kubernetes.dask.org/v1"
+
+
+@pytest.mark.parametrize("broken", [{"replicas": "two"}, {"replica": 2}])
+def test_the_operator_would_refuse_a_mistake(broken, definitions):
+    (cluster,) = documents("kubernetes/cluster.yaml")
+    cluster["spec"]["worker"].update(broken)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(cluster["spec"], closed(definitions["DaskCluster"]["properties"]["spec"]))
+
+
+def plain(document):
+    """What Kubernetes itself judges: its own kinds, and the pods and services inside the operator's."""
+    if "dask.org" not in document["apiVersion"]:
+        return [document]
+    spec = document["spec"]
+    cluster = spec["cluster"]["spec"] if "cluster" in spec else spec
+    pods = [cluster["worker"]["spec"], cluster["scheduler"]["spec"], *([spec["job"]["spec"]] if "job" in spec else [])]
+    made = [{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "pod"}, "spec": pod} for pod in pods]
+    service = {
+        "apiVersion": "v1",
+        "kind": "Service",
+        "metadata": {"name": "it"},
+        "spec": cluster["scheduler"]["service"],
+    }
+    return [*made, service]
+
+
+@pytest.mark.parametrize("document", [d for _, d in ALL], ids=IDS)
+def test_kubernetes_takes_it(document):
+    kubernetes_validate = pytest.importorskip("kubernetes_validate", reason="kubernetes-validate is not installed")
+    for each in plain(document):
+        kubernetes_validate.validate(each, CORE, strict=True)
+
+
+def pods(document):
+    found = [d for d in plain(document) if d["kind"] == "Pod"]
+    if document["kind"] == "Job":
+        found = [document["spec"]["template"]]
+    return [pod["spec"] for pod in found]
+
+
+@pytest.mark.parametrize("document", [d for _, d in ALL], ids=IDS)
+def test_it_is_whole(document):
+    claims = {d["metadata"]["name"] for d in documents("kubernetes/storage.yaml")}
+    for pod in pods(document):
+        volumes = {v["name"] for v in pod.get("volumes", [])}
+        assert {
+            v["persistentVolumeClaim"]["claimName"] for v in pod.get("volumes", []) if "emptyDir" not in v
+        } <= claims
+        assert pod["securityContext"]["runAsNonRoot"] is True
+        for container in pod["containers"]:
+            assert {m["name"] for m in container.get("volumeMounts", [])} == volumes
+            assert container["image"] == "dkernel:0.1.0"
+            assert container["resources"]["limits"]["memory"]
+            assert refusal(container["args"]) == ""
+
+
+def argument(args, name):
+    return args[args.index(name) + 1]
+
+
+def test_jobs_start_again_where_they_were_and_not_after_a_mistake():
+    for name in ("kubernetes/train.yaml", "kubernetes/score.yaml"):
+        (job,) = documents(name)
+        (container,) = job["spec"]["template"]["spec"]["containers"]
+        assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+        assert job["spec"]["backoffLimit"] >= 5
+        fail = [rule for rule in job["spec"]["podFailurePolicy"]["rules"] if rule["action"] == "FailJob"]
+        assert [rule["onExitCodes"]["values"] for rule in fail] == [[2, 65]]
+        assert fail[0]["onExitCodes"]["containerName"] == container["name"]
+        (cluster,) = documents("kubernetes/cluster.yaml")
+        assert argument(container["args"], "--scheduler") == f"tcp://{cluster['metadata']['name']}-scheduler:8786"
+    (dask_job,) = documents("kubernetes/job.yaml")
+    assert dask_job["spec"]["job"]["spec"]["restartPolicy"] == "OnFailure"
+    for document in (documents("kubernetes/train.yaml")[0], dask_job):
+        args = pods(document)[-1]["containers"][0]["args"]
+        assert "--resume" in args
+        mounts = [m["mountPath"] for m in pods(document)[-1]["containers"][0]["volumeMounts"]]
+        assert any(argument(args, "--checkpoint").startswith(mount) for mount in mounts)
+
+
+def test_a_service_reaches_its_scheduler_and_a_probe_its_port():
+    for name, owner in (("cluster.yaml", "cluster"), ("job.yaml", "job")):
+        (document,) = documents(f"kubernetes/{name}")
+        spec = document["spec"]["cluster"]["spec"] if owner == "job" else document["spec"]
+        selector = spec["scheduler"]["service"]["selector"]
+        assert selector == {"dask.org/cluster-name": document["metadata"]["name"], "dask.org/component": "scheduler"}
+        for role in ("scheduler", "worker"):
+            (container,) = spec[role]["spec"]["containers"]
+            ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+            assert container["livenessProbe"]["httpGet"]["port"] in ports
+            assert argument(container["args"], "--dashboard-address") == f":{ports['http-dashboard']}"
+            if role == "scheduler":
+                served = {p["targetPort"] for p in spec["scheduler"]["service"]["ports"]}
+                assert served == set(ports)
+
+
+def test_the_cluster_of_the_dask_job_is_that_of_the_cluster_file():
+    (cluster,), (job,) = documents("kubernetes/cluster.yaml"), documents("kubernetes/job.yaml")
+    text = json.dumps(cluster["spec"]).replace(
+        '"dask.org/cluster-name": "dkernel"', '"dask.org/cluster-name": "dkernel-job"'
+    )
+    assert job["spec"]["cluster"]["spec"] == json.loads(text)

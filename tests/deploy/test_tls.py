@@ -1,0 +1,155 @@
+"""Certificates by the script; a cluster that takes them, and three kinds of client that it refuses."""
+
+import json
+import subprocess
+from types import SimpleNamespace
+
+import dask
+import distributed  # noqa: F401 - its settings
+import pytest
+import yaml
+
+from tests.deploy.places import DEPLOY
+from tests.deploy.processes import RECIPE, Group, bin_folder, environment, wait_until, write_data
+
+CHECKED = ["tls/make-certs.sh", "tls/dask.yaml"]
+MAKE = DEPLOY / "tls" / "make-certs.sh"
+
+
+def make(folder, *names, **env):
+    return subprocess.run(
+        ["bash", MAKE, folder, *names], capture_output=True, text=True, check=False, timeout=60, env=environment(**env)
+    )
+
+
+def openssl(*arguments):
+    return subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=30)
+
+
+@pytest.fixture(scope="module")
+def certs(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("certs")
+    for name in ("ours", "foreign"):
+        assert make(folder / name, "node-1", "10.1.2.3", "fe80::1").returncode == 0
+    return folder
+
+
+def test_every_certificate_is_of_the_authority_and_only_its_owner_reads_it(certs):
+    for role in ("cluster", "client"):
+        ours = certs / "ours"
+        assert openssl("verify", "-CAfile", ours / "ca.pem", ours / f"{role}.pem").returncode == 0
+        assert openssl("verify", "-CAfile", certs / "foreign" / "ca.pem", ours / f"{role}.pem").returncode != 0
+        assert (ours / f"{role}.pem").stat().st_mode & 0o077 == 0
+    names = openssl("x509", "-in", certs / "ours" / "cluster.pem", "-noout", "-ext", "subjectAltName").stdout
+    assert "DNS:node-1" in names
+    assert "IP Address:10.1.2.3" in names
+    assert "IP Address:FE80" in names
+
+
+def test_run_again_it_keeps_what_is_there_and_makes_what_is_missing(certs):
+    folder = certs / "ours"
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    (folder / "client.pem").unlink()
+    assert make(folder, DKERNEL_CERT_DAYS="3").returncode == 0
+    after = {path.name: path.read_bytes() for path in folder.iterdir()}
+    assert after.keys() == before.keys()
+    assert [name for name in after if after[name] != before[name]] == ["client.pem"]
+    assert openssl("x509", "-in", folder / "client.pem", "-noout", "-checkend", 4 * 86400).returncode == 1
+
+
+@pytest.mark.parametrize(("arguments", "code"), [((), 1), (("--help",), 0)])
+def test_it_explains_itself(arguments, code):
+    done = subprocess.run(["bash", MAKE, *arguments], capture_output=True, text=True, check=False, timeout=30)
+    assert done.returncode == code
+    assert "make-certs.sh DIR" in done.stdout
+
+
+@pytest.fixture(scope="module")
+def secure(certs, tmp_path_factory):
+    """A scheduler and two workers that speak TLS, as deploy/tls/dask.yaml has them, in processes of their own."""
+    folder = tmp_path_factory.mktemp("secure")
+    (folder / "config").mkdir()
+    text = (DEPLOY / "tls" / "dask.yaml").read_text().replace("/etc/dkernel", str(certs / "ours"))
+    (folder / "config" / "dask.yaml").write_text(text)
+    env = environment(bin_folder(folder / "bin"))
+    write_data(folder / "train", files=2)
+    with Group(folder, env) as group:
+        file, config = folder / "scheduler.json", {"DASK_CONFIG": str(folder / "config")}
+        group.start(
+            "scheduler",
+            ["dask", "scheduler", "--host", "127.0.0.1", "--port", 0, "--no-dashboard", "--scheduler-file", file],
+            config,
+        )
+        for i in range(2):
+            options = ["--host", "127.0.0.1", "--nthreads", 1, "--no-dashboard", "--memory-limit", 0]
+            group.start(f"worker-{i}", ["dask", "worker", "--scheduler-file", file, *options], config)
+        wait_until(file.exists, "the scheduler file", alive=group.running)
+        yield SimpleNamespace(group=group, folder=folder, address=json.loads(file.read_text())["address"])
+
+
+def train(secure, name, address, *options, expect=0, env=None):
+    command = ["dkernel", "train", "train", "--label", "label", "--out", f"{name}.model", *RECIPE]
+    secure.group.run(name, [*command, *(["--scheduler", address] if address else []), *options], expect, env=env)
+    return secure.folder / f"{name}.model"
+
+
+def credentials(folder, ca=None):
+    return ["--tls-ca-file", (ca or folder) / "ca.pem", "--tls-cert", folder / "client.pem"]
+
+
+@pytest.mark.cluster
+def test_with_certificates_it_trains_to_the_same_bytes(secure, certs):
+    assert secure.address.startswith("tls://")
+    by_options = train(secure, "options", secure.address, *credentials(certs / "ours"))
+    by_config = train(secure, "config", secure.address, env={"DASK_CONFIG": str(secure.folder / "config")})
+    alone = train(secure, "alone", None)
+    assert by_options.read_bytes() == by_config.read_bytes() == alone.read_bytes()
+
+
+@pytest.mark.cluster
+def test_three_of_three_strangers_are_refused(secure, certs):
+    plain = secure.address.replace("tls://", "tcp://")
+    strangers = {
+        "without": (secure.address, []),
+        "foreign": (secure.address, credentials(certs / "foreign", ca=certs / "ours")),
+        "plain": (plain, []),
+    }
+    refused = 0
+    for name, (address, options) in strangers.items():
+        model = train(secure, name, address, *options, expect=75)
+        log = secure.group.log(name)
+        assert "Traceback" not in log
+        assert "tls" in log.lower()
+        refused += not model.exists()
+    assert refused == 3
+    # Nor does a client take a scheduler whose authority it does not know.
+    train(secure, "mistrust", secure.address, *credentials(certs / "foreign"), expect=75)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (["--tls-ca-file", "ca.pem"], 2, "--tls-cert"),
+        (["--tls-ca-file", "none.pem", "--tls-cert", "none.pem"], 65, "none.pem"),
+        (["--tls-ca-file", "train/part-0.parquet", "--tls-cert", "train/part-0.parquet"], 65, "make-certs.sh"),
+    ],
+)
+def test_files_that_are_none_are_named(options, code, words, secure):
+    train(secure, "wrong", secure.address, *options, expect=code)
+    assert words in secure.group.log("wrong")
+    assert "Traceback" not in secure.group.log("wrong")
+
+
+def test_tls_without_a_scheduler_is_a_mistake(tmp_path):
+    with Group(tmp_path, environment(bin_folder(tmp_path / "bin"))) as group:
+        options = ["--workers", 2, "--tls-ca-file", "a", "--tls-cert", "b"]
+        group.run("wrong", ["dkernel", "train", "train", "--label", "y", "--out", "m", *options], 2)
+        assert "--scheduler" in group.log("wrong")
+
+
+def test_dask_knows_the_settings():
+    known = dask.config.get("distributed.comm")
+    asked = yaml.safe_load((DEPLOY / "tls" / "dask.yaml").read_text())["distributed"]["comm"]
+    assert set(asked) <= {name.replace("_", "-") for name in known} | set(known)
+    assert set(asked["tls"]) <= {name.replace("_", "-") for name in known["tls"]} | set(known["tls"])
