@@ -12,6 +12,7 @@ from dkernel.estimators.inputs import checked_rows, rule_of, seed_of, source_of
 from dkernel.estimators.refusals import require_fitted
 from dkernel.model import Model
 from dkernel.recipe import Recipe
+from dkernel.run.checkpoint import Checkpoint
 from dkernel.run.cluster import default_executor
 from dkernel.run.evaluate import evaluate
 from dkernel.run.score import digest_of
@@ -25,6 +26,7 @@ class KernelMachine(BaseEstimator):
 
     _task: ClassVar[str]
     landmarks: Any
+    checkpoint: Any
     model_: Model
     classes_: Any
     coef_: NDArray[np.float64]
@@ -34,6 +36,7 @@ class KernelMachine(BaseEstimator):
         """The recipe that the command would make of the same words."""
         parameters = self.get_params(deep=False)
         seed = seed_of(parameters.pop("random_state"))
+        del parameters["checkpoint"]
         parameters["landmarks"], _ = rule_of(parameters["landmarks"])
         return Recipe(task=self._task, seed=seed, **parameters)
 
@@ -41,7 +44,9 @@ class KernelMachine(BaseEstimator):
         recipe = self._recipe()
         source = source_of(self, X, y, sample_weight, recipe.dtype)
         with default_executor() as executor:
-            result = train(source, recipe, executor, landmarks=rule_of(self.landmarks)[1])
+            checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
+            landmarks = rule_of(self.landmarks)[1]
+            result = train(source, recipe, executor, landmarks=landmarks, checkpoint=checkpoint)
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
         self.n_components_ = result.model.map.n_columns

@@ -45,6 +45,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     metric : "identity"
     class_weight : None | "balanced" | {label: weight}
     random_state : seed; None is 0, so a fit can always be repeated; of a RandomState a seed is drawn
+    checkpoint : folder in which `fit` keeps what it has done, or None; a fit that finds itself begun there goes on, to
+        the same model, and one that finds another fit there is refused
 
     Attributes
     ----------
@@ -70,7 +72,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def __init__(
         self, kernel="gaussian", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
         loss="squared_hinge", alpha="auto", passes=1, scale="auto", metric="identity", class_weight=None,
-        random_state=None,
+        random_state=None, checkpoint=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
@@ -84,6 +86,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.metric = metric
         self.class_weight = class_weight
         self.random_state = random_state
+        self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "KernelClassifier":
         """Learn from rows X (n, p) and labels y (n,): numpy, pandas, Dask; or from a Source with a label, alone."""

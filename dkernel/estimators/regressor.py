@@ -17,8 +17,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Parameters
     ----------
-    kernel, gamma, features, n_components, landmarks, alpha, passes, scale, metric, random_state : as of
-        KernelClassifier; no landmarks by class
+    kernel, gamma, features, n_components, landmarks, alpha, passes, scale, metric, random_state, checkpoint : as
+        of KernelClassifier; no landmarks by class
     loss : "squared"
 
     Attributes
@@ -41,6 +41,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def __init__(
         self, kernel="gaussian", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
         loss="squared", alpha="auto", passes=1, scale="auto", metric="identity", random_state=None,
+        checkpoint=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
@@ -53,6 +54,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self.scale = scale
         self.metric = metric
         self.random_state = random_state
+        self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "KernelRegressor":
         """Learn from rows X (n, p) and numbers y (n,): numpy, pandas, Dask; or from a Source with a label, alone."""

@@ -1,5 +1,6 @@
 """Checkpoints: a folder with what a fit has done so far, from which the same fit goes on to the same bytes.
 
+    survey-part-3                                   of a survey that is not over, the fourth sixteenth
     survey, choose, landmarks, rewrite, prepare     the results of stages, each written once
     rounds-00000012                                 where the passes are, after every K rounds; the last two are kept
     result                                          of a fit that is over, alone: all else is removed then
@@ -17,7 +18,7 @@ import os
 import shutil
 import tempfile
 import warnings
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -126,6 +127,7 @@ class FolderJournal(Journal):
         self._spot: Spot | None = None
         self._saved: list[int] = []  # steps of the whole files of rounds, the oldest first
         self._copy: Path | None = None
+        self._parts: dict[str, int] = {}
         for left in self.folder.glob(f".{NAME.format('*')}.*.partial"):
             left.unlink(missing_ok=True)
         found = sorted(self.folder.glob(NAME.format("*")))
@@ -143,6 +145,7 @@ class FolderJournal(Journal):
             return kept
         result = compute()
         self._write(name, result)
+        self._remove(_part(name, "*"))
         return result
 
     def found(self, name: str) -> Any:
@@ -154,7 +157,7 @@ class FolderJournal(Journal):
                 document = read_document(file, str(path), PROTOCOL)
                 arrays = read_tensors(file, document, str(path))
             return decoded(document["checkpoint"]["value"], arrays)
-        except ModelFileError:
+        except (ModelFileError, LookupError, TypeError, ValueError):
             warnings.warn(
                 f"{path} is damaged or was cut short. It is not used; what it held is computed again, or taken from "
                 "the checkpoint before it.",
@@ -162,6 +165,21 @@ class FolderJournal(Journal):
                 stacklevel=2,
             )
             return None
+
+    def parts(self, name: str) -> list[Any]:
+        found: list[Any] = []
+        while (value := self.found(_part(name, len(found)))) is not None:
+            found.append(value)
+        # Those after a part that is missing or damaged would not follow the one that is made in its place.
+        self._remove(_part(name, "*"), but=[_part(name, number) for number in range(len(found))])
+        self._parts[name] = len(found)
+        if found:
+            self.resumed = f"the middle of the stage {name!r}"
+        return found
+
+    def part(self, name: str, value: Any) -> None:
+        self._write(_part(name, self._parts[name]), value)
+        self._parts[name] += 1
 
     def spot(self, rounds: int) -> Spot | None:
         steps = sorted(int(path.stem.rpartition("-")[2]) for path in self.folder.glob(NAME.format("rounds-*")))
@@ -192,9 +210,7 @@ class FolderJournal(Journal):
 
     def finish(self, result: Any) -> None:
         self._write("result", result)
-        for path in self.folder.glob(NAME.format("*")):
-            if path != self._path("result"):
-                path.unlink(missing_ok=True)
+        self._remove("*", but=["result"])
         if self._copy is not None:
             shutil.rmtree(self._copy, ignore_errors=True)
 
@@ -208,8 +224,11 @@ class FolderJournal(Journal):
     def _save(self, spot: Spot) -> None:
         self._write(_rounds(spot.steps), spot)
         self._saved = [*self._saved[-1:], spot.steps]
-        for path in self.folder.glob(NAME.format("rounds-*")):
-            if path not in [self._path(_rounds(step)) for step in self._saved]:
+        self._remove("rounds-*", but=[_rounds(step) for step in self._saved])
+
+    def _remove(self, names: str, but: Sequence[str] = ()) -> None:
+        for path in self.folder.glob(NAME.format(names)):
+            if path not in [self._path(name) for name in but]:
                 path.unlink(missing_ok=True)
 
     def _write(self, name: str, value: Any) -> None:
@@ -326,6 +345,10 @@ def _lock(file: Any, folder: Path) -> None:
         ) from None
     except OSError:  # a file system without locks
         return
+
+
+def _part(name: str, number: int | str) -> str:
+    return f"{name}-part-{number}"
 
 
 def _rounds(steps: int) -> str:

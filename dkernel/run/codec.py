@@ -3,11 +3,11 @@
     None, bool, int, float, text     themselves; {"float": "nan"} for what JSON has no word for
     list, tuple, dict                [...], {"tuple": [...]}, {"dict": [[name, value], ...]}: names of any kind
     array                            {"array": its tensor, "dtype", "order"}
-    a value of one of KINDS          {"value": its number, "kind", "of": {...}}; seen again {"again": its number}
+    a value of one of KINDS          {"value": its number, "kind", "of": [[name, part], ...]}; again {"again": number}
 
-The same arrays come back in the same layout in memory, and what was one object is one object again: BLAS takes another
-path, and so gives other bits, for a matrix stored by columns, and a solver applies a preconditioner once to all heads
-that share it.
+Parts are pairs, because a file sorts the names of JSON and "again" must come after. The same arrays come back in the
+same layout in memory, and what was one object is one object again: BLAS takes another path, and so gives other bits,
+for a matrix stored by columns, and a solver applies a preconditioner once to all heads that share it.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.run.choose import Chosen
 from dkernel.run.passes import Outcome, Spot
-from dkernel.run.survey import Moments, Reservoir, SurveyResult
+from dkernel.run.survey import Moments, Reservoir, Seen, SurveyResult
 
 __all__ = ["KINDS", "decoded", "encoded"]
 
@@ -52,7 +52,7 @@ KINDS: Mapping[str, Kind] = {
     **{
         of.__name__: _plain(of)
         for of in (
-            Block, Chosen, Model, Moments, Outcome, Preconditioner, Reservoir, Scaling, Spot, State, SurveyResult
+            Block, Chosen, Model, Moments, Outcome, Preconditioner, Reservoir, Scaling, Seen, Spot, State, SurveyResult
         )
     },
     "FeatureMap": Kind(
@@ -142,7 +142,7 @@ class _Encoder:
         number = len(self._seen)
         self._seen[id(value)] = (number, value)
         parts = KINDS[kind].parts(value)
-        return {"value": number, "kind": kind, "of": {name: self.encode(part) for name, part in parts.items()}}
+        return {"value": number, "kind": kind, "of": [[name, self.encode(part)] for name, part in parts.items()]}
 
 
 class _Decoder:
@@ -167,7 +167,7 @@ class _Decoder:
             return self._seen[tree["again"]]
         if tree.get("kind") not in KINDS:
             raise ModelFileError(f"A value of kind {tree.get('kind')!r} is unknown; known are {', '.join(KINDS)}.")
-        value = KINDS[tree["kind"]].build({name: self.decode(part) for name, part in tree["of"].items()})
+        value = KINDS[tree["kind"]].build({name: self.decode(part) for name, part in tree["of"]})
         self._seen[tree["value"]] = value
         return value
 

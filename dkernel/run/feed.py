@@ -1,17 +1,67 @@
 """The feed: which units of a source are in the workers' memory, read a bounded number ahead of their use."""
 
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
 
 from dkernel.data.source import Source
-from dkernel.errors import ClusterError
+from dkernel.errors import ClusterError, DKernelError
 from dkernel.run.executors import Call, Executor, Handle
+from dkernel.run.journal import Journal
 from dkernel.run.pieces import Piece
 from dkernel.run.reduce import R, S, Statistic, subtrees, tree_sum
 
 __all__ = ["Feed"]
+
+# Of a long reading, what a journal is told at a time: a sixteenth, and at least so many bytes of the source.
+PARTS, PART_BYTES = 16, 256 * 2**20
+
+
+class _Parts:
+    """The sums of a reading, kept in a journal on the way; `with` it around the rest, whatever ends that.
+
+    Parameters
+    ----------
+    least : units of a part
+    """
+
+    def __init__(self, journal: Journal, name: str, least: float) -> None:
+        self.journal, self.name, self.least = journal, name, least
+        self.sums: list[Any] = []
+        self.units = 0
+        self._new: list[tuple[int, Sequence[Any]]] = []
+        for part in journal.parts(name):
+            # A signal between a part's writing and its mark here has had it written twice.
+            if part["first"] == self.units:
+                self.sums += part["sums"]
+                self.units += part["units"]
+
+    def add(self, units: int, sums: Sequence[Any]) -> None:
+        self._new.append((units, sums))
+        if sum(n for n, _ in self._new) >= self.least:
+            self._keep()
+
+    def all(self) -> list[Any]:
+        """The sums of all units."""
+        return self.sums + [value for _, sums in self._new for value in sums]
+
+    def _keep(self) -> None:
+        units, sums = sum(n for n, _ in self._new), [value for _, some in self._new for value in some]
+        if units:
+            self.journal.part(self.name, {"first": self.units, "units": units, "sums": sums})
+            self._new = []
+            self.units, self.sums = self.units + units, self.sums + sums
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            # What ended the reading counts more; the parts before this one stand.
+            with suppress(OSError, DKernelError):
+                self._keep()
 
 
 class Feed:
@@ -83,27 +133,35 @@ class Feed:
         progress: Any,
         *,
         held: Handle | None = None,
+        journal: Journal | None = None,
+        name: str = "",
     ) -> R:
         """The statistic of the whole source: the sum of each chunk, and over these sums the same tree again.
 
-        So what is read at once may follow the workers, and the result does not. `held` is the handle of a statistic
-        that is large.
+        So what is read at once may follow the workers, and the result does not.
+
+        Parameters
+        ----------
+        held : the handle of a statistic that is large
+        journal, name : where the sums are kept on the way, as parts of the stage of this name
         """
         inside: dict[int, list[Piece]] = {}
         for piece in pieces:
             inside.setdefault(piece.place.unit, []).append(piece)
-        units = list(inside)
+        share = max(1 / PARTS, PART_BYTES / self.source.nbytes)
+        kept = _Parts(journal or Journal(), name, share * len(inside))
+        units = list(inside)[kept.units :]
         windows = [units[i : i + self.executor.slots] for i in range(0, len(units), self.executor.slots)]
-        sums: list[S] = []
-        for window, following in zip(windows, [*windows[1:], []], strict=True):
-            self._read([unit for unit in window if unit not in self._units])
-            mine = [piece for unit in window for piece in inside[unit]]
-            ahead = [unit for unit in following if unit not in self._units]
-            sums += self._sums(statistic, mine, key, held, None, ahead)
-            if not self.keep:
-                self._forget(window)
-            progress.advance(sum(piece.n for piece in mine))
-        return statistic.finish(tree_sum(sums, statistic.merge))
+        with kept:
+            for window, following in zip(windows, [*windows[1:], []], strict=True):
+                self._read([unit for unit in window if unit not in self._units])
+                mine = [piece for unit in window for piece in inside[unit]]
+                ahead = [unit for unit in following if unit not in self._units]
+                kept.add(len(window), self._sums(statistic, mine, key, held, None, ahead))
+                if not self.keep:
+                    self._forget(window)
+                progress.advance(sum(piece.n for piece in mine))
+        return statistic.finish(tree_sum(kept.all(), statistic.merge))
 
     def each(self, function: Any, key: str, progress: Any, args: Any) -> list[Any]:
         """function(blocks, *args(unit)) of every unit, in order; runs on the workers, each unit once."""

@@ -30,6 +30,13 @@ class Journal:
         """What was kept of a stage; None for nothing."""
         return None
 
+    def parts(self, name: str) -> list[Any]:  # noqa: ARG002
+        """What was kept of a stage that was not over, in order."""
+        return []
+
+    def part(self, name: str, value: Any) -> None:
+        """The next part of a stage."""
+
     def spot(self, rounds: int) -> Any:  # noqa: ARG002
         """Where the passes, of so many rounds each, were; None for nowhere yet."""
         return None

@@ -19,7 +19,7 @@ from dkernel.run.pieces import Piece
 from dkernel.run.reduce import Statistic
 from dkernel.seeds import row_hash
 
-__all__ = ["Moments", "Reservoir", "Survey", "SurveyResult"]
+__all__ = ["Moments", "Reservoir", "Seen", "Survey", "SurveyResult"]
 
 # More labels than this are no classes; counting them all would be a copy of the data.
 MOST_LABELS = 10_000
@@ -84,7 +84,7 @@ class Reservoir:
 
 
 @dataclass
-class _Seen:
+class Seen:
     """What a survey has seen so far; `rows` are lists of parts, joined at the end."""
 
     moments: Moments
@@ -124,7 +124,7 @@ class SurveyResult:
 
 
 @dataclass(frozen=True)
-class Survey(Statistic[_Seen, SurveyResult]):
+class Survey(Statistic[Seen, SurveyResult]):
     """The survey as a statistic.
 
     Parameters
@@ -146,7 +146,7 @@ class Survey(Statistic[_Seen, SurveyResult]):
         share = (self.size + 6 * self.size**0.5 + 20) / self.n
         return min(int(share * 2**64), 2**64 - 1)
 
-    def step(self, block: Block, piece: Piece, broadcast: Any) -> _Seen:  # noqa: ARG002
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> Seen:  # noqa: ARG002
         X, y = block.X[piece.place.rows], None if block.y is None else block.y[piece.place.rows]
         weight = None if block.weight is None else block.weight[piece.place.rows]
         numbers = numbers_of(X)
@@ -154,7 +154,7 @@ class Survey(Statistic[_Seen, SurveyResult]):
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
         kept = np.flatnonzero(hashes <= np.uint64(self.threshold))
         row = (hashes[kept], X[kept], *(None if a is None else a[kept] for a in (y, weight)))
-        return _Seen(
+        return Seen(
             moments,
             numbers.min(axis=0).astype(np.float64),
             numbers.max(axis=0).astype(np.float64),
@@ -166,7 +166,7 @@ class Survey(Statistic[_Seen, SurveyResult]):
             [row],
         )
 
-    def merge(self, left: _Seen, right: _Seen) -> _Seen:
+    def merge(self, left: Seen, right: Seen) -> Seen:
         if (left.target is None) != (right.target is None):
             raise DataError("The label is text in one part of the data and numbers in another; one type is needed.")
         total = _add(left.labels, right.labels)
@@ -178,7 +178,7 @@ class Survey(Statistic[_Seen, SurveyResult]):
             chunks[chunk] = (moments, labels)
         if total is None:  # no classes, so nobody asks for those of a chunk, which would be a copy of the data
             chunks = {chunk: (moments, None) for chunk, (moments, _) in chunks.items()}
-        return _Seen(
+        return Seen(
             left.moments.merge(right.moments),
             np.minimum(left.low, right.low),
             np.maximum(left.high, right.high),
@@ -190,7 +190,7 @@ class Survey(Statistic[_Seen, SurveyResult]):
             left.rows + right.rows,
         )
 
-    def finish(self, total: _Seen) -> SurveyResult:
+    def finish(self, total: Seen) -> SurveyResult:
         hashes = np.concatenate([row[0] for row in total.rows])
         order = np.argsort(hashes, kind="stable")[: self.size]
 

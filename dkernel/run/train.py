@@ -177,7 +177,8 @@ class _Fit:
     def _survey(self, feed: Feed) -> SurveyResult:
         self.progress.phase("survey", self.sizes.n)
         statistic = Survey(self.recipe.seed, self.sizes.n, self.sizes.reservoir)
-        return feed.fold(statistic, cut_pieces(self.units), f"{self.key}-survey", self.progress)
+        pieces, key = cut_pieces(self.units), f"{self.key}-survey"
+        return feed.fold(statistic, pieces, key, self.progress, journal=self.journal, name="survey")
 
     def _targets(self, survey: SurveyResult) -> Targets:
         kind = {"b": "bool", "i": "int", "f": "float", "U": "text"}[survey.reservoir.y.dtype.kind]

@@ -11,7 +11,7 @@ import pytest
 from click.testing import CliRunner
 
 from dkernel import errors
-from dkernel.cli.exits import Job, Stopped, code_of
+from dkernel.cli.exits import Job, Paused, Stopped, code_of
 
 
 def job(action):
@@ -43,7 +43,9 @@ CODES = [
     (PermissionError(13, "Permission denied", "x"), 1),
     (ZeroDivisionError("a"), 1),
     (KeyboardInterrupt(), 130),
+    (OSError(28, "No space left on device", "x"), 75),
     (Stopped(), 143),
+    (Paused(), 75),
 ]
 
 

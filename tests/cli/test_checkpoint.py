@@ -1,0 +1,164 @@
+"""`dkernel train --checkpoint`: stopped by a signal or a fault, and the same command again."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from dkernel.errors import ClusterError
+from dkernel.run import checkpoint as checkpoints
+from dkernel.run import passes
+from tests.cli.conftest import FEATURES
+
+ROOT = Path(__file__).parents[2]
+# The command, waiting for a signal in the middle of its eighth round.
+WAITING = """
+import pathlib, sys, time
+from dkernel.cli import exits, main
+from dkernel.run import passes
+after_round = passes.Passes._after_round
+def wait(self, spot, gradient):
+    if spot.state.done == 7:
+        try:
+            pathlib.Path("ready").touch()
+            time.sleep(300)
+        finally:
+            {ending}
+    return after_round(self, spot, gradient)
+passes.Passes._after_round = wait
+{before}
+main()
+"""
+
+
+def stopped(folder, number, *args, ending="pass", before=""):
+    """Exit code, stderr and seconds from the signal to the end, of a command that gets it in its eighth round."""
+    (folder / "waiting.py").write_text(WAITING.format(ending=ending, before=before))
+    (folder / "ready").unlink(missing_ok=True)
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    process = subprocess.Popen(
+        [sys.executable, "waiting.py", *map(str, args)],
+        cwd=folder, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        while not (folder / "ready").exists():
+            assert process.poll() is None, process.communicate()
+            time.sleep(0.05)
+        process.send_signal(number)
+        sent = time.monotonic()
+        _, stderr = process.communicate(timeout=100)
+    finally:
+        process.kill()
+    assert "Traceback" not in stderr
+    return process.returncode, stderr, time.monotonic() - sent
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"])
+def test_a_signal_and_the_same_command_again(number, code, data, model, run, tmp_path):
+    args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES, "--checkpoint", "c"]
+    found, stderr, seconds = stopped(tmp_path, number, *args)
+    assert found == code
+    assert seconds < 10
+    assert f"stopped by {number.name}; the checkpoint in c holds what was done. To go on: " in stderr
+    assert "--out" in stderr
+    assert stderr.rstrip().endswith("--checkpoint c --resume")
+    assert not (tmp_path / "m").exists()
+    assert json.loads((tmp_path / "m.run.json").read_text())["exit_code"] == code
+    assert sorted(path.name for path in (tmp_path / "c").glob("*rounds*")) == [
+        "checkpoint-rounds-00000004.safetensors",
+        "checkpoint-rounds-00000007.safetensors",
+    ]
+    # A preempted job's command says --resume from the beginning.
+    args[-1] = tmp_path / "c"
+    result = run(*args, "--resume", "--progress", "log")
+    assert result.exit_code == 0, result.output
+    assert "resumed from pass 1 round 7/47" in result.stderr
+    assert (tmp_path / "m").read_bytes() == model.read_bytes()
+    assert json.loads((tmp_path / "m.run.json").read_text())["resumed_from"] == "pass 1 round 7/47"
+
+
+def test_a_process_that_does_not_end_is_ended(data, tmp_path):
+    args = ["train", data / "train.parquet", "--label", "y", "--out", "m", *FEATURES, "--checkpoint", "c"]
+    code, stderr, _ = stopped(tmp_path, signal.SIGTERM, *args, ending="time.sleep(300)", before="exits.GRACE = 0.5")
+    assert code == 75
+    assert "Go on with --resume" in stderr
+    assert (tmp_path / "c" / "checkpoint-rounds-00000004.safetensors").exists()
+
+
+def test_without_a_checkpoint_a_signal_is_a_signal(data, tmp_path):
+    args = ["train", data / "train.parquet", "--label", "y", "--out", "m", *FEATURES]
+    code, stderr, _ = stopped(tmp_path, signal.SIGTERM, *args)
+    assert code == 143
+    assert "stopped by SIGTERM; nothing was written." in stderr
+
+
+def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monkeypatch):
+    after_round = passes.Passes._after_round
+
+    def lost(self, spot, gradient):
+        if spot.state.done == 7:
+            raise ClusterError("The scheduler at tcp://host:8786 is gone.")
+        return after_round(self, spot, gradient)
+
+    args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
+    args += ["--checkpoint", tmp_path / "c", "--resume"]
+    monkeypatch.setattr(passes.Passes, "_after_round", lost)
+    monkeypatch.setattr(sys, "argv", ["dkernel", *map(str, args)])
+    result = run(*args)
+    assert result.exit_code == 75
+    assert f"nothing in {tmp_path / 'c'} yet, starting afresh" in result.stderr
+    assert "The scheduler at tcp://host:8786 is gone. To go on: " in result.stderr
+    assert result.stderr.rstrip().endswith(f"--checkpoint {tmp_path / 'c'} --resume")
+    monkeypatch.setattr(passes.Passes, "_after_round", after_round)
+    result = run(*args, "--json")
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["resumed_from"] == "pass 1 round 7/47"
+    assert (tmp_path / "m").read_bytes() == model.read_bytes()
+
+
+@pytest.mark.parametrize("what", ["checkpoint", "model"])
+def test_a_full_disk_can_be_resumed(what, run, data, model, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device", str(tmp_path))
+
+    from dkernel import modelfile
+
+    args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
+    args += ["--checkpoint", tmp_path / "c", "--resume", "--quiet"]
+    with monkeypatch.context() as patch:
+        patch.setattr(checkpoints if what == "checkpoint" else modelfile, "write_tensors", full)
+        result = run(*args)
+    assert result.exit_code == 75
+    assert "To go on: " in result.stderr
+    assert not (tmp_path / "m").exists()
+    assert run(*args).exit_code == 0
+    assert (tmp_path / "m").read_bytes() == model.read_bytes()
+
+
+def test_what_makes_no_sense_is_refused_at_once(run, data, model, tmp_path):
+    args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
+    alone = run(*args, "--resume")
+    assert alone.exit_code == 2
+    assert "give --checkpoint DIR too" in alone.stderr
+    from_model = run(*args, "--checkpoint", model, "--resume")
+    assert from_model.exit_code == 65
+    assert "holds no state of a solver" in from_model.stderr
+    assert run(*args, "--checkpoint", tmp_path / "c", "--quiet").exit_code == 0
+    twice = run(*args, "--checkpoint", tmp_path / "c")
+    assert twice.exit_code == 2
+    assert "Add --resume" in twice.stderr
+    other = run(*args, "--checkpoint", tmp_path / "c", "--resume", "--seed", "1")
+    assert other.exit_code == 2
+    assert "seed was 0 and is 1" in other.stderr
+
+
+def test_dry_run_states_the_disk_and_leaves_no_trace(run, data, tmp_path):
+    args = ["train", data / "train.parquet", "--label", "y", *FEATURES, "--checkpoint", tmp_path / "c"]
+    assert json.loads(run(*args, "--dry-run", "--json").stdout)["checkpoint_bytes"] > 100_000
+    assert "disk, with --checkpoint" in run(*args, "--dry-run").stdout
+    assert list(tmp_path.iterdir()) == []
