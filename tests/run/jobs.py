@@ -64,6 +64,14 @@ def unit(folder, seed):
     return dask.delayed(read, pure=True, traverse=False)(str(folder), seed, dask_key_name=f"read-{seed}-{folder.name}")
 
 
+def blas_threads():
+    """How many threads each BLAS of this process has."""
+    import scipy.linalg  # noqa: F401 - brings one of its own
+    from threadpoolctl import threadpool_info
+
+    return sorted({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
+
+
 def spec(key):
     """Whether the scheduler could make `key` again."""
     return lambda dask_scheduler: dask_scheduler.tasks[key].run_spec is not None
