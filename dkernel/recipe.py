@@ -17,7 +17,7 @@ from typing import Any
 from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
 from dkernel.features import FAST, FEATURES, FORMS
-from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, parse
+from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, Kernel, parse
 
 __all__ = ["CHOICES", "GIVEN", "Label", "Recipe"]
 
@@ -34,11 +34,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "loss": ("squared_hinge", "hinge", "logistic", "squared"),
     "alpha": ("auto",),
     "scale": ("auto", "standard", "minmax", "global", "none"),
-    "metric": ("identity",),
+    "metric": ("auto", "identity", "diagonal", "full"),
     "class_weight": ("balanced",),
     "dtype": ("float32", "float64"),
 }
 """The words that each parameter understands; those with a number beside them are `gamma`, `n_components`, `alpha`."""
+
+AUTO_KERNELS = ("gaussian", "laplacian")
 
 GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
 
@@ -51,7 +53,10 @@ class Recipe:
 
     Parameters
     ----------
-    kernel : expression, "gaussian" or "0.5 * Laplacian(gamma=0.1) + Linear()"; after a fit the expression with numbers
+    kernel : expression, "gaussian" or "0.5 * Laplacian(gamma=0.1) + Linear()", after a fit the expression with numbers;
+        "auto" chooses from Gaussian, Laplacian and their sums
+    metric : "full" and "diagonal" learn the inner product of the inputs from a first fit, "auto" where that is a help
+        and gamma is open
     gamma : fills a kernel given by name, or one with gamma="auto" in it
     rank : of the Nystrom map, None for all that the whitening keeps
     landmarks : the rule that chooses them; "given" in the record of a fit that was given an array of them
@@ -74,7 +79,7 @@ class Recipe:
     """
 
     task: str = "auto"
-    kernel: str = "gaussian"
+    kernel: str = "auto"
     gamma: str | float = "auto"
     features: str = "auto"
     n_components: str | int = "auto"
@@ -87,7 +92,7 @@ class Recipe:
     passes: int = 1
     rounds: int = 64
     scale: str = "auto"
-    metric: str = "identity"
+    metric: str = "auto"
     class_weight: str | Mapping[Label, float] | None = field(default=None, hash=False)
     positive: Label | None = None
     holdout: float = 0.05
@@ -130,9 +135,18 @@ class Recipe:
             _refuse_unknown(name)
         return _replace(self, **changes)
 
+    @property
+    def kernels(self) -> tuple[Kernel, ...]:
+        """The kernels that a fit chooses from: the one there is, or those of kernel="auto", the cheapest first.
+
+        A gamma that is given is the Gaussian's.
+        """
+        several = AUTO_KERNELS if self.gamma == "auto" else AUTO_KERNELS[:1]
+        return tuple(map(parse, several if self.kernel == "auto" else (self.kernel,)))
+
     def for_columns(self, names: Sequence[str]) -> "Recipe":
         """The recipe with the columns that its kernel names found among the columns of the data."""
-        kernel = parse(self.kernel)
+        kernel = self.kernels[0]
         return self.replace(kernel=repr(kernel.bind_columns(names))) if kernel.column_names else self
 
     def to_dict(self) -> dict[str, Any]:
@@ -243,6 +257,8 @@ def _or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
 
 
 def _kernel(name: str, value: Any) -> str:  # noqa: ARG001 - the refusal of `parse` names the kernel
+    if isinstance(value, str) and value == "auto":
+        return value
     kernel = parse(value)
     return value if isinstance(value, str) else repr(kernel)
 

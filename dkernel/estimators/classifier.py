@@ -32,7 +32,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     Parameters
     ----------
-    kernel : a Kernel, an expression such as 'Gaussian(gamma="auto") + Linear()', or a name such as "laplacian"
+    kernel : a Kernel, an expression such as 'Gaussian(gamma="auto") + Linear()', a name such as "laplacian", or "auto":
+        Gaussian, Laplacian or a sum of them, judged on the sample
     gamma : number | "auto" | "median" | "scale"; fills a kernel given by name, or one with gamma="auto" in it
     features : "auto" | "nystrom" | "random" | "exact" | "fourier" | "maclaurin" | "tensorsketch"
     n_components : columns of the map, or "auto"; with fewer rows than landmarks, Nystrom uses all rows
@@ -42,7 +43,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     alpha : number | "auto", from a path judged on the holdout
     passes : over the data
     scale : "auto" | "standard" | "minmax" | "global" | "none"; None is "none"
-    metric : "identity"
+    metric : "auto" | "identity" | "diagonal" | "full": the inner product of the inputs, learned from the gradients of a
+        first fit to the sample; "auto" takes it where it helps and gamma is open
     class_weight : None | "balanced" | {label: weight}
     random_state : seed; None is 0, so a fit can always be repeated; of a RandomState a seed is drawn
     checkpoint : folder in which `fit` keeps what it has done, or None; a fit that finds itself begun there goes on, to
@@ -70,8 +72,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     _task: ClassVar[str] = "classify"
 
     def __init__(
-        self, kernel="gaussian", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared_hinge", alpha="auto", passes=1, scale="auto", metric="identity", class_weight=None,
+        self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
+        loss="squared_hinge", alpha="auto", passes=1, scale="auto", metric="auto", class_weight=None,
         random_state=None, checkpoint=None,
     ):  # fmt: skip
         self.kernel = kernel

@@ -39,8 +39,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     _task: ClassVar[str] = "regress"
 
     def __init__(
-        self, kernel="gaussian", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared", alpha="auto", passes=1, scale="auto", metric="identity", random_state=None,
+        self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
+        loss="squared", alpha="auto", passes=1, scale="auto", metric="auto", random_state=None,
         checkpoint=None,
     ):  # fmt: skip
         self.kernel = kernel

@@ -1,45 +1,67 @@
-"""Scale and gamma, where they are left open: a grid judged on rows of the reservoir.
+"""Kernel, scale, gamma and metric, where they are left open: candidates judged on rows of the reservoir.
 
 Every candidate is fitted by ridge regression on a few landmarks, the whole path of alpha from one Gram matrix, and
-judged on other rows by the loss that is to be fitted. First on 512 columns, then the best again on up to 2,048, because
-a larger map can use a larger gamma.
+judged on other rows by the loss that is to be fitted. Many at a small level, the better ones at a larger one; then the
+metric is learned (metric.py), sums of kernels are tried where the kernel is open too, and gamma is looked at once more
+on as many columns as the budget allows, because a larger map can use a larger gamma. What all that may cost is a share
+of the fit's predicted flops, never a time.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel.cells import number_columns, numbers_of
 from dkernel.data.block import Block
 from dkernel.features import Scaling
-from dkernel.features.nystrom import NystromMap
-from dkernel.kernels import Kernel, parse
+from dkernel.kernels import Kernel, Laplacian
 from dkernel.linear.losses import Loss
 from dkernel.recipe import Recipe
-from dkernel.run.executors import Call, Executor, Handle
+from dkernel.run.executors import Call, Executor
+from dkernel.run.gammas import Gammas, asked
+from dkernel.run.judging import Halves, Judged, Level, judge
 from dkernel.run.labels import Targets
+from dkernel.run.metric import gradient_moment, learnable, moved, whitened
 from dkernel.run.survey import SurveyResult
 
-__all__ = ["Candidate", "Chosen", "choose", "pair_median"]
+__all__ = ["SHARE", "Candidate", "Chosen", "choose"]
 
 GRID = tuple(2.0**k for k in range(-2, 7))
-FIRST_COLUMNS, SECOND_COLUMNS = 512, 2048
-MOST_ROWS, MOST_JUDGED = 8192, 4096
-PATH = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+# Of the median value of the L1 distance, exp(-1) at a typical pair is too steep for most data.
+LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))
+FIRST, SECOND, THIRD, LAST = (
+    Level(256, 2048, 2048), Level(512, 4096, 4096), Level(1024, 8192, 4096), Level(2048, 8192, 4096),
+)  # fmt: skip
+SHARE = 0.2  # of the fit's flops
+FREE_FLOPS = 1e11  # that no fit is too small for: a second or two
+FINALISTS = 6  # of the first level
+METRIC_ROUNDS = 3
+MOMENT_ROWS = 4096
+CLEARLY = 0.98  # of the loss: what is less simple, or costs more a row, must be better by so much
 
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
-    """A kernel with numbers and the scaling before it; `factor` is its place in the grid, 1 for the median value."""
+    """A kernel with numbers and the scaling before it.
 
+    Parameters
+    ----------
+    family : the kernel with its words
+    factor : its place in the grid of gamma, 1 for the median value
+    metric : of the scaling: "identity", "diagonal" or "full"
+    weights : of the columns in the metric, of sum 1, or None
+    """
+
+    family: Kernel
     kernel: Kernel
     scaling: Scaling
     factor: float
+    metric: str = "identity"
+    weights: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,6 +71,8 @@ class Chosen:
     kernel: Kernel
     scaling: Scaling
     why: dict[str, str]
+    metric: str = "identity"
+    weights: NDArray[np.float64] | None = None
 
 
 def choose(
@@ -58,6 +82,7 @@ def choose(
     targets: Targets,
     loss: Loss,
     columns: int,
+    flops: float,
     executor: Executor,
     key: str,
 ) -> Chosen:
@@ -67,173 +92,249 @@ def choose(
     ----------
     rows : of the reservoir, in the order of hashes
     columns : D of the fit to come
+    flops : predicted of the rest of the fit
     """
-    candidates = _candidates(recipe, survey, rows)
-    if len(candidates) == 1:
-        only = candidates[0]
-        return Chosen(only.kernel, only.scaling, {})
-    half = _Halves.of(rows)
-    held = executor.keep(half, f"{key}-reservoir")
-    first = _judged(executor, held, candidates, loss, targets, min(FIRST_COLUMNS, columns), f"{key}-first")
-    order = np.argsort(first, kind="stable")
-    best = [candidates[i] for i in order[:2]]
-    if columns > FIRST_COLUMNS:
-        best += [c for c in candidates if c.scaling is best[0].scaling and c.factor == 2 * best[0].factor][:1]
-        best = list(dict.fromkeys(best))
-        second = _judged(executor, held, best, loss, targets, min(SECOND_COLUMNS, columns), f"{key}-second")
-    else:
-        second = [first[i] for i in order[:2]]
-    executor.release([held])
-    winner = best[int(np.argmin(second))]
-    why = {}
-    if len({c.scaling.kind for c in candidates}) > 1:
-        why["scale"] = f"{winner.scaling.kind}, of standard and global, judged on {len(half.X_judged):,} rows"
-    if len({c.factor for c in candidates}) > 1:
-        why["gamma"] = (
-            f"{winner.factor:g} times the median value, of {len(GRID)} tried: loss {min(second):.4f} on "
-            f"{len(half.X_judged):,} other rows"
+    search = _Search(recipe, survey, rows, targets, loss, columns, flops, executor, key)
+    candidates = search.candidates()
+    if len(candidates) == 1 and search.metric_of(candidates[0]) == "identity":
+        return Chosen(candidates[0].kernel, candidates[0].scaling, {})
+    with search:
+        return search.run(candidates)
+
+
+Found = tuple[Candidate, Judged]
+
+
+class _Search:
+    """One choice: the rows that it is made on, and the levels of looking at candidates."""
+
+    def __init__(
+        self, recipe: Recipe, survey: SurveyResult, rows: Block, targets: Targets, loss: Loss, columns: int,
+        flops: float, executor: Executor, key: str,
+    ) -> None:  # fmt: skip
+        self.recipe, self.survey, self.rows, self.targets, self.loss = recipe, survey, rows, targets, loss
+        self.families = recipe.kernels
+        self.columns, self.executor, self.key = columns, executor, key
+        self.half = Halves.of(rows, LAST)
+        self.p = rows.X.shape[1]
+        self.budget = max(SHARE * flops, FREE_FLOPS)
+        self.spent, self.calls = 0.0, 0
+        self.why: dict[str, str] = {}
+
+    def __enter__(self) -> None:
+        self.held = self.executor.keep(self.half, f"{self.key}-reservoir")
+
+    def __exit__(self, *error: object) -> None:
+        self.executor.release([self.held])
+
+    def candidates(self) -> list[Candidate]:
+        """Every family, scale and gamma that is open."""
+        kinds: tuple[str, ...] = ("standard", "global") if self.recipe.scale == "auto" else (self.recipe.scale,)
+        if self.rows.X.dtype.kind == "O" and self.recipe.scale == "auto":
+            # Columns that have a kernel each share no unit; and where nothing is a number nothing is scaled.
+            kinds = ("standard",) if number_columns(self.rows.X) else ("none",)
+        moments = self.survey.moments
+        scalings = [
+            Scaling.of(kind, moments.mean, moments.variance, self.survey.low, self.survey.high) for kind in kinds
+        ]
+        if np.allclose(scalings[0].factor, scalings[-1].factor, rtol=1e-3):  # data that were scaled before
+            scalings = scalings[:1]
+        return [
+            candidate
+            for family in self.families
+            for scaling in scalings
+            for candidate in self._bound(family, scaling, self._grid(family))
+        ]
+
+    def _grid(self, family: Kernel) -> tuple[float, ...]:
+        if "auto" not in {asked(self.recipe, word) for word in family.placeholders}:
+            return (1.0,)
+        return LAPLACIAN_GRID if isinstance(family, Laplacian) else GRID
+
+    def _bound(self, family: Kernel, scaling: Scaling, factors: Sequence[float], **of: Any) -> list[Candidate]:
+        rows = numbers_of(scaling.apply(self.rows.X[:1000])).astype(np.float64)
+        rule = Gammas(self.recipe, self.survey, scaling, rows)
+        if len(self._grid(family)) == 1:
+            factors = (1.0,)
+        return [Candidate(family, family.bind(partial(rule.gamma, f)), scaling, f, **of) for f in factors]
+
+    def again(self, found: Candidate, factors: Sequence[float]) -> list[Candidate]:
+        """A candidate with these multiples of its gamma."""
+        several = [found.factor * f for f in factors]
+        return self._bound(found.family, found.scaling, several, metric=found.metric, weights=found.weights)
+
+    def metric_of(self, candidate: Candidate) -> str:
+        """What metric to learn for a candidate's kernel, "identity" for none."""
+        asked_for = self.recipe.metric
+        if asked_for != "auto":
+            return asked_for
+        open_gamma = len(self._grid(candidate.family)) > 1
+        return learnable(candidate.family, self.p) if open_gamma and self.rows.X.dtype.kind != "O" else "identity"
+
+    def run(self, candidates: list[Candidate]) -> Chosen:
+        """The levels, one after the other."""
+        finalists = self._finalists(candidates)
+        found = self._learned(finalists)
+        if len(self.families) > 1:
+            found = self._stacked(found)
+        best = self._last(found, len(candidates))
+        self._say(best[0], best[1].loss, candidates)
+        return Chosen(best[0].kernel, best[0].scaling, self.why, best[0].metric, best[0].weights)
+
+    def judged(self, candidates: Sequence[Candidate], level: Level) -> list[Found]:
+        """The candidates with what was found of them, the best first."""
+        level = level.within(self.columns, self.half)
+        self.spent += len(candidates) * level.flops(self.p)
+        self.calls += 1
+        calls = [
+            Call(
+                f"{self.key}-{self.calls}-{i}", judge, (c.kernel, c.scaling, self.held, self.loss, self.targets, level)
+            )
+            for i, c in enumerate(candidates)
+        ]
+        found = list(zip(candidates, self.executor.compute(calls)[0], strict=True))
+        return sorted(found, key=lambda each: each[1].loss)
+
+    def _finalists(self, candidates: list[Candidate]) -> list[Found]:
+        """The best of each family, the best family first."""
+        if len(candidates) > 2:
+            first = self.judged(candidates, FIRST)
+            kept = [candidate for candidate, _ in first[:FINALISTS]]
+            for family in self.families:
+                kept += [c for c, _ in first if c.family is family and c not in kept][: 0 if _has(kept, family) else 2]
+            # At more columns the next larger gamma may be better.
+            for family in self.families:
+                best = next(c for c, _ in first if c.family is family)
+                kept += [c for c in candidates if _is_next(c, best) and c not in kept]
+            candidates = kept
+        second = self.judged(candidates, SECOND)
+        return [next(each for each in second if each[0].family is family) for family in _families(second)]
+
+    def _learned(self, finalists: list[Found]) -> list[Found]:
+        """Each family's best with and without a learned metric, judged alike."""
+        level = self._affordable(THIRD, len(finalists) * 8)
+        found: list[Found] = []
+        for candidate, judged in finalists[:2]:
+            if judged.loss * CLEARLY * CLEARLY > finalists[0][1].loss / CLEARLY and found:
+                continue
+            found.append(self._metric(candidate, level))
+        return sorted(found, key=lambda each: each[1].loss / (1.0 if each[0].family is found[0][0].family else CLEARLY))
+
+    def _metric(self, start: Candidate, level: Level) -> Found:
+        """The best of some rounds of fitting and learning; the start itself where the metric is no help."""
+        kind = self.metric_of(start)
+        before = self.judged([start], level)[0]
+        if kind == "identity":
+            return before
+        now, learned, losses = before, [], [before[1].loss]
+        for turn in range(METRIC_ROUNDS):
+            now = self.judged(
+                self.again(self._moved(now, level, kind), (0.5, 1.0, 2.0) if turn == 0 else (1.0,)), level
+            )[0]
+            learned.append(now)
+            losses.append(now[1].loss)
+            if turn and now[1].loss > 0.995 * losses[-2]:
+                break
+        best = min(learned, key=lambda each: each[1].loss)
+        better = best[1].loss <= CLEARLY * before[1].loss
+        name = type(start.family).__name__
+        text = ", ".join(f"{loss:.4f}" for loss in losses)
+        self.why["metric" if "metric" not in self.why else f"metric of {name}"] = (
+            f"{kind if better or self.recipe.metric != 'auto' else 'identity'}: loss by rounds of learning it {text}"
         )
-    return Chosen(winner.kernel, winner.scaling, why)
+        return best if better or self.recipe.metric != "auto" else before
+
+    def _moved(self, found: Found, level: Level, kind: str) -> Candidate:
+        """The candidate in the metric that its fitted function says."""
+        candidate, judged = found
+        level = level.within(self.columns, self.half)
+        X = self.half.X[: level.rows]
+        call = Call(
+            f"{self.key}-moment-{self.calls}",
+            _moment,
+            (candidate.kernel, candidate.scaling, self.held, judged.coef, level, self.recipe.seed),
+        )
+        moment = self.executor.compute([call])[0][0]
+        base = self._base(candidate.scaling)
+        # Gradients are of the scaled rows as they are now; the metric is one of the rows before it.
+        now = candidate.scaling.rotation if kind == "full" else np.diag(candidate.scaling.factor / base.factor)
+        if now is not None:
+            moment = now @ moment @ now.T
+        root = whitened(moment, kind == "diagonal")
+        weights = np.diag(moment) / max(float(np.trace(moment)), 1e-300)
+        return replace(candidate, scaling=moved(base, root, X, kind == "diagonal"), metric=kind, weights=weights)
+
+    def _base(self, scaling: Scaling) -> Scaling:
+        moments = self.survey.moments
+        return Scaling.of(scaling.kind, moments.mean, moments.variance, self.survey.low, self.survey.high)
+
+    def _stacked(self, found: list[Found]) -> list[Found]:
+        """The best, and sums of it with up to two other kernels where they are clearly better."""
+        best = found[0]
+        level = self._affordable(THIRD, 8)
+        for _ in range(2):
+            sums = self.judged(self._sums(best[0], found), level)
+            if not sums or sums[0][1].loss > CLEARLY * best[1].loss:
+                break
+            best = sums[0]
+        return [best, *found[1:]] if best[0] is not found[0][0] else found
+
+    def _sums(self, best: Candidate, found: list[Found]) -> list[Candidate]:
+        """`best` with a share of another family, or of its own at another length, in the same metric."""
+        others = [
+            self._bound(c.family, best.scaling, (c.factor,))[0].kernel for c, _ in found if c.family is not best.family
+        ]
+        others += [c.kernel for c in self.again(replace(best, family=found[0][0].family), (1 / 16, 16.0))]
+        sums = [(1 - w) * best.kernel + w * other for other in others for w in (0.25, 0.5)]
+        return [replace(best, kernel=kernel) for kernel in sums]
+
+    def _last(self, found: list[Found], tried: int) -> Found:
+        """The best once more on more columns, at its gamma and the next."""
+        best = found[0]
+        level = self._affordable(LAST, 2)
+        if tried == 1 or level.within(self.columns, self.half).columns <= SECOND.columns:
+            return best
+        if best[0].kernel != self.again(best[0], (1.0,))[0].kernel:  # a sum: its gammas are what they are
+            return best
+        return self.judged(self.again(best[0], (1.0, 2.0)), level)[0]
+
+    def _affordable(self, level: Level, times: int) -> Level:
+        """The level, halved until so many fits of it are within what is left of the budget."""
+        while level.columns > SECOND.columns and self.spent + times * level.flops(self.p) > self.budget:
+            level = Level(level.columns // 2, max(level.rows // 2, 2048), level.judged)
+        return level
+
+    def _say(self, best: Candidate, loss: float, candidates: list[Candidate]) -> None:
+        rows = f"{len(self.half.X_judged):,} other rows"
+        if len(self.families) > 1:
+            self.why["kernel"] = f"{best.kernel!r}, of {_names(self.families)} and their sums"
+        if len({c.scaling.kind for c in candidates}) > 1:
+            self.why["scale"] = f"{best.scaling.kind}, of standard and global, judged on {rows}"
+        if len(self._grid(best.family)) > 1:
+            self.why["gamma"] = (
+                f"{best.factor:g} times the median value, of {len(candidates)} tried: loss {loss:.4f} on {rows}"
+            )
 
 
-def _candidates(recipe: Recipe, survey: SurveyResult, rows: Block) -> list[Candidate]:
-    kernel = parse(recipe.kernel)
-    kinds: tuple[str, ...] = ("standard", "global") if recipe.scale == "auto" else (recipe.scale,)
-    if rows.X.dtype.kind == "O" and recipe.scale == "auto":
-        # Columns that have a kernel each share no unit; and where nothing is a number nothing is scaled.
-        kinds = ("standard",) if number_columns(rows.X) else ("none",)
-    moments = survey.moments
-    scalings = [Scaling.of(kind, moments.mean, moments.variance, survey.low, survey.high) for kind in kinds]
-    if np.allclose(scalings[0].factor, scalings[-1].factor, rtol=1e-3):  # data that were scaled before
-        scalings = scalings[:1]
-    grid = GRID if "auto" in {_word(recipe, word) for word in kernel.placeholders} else (1.0,)
-    found = []
-    for scaling in scalings:
-        rule = _Gammas(recipe, survey, scaling, numbers_of(scaling.apply(rows.X[:1000])).astype(np.float64))
-        found += [Candidate(kernel.bind(partial(rule.gamma, factor)), scaling, factor) for factor in grid]
-    return found
+def _moment(
+    kernel: Kernel, scaling: Scaling, half: Halves, coef: NDArray[np.float64], level: Level, seed: int
+) -> NDArray[np.float64]:
+    X = scaling.apply(half.X[: level.rows], "float64")
+    return gradient_moment(kernel, X[-MOMENT_ROWS:], X[: len(coef)], coef, seed)
 
 
-class _Gammas:
-    """What the words for a gamma stand for: of all columns, or of those that a part of the kernel looks at.
-
-    Parameters
-    ----------
-    X : scaled rows, float64
-    """
-
-    def __init__(self, recipe: Recipe, survey: SurveyResult, scaling: Scaling, X: NDArray[np.float64]) -> None:
-        self.recipe, self.survey, self.scaling, self.X = recipe, survey, scaling, X
-        self.medians: dict[tuple[str, tuple[int, ...] | None], float] = {}
-
-    def gamma(self, factor: float, metric: str, word: str, columns: Sequence[int] | None = None) -> float:
-        """The number for a word; "auto" is `factor` times the median value."""
-        asked = _word(self.recipe, word)
-        if isinstance(asked, float):
-            return asked
-        if asked == "scale":
-            p = self.X.shape[1] if columns is None else len(columns)
-            return 1.0 / (p * _variance(self.scaling, self.survey, columns))
-        median = self._median(metric, None if columns is None else tuple(columns))
-        value = 1.0 / (2.0 * median**2) if metric == "l2" else 1.0 / median
-        return value * factor if asked == "auto" else value
-
-    def _median(self, metric: str, columns: tuple[int, ...] | None) -> float:
-        if (metric, columns) not in self.medians:
-            X = self.X if columns is None else np.ascontiguousarray(self.X[:, columns])
-            self.medians[metric, columns] = pair_median(X, metric)
-        return self.medians[metric, columns]
+def _has(candidates: Sequence[Candidate], family: Kernel) -> bool:
+    return any(candidate.family is family for candidate in candidates)
 
 
-def _word(recipe: Recipe, word: str) -> str | float:
-    """What fills a placeholder: the recipe's gamma for "auto", else what the kernel says itself."""
-    return recipe.gamma if word == "auto" else word
+def _families(found: Sequence[Found]) -> list[Kernel]:
+    return list({id(candidate.family): candidate.family for candidate, _ in found}.values())
 
 
-def _variance(scaling: Scaling, survey: SurveyResult, columns: Sequence[int] | None) -> float:
-    """Variance of all scaled numbers of some columns together, the `X.var()` of gamma="scale"."""
-    some = slice(None) if columns is None else list(columns)
-    mean = ((survey.moments.mean - scaling.shift) * scaling.factor)[some]
-    variance = float(np.mean((survey.moments.variance * scaling.factor**2)[some]) + np.var(mean))
-    return variance if variance > 0 else 1.0
+def _is_next(candidate: Candidate, best: Candidate) -> bool:
+    """Whether it differs from `best` by one step of gamma upwards."""
+    return (candidate.family, candidate.scaling) == (best.family, best.scaling) and candidate.factor == 2 * best.factor
 
 
-def pair_median(X: NDArray[np.float64], metric: str) -> float:
-    """Median distance of two different rows: of all pairs, without those at distance zero.
-
-    Examples
-    --------
-    >>> pair_median(np.array([[0.0], [1.0], [3.0]]), "l2")
-    2.0
-    """
-    from scipy.spatial.distance import pdist
-
-    distances = pdist(X, "euclidean" if metric == "l2" else "cityblock")
-    distances = distances[distances > 0]
-    return float(np.median(distances)) if distances.size else 1.0
-
-
-@dataclass(frozen=True, eq=False)
-class _Halves:
-    """Rows to fit on, the first of them as landmarks, and rows to judge on."""
-
-    X: NDArray[Any]
-    y: NDArray[Any]
-    X_judged: NDArray[Any]
-    y_judged: NDArray[Any]
-
-    @classmethod
-    def of(cls, rows: Block) -> "_Halves":
-        assert rows.y is not None
-        judged = min(MOST_JUDGED, max(1, len(rows.X) // 3))
-        fitted = min(MOST_ROWS, len(rows.X) - judged)
-        end = judged + fitted
-        return cls(rows.X[judged:end], rows.y[judged:end], rows.X[:judged], rows.y[:judged])
-
-
-def _judged(
-    executor: Executor,
-    held: Handle,
-    candidates: Sequence[Candidate],
-    loss: Loss,
-    targets: Targets,
-    columns: int,
-    key: str,
-) -> list[float]:
-    calls = [
-        Call(f"{key}-{i}", judge, (candidate.kernel, candidate.scaling, held, loss, targets, columns))
-        for i, candidate in enumerate(candidates)
-    ]
-    return executor.compute(calls)[0]
-
-
-def judge(kernel: Kernel, scaling: Scaling, half: _Halves, loss: Loss, targets: Targets, columns: int) -> float:
-    """The smallest mean loss over the path of alpha; runs on a worker."""
-    X = scaling.apply(half.X)
-    map = NystromMap(kernel, X[:columns])
-    gram, moment = np.zeros((map.n_columns + 1,) * 2), np.zeros((map.n_columns + 1, targets.outputs))
-    Y = targets.of(half.y)
-    for start in range(0, len(X), 2048):
-        F = _with_one(map.columns(X[start : start + 2048]))
-        gram += F.T @ F
-        moment += F.T @ Y[start : start + 2048]
-    gram /= len(X)
-    moment /= len(X)
-    metric = map.coordinates().metric
-    judged = _with_one(map.columns(scaling.apply(half.X_judged)))
-    Y_judged = targets.of(half.y_judged)
-    losses = []
-    for alpha in PATH:
-        A = gram.copy()
-        A[:-1, :-1] += alpha * metric
-        A[-1, -1] += 1e-12
-        try:
-            w = sl.cho_solve(sl.cho_factor(A, lower=True, overwrite_a=True), moment)
-        except sl.LinAlgError:  # this alpha is too small for this kernel's spectrum
-            continue
-        losses.append(float(np.mean(loss.value(Y_judged, judged @ w))))
-    return min(losses, default=np.inf)
-
-
-def _with_one(K: NDArray[Any]) -> NDArray[np.float64]:
-    return np.concatenate([K, np.ones((len(K), 1))], axis=1, dtype=np.float64)
+def _names(kernels: Sequence[Kernel]) -> str:
+    return ", ".join(type(kernel).__name__ for kernel in kernels)

@@ -100,7 +100,8 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
     not change them. One pass. Nothing is scaled, and without a label there is nothing to judge a grid by: gamma="auto"
     is the median value.
     """
-    recipe = recipe.replace(scale="none", gamma="median" if recipe.gamma == "auto" else recipe.gamma)
+    gamma = "median" if recipe.gamma == "auto" else recipe.gamma
+    recipe = recipe.replace(scale="none", metric="identity", gamma=gamma)
     recipe = recipe.for_columns(source.columns)
     check_source(parse(recipe.kernel), "auto", source)
     size = min(source.n_rows, max(rows, MEDIAN_ROWS))
@@ -119,7 +120,7 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
     if kernel.placeholders:
         # With one gamma and one scale in question, nothing is judged: neither loss nor targets are used.
         loss = loss_named(recipe.loss)
-        kernel = choose(recipe, survey, found, Targets(None), loss, rows, executor, key).kernel
+        kernel = choose(recipe, survey, found, Targets(None), loss, rows, 0.0, executor, key).kernel
     if recipe.landmarks in ("uniform", GIVEN):
         return kernel, np.ascontiguousarray(found.X[:rows])
     with one_blas_thread():

@@ -13,17 +13,51 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.errors import UnsupportedError
 from dkernel.features import Scaling
 from dkernel.kernels import Kernel
-from dkernel.kernels.slopes import gradients
+from dkernel.kernels.slopes import gradients, has_gradient, is_radial
 from dkernel.seeds import stream
 
-__all__ = ["MOST_COLUMNS", "gradient_moment", "moved", "whitened"]
+__all__ = ["check_metric", "gradient_moment", "learnable", "moved", "whitened"]
 
 F64 = NDArray[np.float64]
-MOST_COLUMNS = 1024  # of the data: M is a square of them, and a row costs 2 p^2 flops to be moved
+MOST_COLUMNS = 512  # of the data: M is a square of them, and a row costs 2 p^2 flops to be moved
 MOST_OUTPUTS = 16  # heads whose gradients are taken one by one; of more, as many random combinations
 STRIP = 1024  # rows whose slopes exist at one time
+
+
+def learnable(kernel: Kernel, p: int) -> str:
+    """The metric that metric="auto" tries: "full", "diagonal" or "identity".
+
+    The L1 distance knows the columns, not the directions between them: a rotation would take that from it.
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Gaussian, Laplacian, Linear
+    >>> learnable(Gaussian(), 28), learnable(Laplacian(), 28), learnable(Linear(), 28)
+    ('full', 'diagonal', 'identity')
+    """
+    if p > MOST_COLUMNS or p < 2 or not has_gradient(kernel):
+        return "identity"
+    return "full" if is_radial(kernel) else "diagonal"
+
+
+def check_metric(metric: str, kernel: Kernel, p: int, objects: bool) -> None:
+    """Refuse a metric that cannot be learned: of what is no number, of very many columns, of a kernel without slope."""
+    if metric in ("identity", "auto"):
+        return
+    if objects:
+        raise UnsupportedError(
+            f"metric={metric!r} moves rows of numbers, and some columns here are text or sets. Use metric='identity'."
+        )
+    if metric == "full" and p > MOST_COLUMNS:
+        raise UnsupportedError(
+            f"metric='full' of {p:,} columns is a matrix of their square; up to {MOST_COLUMNS} are taken. Use "
+            "metric='diagonal', or 'identity'."
+        )
+    if not has_gradient(kernel):
+        gradients(kernel, np.zeros((1, p)), np.zeros((1, p)), np.zeros((1, 1)))  # says why
 
 
 def gradient_moment(kernel: Kernel, X: F64, Z: F64, coef: F64, seed: int = 0) -> F64:

@@ -15,7 +15,6 @@ from dkernel.data.domains import check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.features import FeatureMap, NystromMap, choose_map, features_named, words_of
-from dkernel.kernels import parse
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import Model, ScaledColumns
@@ -30,6 +29,7 @@ from dkernel.run.gradient import Problem
 from dkernel.run.journal import Journal
 from dkernel.run.labels import Targets, resolve_task, targets_of
 from dkernel.run.landmarks import certificate, for_given, landmarks_of
+from dkernel.run.metric import check_metric
 from dkernel.run.passes import Outcome, Passes
 from dkernel.run.pieces import Schedule, bundle_size, cut_pieces, interleaved, shuffled
 from dkernel.run.plan import Plan
@@ -105,7 +105,9 @@ def train(
         raise DataError("The data have no label to learn: open the source with one.")
     if source.n_rows < 2:
         raise DataError(f"The data have {source.n_rows} row(s); a model needs at least two.")
-    check_source(parse(recipe.for_columns(source.columns).kernel), recipe.gamma, source)
+    kernel = recipe.for_columns(source.columns).kernels[0]
+    check_source(kernel, recipe.gamma, source)
+    check_metric(recipe.metric, kernel, source.n_in, bool(source.objects))
     with one_blas_thread(), progress or Progress("none") as shown:
         return _Fit(source, recipe, executor, shown, scratch, landmarks).run(checkpoint)
 
@@ -200,7 +202,7 @@ class _Fit:
         recipe = self.recipe
         if recipe.features == "auto" and (self.given is not None or recipe.landmarks != "uniform" or recipe.rank):
             return "nystrom"
-        kernel = parse(recipe.kernel).bind_columns(self.source.columns)
+        kernel = recipe.kernels[0].bind_columns(self.source.columns)
         return features_named(kernel, self.sizes.p, self.sizes.columns, recipe.features)
 
     def _note(self, name: str, text: str) -> None:
@@ -211,9 +213,11 @@ class _Fit:
         loss = loss_named(self.recipe.loss)
         self.progress.phase("choose scale and gamma")
         asked, columns, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
+        flops = self.plan.setup_flops + self.plan.passes * self.plan.pass_flops
         chosen = self.journal.stage(
-            "choose", lambda: choose(asked, survey, roles.fitted, targets, loss, columns, self.executor, key)
+            "choose", lambda: choose(asked, survey, roles.fitted, targets, loss, columns, flops, self.executor, key)
         )
+        self.weights = chosen.weights
         for name, why in chosen.why.items():
             self._note(name, why)
         weights = None
@@ -223,6 +227,7 @@ class _Fit:
         self.recipe = self.recipe.replace(
             kernel=repr(chosen.kernel),
             scale=chosen.scaling.kind,
+            metric=chosen.metric,
             features=self.features,
             n_components=map.n_columns,
         )
@@ -365,6 +370,8 @@ class _Fit:
         if isinstance(map, NystromMap):
             work = self.plan.setup_flops + self.plan.passes * self.plan.pass_flops
             facts["certificate"] = certificate(map, problem.columns.scaling.apply(roles.held.X), work)
+        if self.weights is not None:
+            facts["weights"] = [float(weight) for weight in self.weights]
         if outcome.holdout:
             facts["holdout"] = outcome.holdout
         if targets.classes is not None:

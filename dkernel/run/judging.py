@@ -1,0 +1,99 @@
+"""What a choice is judged by: ridge regression on some landmarks, and the loss that is to be fitted on other rows."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.features import Scaling
+from dkernel.features.nystrom import NystromMap
+from dkernel.kernels import Kernel
+from dkernel.linear.losses import Loss
+from dkernel.run.labels import Targets
+
+__all__ = ["PATH", "Halves", "Judged", "Level", "judge"]
+
+PATH = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+STRIP = 2048  # rows whose columns exist at one time
+
+
+@dataclass(frozen=True)
+class Level:
+    """How closely candidates are looked at: landmarks (the first rows), rows to fit on, rows to judge on."""
+
+    columns: int
+    rows: int
+    judged: int
+
+    def within(self, columns: int, half: "Halves") -> "Level":
+        """The level with no more columns than a fit will have, nor rows than there are."""
+        rows, judged = min(self.rows, len(half.X)), min(self.judged, len(half.X_judged))
+        return Level(min(self.columns, columns, rows), rows, judged)
+
+    def flops(self, p: int) -> float:
+        """Predicted, of one candidate: columns in float64, their Gram matrix, a factorization for each alpha."""
+        c = self.columns
+        return (self.rows + self.judged) * c * (2.0 * p + 40) + float(self.rows) * c * c + len(PATH) * c**3 / 3
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """Rows to fit on and rows to judge on."""
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    X_judged: NDArray[Any]
+    y_judged: NDArray[Any]
+
+    @classmethod
+    def of(cls, rows: Block, most: Level) -> "Halves":
+        """A third of the rows to judge on, and no more of either than the level asks for."""
+        assert rows.y is not None
+        judged = min(most.judged, max(1, len(rows.X) // 3))
+        end = judged + min(most.rows, len(rows.X) - judged)
+        return cls(rows.X[judged:end], rows.y[judged:end], rows.X[:judged], rows.y[:judged])
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The smallest mean loss over the path of alpha, and the coefficients (columns, outputs) that have it."""
+
+    loss: float
+    coef: NDArray[np.float64]
+
+
+def judge(kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: Targets, level: Level) -> Judged:
+    """Fit and judge one candidate; runs on a worker."""
+    X = scaling.apply(half.X[: level.rows])
+    map = NystromMap(kernel, X[: level.columns])
+    gram, moment = np.zeros((map.n_columns + 1,) * 2), np.zeros((map.n_columns + 1, targets.outputs))
+    Y = targets.of(half.y[: level.rows])
+    for start in range(0, len(X), STRIP):
+        F = _with_one(map.columns(X[start : start + STRIP]))
+        gram += F.T @ F
+        moment += F.T @ Y[start : start + STRIP]
+    gram /= len(X)
+    moment /= len(X)
+    metric = map.coordinates().metric
+    judged = _with_one(map.columns(scaling.apply(half.X_judged[: level.judged])))
+    Y_judged = targets.of(half.y_judged[: level.judged])
+    best = Judged(np.inf, np.zeros((map.n_columns, targets.outputs)))
+    for alpha in PATH:
+        A = gram.copy()
+        A[:-1, :-1] += alpha * metric
+        A[-1, -1] += 1e-12
+        try:
+            w = sl.cho_solve(sl.cho_factor(A, lower=True, overwrite_a=True), moment)
+        except sl.LinAlgError:  # this alpha is too small for this kernel's spectrum
+            continue
+        found = float(np.mean(loss.value(Y_judged, judged @ w)))
+        if found < best.loss:
+            best = Judged(found, w[:-1])
+    return best
+
+
+def _with_one(K: NDArray[Any]) -> NDArray[np.float64]:
+    return np.concatenate([K, np.ones((len(K), 1))], axis=1, dtype=np.float64)
