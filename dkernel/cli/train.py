@@ -29,7 +29,7 @@ __all__ = ["RECIPE", "open_for", "recipe_of", "train"]
 RECIPE: dict[str, tuple[str, str, str]] = {
     "task": ("auto|classify|regress", "auto", "auto: a regression if the label is floating or the loss is squared."),
     "positive": ("VALUE", "", "This label against all others; the classes are then False and True."),
-    "kernel": ("EXPRESSION", "gaussian", "Sums and products of Linear, Polynomial, Gaussian, Laplacian."),
+    "kernel": ("auto|EXPRESSION", "auto", "Sums and products of kernels, or a name; auto: Gaussian, Laplacian or both."),
     "gamma": ("auto|median|scale|NUMBER", "auto", "Of a kernel given by name, or with gamma='auto' in it."),
     "features": (
         "auto|nystrom|random|exact|fourier|maclaurin|tensorsketch",
@@ -52,6 +52,11 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     ),
     "alpha": ("auto|NUMBER", "auto", "Strength of the regularization."),
     "passes": ("N", "1", "Readings of the data."),
+    "metric": (
+        "auto|identity|diagonal|full",
+        "auto",
+        "Inner product of the features, learned from a first fit; auto: where it helps and gamma is open.",
+    ),
     "scale": ("auto|standard|minmax|global|none", "auto", "Scaling of the features."),
     "holdout": ("SHARE", "0.05", "Rows kept out of the training to judge it by; 0 for none."),
     "seed": ("N", "0", "Of every random choice."),
@@ -183,6 +188,7 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         weight=values["weight"],
         exclude=values["exclude"] or (),
         dtype=recipe.dtype,
+        kernel=recipe.kernel,
         scratch=values["scratch"],
     )
 
