@@ -188,7 +188,7 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         weight=values["weight"],
         exclude=values["exclude"] or (),
         dtype=recipe.dtype,
-        kernel=recipe.kernel,
+        kernel=recipe.kernels[0],
         scratch=values["scratch"],
     )
 
