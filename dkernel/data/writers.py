@@ -184,17 +184,25 @@ def _is_csv_text(field: pa.Field) -> bool:
 
 def _csv_lines(table: pa.Table) -> pa.Buffer:
     """The rows as CSV; columns of CSV text as they are, the others as pyarrow.csv writes them."""
-    fields = []
+    fields, quote = [], _large('"')
     for field, column in zip(table.schema, table.columns, strict=True):
         text = column.combine_chunks().cast(pa.large_string())
         if _is_text(field.type) and not _is_csv_text(field):
-            text = pc.binary_join_element_wise('"', pc.replace_substring(text, '"', '""'), '"', "")
+            text = _joined(quote, pc.replace_substring(text, '"', '""'), quote)
         fields.append(pc.fill_null(text, ""))
-    fields[-1] = pc.binary_join_element_wise(fields[-1], "\n", "")
-    lines = pc.binary_join_element_wise(*fields, ",") if len(fields) > 1 else fields[0]
+    fields[-1] = _joined(fields[-1], _large("\n"))
+    lines = _joined(*fields, between=",") if len(fields) > 1 else fields[0]
     # All lines together are the array's own bytes, one line after the other.
     ends = np.frombuffer(lines.buffers()[1], np.int64)[[lines.offset, lines.offset + len(lines)]]
     return lines.buffers()[2].slice(int(ends[0]), int(ends[1] - ends[0]))
+
+
+def _large(text: str) -> pa.Scalar:
+    return pa.scalar(text, pa.large_string())
+
+
+def _joined(*texts: Any, between: str = "") -> pa.Array:
+    return pc.binary_join_element_wise(*texts, _large(between))
 
 
 class Npy(Format):
