@@ -186,7 +186,9 @@ def _check_shapes(model: Model, place: str) -> None:
         "coef": (model.coef.shape, (model.map.n_columns, outputs)),
         "intercept": (model.intercept.shape, (outputs,)),
         "map": ((model.map.n_in,), n_in),
-        **{f"scaling.{name}": (array.shape, n_in) for name, array in scaling.items()},
+        **{
+            f"scaling.{name}": (array.shape, n_in * (2 if name == "rotation" else 1)) for name, array in scaling.items()
+        },
     }
     for name, (found, needed) in shapes.items():
         if found != needed:
