@@ -100,11 +100,13 @@ def error(model: Model) -> float:
 def test_a_fit_with_a_learned_metric_finds_the_direction(tmp_path) -> None:  # type: ignore[no-untyped-def]
     plain, learned = fit("identity"), fit("auto")
     assert error(learned.model) < 0.5 * error(plain.model)
-    assert learned.model.recipe.metric == "full" and plain.model.recipe.metric == "identity"
+    assert learned.model.recipe.metric == "full"
+    assert plain.model.recipe.metric == "identity"
     assert learned.chosen["metric"].startswith("full: loss by rounds")
     weights = np.array(learned.model.facts["weights"])
     w = rng(6).standard_normal(8)
-    assert weights.sum() == pytest.approx(1) and np.argmax(weights) == np.argmax(np.abs(w))
+    assert weights.sum() == pytest.approx(1)
+    assert np.argmax(weights) == np.argmax(np.abs(w))
     save(learned.model, tmp_path / "m")
     X, _ = turned(9000)
     np.testing.assert_array_equal(load(tmp_path / "m").scores(X[:300]), learned.model.scores(X[:300]))
