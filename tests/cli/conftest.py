@@ -46,7 +46,8 @@ def run():
     return call
 
 
-FEATURES = ["--exclude", "price,id,note", "--n-components", "64", "--gamma", "0.3", "--alpha", "1e-6"]
+FEATURES = ["--exclude", "price,id,note", "--kernel", "gaussian", "--metric", "identity"]
+FEATURES += ["--n-components", "64", "--gamma", "0.3", "--alpha", "1e-6"]
 
 
 @pytest.fixture(scope="session")
