@@ -113,9 +113,10 @@ def alone(queue, *options):
 @pytest.mark.cluster
 def test_a_slurm_job_stopped_goes_back_into_the_queue_and_on(queue):
     script = DEPLOY / "slurm/train.sbatch"
-    more = ["--passes", "20"]
+    more = ["--passes", "4", "--progress", "json"]
     queue.run("sbatch", ["sbatch", "--ntasks=2", script, *TRAIN, *more])
-    wait_until(queue.has_checkpoint, "a checkpoint")
+    wait_until(lambda: '"phase": "pass 1/' in queue.output(1), "the first pass")
+    assert queue.has_checkpoint()
     queue.stop(1)
     wait_until(lambda: queue.ended(1), "the end of the job")
     assert (queue.state / "requeued").read_text() == "requeue 1\n", queue.output(1)
@@ -138,10 +139,11 @@ def test_a_pbs_job_runs_to_the_same_bytes(queue):
 @pytest.mark.cluster
 @pytest.mark.slow
 def test_a_pbs_job_stopped_submits_itself_again_and_goes_on(queue):
-    more = ["--passes", "20"]
+    more = ["--passes", "4", "--progress", "json"]
     arguments = " ".join([*TRAIN, *more])
     queue.run("qsub", ["qsub", "-v", f"DKERNEL_ARGUMENTS={arguments}", DEPLOY / "pbs/train.pbs"])
-    wait_until(queue.has_checkpoint, "a checkpoint")
+    wait_until(lambda: '"phase": "pass 1/' in queue.output(1), "the first pass")
+    assert queue.has_checkpoint()
     queue.stop(1)
     wait_until(lambda: queue.ended(1), "the end of the job")
     wait_until(lambda: queue.jobs == 2, "the second job")
