@@ -22,7 +22,7 @@ def domains_of(kernel: Kernel | str | None, columns: Sequence[str]) -> dict[str,
     """
     if kernel is None:
         return dict.fromkeys(columns, "numbers")
-    return parse(kernel).wants(tuple(columns))
+    return parse(kernel).bind_columns(columns).wants(tuple(columns))
 
 
 def object_columns(

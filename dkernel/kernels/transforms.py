@@ -297,9 +297,10 @@ class Selection(OfOne, operator="on"):
         return replace(self, kernel=self.kernel.bind(of_columns)) if self.placeholders else self
 
     def wants(self, names: Sequence[str]) -> dict[str, str]:
-        """What the kernel in it takes its columns as."""
-        own = self.names if self.at is None else [names[i] for i in self.at if i < len(names)]
-        return self.kernel.wants([str(name) for name in own if name in names])
+        """What the kernel in it takes its columns as; nothing where some of them are not there."""
+        own = list(self.names) if self.at is None else [names[i] for i in self.at if i < len(names)]
+        there = len(own) == len(self.names) and set(own) <= set(names)
+        return self.kernel.wants([str(name) for name in own]) if there else {}
 
     def columns(self, Z: NDArray[Any]) -> Columns:
         """The kernel's columns of the selected columns."""

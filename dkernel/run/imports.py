@@ -58,9 +58,7 @@ def import_modules(names: Iterable[str]) -> None:
             # A module may be there and miss another.
             if error.name is None or module.source is not None or not f"{name}.".startswith(f"{error.name}."):
                 raise RecipeError(f"--import {name}: {error}.") from error
-            raise RecipeError(
-                f"--import {name}: there is no such module. A file is named with its .py."
-            ) from None
+            raise RecipeError(f"--import {name}: there is no such module. A file is named with its .py.") from None
         except Exception as error:
             raise RecipeError(f"--import {name}: {type(error).__name__}: {error}") from error
         _CARRIED[module.name] = module
@@ -107,7 +105,7 @@ def _import(module: Carried) -> None:
     before = sys.modules.get(module.name)
     sys.modules[module.name] = made  # a dataclass looks for its own module
     try:
-        exec(compile(module.source, module.path, "exec"), made.__dict__)  # noqa: S102 - the user asks for it
+        exec(compile(module.source, module.path, "exec"), made.__dict__)
     except BaseException:
         sys.modules.pop(module.name)
         if before is not None:
