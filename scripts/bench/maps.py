@@ -1,14 +1,16 @@
 """Every feature map against its number of columns: how near it comes to the kernel, the test error, time per feature.
 
 On two data sets, letter (classes) and kin40k (regression), as they are used: standard columns, for kernels of the
-inner product rows of length 1. The error of the kernel is |K-hat - K|_F / |K|_F and the largest |k-hat - k| on 1,000
-rows; the test error is that of ridge regression on the features, the best of a path of alphas, in percent or as RMSE
-over the label's standard deviation.
+inner product rows of length 1, for chi-squared columns from 0 to 1. The error of the kernel is |K-hat - K|_F / |K|_F
+and the largest |k-hat - k| on 1,000 rows; the test error is that of ridge regression on the features, the best of a
+path of alphas, in percent or as RMSE over the label's standard deviation. Time is of one column of one row, scored tile
+by tile as in a pass, one thread.
 
-    python scripts/bench/maps.py --columns 256 1024 --png maps.png
+    python scripts/bench/maps.py --png scripts/bench/figures/maps.png --table 1024
 """
 
 import argparse
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -19,32 +21,63 @@ from numpy.typing import NDArray
 from report import DATA, finish, folder, load
 
 from dkernel import tiles
+from dkernel.blas import one_blas_thread
 from dkernel.errors import DKernelError
-from dkernel.features import FeatureMap, NystromMap, Scaling, choose_map
-from dkernel.kernels import ArcCosine, Gaussian, Kernel, Laplacian, Polynomial
+from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling, StackedMap, choose_map
+from dkernel.kernels import AdditiveChi2, ArcCosine, Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
 
 SETS = {"letter": (0.1, False), "kin40k": (0.2, True)}
 ALPHAS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 SAMPLINGS = ("iid", "orthogonal", "sobol", "halton", "structured", "fastfood")
 CUBIC = Polynomial(degree=3, c=1.0)
+AVERAGED = 4
 
 
 def cases(gamma: float) -> list[tuple[str, Kernel, str, str, str]]:
     """Name, kernel, features, sampling, form of every map."""
-    gaussian, laplacian = Gaussian(gamma=gamma), Laplacian(gamma=gamma)
+    gaussian, laplacian, matern = Gaussian(gamma=gamma), Laplacian(gamma=gamma), Matern(nu=1.5, length=gamma**-0.5)
+    product = Gaussian(gamma=gamma / 2) * Polynomial(degree=2, c=1.0)
     return [
-        ("gaussian nystrom", gaussian, "nystrom", "auto", "pairs"),
-        *((f"gaussian {s}", gaussian, "fourier", s, "pairs") for s in SAMPLINGS),
-        ("gaussian iid, offset", gaussian, "fourier", "iid", "offset"),
-        ("laplacian nystrom", laplacian, "nystrom", "auto", "pairs"),
-        *((f"laplacian {s}", laplacian, "fourier", s, "pairs") for s in ("iid", "sobol")),
-        ("cubic nystrom", CUBIC, "nystrom", "auto", "pairs"),
-        ("cubic maclaurin", CUBIC, "maclaurin", "auto", "pairs"),
-        ("cubic tensorsketch", CUBIC, "tensorsketch", "auto", "pairs"),
-        ("cubic monomials", CUBIC, "exact", "auto", "pairs"),
-        ("arc-cosine nystrom", ArcCosine(order=1), "nystrom", "auto", "pairs"),
-        ("arc-cosine relu", ArcCosine(order=1), "random", "auto", "pairs"),
+        ("Gaussian, Nystrom", gaussian, "nystrom", "auto", "pairs"),
+        *((f"Gaussian, {s}", gaussian, "fourier", s, "pairs") for s in SAMPLINGS),
+        ("Gaussian, iid, offset", gaussian, "fourier", "iid", "offset"),
+        (f"Gaussian, average of {AVERAGED}", gaussian, "average", "orthogonal", "pairs"),
+        ("Laplacian, Nystrom", laplacian, "nystrom", "auto", "pairs"),
+        *((f"Laplacian, {s}", laplacian, "fourier", s, "pairs") for s in ("iid", "sobol")),
+        ("Matern 3/2, Nystrom", matern, "nystrom", "auto", "pairs"),
+        *((f"Matern 3/2, {s}", matern, "fourier", s, "pairs") for s in ("iid", "orthogonal", "structured")),
+        ("cubic, Nystrom", CUBIC, "nystrom", "auto", "pairs"),
+        ("cubic, Maclaurin", CUBIC, "maclaurin", "auto", "pairs"),
+        ("cubic, TensorSketch", CUBIC, "tensorsketch", "auto", "pairs"),
+        ("cubic, monomials", CUBIC, "exact", "auto", "pairs"),
+        *(
+            case
+            for order in (0, 1)
+            for case in (
+                (f"arc-cosine {order}, Nystrom", ArcCosine(order=order), "nystrom", "auto", "pairs"),
+                (f"arc-cosine {order}, ReLU", ArcCosine(order=order), "random", "auto", "pairs"),
+            )
+        ),
+        ("chi-squared, Nystrom", AdditiveChi2(), "nystrom", "auto", "pairs"),
+        ("chi-squared, sampled", AdditiveChi2(), "random", "auto", "pairs"),
+        ("Gaussian + linear, stacked", gaussian + Linear(), "random", "auto", "pairs"),
+        ("Gaussian x quadratic, TensorSketch", product, "random", "auto", "pairs"),
     ]
+
+
+def drawn(case: tuple[str, Kernel, str, str, str], rows: NDArray[np.float32], n: int, seed: int) -> FeatureMap:
+    """The map of a case: landmarks are the first rows."""
+    _, kernel, features, sampling, form = case
+    if features == "nystrom":
+        return NystromMap(kernel, rows[:n])
+    if features == "average":
+        size = n // AVERAGED // 2 * 2
+        return StackedMap.average(
+            [FourierMap.draw(kernel, rows.shape[1], size, AVERAGED * seed + i, sampling) for i in range(AVERAGED)]
+        )
+    found = choose_map(kernel, rows.shape[1], n, features, sampling, form, seed)
+    assert not isinstance(found, str)
+    return found
 
 
 def nanoseconds(map: FeatureMap, X: NDArray[np.float32]) -> float:
@@ -84,35 +117,60 @@ def run_set(place: Path, name: str, columns: list[int], rows: int, seed: int) ->
     (X, y), (X_test, y_test) = load(place / "train.parquet"), load(place / "test.parquet")
     picked = np.random.default_rng(seed).permutation(len(X))[:rows]
     X, y = X[picked], y[picked]
-    scaling = Scaling.of("standard", X.mean(axis=0), X.var(axis=0), X.min(axis=0), X.max(axis=0))
-    standard = [scaling.apply(part) for part in (X, X_test)]
+    moments = (X.mean(axis=0), X.var(axis=0), X.min(axis=0), X.max(axis=0))
+    standard = [Scaling.of("standard", *moments).apply(part) for part in (X, X_test)]
     unit = [part / np.linalg.norm(part, axis=1, keepdims=True) for part in standard]
+    shares = [np.clip(Scaling.of("minmax", *moments).apply(part), 0, 1) for part in (X, X_test)]
     classes = None if regress else np.unique(y)
     Y = (y - y.mean())[:, None] if classes is None else np.where(y[:, None] == classes, 1.0, -1.0)
     target = y_test - y.mean() if classes is None else y_test
     lines = []
-    for label, kernel, features, sampling, form in cases(gamma):
-        A, B = unit if not kernel.shift_invariant else standard
+    for case in cases(gamma):
+        label, kernel = case[:2]
+        A, B = shares if label.startswith("chi") else unit if isinstance(kernel, Polynomial | ArcCosine) else standard
         K = kernel(B[:1000].astype(np.float64))
         for n in columns:
             try:
-                found = choose_map(kernel, X.shape[1], n, features, sampling, form, seed)
+                map = drawn(case, A, n, seed)
             except DKernelError as error:
-                print(f"{label}, {n} columns: {error}")
+                print(f"{label}, {n} columns: {error}", file=sys.stderr)
                 continue
-            map = NystromMap(kernel, A[:n]) if isinstance(found, str) else found
             start = time.perf_counter()
             F, F_test = map(A), map(B)
             seconds = time.perf_counter() - start
             error = F_test[:1000] @ F_test[:1000].T - K
             lines.append({
-                "data": name, "map": label, "columns": map.n_columns,
+                "data": name, "map": label, "asked": n, "columns": map.n_columns,
                 "kernel error": float(np.linalg.norm(error) / np.linalg.norm(K)),
                 "largest": float(np.abs(error).max()),
                 "test error": ridge_error(F, Y, F_test, target, classes),
                 "ns a feature": nanoseconds(map, B[:4096]), "seconds": seconds,
             })  # fmt: skip
     return lines
+
+
+def as_markdown(rows: list[dict[str, Any]], columns: int) -> str:
+    """The table of README at one number of columns: a line a map, the figures of each data set side by side."""
+    names = list(dict.fromkeys(row["data"] for row in rows))
+    heads = ["map", *(f"{name}: {what}" for name in names for what in ("kernel", "test", "ns"))]
+    lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
+    for label in dict.fromkeys(row["map"] for row in rows):
+        cells = [label]
+        for name in names:
+            found = [r for r in rows if (r["data"], r["map"], r["asked"]) == (name, label, columns)]
+            if not found:
+                cells += ["", "", ""]
+                continue
+            row = found[0]
+            few = "" if row["columns"] == columns else f" ({row['columns']:,} columns)"
+            test = f"{row['test error']:.3f}" if SETS[name][1] else f"{row['test error']:.1f} %"
+            kernel = "exact" if row["kernel error"] < 1e-12 else f"{row['kernel error']:.2g}"
+            cells += [kernel + few, test, f"{row['ns a feature']:.2f}"]
+        lines.append("| " + " | ".join(cells) + " |")
+    return "\n".join(lines)
+
+
+FAMILIES = ("Gaussian", "Laplacian", "Matern", "cubic", "arc-cosine", "chi-squared")
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
@@ -123,22 +181,38 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
         matplotlib.use("Agg")
         import matplotlib.pyplot as plt
     except ImportError:
-        print("no picture: matplotlib is not installed (pip install 'dkernel[plot]')")
+        print("no picture: matplotlib is not installed (pip install 'dkernel[plot]')", file=sys.stderr)
         return
     names = list(dict.fromkeys(row["data"] for row in rows))
-    figure, axes = plt.subplots(2, len(names), figsize=(7 * len(names), 9), squeeze=False)
-    for j, name in enumerate(names):
-        for i, what in enumerate(("kernel error", "test error")):
-            for label in dict.fromkeys(row["map"] for row in rows):
-                line = [row for row in rows if row["data"] == name and row["map"] == label]
+    labels = list(dict.fromkeys(row["map"] for row in rows))
+    families = [f for f in FAMILIES if any(label.startswith(f) for label in labels)]
+    palette, dashes = plt.get_cmap("tab20").colors, ("-", "--")
+    size = (2.4 * len(families), 2.0 * 2 * len(names) + 1.0)
+    figure, axes = plt.subplots(2 * len(names), len(families), figsize=size, squeeze=False, sharex=True)
+    for j, family in enumerate(families):
+        mine = [label for label in labels if label.startswith(family)]
+        for i, (name, what) in enumerate((n, w) for n in names for w in ("kernel error", "test error")):
+            axis = axes[i, j]
+            for k, label in enumerate(mine):
+                line = [row for row in rows if (row["data"], row["map"]) == (name, label) and row[what] > 1e-12]
+                style = {"color": palette[2 * k % 20], "linestyle": dashes[k // 10], "linewidth": 1.2, "markersize": 3}
                 D, values = ([row[key] for row in line] for key in ("columns", what))
-                axes[i, j].plot(D, values, marker="o", label=label)
-            axes[i, j].set(
-                title=name, xlabel="columns", ylabel=what, xscale="log", yscale="log" if i == 0 else "linear"
-            )
-    axes[0, -1].legend(fontsize=7)
+                axis.plot(D, values, marker="o", label=label.removeprefix(family).lstrip(" ,"), **style)
+            axis.set(xscale="log", yscale="log" if what == "kernel error" else "linear")
+            axis.set_xticks(ticks := sorted({row["asked"] for row in rows}), list(map(str, ticks)))
+            axis.minorticks_off()
+            axis.tick_params(labelsize=7)
+            if i == 0:
+                axis.set_title(family, fontsize=9)
+            if j == 0:
+                unit = "" if what == "kernel error" else ", sd" if SETS[name][1] else ", %"
+                axis.set_ylabel(f"{name}: {what}{unit}", fontsize=8)
+            if i == 2 * len(names) - 1:
+                axis.set_xlabel("columns", fontsize=8)
+                axis.legend(fontsize=6.5, loc="upper center", bbox_to_anchor=(0.5, -0.25), frameon=False)
     figure.tight_layout()
-    figure.savefig(path, dpi=110)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=75, pil_kwargs={"optimize": True})
 
 
 def main() -> None:
@@ -150,13 +224,17 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000, help="of the training rows, at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--png", type=Path, help="draw a picture into this file")
+    parser.add_argument("--table", type=int, metavar="COLUMNS", help="print README's table, at this number of columns")
     parser.add_argument("--json", action="store_true", help="print the JSON line alone")
     options = parser.parse_args()
     rows = []
-    for name in options.only:
-        rows += run_set(folder(options.data, name), name, options.columns, options.rows, options.seed)
+    with one_blas_thread():
+        for name in options.only:
+            rows += run_set(folder(options.data, name), name, options.columns, options.rows, options.seed)
     if options.png:
         draw(rows, options.png)
+    if options.table and not options.json:
+        print(as_markdown(rows, options.table))
     finish("feature maps", rows, options.json, rows_of_training=options.rows)
 
 
