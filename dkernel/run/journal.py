@@ -52,6 +52,9 @@ class Journal:
     def finish(self, result: Any) -> None:
         """The whole fit is done: all else may be forgotten."""
 
+    def tidy(self) -> None:
+        """Forget all but the result, as `finish` does: it may have been stopped on the way."""
+
     def scratch(self, folder: str | None) -> Path | None:  # noqa: ARG002
         """A folder for a copy of the data that outlives the run; None where nothing may."""
         return None

@@ -148,6 +148,7 @@ class _Fit:
             found = self.journal.found("result")
             if found is not None:
                 self.progress.message("the checkpoint holds the result: nothing is left to do")
+                self.journal.tidy()
             else:
                 found = self._run()
                 self.journal.finish(found)
