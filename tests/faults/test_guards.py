@@ -1,0 +1,79 @@
+"""What the promises lean on: rework that is counted, tasks that can be made again, joiners that are refused, blame."""
+
+from collections import Counter
+
+import pytest
+
+from dkernel.errors import ClusterError, DKernelWarning
+from dkernel.run.executors import Call
+from dkernel.run.remote import ClusterExecutor
+from tests.faults import harness
+from tests.faults.conftest import PATIENCE
+
+pytestmark = pytest.mark.cluster
+
+
+def known_tasks(dask_scheduler):
+    """How many there are, and those that the scheduler could not make again."""
+    tasks = dask_scheduler.tasks
+    return len(tasks), [key for key, task in tasks.items() if task.run_spec is None]
+
+
+def test_only_what_was_lost_runs_again_and_every_task_could(settled, data, serial, tmp_path, monkeypatch):
+    plan, executor = settled
+    submit, seen = ClusterExecutor.submit, []
+
+    def submit_and_look(self, calls):
+        begun = submit(self, calls)
+        seen.append(executor.client.run_on_scheduler(known_tasks))
+        return begun
+
+    monkeypatch.setattr(ClusterExecutor, "submit", submit_and_look)
+    plan.set("kill", harness.POINTS["round"])
+    digest = harness.within(PATIENCE, lambda: harness.digest("nystrom-hinge", data, executor, tmp_path))
+    assert (digest, plan.fired) == (serial["nystrom-hinge"], 1)
+    assert max(n for n, _ in seen) > 5
+    assert [key for _, keys in seen for key in keys] == []
+
+    calls, reads, states = (plan.lines(kind) for kind in ("call", "read", "state"))
+    ended = {(key, pid) for key, pid in plan.lines("call", "end")}
+    ((killed, victim),) = [line for line in calls if line not in ended]
+    in_the_round = killed[: killed.index("-fit-pass-0-0-2-") + len("-fit-pass-0-0-2-")]
+    # Calls: those of this round that the dead worker had run, once more; nobody else's, and of no other round.
+    lost = {key for key, pid in calls if pid == victim and key.startswith(in_the_round)}
+    assert Counter(key for key, _ in calls) == Counter({key: 1 + (key in lost) for key, _ in calls})
+    # Reads and states: those that the dead worker held and nobody else, where they are needed again, once more.
+    for lines in (reads, states):
+        its_own = {key for key, pid in lines if pid == victim}
+        again = {key: n for key, n in Counter(key for key, _ in lines).items() if n > 1}
+        assert set(again) <= its_own
+        assert set(again.values()) <= {2}
+
+
+def test_a_late_joiner_of_other_versions_is_refused_and_the_run_goes_on(settled, data, serial, tmp_path):
+    plan, executor = settled
+    (plan.folder / "old-numpy").touch()
+    before = plan.workers
+    executor.client.cluster.scale(3)
+    harness.wait_until(lambda: executor._news.refused, PATIENCE)
+    (plan.folder / "old-numpy").unlink()
+    harness.wait_until(lambda: executor.workers == 2, PATIENCE)
+    with pytest.warns(DKernelWarning, match=r"(?s)refused.*numpy +\S+ +0\.9"):
+        assert executor.compute([Call("pow", pow, (2, 5))])[0] == [32]
+    assert harness.digest("fourier-squared", data, executor, tmp_path) == serial["fourier-squared"]
+    (refused,) = plan.workers - before
+    assert refused not in {pid for kind in ("call", "read", "state") for _, pid in plan.lines(kind)}
+    assert "0.9" in executor.faults[-1]
+
+
+@pytest.mark.slow
+def test_a_block_that_ends_every_worker_is_named_with_its_rows_and_exit_codes(settled, data, tmp_path):
+    plan, executor = settled
+    plan.set("kill", r"1\.npy", kind="read", times=100)
+    with pytest.raises(ClusterError) as error:
+        harness.within(PATIENCE, lambda: harness.digest("fourier-hinge", data, executor, tmp_path))
+    first, last = harness.ROWS[0] + 1, harness.ROWS[0] + harness.ROWS[1]
+    assert f"{data / '1.npy'}, rows {first:,} to {last:,} of the source (about 0.0 MiB" in str(error.value)
+    assert "ended 4 worker(s)" in str(error.value)
+    assert str(error.value).count("was killed by signal 9 (SIGKILL)") == 4
+    assert plan.fired == 4
