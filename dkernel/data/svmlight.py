@@ -4,6 +4,7 @@ The number of features and whether indices begin at 0 are decided once, from all
 Columns are named by their index as the file writes it, so a model knows by its names which kind it was trained on.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,7 @@ from dkernel.errors import DataError
 __all__ = ["LABEL", "Counted", "Rows", "bad_lines", "count", "load", "look", "parse", "sift"]
 
 LABEL = "label"
+_BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")
 _SPACE = 32  # blanks and line ends; no other byte up to it belongs in the text
 
 
@@ -118,7 +120,7 @@ def count(file: File, scan_bytes: int, step_rows: int = STEP_ROWS, quarantine: b
 
 def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which of the lines hold a row, not only a comment or blanks."""
-    if b"#" not in block and b" \n" not in block:
+    if b"#" not in block and not _BLANK.search(block):
         return np.ones(len(ends), bool)
     starts = [0, *ends[:-1].tolist()]
     lines = (block[a:b] for a, b in zip(starts, ends.tolist(), strict=True))

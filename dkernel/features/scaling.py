@@ -78,7 +78,9 @@ class Scaling:
             return scaled
         # float32 rounds x - shift relative to |x|: a column with a large offset keeps what its own dtype can hold.
         shift = self.shift.astype(np.float64 if X.dtype == np.float64 else np.float32)
-        scaled = (X - shift) * self.factor.astype(shift.dtype)
+        # The factor of a column of subnormal numbers is larger than any float32.
+        small = shift.dtype == np.float64 or self.factor.max(initial=0.0) <= np.finfo(np.float32).max
+        scaled = (X - shift) * (self.factor.astype(shift.dtype) if small else self.factor)
         if self.rotation is not None:
             scaled = scaled @ self.rotation.astype(shift.dtype)
         return np.ascontiguousarray(scaled, dtype=dtype)

@@ -116,6 +116,10 @@ class Targets:
 
 def targets_of(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
     """What the survey found in the labels of n rows, as targets of the recipe's task; and the rows of each class."""
+    if survey.weight == 0:
+        raise DataError(
+            f"The weights are 0 in all {n:,} rows: there is nothing to learn from. Give some rows a positive weight."
+        )
     if recipe.task == "regress":
         assert survey.target is not None
         width = float(np.sqrt(survey.target.variance[0]))
