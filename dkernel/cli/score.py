@@ -2,13 +2,18 @@
 
 import json
 import time
+from collections.abc import Mapping
 from dataclasses import asdict
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from dkernel.cli.exits import Job
-from dkernel.cli.options import NAMES, Setting, config_text, place_of, require, run_options, show_progress
+from dkernel.cli.options import NAMES, Setting, config_text, place_of, require, run_options
+
+if TYPE_CHECKING:
+    from dkernel.cli.record import Record
 
 __all__ = ["score"]
 
@@ -27,6 +32,14 @@ __all__ = ["score"]
 @click.option("--keep", cls=Setting, type=NAMES, metavar="COL,...", help="Columns of the input to copy to the output.")
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
 @click.option("--allow-extra", cls=Setting, is_flag=True, help="Pass over columns that the model does not know.")
+@click.option(
+    "--max-bad-rows",
+    cls=Setting,
+    type=click.IntRange(min=0),
+    default=0,
+    metavar="N",
+    help="Leave out up to N bad rows and list them in a file beside or in the output. Default: 0, none.",
+)
 @click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an output of another job.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
 @run_options
@@ -46,23 +59,44 @@ def score(ctx: click.Context, /, **values: Any) -> None:
         return
     require(ctx, values, ["model", "data", "out"])
     place = place_of(ctx, values)
-    from dkernel import modelfile
-    from dkernel.data import open_source
-    from dkernel.run.cluster import connect
-    from dkernel.run.score import score as run
+    from dkernel.cli.record import Record, beside
 
     begin = time.perf_counter()
+    record = Record(values)
+    with record.written(beside(values["out"], values["record"])):
+        result = _score(values, place, record)
+    seconds = time.perf_counter() - begin
+    if values["json"]:
+        click.echo(json.dumps({**asdict(result), "rows_in": result.rows_in, "seconds": round(seconds, 3)}))
+    elif not values["quiet"]:
+        click.echo(_summary(values["out"], result, seconds))
+
+
+def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:
+    from dkernel import modelfile
+    from dkernel.cli.record import running
+    from dkernel.data import open_source
+    from dkernel.data.atomic import digest
+    from dkernel.data.stores import destination_of
+    from dkernel.run.score import score as run
+
+    record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
+    form = destination_of(values["out"]).format
     model = modelfile.load(values["model"])
-    with show_progress(values) as progress, connect(**place) as executor:
+    record.note(model_sha256=digest(Path(values["model"]))[1])
+    with running(record, values, place) as (progress, executor):
         source = open_source(
             list(values["data"]),
             columns=model.columns,
             keep=values["keep"] or (),
             exclude=values["exclude"] or (),
             dtype=model.recipe.dtype,
+            kernel=model.map.kernel,
             scratch=values["scratch"],
             allow_extra=values["allow_extra"],
             known=(model.label,),
+            kept_as=form.kept_as,
+            quarantine=True,
         )
         result = run(
             model,
@@ -71,18 +105,18 @@ def score(ctx: click.Context, /, **values: Any) -> None:
             executor,
             write=values["write"],
             overwrite=values["overwrite"],
+            max_bad_rows=values["max_bad_rows"],
             progress=progress,
         )
-    seconds = time.perf_counter() - begin
-    if values["json"]:
-        click.echo(json.dumps({**asdict(result), "seconds": round(seconds, 3)}))
-    elif not values["quiet"]:
-        click.echo(_summary(values["out"], result, seconds))
+    record.note(rows_in=result.rows_in, rows_out=result.rows, rows_rejected=result.rejected, skipped=result.skipped)
+    record.note(input_fingerprint=source.fingerprint, parts=result.parts, reused=result.reused)
+    return result
 
 
 def _summary(out: str, result: Any, seconds: float) -> str:
+    rejected = f"; {result.rejected:,} bad rows were left out: {result.rejects}" if result.rejected else ""
     if result.skipped:
-        return f"{out} is there already, complete: {result.rows:,} rows. Nothing was done."
+        return f"{out} is there already, complete: {result.rows:,} rows{rejected}. Nothing was done."
     taken = f", {result.reused} of {result.parts} parts from the run before" if result.reused else ""
     rate = result.rows / max(seconds, 1e-9)
-    return f"{out}: {result.rows:,} rows in {seconds:.1f} s ({rate:,.0f} rows/s){taken}"
+    return f"{out}: {result.rows:,} rows in {seconds:.1f} s ({rate:,.0f} rows/s){taken}{rejected}"

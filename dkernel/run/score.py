@@ -1,6 +1,7 @@
 """Batch scoring: every row of a source through a model, into an output that appears as a whole.
 
-    rows out = rows in, in their order, the kept columns untouched:  kept ..., label, score ..., probability ...
+    rows out + rows rejected = rows in, in their order, the kept columns untouched:
+    kept ..., label, score ..., probability ...
 
 One part per reading unit. A worker scores a unit block by block and writes the part itself; only the part's record
 comes back, so the client holds no rows. Two units per slot are in flight: one is scored while the next is read.
@@ -12,6 +13,7 @@ import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,8 +22,9 @@ import pyarrow as pa
 
 from dkernel.blas import one_blas_thread
 from dkernel.data import Block, Source, Unit
-from dkernel.data.output import Destination, Staging
-from dkernel.data.parts import Part, Place, write_part
+from dkernel.data.parts import Manifest, Part, Place
+from dkernel.data.rejects import described
+from dkernel.data.stores import AnyDestination, AnyStaging, destination_of
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.model import Model
 from dkernel.modelfile import save
@@ -31,6 +34,8 @@ __all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
 
 WORDS = ("label", "score", "probability")
 """What can be written for every row, in the order of the columns."""
+
+SHOWN = 10
 
 
 @dataclass(frozen=True)
@@ -43,6 +48,8 @@ class ScoreResult:
     parts : parts it was made of
     reused : parts that an earlier, interrupted run had finished
     skipped : the output was there already, complete; nothing was done
+    rejected : rows of the input that are not in the output
+    rejects : the file that lists them, None if there are none
 
     Examples
     --------
@@ -56,6 +63,13 @@ class ScoreResult:
     columns: tuple[str, ...] = ()
     reused: int = 0
     skipped: bool = False
+    rejected: int = 0
+    rejects: str | None = None
+
+    @property
+    def rows_in(self) -> int:
+        """Rows of the input."""
+        return self.rows + self.rejected
 
 
 def score(
@@ -66,6 +80,7 @@ def score(
     *,
     write: Sequence[str] | None = None,
     overwrite: bool = False,
+    max_bad_rows: int = 0,
     progress: Any = None,
 ) -> ScoreResult:
     """Score the rows of `source` into `out`; parts that an interrupted run of the same job finished are taken over.
@@ -75,6 +90,8 @@ def score(
     source : opened with the model's columns; its kept columns are carried to the output
     out : a file (.parquet, .csv, .npy), a .zarr group, or a folder of Parquet parts
     write : of WORDS; label and score when None, for a regression the score
+    max_bad_rows : so many rows may be left out, of a source that was opened with `quarantine`; with one more the run
+        ends with a DataError that shows the first ten
     progress : told the rows as they are written (run/progress.py)
     """
     words = _words(model, write)
@@ -82,7 +99,7 @@ def score(
     units = [unit for unit in source.units if sum(unit.rows)]
     if not units:
         raise DataError("There are no rows to score: every file of the input is empty.")
-    destination = Destination(out, overwrite)
+    destination = destination_of(out, overwrite)
     if "label" in words:
         destination.format.check(pa.schema({"label": pa.array(model.classes).type}))
     name = digest_of(model)
@@ -95,7 +112,13 @@ def score(
     }
     done = destination.complete(job)
     if done is not None:
-        return ScoreResult(done.rows, len(units), str(destination.path), columns, skipped=True)
+        result = _result(destination, done, len(units), columns, skipped=True)
+        if result.rejected > max_bad_rows:
+            raise DataError(
+                f"{destination.path} is there already, without the {result.rejected} bad rows of {result.rejects}, and "
+                f"{max_bad_rows} are allowed: allow them, or choose another name."
+            )
+        return result
     with destination.stage(job) as staging:
         rows = [sum(unit.rows) for unit in units]
         parts = staging.finished(rows)
@@ -103,13 +126,45 @@ def score(
         run = _Run(executor, model, name, words, source.kept)
         try:
             with one_blas_thread():
-                run.fill(staging, units, parts, progress)
+                run.fill(staging, units, parts, max_bad_rows, progress)
+            if not any(part.rows for part in parts.values()):
+                raise DataError(_refusal(staging, parts, "every row of the input is bad"))
         except DataError:
             staging.discard()
             raise
         in_order = [parts[index] for index in range(len(units))]
-        staging.commit(in_order, columns)
-    return ScoreResult(sum(rows), len(units), str(destination.path), columns, reused)
+        manifest = staging.commit(in_order, columns)
+    return _result(destination, manifest, len(units), columns, reused)
+
+
+def _result(
+    destination: AnyDestination,
+    manifest: Manifest,
+    parts: int,
+    columns: tuple[str, ...],
+    reused: int = 0,
+    skipped: bool = False,
+) -> ScoreResult:
+    listed = None if manifest.rejects is None else str(destination.rejects(manifest.rejects))
+    return ScoreResult(manifest.rows, parts, str(destination.path), columns, reused, skipped, manifest.rejected, listed)
+
+
+def _check_rejected(staging: AnyStaging, parts: dict[int, Part], allowed: int) -> None:
+    if sum(part.rejected for part in parts.values()) > allowed:
+        why = f"and --max-bad-rows allows {allowed}" if allowed else "and none is allowed (--max-bad-rows)"
+        raise DataError(_refusal(staging, parts, why))
+
+
+def _refusal(staging: AnyStaging, parts: dict[int, Part], why: str) -> str:
+    """A message that shows the first bad rows; on one line if there is only one."""
+    in_order = [parts[index] for index in sorted(parts)]
+    rejected = sum(part.rejected for part in in_order)
+    shown = described(islice(staging.rejected(in_order), SHOWN))
+    advice = "Mend or remove what is bad, or have it left out and listed."
+    if rejected == 1:
+        return f"{shown[0]}; {why}. {advice}"
+    which = f" The first {SHOWN}:" if rejected > SHOWN else ""
+    return "\n".join([f"{rejected} bad rows so far, {why}. {advice}{which}", *(f"  {line}" for line in shown)])
 
 
 def _words(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
@@ -172,8 +227,11 @@ class _Run:
     words: tuple[str, ...]
     kept: tuple[str, ...]
 
-    def fill(self, staging: Staging, units: Sequence[Unit], parts: dict[int, Part], progress: Any) -> None:
+    def fill(
+        self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, Part], max_bad_rows: int, progress: Any
+    ) -> None:
         """Add to `parts` every part that is missing, a window of one unit per slot at a time."""
+        _check_rejected(staging, parts, max_bad_rows)
         missing = [index for index in range(len(units)) if index not in parts]
         if progress is not None:
             if parts:
@@ -200,14 +258,16 @@ class _Run:
                 for part in records:
                     parts[part.index] = part
                     if progress is not None:
-                        progress.advance(part.rows)
+                        progress.advance(part.rows + part.rejected)
+                _check_rejected(staging, parts, max_bad_rows)
         finally:
             self.executor.release([*handles, model])
 
 
 def score_part(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str], place: Place) -> Part:
     """Score the blocks of one unit and write them as one part; runs on a worker."""
-    return write_part(place, _tables(model, blocks, words, kept))
+    refused = [block.refused for block in blocks if block.refused is not None]
+    return place.write(_tables(model, blocks, words, kept), pa.concat_tables(refused) if refused else None)
 
 
 def _tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str]) -> Iterator[pa.Table]:
@@ -216,6 +276,8 @@ def _tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: S
         if not len(block.X):
             continue
         arrays: list[Any] = [block.kept.column(name) for name in kept] if block.kept is not None else []
+        # Their fields say more than their types: which of them is CSV text.
+        fields = [block.kept.schema.field(name) for name in kept] if block.kept is not None else []
         S = model.scores(block.X)
         for word in words:
             if word == "label":
@@ -223,4 +285,5 @@ def _tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: S
             else:
                 columns = S if word == "score" else model.probabilities(S)
                 arrays += [pa.array(np.ascontiguousarray(column)) for column in columns.T]
-        yield pa.table(arrays, names=list(names))
+        made = zip(names[len(fields) :], arrays[len(fields) :], strict=True)
+        yield pa.table(arrays, pa.schema([*fields, *(pa.field(name, array.type) for name, array in made)]))
