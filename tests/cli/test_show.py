@@ -16,6 +16,16 @@ def test_for_people(run, model):
         assert words in lines
 
 
+def test_the_certificates_of_the_landmarks(run, model):
+    facts = json.loads(run("show", model, "--json").stdout)["facts"]["certificate"]
+    assert 0 <= facts["trace_error"] <= facts["trace_largest"] <= 1
+    assert 1 <= facts["effective_rank"] <= 64
+    lines = run("show", model).stdout.splitlines()
+    for name in ("trace_error", "trace_share", "trace_largest", "trace_rows", "effective_rank"):
+        (line,) = [line for line in lines if f" {name} " in line]
+        assert line.split()[-1] == (f"{facts[name]:.6g}" if isinstance(facts[name], float) else f"{facts[name]:,}")
+
+
 def test_the_tensors_are_not_read(run, model, tmp_path):
     whole = bytearray(model.read_bytes())
     whole[-1] ^= 1

@@ -34,6 +34,17 @@ def test_a_fit(kernel, features, n_components, words, tmp_path):
     np.testing.assert_array_equal(again.scores(X_test[:50])[:, 0], machine.decision_function(X_test[:50]))
 
 
+@pytest.mark.parametrize(("most", "features", "words"), [(128, "nystrom", None), (127, "random", "fourier (sobol)")])
+def test_auto_is_recorded(most, features, words, monkeypatch, tmp_path):
+    """Up to so many columns landmarks, above them the map that suits the kernel; the file says which."""
+    monkeypatch.setattr("dkernel.features.choose.MOST_LANDMARKS", most)
+    machine = KernelClassifier("gaussian", gamma=0.2, n_components=128, alpha=1e-4).fit(*ring(3000))
+    save(machine, tmp_path / "m.safetensors")
+    model = load(tmp_path / "m.safetensors")
+    assert (model.recipe.features, model.facts.get("chosen", {}).get("features")) == (features, words)
+    assert model.map.kind == ("fourier" if words else "nystrom")
+
+
 def test_a_kernel_without_the_map_is_refused_before_the_data_are_read():
     X, y = ring(300)
     with pytest.raises(UnsupportedError, match="features='nystrom'"):
