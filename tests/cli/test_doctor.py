@@ -1,0 +1,124 @@
+"""`dkernel doctor` as a person runs it: alone, and on a real cluster that somebody broke in six ways."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import pytest
+
+from dkernel.cli.doctor import doctor
+from dkernel.cli.train import train
+
+ROOT = Path(__file__).parents[2]
+
+BROKEN = """
+import time
+
+
+def dask_setup(worker):
+    import dkernel
+
+    dkernel.__version__ = "0.0.1"
+    right = time.time
+    time.time = lambda: right() - 7200
+"""
+
+
+def test_a_sound_machine(run, data, tmp_path):
+    result = run(
+        "doctor", data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--out", tmp_path / "m"
+    )
+    assert result.exit_code == 0, result.output
+    assert "Nothing wrong" in result.stdout
+    assert "client" in result.stdout
+    assert "rows 3,000" in result.stdout
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_job_that_cannot_be(run, tmp_path):
+    result = run("doctor", tmp_path / "none.csv", "--label", "y", "--out", tmp_path / "no" / "m", "--json")
+    assert result.exit_code == 1
+    found = json.loads(result.stdout)
+    assert not found["ok"]
+    assert [finding["check"] for finding in found["findings"]] == ["write", "job"]
+    assert "none.csv" in found["findings"][1]["found"]
+
+
+def test_no_scheduler_is_a_finding(run, monkeypatch):
+    monkeypatch.setattr("dkernel.run.cluster.CONNECT_TIMEOUT", 0.2)
+    result = run("doctor", "--scheduler", "tcp://127.0.0.1:1")
+    assert result.exit_code == 1, result.output
+    assert "No Dask scheduler answers" in result.stdout
+    assert "dask scheduler" in result.stdout
+
+
+def test_it_takes_every_option_of_train(run):
+    assert {p.name for p in doctor.params if isinstance(p, click.Option)} == {
+        p.name for p in train.params if isinstance(p, click.Option)
+    }
+    text = run("train", "x", "--label", "y", "--seed", "4", "--print-config").stdout
+    assert "seed = 4" in text
+
+
+@contextmanager
+def processes(folder, *commands):
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+    started = []
+    try:
+        for i, (arguments, extra) in enumerate(commands):
+            log = (folder / f"{i}.log").open("w")
+            command = [sys.executable, "-m", "dask", *arguments]
+            started.append(
+                subprocess.Popen(command, cwd=folder, env=environment | extra, stdout=log, stderr=subprocess.STDOUT)
+            )
+            log.close()
+        yield started
+    finally:
+        for process in started:
+            process.kill()
+        for process in started:
+            process.wait()
+
+
+@pytest.mark.cluster
+def test_a_broken_cluster_is_named_fault_by_fault(run, data, tmp_path):
+    (tmp_path / "broken.py").write_text(BROKEN)
+    worker = ["worker", "--scheduler-file", "s.json", "--no-nanny", "--nthreads", "1", "--no-dashboard"]
+    sound = [*worker, "--memory-limit", "4GiB", "--local-directory", str(tmp_path), "--name", "sound"]
+    broken = [*worker, "--memory-limit", "300MiB", "--local-directory", "/dev/shm", "--preload", "broken.py"]
+    one, two = ({f"{name}_NUM_THREADS": n for name in ("OMP", "OPENBLAS", "MKL")} for n in "12")
+    scheduler = ["scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", "s.json"]
+    with processes(tmp_path, (scheduler, {}), (sound, one), (broken, two)):
+        deadline = time.monotonic() + 300
+        while not all("Starting established connection" in (tmp_path / f"{i}.log").read_text() for i in (1, 2)):
+            assert time.monotonic() < deadline, [path.read_text() for path in tmp_path.glob("*.log")]
+            time.sleep(0.1)
+        job = [data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--n-components", "1024"]
+        job += ["--out", "/proc/m", "--scheduler-file", tmp_path / "s.json"]
+        done, for_people = run("doctor", *job, "--json"), run("doctor", *job)
+    assert done.exit_code == 1, done.output
+    found = json.loads(done.stdout)
+    assert len(found["processes"]) == 4
+    (bad,) = [name for name, facts in found["processes"].items() if facts["versions"]["dkernel"] == "0.0.1"]
+    checks = {(finding["check"], finding["where"]) for finding in found["findings"]}
+    blas = found["processes"][bad]["blas_threads"]
+    planted = {("versions", bad), ("write", bad), ("spill", bad), ("memory", bad), ("clock", bad)}
+    assert planted | ({("blas", bad)} if blas > 1 else set()) <= checks
+    # And nothing of the sound worker but the place that nobody can write to.
+    assert {check for check, where in checks if where != bad} <= {"write", "memory"}
+    assert for_people.exit_code == 1
+    for words in (
+        "0.0.1 !",
+        "dkernel 0.0.1 instead of",
+        "tmpfs",
+        "7,200 s behind",
+        "--out /proc",
+        "its limit is 300 MiB",
+    ):
+        assert words in for_people.stdout
+    assert for_people.stdout.count("   -> ") == len(found["findings"])

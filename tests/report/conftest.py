@@ -1,0 +1,3 @@
+from tests.cli.conftest import data, run
+
+__all__ = ["data", "run"]
