@@ -106,7 +106,7 @@ def hadamard_blocks(
 
 
 def hadamard_blocks_reference(
-    X: NDArray, factors: NDArray, order: NDArray | None, scales: NDArray, out: NDArray
+    X: NDArray[Any], factors: NDArray[Any], order: NDArray[Any] | None, scales: NDArray[Any], out: NDArray[Any]
 ) -> None:
     """Define `hadamard_blocks`."""
     H = np.ones((1, 1))
