@@ -12,7 +12,10 @@ from pathlib import Path
 import click
 import pytest
 
+import dkernel
 from dkernel.cli.train import RECIPE, train
+from dkernel.features.landmarks import RULES
+from dkernel.kernels import Kernel
 
 ROOT = Path(__file__).parents[1]
 TEXT = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -151,6 +154,16 @@ def test_the_table_of_options_is_that_of_the_command():
     missing = [row for row in wanted if not any(line.startswith(row) for line in found)]
     assert missing == []
     assert len(found) == len(wanted)
+
+
+def test_every_kernel_stands_in_the_table():
+    section = TEXT.split("\n## Kernels, maps, landmarks\n")[1].split("\n## ")[0]
+    table = "\n".join(line for line in section.splitlines() if line.startswith("|"))
+    public = [getattr(dkernel, name) for name in dkernel.__all__]
+    kernels = [cls.__name__ for cls in public if isinstance(cls, type) and issubclass(cls, Kernel)]
+    assert len(kernels) >= 19
+    assert [name for name in kernels if f"`{name}(" not in table] == []
+    assert [rule for rule in RULES if f"| {rule} |" not in table] == []
 
 
 def test_files_that_it_names_are_there():
