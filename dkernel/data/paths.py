@@ -202,7 +202,9 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
         raise DataError(f"{path}: the file cannot be read ({error}).") from None
     if size == 0:
         raise DataError(f"{path}: the file is empty (0 bytes).")
-    return File(path, size, stamp, format_, compression, path, options)
+    # A worker has a working folder of its own; messages keep the name that the user gave.
+    place = path if "://" in path else os.path.abspath(path)
+    return File(place, size, stamp, format_, compression, path, options)
 
 
 # What file systems call the version or the date of a file, the surest first.

@@ -33,7 +33,8 @@ def scratch_folder(scratch: str | None) -> Iterator[Path]:
     """A folder for one run, removed with all that is in it."""
     if scratch is not None:
         Path(scratch).mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(prefix="dkernel-", dir=scratch) as folder:
+    # Absolute: a worker has a working folder of its own.
+    with tempfile.TemporaryDirectory(prefix="dkernel-", dir=scratch and os.path.abspath(scratch)) as folder:
         yield Path(folder)
 
 

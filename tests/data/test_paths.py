@@ -60,3 +60,14 @@ def test_names_that_lead_nowhere(tmp_path: Path, given: str, match: str) -> None
         expand(given if "://" in given else str(tmp_path / given))
     with pytest.raises(DataError, match="No data were named"):
         expand([])
+
+
+def test_a_worker_with_another_working_folder_finds_the_file(tmp_path, monkeypatch):
+    (tmp_path / "a.csv").write_text("x\n1\n")
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path)
+    (found,) = expand("a.csv")
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    found.check()
+    assert found.name == "a.csv"
+    assert found.read(0, 1) == b"x"
