@@ -9,7 +9,7 @@ of the fit's predicted flops, never a time.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,7 @@ SHARE = 0.2  # of the fit's flops
 FREE_FLOPS = 1e11  # that no fit is too small for: a second or two
 FINALISTS = 6  # of the first level
 METRIC_ROUNDS = 3
+MOST_L1 = 64
 MOMENT_ROWS = 4096
 CLEARLY = 0.98  # of the loss: what is less simple, or costs more a row, must be better by so much
 
@@ -113,13 +114,19 @@ class _Search:
         flops: float, executor: Executor, key: str,
     ) -> None:  # fmt: skip
         self.recipe, self.survey, self.rows, self.targets, self.loss = recipe, survey, rows, targets, loss
-        self.families = recipe.kernels
+        # A term of an L1 distance costs what thirty of a product do: of many columns it is only taken when it is named.
+        several = len(recipe.kernels) > 1 and rows.X.shape[1] > MOST_L1
+        self.families = [k for k in recipe.kernels if not (several and isinstance(k, Laplacian))]
         self.columns, self.executor, self.key = columns, executor, key
-        self.half = Halves.of(rows, LAST)
         self.p = rows.X.shape[1]
         self.budget = max(SHARE * flops, FREE_FLOPS)
         self.spent, self.calls = 0.0, 0
         self.why: dict[str, str] = {}
+
+    @cached_property
+    def half(self) -> Halves:
+        """Rows to fit and to judge on: with labels, which rows have where there is something to judge."""
+        return Halves.of(self.rows, LAST)
 
     def __enter__(self) -> None:
         self.held = self.executor.keep(self.half, f"{self.key}-reservoir")
@@ -184,7 +191,7 @@ class _Search:
     def judged(self, candidates: Sequence[Candidate], level: Level) -> list[Found]:
         """The candidates with what was found of them, the best first."""
         level = level.within(self.columns, self.half)
-        self.spent += len(candidates) * level.flops(self.p)
+        self.spent += sum(level.flops(c.family, self.p) for c in candidates)
         self.calls += 1
         calls = [
             Call(
@@ -212,7 +219,7 @@ class _Search:
 
     def _learned(self, finalists: list[Found]) -> list[Found]:
         """Each family's best with and without a learned metric, judged alike."""
-        level = self._affordable(THIRD, len(finalists) * 8)
+        level = self._affordable(THIRD, [each[0].family for each in finalists for _ in range(6)])
         found: list[Found] = []
         for candidate, judged in finalists[:2]:
             if judged.loss * CLEARLY * CLEARLY > finalists[0][1].loss / CLEARLY and found:
@@ -271,7 +278,7 @@ class _Search:
     def _stacked(self, found: list[Found]) -> list[Found]:
         """The best, and sums of it with up to two other kernels where they are clearly better."""
         best = found[0]
-        level = self._affordable(THIRD, 8)
+        level = self._affordable(THIRD, [each[0].family for each in found[:2] for _ in range(4)])
         for _ in range(2):
             sums = self.judged(self._sums(best[0], found), level)
             if not sums or sums[0][1].loss > CLEARLY * best[1].loss:
@@ -291,16 +298,18 @@ class _Search:
     def _last(self, found: list[Found], tried: int) -> Found:
         """The best once more on more columns, at its gamma and the next."""
         best = found[0]
-        level = self._affordable(LAST, 2)
+        level = self._affordable(LAST, [best[0].family] * 2)
         if tried == 1 or level.within(self.columns, self.half).columns <= SECOND.columns:
             return best
         if best[0].kernel != self.again(best[0], (1.0,))[0].kernel:  # a sum: its gammas are what they are
             return best
         return self.judged(self.again(best[0], (1.0, 2.0)), level)[0]
 
-    def _affordable(self, level: Level, times: int) -> Level:
-        """The level, halved until so many fits of it are within what is left of the budget."""
-        while level.columns > SECOND.columns and self.spent + times * level.flops(self.p) > self.budget:
+    def _affordable(self, level: Level, families: Sequence[Kernel]) -> Level:
+        """The level, halved until fits of these kernels are within what is left of the budget."""
+        while (
+            level.columns > SECOND.columns and self.spent + sum(level.flops(f, self.p) for f in families) > self.budget
+        ):
             level = Level(level.columns // 2, max(level.rows // 2, 2048), level.judged)
         return level
 

@@ -11,6 +11,7 @@ from dkernel.data.block import Block
 from dkernel.features import Scaling
 from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Kernel
+from dkernel.kernels.slopes import is_radial
 from dkernel.linear.losses import Loss
 from dkernel.run.labels import Targets
 
@@ -33,10 +34,14 @@ class Level:
         rows, judged = min(self.rows, len(half.X)), min(self.judged, len(half.X_judged))
         return Level(min(self.columns, columns, rows), rows, judged)
 
-    def flops(self, p: int) -> float:
-        """Predicted, of one candidate: columns in float64, their Gram matrix, a factorization for each alpha."""
-        c = self.columns
-        return (self.rows + self.judged) * c * (2.0 * p + 40) + float(self.rows) * c * c + len(PATH) * c**3 / 3
+    def flops(self, kernel: Kernel, p: int) -> float:
+        """Predicted, of one candidate: columns in float64, their Gram matrix, a factorization for each alpha.
+
+        An exponential in float64, with the passes over memory around it, is as long as some 200 multiplications and
+        additions in a product of matrices; a term of an L1 distance as 30.
+        """
+        c, value = self.columns, (2.0 if is_radial(kernel) else 30.0) * p + 200
+        return (self.rows + self.judged) * c * value + float(self.rows) * c * c + len(PATH) * c**3 / 3
 
 
 @dataclass(frozen=True, eq=False)
