@@ -184,7 +184,7 @@ class FolderJournal(Journal):
     def spot(self, rounds: int) -> Spot | None:
         steps = sorted(int(path.stem.rpartition("-")[2]) for path in self.folder.glob(NAME.format("rounds-*")))
         for step in reversed(steps):
-            spot = self.found(_rounds(step))
+            spot: Spot | None = self.found(_rounds(step))
             if spot is not None:
                 self._spot, self._saved = spot, [step]
                 self.resumed = f"pass {spot.epoch + 1} round {spot.state.done}/{rounds}"

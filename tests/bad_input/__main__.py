@@ -1,0 +1,6 @@
+"""Prints the table of bad inputs as it stands in the README."""
+
+from tests.bad_input import cases  # noqa: F401 - entering the cases is what importing it does
+from tests.bad_input.table import markdown
+
+print(markdown(), end="")

@@ -1,0 +1,266 @@
+"""Bad inputs: files. Cut, empty, in another encoding, with rows that do not fit, changed while they are read."""
+
+import gzip
+import os
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dkernel.data import open_source
+from dkernel.errors import DataError
+from dkernel.recipe import Recipe
+from dkernel.run.executors import SerialExecutor
+from dkernel.run.train import train
+from tests.bad_input.data import NAMES, ROWS, Make, frame, one, text, three, write
+from tests.bad_input.doors import Doors
+from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
+
+LABEL_OF_NPY = ["--task", "classify", "--label", "3"]
+
+
+def _cut(name: str, least: int) -> Make:
+    """A file without its last `least` bytes."""
+
+    def make(folder: Path) -> list[str]:
+        path = folder / name
+        whole = path.with_suffix("") if name.endswith(".gz") else path
+        write(frame(), whole)
+        if name.endswith(".gz"):
+            path.write_bytes(gzip.compress(whole.read_bytes()))
+            whole.unlink()
+        path.write_bytes(path.read_bytes()[:-least])
+        return [str(path), *(LABEL_OF_NPY if name.endswith(".npy") else [])]
+
+    return make
+
+
+@bad("files", "gz cut short", REFUSED, "the file is named; no row of it is used")
+def cut_gz(at: Doors) -> None:
+    for n in (1, 9, 500):
+        at.train_refuses(_cut("x.csv.gz", n), "x.csv.gz")
+    at.score_refuses(_cut("x.csv.gz", 9), "x.csv.gz")
+
+
+@bad("files", "Parquet cut short", REFUSED, "the file is named")
+def cut_parquet(at: Doors) -> None:
+    for n in (1, 9, 500):
+        at.train_refuses(_cut("x.parquet", n), "x.parquet")
+    at.score_refuses(_cut("x.parquet", 9), "x.parquet")
+
+
+@bad("files", "NPY cut short", REFUSED, "the file is named, with the bytes that are missing")
+def cut_npy(at: Doors) -> None:
+    for n in (1, 9, 500):
+        at.train_refuses(_cut("x.npy", n), "x.npy", "truncated")
+
+
+@bad("files", "file of 0 bytes", REFUSED, "the file is named, whatever its format")
+def zero_bytes(at: Doors) -> None:
+    for name in ("a.parquet", "a.csv", "a.csv.gz", "a.npy", "a.npz", "a.h5", "a.svm"):
+        at.train_refuses(text("", name), f"{name}: the file is empty")
+    for name in ("a.parquet", "a.csv"):
+        at.score_refuses(text("", name), f"{name}: the file is empty")
+
+
+@bad("files", "quoted newline at the edge of a block", HANDLED, "the row is one row, wherever the file is divided")
+def quoted_newline(at: Doors) -> None:
+    rows = "a,label\n" + "".join(f'{i % 7},"in\n{"n" * (i % 5)}"\n{i % 5},out\n' for i in range(40))
+    path = at.place / "q.csv"
+    path.write_text(rows)
+    expected = pd.read_csv(path)
+    for scan_bytes in (1, 7, 8, 9, 64, 4096):
+        source = open_source(path, label="label", scan_bytes=scan_bytes)
+        blocks = [block for unit in source.units for block in unit.task.compute(scheduler="sync")]
+        assert np.concatenate([block.y for block in blocks]).tolist() == expected["label"].tolist()
+        assert np.concatenate([block.X[:, 0] for block in blocks]).tolist() == expected["a"].tolist()
+    assert at.trains(text(rows)).facts["rows"] == 80
+
+
+@bad("files", "row with too few or too many values", REFUSED, "file and row are named", rejects=True)
+def ragged(at: Doors) -> None:
+    good = frame().to_csv(index=False)
+    for row, n in (("1.0,2.0,in", 3), ("1.0,2.0,3.0,in,5", 5)):
+        make = text(f"{good}{row}\n")
+        at.train_refuses(make, f"x.csv, row {ROWS + 1}: the row has {n} values, the header 4")
+        at.score_refuses(make, "x.csv, ", f"{n} values")
+        at.score_rejects(make, ROWS, "x.csv", row)
+
+
+@bad("files", "byte order mark", HANDLED, "that of UTF-8 is no part of the first name")
+def mark(at: Doors) -> None:
+    plain = frame().to_csv(index=False)
+    model = at.trains(text(plain.encode("utf-8-sig")))
+    assert model.columns == tuple(NAMES)
+    np.testing.assert_array_equal(model.coef, at.trains(text(plain)).coef)
+
+
+@bad("files", "UTF-16", REFUSED, "the file is named: save it as UTF-8")
+def utf16(at: Doors) -> None:
+    at.train_refuses(text(frame().to_csv(index=False).encode("utf-16")), "x.csv", "UTF-16", "UTF-8")
+    at.train_refuses(text(frame().to_csv(index=False).encode("utf-16-le")), "x.csv", "UTF-16", "UTF-8")
+
+
+@bad("files", "Latin-1", REFUSED, "file and row are named: save it as UTF-8")
+def latin(at: Doors) -> None:
+    data = frame()
+    data.loc[200, "label"] = "hörn"
+    at.train_refuses(text(data.to_csv(index=False).encode("latin-1")), "x.csv, about row 201", "not UTF-8")
+    header = data.rename(columns={"a": "ä"}).to_csv(index=False).encode("latin-1")
+    at.train_refuses(text(header), "x.csv: the header is not UTF-8")
+
+
+@bad("files", "CRLF", HANDLED, "line ends of either kind")
+def crlf(at: Doors) -> None:
+    plain = frame().to_csv(index=False, lineterminator="\n")
+    found, same = at.trains(text(plain.replace("\n", "\r\n"))), at.trains(text(plain))
+    np.testing.assert_array_equal(found.coef, same.coef)
+    assert found.classes.tolist() == ["in", "out"]
+
+
+@bad(
+    "files",
+    "type that changes late in a CSV",
+    REFUSED,
+    "file, row and column are named; whole numbers may become fractions",
+)
+def late_type(at: Doors) -> None:
+    data = frame().assign(b=1).astype({"b": object})
+    data.loc[ROWS - 1, "b"] = "late"
+    at.train_refuses(one(data, ".csv"), f"x.csv, row {ROWS}, column 'b': 'late'")
+    numbers = frame().assign(label=lambda f: (f["label"] == "in").astype(int)).astype({"label": object})
+    numbers.loc[ROWS - 1, "label"] = "late"
+    path = at.place / "late.csv"
+    numbers.to_csv(path, index=False)
+    with pytest.raises(DataError, match=f"late.csv, row {ROWS}, column 'label': 'late'"):
+        open_source(path, label="label", scan_bytes=256)
+
+
+@bad("files", "svmlight from 0 or from 1", BOTH, "decided once from all files; what does not fit that is refused")
+def base(at: Doors) -> None:
+    lines = "".join(f"{i % 2} 1:{i % 7} 3:{i % 3 + 1}\n" for i in range(80))
+    model = at.trains(text(lines, "x.svm"))
+    assert model.columns == ("1", "2", "3")
+    assert at.trains(text(lines.replace("1:", "0:"), "x.svm")).columns == ("0", "1", "2", "3")
+    at.score_refuses(text("1 0:1 3:1\n", "x.svm", "--exclude", "label"), "x.svm", evaluate=False)
+
+
+@bad("files", "svmlight index past the model's", BOTH, "refused with its column; `--allow-extra` passes over it")
+def past(at: Doors) -> None:
+    lines = "".join(f"{i % 2} 1:{i % 7} 2:{i % 3 + 1}\n" for i in range(80))
+    at.trains(text(lines, "x.svm"))
+    at.model = at.place / "out" / "m"
+    at.score_refuses(text(lines + "1 9:1\n", "x.svm"), "x.svm", "'9'", evaluate=False)
+    assert len(at.scores(text(lines + "1 9:1\n", "x.svm"), "--allow-extra")) == 81
+
+
+@bad("files", "svmlight indices out of order", BOTH, "read as they are meant; an index twice in a row is refused")
+def unsorted(at: Doors) -> None:
+    lines = [(i % 2, i % 7, i % 3 + 1) for i in range(80)]
+    sorted_ = at.trains(text("".join(f"{y} 1:{a} 2:{b}\n" for y, a, b in lines), "x.svm"))
+    found = at.trains(text("".join(f"{y} 2:{b} 1:{a}\n" for y, a, b in lines), "x.svm"))
+    np.testing.assert_array_equal(found.coef, sorted_.coef)
+    at.train_refuses(text("1 1:1\n0 1:1 2:1 1:3\n", "x.svm"), "x.svm, row 2: the index 1 stands there twice")
+
+
+@bad(
+    "files",
+    "Zarr chunk that is not there",
+    BOTH,
+    "Zarr's own rule: it is full of the fill value; a damaged one is refused",
+)
+def zarr_chunk(at: Doors) -> None:
+    import zarr
+
+    data = frame()
+    store = at.place / "x.zarr"
+    group = zarr.open_group(store, mode="w")
+    group.create_array("X", data=data[NAMES].to_numpy(np.float32), chunks=(100, 3), fill_value=0.0)
+    group.create_array("label", data=(data["label"] == "in").to_numpy(), chunks=(ROWS,))
+    chunk = next(path for path in sorted((store / "X").rglob("*")) if path.is_file() and "1" in path.parts[-2:])
+    kept = chunk.read_bytes()
+    chunk.unlink()
+    model = at.trains(lambda _: [str(store)])
+    assert model.facts["rows"] == ROWS
+    source = open_source(store, label="label")
+    rows = np.concatenate([b.X for unit in source.units for b in unit.task.compute(scheduler="sync")])
+    assert (rows[100:200] == 0).all()
+    chunk.write_bytes(kept[: len(kept) // 2])
+    at.train_refuses(lambda _: [str(store)], "x.zarr", "damaged")
+
+
+@bad("files", "Parquet files of other columns or types", BOTH, "both files are named; integers and floats go together")
+def drift(at: Doors) -> None:
+    renamed = three(".parquet", lambda f: f.__setitem__(1, f[1].rename(columns={"b": "bb"})))
+    at.train_refuses(renamed, "part-1.parquet lacks 'b' and has 'bb' besides", "part-0.parquet")
+    as_text = three(".parquet", lambda f: f.__setitem__(1, f[1].astype({"b": str})))
+    at.train_refuses(as_text, "part-1.parquet", "'b'")
+    labels = three(".parquet", lambda f: f.__setitem__(2, f[2].assign(label=1)))
+    at.train_refuses(labels, "'label' holds", "part-2.parquet")
+    whole = three(".parquet", lambda f: f.__setitem__(1, f[1].assign(b=lambda d: d["b"].round().astype("int32"))))
+    assert at.trains(whole).facts["rows"] == 3 * ROWS
+
+
+def _between_passes(at: Doors, act: object, said: str) -> None:
+    """A fit whose file changes after the survey: an error before there is a model."""
+    path = at.place / "x.parquet"
+    write(pd.concat([frame(seed) for seed in range(3)]), path)
+    source = open_source(path, label="label")
+    recipe = Recipe(kernel="gaussian", metric="identity", n_components=16, gamma=0.3, alpha=1e-4, scale="standard")
+    done = []
+
+    class Spoiling(SerialExecutor):
+        memory_limit = None
+
+        def compute(self, calls, ahead=()):
+            found = super().compute(calls, ahead)
+            if not done and any("survey" in call.key for call in calls):
+                done.append(act(path))
+            return found
+
+    import dkernel.run.train as module
+
+    kept = module.Feed
+    try:
+        module.Feed = lambda executor, source, _: kept(executor, source, False)  # read again, as large data are
+        with pytest.raises(DataError, match=said):
+            train(source, recipe, Spoiling())
+        at.refused += 1
+    finally:
+        module.Feed = kept
+    assert done
+
+
+@bad("files", "file changed between passes", REFUSED, "size or time differ: said before the model is touched")
+def changed(at: Doors) -> None:
+    _between_passes(at, lambda path: os.utime(path, ns=(1, 1)), "x.parquet: the file changed")
+
+
+@bad("files", "file gone between passes", REFUSED, "the file is named")
+def gone(at: Doors) -> None:
+    _between_passes(at, Path.unlink, "x.parquet: the file is gone")
+
+
+@bad("files", "nothing under that name", REFUSED, "a glob, a folder or a file that has or is nothing is named")
+def nothing(at: Doors) -> None:
+    at.train_refuses(lambda folder: [str(folder / "*.csv")], "*.csv")
+    at.train_refuses(lambda folder: [str(folder)], "in-")
+    at.train_refuses(lambda folder: [str(folder / "none.csv")], "none.csv")
+    at.score_refuses(lambda folder: [str(folder / "none.csv")], "none.csv")
+
+
+@bad("files", "NPY of Python objects", REFUSED, "it could only be unpickled, which would run code: it is not")
+def objects(at: Doors) -> None:
+    ran = at.place / "ran"
+
+    class Evil:
+        def __reduce__(self) -> tuple:
+            return os.mkdir, (str(ran),)
+
+    def make(folder: Path) -> list[str]:
+        np.save(folder / "x.npy", np.array([[Evil(), 1], [2, 3]], dtype=object), allow_pickle=True)
+        return [str(folder / "x.npy"), "--label", "1"]
+
+    at.train_refuses(make, "x.npy", "objects")
+    assert not ran.exists()

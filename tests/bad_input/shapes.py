@@ -1,0 +1,208 @@
+"""Bad inputs: shapes. Lengths, chunks and partitions that differ, emptiness anywhere, columns, too few rows."""
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from dkernel.data import from_arrays
+from dkernel.errors import DataError
+from tests.bad_input.data import NAMES, ROWS, arrays, frame, one, text, three, write
+from tests.bad_input.doors import Doors, lazy
+from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
+
+
+@bad("shape", "X and y of other lengths", REFUSED, "both lengths are named")
+def lengths(at: Doors) -> None:
+    X, y = arrays()
+    at.fit_refuses(r"X has 400 rows, but y has 399|inconsistent", X, y[:-1])
+    said = r"X has 400 rows, but weight has 401|sample_weight\.shape|inconsistent"
+    at.fit_refuses(said, X, y, np.ones(401), kinds=("numpy", "pandas", "dask"))
+
+
+@bad("shape", "X and y in other chunks", HANDLED, "y is rechunked as X, which the log says")
+def chunks(at: Doors) -> None:
+    X, y = arrays()
+    with at.logged("y has other chunks than X"):
+        found = at.fits(lazy(X), lazy(y, 130))
+    np.testing.assert_array_equal(found.coef_, at.regular())
+
+
+@bad("shape", "frames of other partitions", HANDLED, "likewise: rows are matched by their place, not their index")
+def partitions(at: Doors) -> None:
+    X, y = arrays()
+    frames = dd.from_pandas(pd.DataFrame(X, columns=NAMES), npartitions=4)
+    labels = dd.from_pandas(pd.Series(y, name="label"), npartitions=3)
+    with at.logged("y has other chunks than X"):
+        found = at.fits(frames, labels)
+    same = at.fits(frames, dd.from_pandas(pd.Series(y, name="label"), npartitions=4))
+    np.testing.assert_array_equal(found.coef_, same.coef_)
+
+
+@bad("shape", "chunks of unknown size", HANDLED, "computed once, which the log says")
+def unknown(at: Doors) -> None:
+    X, y = arrays()
+    mask = da.ones(400, chunks=100, dtype=bool)
+    with at.logged("Chunk sizes are unknown: computing them once."):
+        found = at.fits(lazy(X)[mask], lazy(y)[mask])
+    np.testing.assert_array_equal(found.coef_, at.regular())
+
+
+def _empty_at(at: Doors, places: tuple[int, ...]) -> None:
+    """Empty files, row groups and chunks at these places among full ones change nothing."""
+    order: list[int | None] = [0, 1, 2]
+    for place in sorted(places, reverse=True):
+        order.insert(place, None)
+
+    def files(suffix, pattern):
+        def make(folder):
+            for i, part in enumerate(pattern):
+                write(frame(rows=0) if part is None else frame(part), folder / f"{i}{suffix}")
+            return [str(folder)]
+
+        return make
+
+    for suffix in (".parquet", ".csv"):
+        found, plain = (at.trains(files(suffix, pattern)) for pattern in (order, [0, 1, 2]))
+        np.testing.assert_array_equal(found.coef, plain.coef)
+        pd.testing.assert_frame_equal(at.scores(files(suffix, order)), at.scores(files(suffix, [0, 1, 2])))
+    table = pa.Table.from_pandas(frame(), preserve_index=False)
+    path = at.place / f"groups-{len(list(at.place.iterdir()))}.parquet"
+    with pq.ParquetWriter(path, table.schema) as writer:
+        for part in order:
+            writer.write_table(table[:0] if part is None else table[100 * part : 100 * part + 100])
+    assert at.trains(lambda _: [str(path)]).facts["rows"] == ROWS
+    X, y = arrays()
+    edges = [(100 * i, 100 * i + 100) for i in range(4)]
+    for place in sorted(places, reverse=True):
+        edges.insert(min(place, 4), (0, 0))
+    chunked = [da.concatenate([da.from_array(v[a:b], chunks=-1) for a, b in edges]) for v in (X, y)]
+    assert from_arrays(*chunked).chunk_rows == (100,) * 4
+    np.testing.assert_array_equal(at.fits(*chunked).coef_, at.regular())
+
+
+@bad("shape", "empty first part", HANDLED, "left out: the same model as without it")
+def empty_first(at: Doors) -> None:
+    _empty_at(at, (0,))
+
+
+@bad("shape", "empty part in the middle", HANDLED, "left out: the same model as without it")
+def empty_middle(at: Doors) -> None:
+    _empty_at(at, (1,))
+
+
+@bad("shape", "empty last part", HANDLED, "left out: the same model as without it")
+def empty_last(at: Doors) -> None:
+    _empty_at(at, (3,))
+
+
+@bad("shape", "no rows at all", REFUSED, "the files are named")
+def empty_all(at: Doors) -> None:
+    for suffix in (".parquet", ".csv"):
+        at.train_refuses(one(frame(rows=0), suffix), f"x{suffix}", "no rows")
+        at.score_refuses(one(frame(rows=0), suffix), f"x{suffix}", "no rows")
+    X, y = arrays()
+    at.fit_refuses("(?i)no rows|0 sample|0 rows", X[:0], y[:0], kinds=("numpy", "pandas", "dask"))
+
+
+@bad("shape", "one row", BOTH, "nothing to learn from, refused; scored like any other")
+def one_row(at: Doors) -> None:
+    at.train_refuses(one(frame(rows=1)), "1 row", "two")
+    assert len(at.scores(one(frame(rows=1)))) == 1
+    X, y = arrays()
+    at.fit_refuses("(?i)1 sample|1 row", X[:1], y[:1], kinds=("numpy", "pandas", "dask"))
+    assert at.fitted().predict(X[:1]).shape == (1,)
+
+
+@bad("shape", "no features", REFUSED, "said before anything is read")
+def no_features(at: Doors) -> None:
+    at.train_refuses(one(frame()[["label"]]), "no column is left")
+    at.train_refuses(one(frame(), ".parquet", "--exclude", "a,b,c"), "no column is left")
+    X, y = arrays()
+    at.fit_refuses("(?i)no columns|0 feature", X[:, :0], y, kinds=("numpy", "pandas", "dask"))
+
+
+@bad("shape", "chunked columns", HANDLED, "rechunked to one block of columns, which the log says")
+def chunked_columns(at: Doors) -> None:
+    X, y = arrays()
+    with at.logged("X has 2 blocks of columns: rechunking"):
+        found = at.fits(lazy(X, columns=2), lazy(y))
+    np.testing.assert_array_equal(found.coef_, at.regular())
+
+
+@bad("shape", "columns in another order", BOTH, "files: found by name; data frames: refused, as scikit-learn does")
+def reordered(at: Doors) -> None:
+    for suffix in (".parquet", ".csv"):
+        found = at.scores(one(frame()[["c", "label", "a", "b"]], suffix))
+        pd.testing.assert_frame_equal(found, at.scores(one(frame(), suffix)))
+    fitted = at.fits(frame()[NAMES], frame()["label"])
+    for wrap in (lambda f: f, lambda f: dd.from_pandas(f, npartitions=2)):
+        with pytest.raises(DataError, match="feature names should match"):
+            fitted.predict(wrap(frame()[["b", "a", "c"]]))
+        at.refused += 1
+
+
+@bad("shape", "missing columns", REFUSED, "all of them are named; a misspelled label with the name that was meant")
+def missing(at: Doors) -> None:
+    at.score_refuses(one(frame()[["b", "label"]]), "x.parquet lacks the columns 'a', 'c' that the model needs")
+    at.score_refuses(one(frame().rename(columns={"b": "B"})), "x.parquet lacks the columns 'b'")
+    at.train_refuses(one(frame()[NAMES]), "x.parquet has no column 'label'", "There are: 'a', 'b', 'c'")
+    at.train_refuses(
+        one(frame(), ".parquet", "--label", "lable"), "x.parquet has no column 'lable'", "Did you mean 'label'?"
+    )
+    for option in ("--exclude", "--weight"):
+        at.train_refuses(one(frame(), ".parquet", option, "bb"), "x.parquet has no column 'bb'")
+    X, _ = arrays()
+    at.predict_refuses("2 features", X[:, :2])
+
+
+@bad("shape", "columns too many", BOTH, "refused by name; `--allow-extra` passes over them")
+def extra(at: Doors) -> None:
+    data = frame().assign(d=1.0, e=2.0)
+    at.score_refuses(one(data), "x.parquet has the columns 'd', 'e' that the model does not know")
+    pd.testing.assert_frame_equal(at.scores(one(data), "--allow-extra"), at.scores(one(frame())))
+    X, _ = arrays()
+    at.predict_refuses("4 features", np.hstack([X, X[:, :1]]))
+
+
+@bad("shape", "two columns of one name", REFUSED, "the name is said")
+def duplicate(at: Doors) -> None:
+    at.train_refuses(text("a,b,b,label\n1,2,3,in\n2,3,4,out\n"), "x.csv: the column 'b' stands twice")
+    table = pa.table([[1.0, 2.0]] * 3 + [["in", "out"]], names=["a", "b", "b", "label"])
+
+    def make(folder):
+        pq.write_table(table, folder / "x.parquet")
+        return [str(folder / "x.parquet")]
+
+    at.train_refuses(make, "x.parquet: the column 'b' stands twice")
+    X, y = arrays()
+    data = pd.DataFrame(X, columns=["a", "b", "b"])
+    at.fit_refuses("column 'b' twice|'b' 2 times", data, y, kinds=("numpy",))
+    lines = three(".csv", lambda f: f.__setitem__(1, f[1].rename(columns={"b": "bb"})))
+    at.train_refuses(lines, "part-1.csv lacks 'b' and has 'bb' besides", "part-0.csv")
+
+
+@bad("shape", "more landmarks than rows", HANDLED, "all rows but those kept to judge by are landmarks, which is said")
+def many_landmarks(at: Doors) -> None:
+    model = at.trains(one(frame(rows=60), ".csv"), "--n-components", "1500")
+    assert 48 <= model.map.n_columns < 60
+    assert f"{model.map.n_columns}: all rows but those kept to judge by; 1,500 were asked for" in at.said
+    X, y = arrays(60)
+    assert at.fits(X, y, n_components=1500).n_components_ < 60
+
+
+@bad("shape", "landmarks that repeat", HANDLED, "the whitening drops what repeats: finite, and as good")
+def repeated(at: Doors) -> None:
+    few = frame(rows=20)
+    data = pd.concat([few] * 30, ignore_index=True)
+    model = at.trains(one(data))
+    assert np.isfinite(model.coef).all()
+    X = data[NAMES].to_numpy(np.float32)
+    assert np.isfinite(model.scores(X)).all()
+    assert (model.predict(X) == data["label"]).mean() > 0.9
+    given = np.repeat(X[:2], 16, axis=0)
+    fitted = at.fits(X, data["label"].to_numpy(), landmarks=given)
+    assert np.isfinite(fitted.decision_function(X)).all()

@@ -1,0 +1,53 @@
+"""The table of bad inputs: a name, a group, what comes of it in words, and a function that shows it through every door.
+
+Read by test_bad_input.py, which tries every entry, and by the README's section "Bad input" (`python -m
+tests.bad_input` prints it, tests/bad_input/test_table.py compares).
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tests.bad_input.doors import Doors
+
+GROUPS = {"values": 19, "labels": 9, "shape": 17, "files": 20}
+REFUSED, HANDLED, BOTH = "refused", "handled", "refused or handled"
+
+
+@dataclass(frozen=True)
+class Bad:
+    """One entry: `outcome` is one of the three words above, `said` tells the user what that means here.
+
+    `rejects` says that `score --max-bad-rows` can leave such a row out and list it.
+    """
+
+    name: str
+    group: str
+    outcome: str
+    said: str
+    show: Callable[[Doors], None]
+    rejects: bool = False
+
+
+TABLE: dict[str, Bad] = {}
+
+
+def bad(group: str, name: str, outcome: str, said: str, rejects: bool = False) -> Callable:
+    """Enter the function that follows as what shows this bad input."""
+
+    def enter(show: Callable[[Doors], None]) -> Callable[[Doors], None]:
+        assert name not in TABLE, name
+        TABLE[name] = Bad(name, group, outcome, said, show, rejects)
+        return show
+
+    return enter
+
+
+def markdown() -> str:
+    """The table as the README shows it: one table a group."""
+    parts = []
+    for group in GROUPS:
+        rows = [entry for entry in TABLE.values() if entry.group == group]
+        lines = [f"| {group} ({len(rows)}) | outcome | |", "|---|---|---|"]
+        lines += [f"| {e.name} | {e.outcome}{', rejects' if e.rejects else ''} | {e.said} |" for e in rows]
+        parts.append("\n".join(lines))
+    return "\n\n".join(parts) + "\n"

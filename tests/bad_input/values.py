@@ -1,0 +1,249 @@
+"""Bad inputs: values. Numbers that are none, too large or too small, of the wrong type, and weights."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dkernel.kernels import Linear, Normalized
+from tests.bad_input.data import FIRST, LAST, NAMES, ROWS, arrays, cell, frame, one, three, with_column
+from tests.bad_input.doors import KINDS, Doors, learns
+from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
+
+
+def _not_finite(at: Doors, value: float, word: str) -> None:
+    for suffix in (".parquet", ".csv", ".npy"):
+        for part, row in (FIRST, LAST):
+            name = 1 if suffix == ".npy" else "b"
+            place = f"part-{part}{suffix}, row {row + 1}, column '{name}': the value"
+            at.train_refuses(three(suffix, cell(value, (part, row))), place)
+            if suffix == ".parquet":
+                at.score_refuses(three(suffix, cell(value, (part, row))), place.removesuffix(": the value"), word)
+    at.score_rejects(three(".csv", cell(value, LAST)), 3 * ROWS - 1, "part-2.csv", "b")
+    for row in (0, 399):
+        X, y = arrays()
+        X[row, 2] = value
+        at.fit_refuses(rf"row {row}, column '(2|c)': the value {word} is not finite", X, y)
+        at.predict_refuses(rf"row \d+, column '2': the value {word}", X)
+
+
+@bad("values", "NaN", REFUSED, "file, row and column are named; in files a missing value is NaN", rejects=True)
+def nan(at: Doors) -> None:
+    _not_finite(at, np.nan, "nan")
+
+
+@bad("values", "+inf", REFUSED, "file, row and column are named", rejects=True)
+def inf(at: Doors) -> None:
+    _not_finite(at, np.inf, "inf")
+
+
+@bad("values", "-inf", REFUSED, "file, row and column are named", rejects=True)
+def minus_inf(at: Doors) -> None:
+    _not_finite(at, -np.inf, "-inf")
+
+
+@bad(
+    "values", "1e300", BOTH, "too large for float32 is refused with its place; `--dtype float64` takes it", rejects=True
+)
+def too_large(at: Doors) -> None:
+    make = three(".parquet", cell(1e300, LAST))
+    at.train_refuses(make, "part-2.parquet, row 300, column 'b': the value 1e+300 is too large for float32")
+    at.score_refuses(make, "part-2.parquet, row 300, column 'b'", "1e+300 is too large for float32")
+    at.score_rejects(three(".csv", cell(1e300, LAST)), 3 * ROWS - 1, "part-2.csv", "b")
+    X, y = arrays()
+    X = X.astype(np.float64)
+    X[9, 1] = 1e300
+    at.fit_refuses(r"row 9, column '(1|b)': the value 1e\+300 is too large for float32", X, y)
+    data = with_column(b=lambda f: f["b"].astype(np.float64) * 1e100)
+    assert np.isfinite(at.trains(one(data), "--dtype", "float64").coef).all()
+
+
+@bad("values", "subnormal", HANDLED, "the number that it is in the dtype of the blocks, 0 where that has none so small")
+def subnormal(at: Doors) -> None:
+    data = with_column(b=1e-310, c=lambda f: f["c"] * np.float32(1e-40))
+    model = at.trains(one(data))
+    assert np.isfinite(model.scaling.apply(data[NAMES].to_numpy(np.float32))).all()
+    assert np.isfinite(model.scores(data[NAMES].to_numpy())).all()
+    whole = at.trains(one(with_column(c=lambda f: f["c"] * 1e-40)), "--dtype", "float64")
+    assert np.isfinite(whole.coef).all()
+
+
+@bad("values", "constant column", HANDLED, "it is centred and carries nothing; any scaling")
+def constant(at: Doors) -> None:
+    for scale in ("auto", "standard", "minmax", "global", "none"):
+        data = with_column(zero=0.0, high=1e6 if scale == "standard" else 3.0)
+        model = at.trains(one(data, ".parquet", "--scale", scale, "--n-components", "100"))
+        result = at.run("evaluate", "m", *one(data)(at.folder()), "--json", "--progress", "none")
+        assert json.loads(result.stdout)["accuracy"] > 0.85
+        assert len(model.columns) == 5
+    X, y = arrays()
+    X[:, 1] = 7.0
+    for wrap in KINDS.values():
+        assert np.isfinite(at.fits(wrap(X, "X"), wrap(y, "y")).coef_).all()
+
+
+@bad("values", "rows of zeros", HANDLED, "rows like others; a normalized kernel of a zero row is 0")
+def zeros(at: Doors) -> None:
+    data = frame()
+    data.loc[:9, NAMES] = 0.0
+    assert learns(at.trains(one(data))) > 0.75
+    X, y = arrays()
+    X[:10] = 0
+    fitted = at.fits(X, y, kernel=Normalized(Linear()), scale="none", gamma="auto")
+    assert np.isfinite(fitted.decision_function(X)).all()
+
+
+@bad("values", "label NaN", REFUSED, "file and row are named; fill or remove the row")
+def label_nan(at: Doors) -> None:
+    at.train_refuses(
+        three(".parquet", cell(None, (2, 7), "label")), "part-2.parquet, row 8, column 'label': the value is missing"
+    )
+    at.train_refuses(
+        three(".csv", cell(None, (2, 7), "label")), "part-2.csv, row 8, column 'label': the label is missing"
+    )
+    numbers = with_column(label=lambda f: np.where(f.index == 7, np.nan, f["a"]))
+    at.train_refuses(one(numbers), "x.parquet, row 8, column 'label': the value is missing")
+    X, y = arrays()
+    y = np.where(np.arange(400) == 350, np.nan, y)
+    at.fit_refuses("(?i)nan", X, y)
+
+
+@bad("values", "label inf", REFUSED, "file and row are named; fill or remove the row")
+def label_inf(at: Doors) -> None:
+    for suffix in (".parquet", ".csv"):
+        numbers = with_column(label=lambda f: np.where(f.index == 7, np.inf, f["a"]))
+        at.train_refuses(one(numbers, suffix), f"x{suffix}, row 8, column 'label': the label is inf")
+    X, y = arrays()
+    at.fit_refuses("(?i)inf", X, np.where(np.arange(400) == 350, -np.inf, y))
+
+
+def _weight(at: Doors, value: float, word: str) -> None:
+    weight = np.where(np.arange(ROWS) == 7, value, 1.0)
+    place = "row 8, column 'w'"
+    for suffix in (".parquet", ".csv"):
+        said = f"x{suffix}, {place}"
+        at.train_refuses(one(with_column(w=weight), suffix, "--weight", "w"), said)
+    X, y = arrays()
+    at.fit_refuses(word, X, y, np.where(np.arange(400) == 350, value, 1.0))
+
+
+@bad("values", "weight NaN", REFUSED, "file and row are named")
+def weight_nan(at: Doors) -> None:
+    _weight(at, np.nan, "(?i)nan")
+
+
+@bad("values", "weight negative", REFUSED, "file and row are named")
+def weight_negative(at: Doors) -> None:
+    _weight(at, -1.0, "(?i)negative")
+
+
+@bad("values", "weights all zero", REFUSED, "nothing would be learned, which is said")
+def weights_zero(at: Doors) -> None:
+    at.train_refuses(one(with_column(w=0.0), ".parquet", "--weight", "w"), "weights are 0 in all 300 rows")
+    X, y = arrays()
+    at.fit_refuses("0 in all 400 rows|at least one non-zero", X, y, np.zeros(400))
+
+
+@bad("values", "integers above 2^53", HANDLED, "labels are kept to the last digit; features are rounded to their dtype")
+def big_integers(at: Doors) -> None:
+    big = 2**53
+    data = frame().assign(label=lambda f: np.where(f["label"] == "in", big, big + 1).astype(np.int64))
+    for suffix in (".parquet", ".csv"):
+        model = at.trains(one(data, suffix))
+        assert model.classes.tolist() == [big, big + 1]
+        found = at.scores(one(data, suffix), model="m")
+        assert set(found["label"]) == {big, big + 1}
+        assert (found["label"] == data["label"]).mean() > 0.85
+    X, y = arrays()
+    assert at.fits(X, np.where(y, big, big + 1)).classes_.tolist() == [big, big + 1]
+    data = frame().assign(b=lambda f: (f["b"] * 1e6).astype(np.int64) + 2**60)
+    assert np.isfinite(at.trains(one(data)).coef).all()
+
+
+@bad("values", "bool", HANDLED, "0 and 1 as a feature; as a label the classes False and True")
+def booleans(at: Doors) -> None:
+    data = frame().assign(b=lambda f: f["b"] > 0, label=lambda f: f["label"] == "in")
+    for suffix in (".parquet", ".csv"):
+        model = at.trains(one(data, suffix))
+        assert model.classes.tolist() == [False, True]
+        assert model.scaling.shift[1] == np.float64(data["b"].mean())
+        assert set(at.scores(one(data, suffix), model="m")["label"]) == {False, True}
+    X, y = arrays()
+    kinds = [at.fits(wrap(X > 0, "X"), wrap(y, "y")).coef_.tobytes() for wrap in KINDS.values()]
+    assert kinds[0] == kinds[1]
+    assert kinds[2] == kinds[3]
+
+
+@bad(
+    "values",
+    "numbers as text",
+    BOTH,
+    "a column of text is refused by name; a CSV has no types, so quoted numbers are read",
+)
+def numeric_text(at: Doors) -> None:
+    data = with_column(b=lambda f: f["b"].astype(str))
+    at.train_refuses(one(data), "x.parquet: column 'b' holds text", "--exclude b")
+    at.score_refuses(one(data), "x.parquet: column 'b'")
+    quoted = frame().astype(str).map('"{}"'.format).to_csv(index=False, quoting=3)
+    (at.place / "quoted.csv").write_text(quoted)
+    plain = at.trains(one(frame(), ".csv"))
+    np.testing.assert_array_equal(at.trains(lambda _: [str(at.place / "quoted.csv")]).coef, plain.coef)
+    X, y = arrays()
+    at.fit_refuses("(?i)text|numbers|string|str", X.astype(str), y, kinds=("numpy", "pandas", "dask"))
+
+
+@bad("values", "objects of mixed types", REFUSED, "the column, and in a CSV the row, are named")
+def mixed(at: Doors) -> None:
+    data = frame().astype({"b": object}).assign(b=lambda f: f["b"].where(f.index != 9, "?"))
+    at.train_refuses(one(data, ".csv"), "x.csv, row 10, column 'b': '?'")
+    at.score_refuses(one(data, ".csv"), "x.csv, ", "column 'b': '?'")
+    X, y = arrays()
+    X = X.astype(object)
+    X[5, 1] = "?"
+    at.fit_refuses(r"(?i)object|numbers|could not convert|'\?'", X, y, kinds=("numpy", "pandas", "dask"))
+    labels = y.astype(object)
+    labels[3] = "in"
+    at.fit_refuses("(?i)mix|type", arrays()[0], labels, kinds=("numpy", "dask"))
+
+
+@bad("values", "category", BOTH, "as a feature refused by name: encode it; as a label its values are the classes")
+def category(at: Doors) -> None:
+    data = with_column(b=lambda f: pd.Categorical(np.where(f["b"] > 0, "high", "low")))
+    at.train_refuses(one(data), "x.parquet: column 'b' holds text")
+    y = frame()["label"].astype("category")
+    assert at.trains(one(frame().assign(label=y))).classes.tolist() == ["in", "out"]
+    assert at.fits(frame()[NAMES], y).classes_.tolist() == ["in", "out"]
+    for wrap in (lambda f: f, lambda f: KINDS["dask frame"](np.zeros((4, 1)), "X") if f is None else f):
+        with_category = wrap(data[NAMES])
+        at.fit_refuses("column 'b' of X is of type category", with_category, y, kinds=("numpy",))
+
+
+@bad("values", "nullable with NA", BOTH, "NA is a missing value, refused with its place; without one the type is taken")
+def nullable(at: Doors) -> None:
+    whole = frame().assign(b=lambda f: (f["b"] * 10).round().astype("Int64"))
+    gap = whole.copy()
+    gap.loc[20, "b"] = pd.NA
+    at.train_refuses(one(gap), "x.parquet, row 21, column 'b': the value")
+    at.score_refuses(one(gap), "x.parquet, row 21, column 'b': the value")
+    at.fit_refuses("row 20, column 'b': the value nan", gap[NAMES], gap["label"], kinds=("numpy",))
+    found = at.fits(whole[NAMES], whole["label"])
+    plain = at.fits(whole[NAMES].astype({"b": "int64"}), whole["label"])
+    np.testing.assert_array_equal(found.coef_, plain.coef_)
+    y = whole["a"].gt(0).astype("boolean")
+    y[3] = pd.NA
+    at.fit_refuses("(?i)NA|missing", whole[NAMES], y, kinds=("numpy",))
+
+
+@bad("values", "date", REFUSED, "the column is named: leave it out or make numbers of it")
+def date(at: Doors) -> None:
+    days = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(ROWS), unit="D")
+    data = with_column(b=days)
+    (at.place / "dates").mkdir()
+    pq.write_table(pa.Table.from_pandas(data, preserve_index=False), at.place / "dates" / "x.parquet")
+    at.train_refuses(lambda _: [str(at.place / "dates")], "x.parquet: column 'b' holds")
+    at.train_refuses(one(data, ".csv"), "x.csv: column 'b' holds")
+    at.fit_refuses("column 'b' of X is of type datetime", data[NAMES], data["label"], kinds=("numpy",))
+    X = np.array([["2026-01-01", "2026-01-02"]] * 4, "datetime64[D]")
+    at.fit_refuses("(?i)datetime", X, np.arange(4) % 2 > 0, kinds=("numpy", "dask"))
