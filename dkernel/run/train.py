@@ -213,10 +213,10 @@ class _Fit:
     def _problem(self, survey: SurveyResult, targets: Targets, roles: Roles) -> tuple[Problem, Roles]:
         loss = loss_named(self.recipe.loss)
         self.progress.phase("choose scale and gamma")
-        asked, columns, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
+        asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
         flops = self.plan.setup_flops + self.plan.passes * self.plan.pass_flops
         chosen = self.journal.stage(
-            "choose", lambda: choose(asked, survey, roles.fitted, targets, loss, columns, flops, self.executor, key)
+            "choose", lambda: choose(asked, survey, roles.fitted, targets, loss, wanted, flops, self.executor, key)
         )
         self.weights = chosen.weights
         for name, why in chosen.why.items():
