@@ -128,6 +128,7 @@ def test_a_slurm_job_stopped_goes_back_into_the_queue_and_on(queue):
 
 
 @pytest.mark.cluster
+@pytest.mark.slow
 def test_a_pbs_job_runs_to_the_same_bytes(queue):
     arguments = " ".join(TRAIN)
     queue.run("qsub", ["qsub", "-v", f"DKERNEL_ARGUMENTS={arguments}", DEPLOY / "pbs/train.pbs"])
@@ -152,7 +153,8 @@ def test_a_pbs_job_stopped_submits_itself_again_and_goes_on(queue):
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("system", ["slurm", pytest.param("pbs", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("system", ["slurm", "pbs"])
 def test_workers_that_are_jobs_of_their_own(system, queue):
     pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed")
     command = [

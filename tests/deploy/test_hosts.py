@@ -24,6 +24,7 @@ mkdir -p "{folder}/home-$host" && cd "{folder}/home-$host" && exec sh -c "$*"
 
 
 @pytest.mark.cluster
+@pytest.mark.slow
 def test_a_cluster_by_ssh_starts_trains_and_stops(tmp_path):
     bin = bin_folder(tmp_path / "bin", {"reach": SSH.format(folder=tmp_path)})
     write_data(tmp_path / "train", files=2)

@@ -26,9 +26,10 @@ IDS = [f"{name}-{document['kind']}" for name, document in ALL]
 
 
 @pytest.fixture(scope="session")
-def definitions(pytestconfig):
-    """The operator's definitions, from its own package: kind -> schema. Kept, so asked for once."""
-    folder = pytestconfig.cache.mkdir("dask-kubernetes")
+def definitions(pytestconfig, tmp_path_factory):
+    """The operator's definitions, from its own package: kind -> schema. Kept where pytest keeps a cache."""
+    cache = getattr(pytestconfig, "cache", None)
+    folder = cache.mkdir("dask-kubernetes") if cache else tmp_path_factory.mktemp("dask-kubernetes")
     if not list(folder.glob("*.whl")):
         command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--dest", str(folder), OPERATOR]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)

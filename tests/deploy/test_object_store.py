@@ -8,7 +8,7 @@ import pytest
 
 from tests.deploy.processes import RECIPE, Group, bin_folder, cluster, environment, free_port, wait_until, write_data
 
-pytestmark = pytest.mark.cluster
+pytestmark = [pytest.mark.slow, pytest.mark.cluster]  # tests/data/test_stores.py are quick
 BUCKET = "s3://bucket"
 
 
@@ -20,7 +20,7 @@ def store(tmp_path_factory):
     import s3fs
 
     folder, port = tmp_path_factory.mktemp("store"), free_port()
-    secrets = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "us-east-1"}
+    secrets = {"AWS_ACCESS_KEY_ID": "me", "AWS_SECRET_ACCESS_KEY": "secret", "AWS_DEFAULT_REGION": "eu-west-1"}
     url = f"http://127.0.0.1:{port}"
     env = environment(bin_folder(folder / "bin"), AWS_ENDPOINT_URL=url, **secrets)
     for name, rows in (("train", 4096), ("new", 2048)):
@@ -28,7 +28,7 @@ def store(tmp_path_factory):
     with Group(folder, env) as group:
         server = group.start("moto", [sys.executable, "-m", "moto.server", "--host", "127.0.0.1", "--port", port])
         system = s3fs.S3FileSystem(
-            key="me", secret="secret", endpoint_url=url, client_kwargs={"region_name": "us-east-1"}
+            key="me", secret="secret", endpoint_url=url, client_kwargs={"region_name": "eu-west-1"}
         )
         wait_until(lambda: answers(port), "the store", alive=[server])
         system.mkdir("bucket")

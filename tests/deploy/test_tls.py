@@ -8,7 +8,9 @@ import dask
 import distributed  # noqa: F401 - its settings
 import pytest
 import yaml
+from click.testing import CliRunner
 
+from dkernel.cli import main
 from tests.deploy.places import DEPLOY
 from tests.deploy.processes import RECIPE, Group, bin_folder, environment, wait_until, write_data
 
@@ -101,9 +103,14 @@ def credentials(folder, ca=None):
 def test_with_certificates_it_trains_to_the_same_bytes(secure, certs):
     assert secure.address.startswith("tls://")
     by_options = train(secure, "options", secure.address, *credentials(certs / "ours"))
+    assert by_options.read_bytes() == train(secure, "alone", None).read_bytes()
+
+
+@pytest.mark.cluster
+@pytest.mark.slow
+def test_dask_s_own_settings_do_as_well(secure):
     by_config = train(secure, "config", secure.address, env={"DASK_CONFIG": str(secure.folder / "config")})
-    alone = train(secure, "alone", None)
-    assert by_options.read_bytes() == by_config.read_bytes() == alone.read_bytes()
+    assert by_config.read_bytes() == train(secure, "alone", None).read_bytes()
 
 
 @pytest.mark.cluster
@@ -126,26 +133,21 @@ def test_three_of_three_strangers_are_refused(secure, certs):
     train(secure, "mistrust", secure.address, *credentials(certs / "foreign"), expect=75)
 
 
-@pytest.mark.cluster
 @pytest.mark.parametrize(
     ("options", "code", "words"),
     [
-        (["--tls-ca-file", "ca.pem"], 2, "--tls-cert"),
-        (["--tls-ca-file", "none.pem", "--tls-cert", "none.pem"], 65, "none.pem"),
-        (["--tls-ca-file", "train/part-0.parquet", "--tls-cert", "train/part-0.parquet"], 65, "make-certs.sh"),
+        (["--scheduler", "tls://host:1", "--tls-ca-file", "ca.pem"], 2, "--tls-cert"),
+        (["--scheduler", "tls://host:1", "--tls-ca-file", "none.pem", "--tls-cert", "none.pem"], 65, "none.pem"),
+        (["--scheduler", "tls://host:1", "--tls-ca-file", __file__, "--tls-cert", __file__], 65, "make-certs.sh"),
+        (["--workers", "2", "--tls-ca-file", "a", "--tls-cert", "b"], 2, "--scheduler"),
     ],
 )
-def test_files_that_are_none_are_named(options, code, words, secure):
-    train(secure, "wrong", secure.address, *options, expect=code)
-    assert words in secure.group.log("wrong")
-    assert "Traceback" not in secure.group.log("wrong")
-
-
-def test_tls_without_a_scheduler_is_a_mistake(tmp_path):
-    with Group(tmp_path, environment(bin_folder(tmp_path / "bin"))) as group:
-        options = ["--workers", 2, "--tls-ca-file", "a", "--tls-cert", "b"]
-        group.run("wrong", ["dkernel", "train", "train", "--label", "y", "--out", "m", *options], 2)
-        assert "--scheduler" in group.log("wrong")
+def test_mistakes_are_said_before_anything_is_tried(options, code, words, tmp_path):
+    command = ["train", "train", "--label", "label", "--out", str(tmp_path / "m"), *options]
+    done = CliRunner().invoke(main, command)
+    assert done.exit_code == code
+    assert words in done.output
+    assert "Traceback" not in done.output
 
 
 def test_dask_knows_the_settings():
