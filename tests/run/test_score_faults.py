@@ -1,8 +1,6 @@
-"""Scoring when things go wrong: kills under a watcher's eyes, sleeping writers, full disks, lost workers, errors."""
+"""Scoring when things go wrong: kills under a watcher's eyes, sleeping writers, full disks, errors."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 from dataclasses import replace
@@ -86,36 +84,6 @@ def test_a_disk_that_is_full_shows_nothing_partial(tmp_path):
         assert on_a_full_disk(small)["sha256"] == expected(tmp_path)
     finally:
         subprocess.run(["umount", str(small)], check=True)
-
-
-class Vanishing(LinearModel):
-    """Ends the first process that scores with it, in the middle of the task."""
-
-    def __init__(self, classes, folder):
-        super().__init__(classes)
-        self.folder = str(folder)
-
-    def scores(self, X):
-        try:
-            os.close(os.open(Path(self.folder) / "once", os.O_CREAT | os.O_EXCL))
-        except FileExistsError:
-            return super().scores(X)
-        os.kill(os.getpid(), signal.SIGKILL)
-        return None
-
-
-@pytest.mark.cluster
-def test_a_worker_that_is_killed_while_it_scores_changes_no_byte(tmp_path):
-    source, _ = a_source(rows=((3, 2), (4,), (1, 0, 1), (2,), (7,)))
-    for name in ("a", "b"):
-        (tmp_path / name).mkdir()
-    score(LinearModel([0, 1]), source, tmp_path / "a" / "out", SerialExecutor())
-    with connect(workers=2) as executor:
-        score(Vanishing([0, 1], tmp_path), source, tmp_path / "b" / "out", executor)
-    assert (tmp_path / "once").exists()
-    assert pd.read_parquet(tmp_path / "a" / "out").equals(pd.read_parquet(tmp_path / "b" / "out"))
-    parts = [sorted(atomic.digest(p) for p in (tmp_path / n / "out").glob("part-*")) for n in ("a", "b")]
-    assert parts[0] == parts[1]
 
 
 def reading(folder, name, blocks, error):
