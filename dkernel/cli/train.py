@@ -252,8 +252,6 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
 
 def _report(path: str, result: Any, record: "Record", trail: Any) -> None:
     """The page about a fit. The model is there: what goes wrong here is said, and the run is not a failure for it."""
-    import warnings
-
     from dkernel.report import write
 
     try:
@@ -261,7 +259,7 @@ def _report(path: str, result: Any, record: "Record", trail: Any) -> None:
         record.note(report=path)
     except Exception as error:
         record.note(report_error=f"{type(error).__name__}: {error}")
-        warnings.warn(f"the model is written, and the report {path} is not: {error}", stacklevel=2)
+        click.echo(f"warning: the model is written, and the report {path} is not: {error}", err=True)
 
 
 def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]) -> None:

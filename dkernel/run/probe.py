@@ -1,8 +1,15 @@
 """What `dkernel doctor` looks at in a process: only the standard library, because a worker may not have dkernel at all.
 
-The function is sent by value. It reads, and makes and removes one empty file in each place that it is asked about.
+The functions are sent by value. They read, and make and remove one empty file in each place that they are asked about.
 """
 
+import importlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import socket
+import tempfile
 from typing import Any
 
 __all__ = ["probe"]
@@ -27,88 +34,99 @@ def probe(
     data : files to read
     dask_worker : given by Dask on a worker
     """
-    import importlib
-    import importlib.metadata
-    import os
-    import platform
-    import shutil
-    import socket
-    import tempfile
-
-    def version(name: str) -> str:
-        try:
-            if name == "dkernel":
-                return str(importlib.import_module(name).__version__)
-            return importlib.metadata.version(name)
-        except ImportError:
-            return "absent"
-
-    def existing(folder: str) -> str:
-        folder = os.path.abspath(folder)
-        while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
-            folder = os.path.dirname(folder)
-        return folder
-
-    def file_system(folder: str) -> str:
-        best, kind = "", "unknown"
-        try:
-            with open("/proc/mounts", encoding="utf-8") as mounts:
-                for line in mounts:
-                    _, at, what, *_ = line.split()
-                    if os.path.join(folder, "").startswith(os.path.join(at, "")) and len(at) >= len(best):
-                        best, kind = at, what
-        except OSError:
-            pass
-        return kind
-
-    def written(name: str, folder: str) -> dict[str, Any]:
-        try:
-            if "://" in folder:
-                files, path = importlib.import_module("fsspec").core.url_to_fs(folder.rstrip("/") + "/.dkernel-doctor")
-                files.pipe_file(path, b"")
-                files.rm_file(path)
-                return {"error": None, "free": None}
-            if name in made:
-                folder = existing(folder)
-            with tempfile.TemporaryFile(dir=folder):
-                pass
-            return {"error": None, "free": shutil.disk_usage(folder).free}
-        except Exception as error:
-            return {"error": f"{type(error).__name__}: {error}", "free": None}
-
-    def blas_threads() -> int | None:
-        try:
-            for library in ("numpy", "scipy.linalg"):
-                importlib.import_module(library)
-            pools = importlib.import_module("threadpoolctl").threadpool_info()
-        except ImportError:
-            return None
-        return max((pool["num_threads"] for pool in pools if pool["user_api"] == "blas"), default=None)
-
+    python = ".".join(platform.python_version_tuple()[:2])
     found: dict[str, Any] = {
         "host": socket.gethostname(),
         "pid": os.getpid(),
         "cores": len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count(),
-        "versions": {"python": ".".join(platform.python_version_tuple()[:2])} | {n: version(n) for n in packages},
-        "places": {name: written(name, folder) for name, folder in places.items()},
+        "memory": memory(),
+        "versions": {"python": python} | {name: version(name) for name in packages},
+        "places": {name: written(place, name in made) for name, place in places.items()},
         "missing": [path for path in tokens if not os.path.exists(path)],
         "unreadable": [path for path in data if not os.access(path, os.R_OK)],
         "blas_threads": blas_threads(),
     }
+    # Dask hands over its scheduler under this name too.
+    return found | of_worker(dask_worker) if hasattr(dask_worker, "state") else found
+
+
+def of_worker(worker: Any) -> dict[str, Any]:
+    """What only a worker has."""
+    spill = importlib.import_module("dask").config.get("distributed.worker.memory.spill", 0.7)
+    local = existing(worker.local_directory)
+    return {
+        "threads": worker.state.nthreads,
+        "memory_limit": worker.memory_manager.memory_limit,
+        "spills": spill is not False,
+        "local_directory": local,
+        "file_system": file_system(local),
+        "local_free": shutil.disk_usage(local).free,
+    }
+
+
+def version(name: str) -> str:
+    """Of a package, or "absent"."""
+    try:
+        if name == "dkernel":
+            return str(importlib.import_module(name).__version__)
+        return importlib.metadata.version(name)
+    except ImportError:
+        return "absent"
+
+
+def existing(folder: str) -> str:
+    """The folder, or the nearest above it that is there."""
+    folder = os.path.abspath(folder)
+    while not os.path.isdir(folder) and os.path.dirname(folder) != folder:
+        folder = os.path.dirname(folder)
+    return folder
+
+
+def file_system(folder: str) -> str:
+    """Of the disk that a folder is on, as the system calls it."""
+    best, kind = "", "unknown"
+    try:
+        with open("/proc/mounts", encoding="utf-8") as mounts:
+            for line in mounts:
+                _, at, what, *_ = line.split()
+                if os.path.join(folder, "").startswith(os.path.join(at, "")) and len(at) >= len(best):
+                    best, kind = at, what
+    except OSError:
+        pass
+    return kind
+
+
+def written(place: str, made: bool) -> dict[str, Any]:
+    """Why nothing can be written there, None if it can; and the bytes that are free."""
+    try:
+        if "://" in place:
+            files, path = importlib.import_module("fsspec").core.url_to_fs(place.rstrip("/") + "/.dkernel-doctor")
+            files.pipe_file(path, b"")
+            files.rm_file(path)
+            return {"error": None, "free": None}
+        folder = existing(place) if made else place
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+        return {"error": None, "free": shutil.disk_usage(folder).free}
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}", "free": None}
+
+
+def blas_threads() -> int | None:
+    """The most threads of a BLAS that numpy and scipy use here."""
+    try:
+        for library in ("numpy", "scipy.linalg"):
+            importlib.import_module(library)
+        pools = importlib.import_module("threadpoolctl").threadpool_info()
+    except ImportError:
+        return None
+    return max((pool["num_threads"] for pool in pools if pool["user_api"] == "blas"), default=None)
+
+
+def memory() -> int | None:
+    """Bytes of this machine."""
     try:
         with open("/proc/meminfo", encoding="utf-8") as lines:
-            found["memory"] = int(lines.readline().split()[1]) * 1024
+            return int(lines.readline().split()[1]) * 1024
     except (OSError, ValueError, IndexError):
-        found["memory"] = None
-    if hasattr(dask_worker, "state"):  # Dask hands over its scheduler under this name too
-        spill = importlib.import_module("dask").config.get("distributed.worker.memory.spill", 0.7)
-        local = existing(dask_worker.local_directory)
-        found |= {
-            "threads": dask_worker.state.nthreads,
-            "memory_limit": dask_worker.memory_manager.memory_limit,
-            "spills": spill is not False,
-            "local_directory": local,
-            "file_system": file_system(local),
-            "local_free": shutil.disk_usage(local).free,
-        }
-    return found
+        return None
