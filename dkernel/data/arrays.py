@@ -56,10 +56,11 @@ def from_arrays(
     if hasattr(X, "tocsr"):
         X = dense_blocks(X.tocsr(), dtype)
     objects: tuple[str, ...] = ()
-    if kernel is not None and holds_objects(kernel := parse(kernel), X):
+    parsed = None if kernel is None else parse(kernel)
+    if parsed is not None and holds_objects(parsed, X):
         X = object_table(X)
-        names = _columns(columns or _names_of(X), int(X.shape[1]))
-        objects = object_columns(kernel, kinds_of(X, names, kernel), "X")
+        every = _columns(columns or _names_of(X), int(X.shape[1]))
+        objects = object_columns(parsed, kinds_of(X, every, parsed), "X")
     names = columns or _names_of(X)
     if is_dask(X):
         units, p, token, kind = _dask_units(X, y, weight, names, dtype, objects, compute)

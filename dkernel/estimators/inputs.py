@@ -59,7 +59,8 @@ def source_of(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None, 
         estimator.n_features_in_ = X.n_in
         estimator.feature_names_in_ = np.array(X.columns, dtype=object)
         return X
-    kernel = parse(estimator.kernel)
+    # Of the kernels in question by kernel="auto" all take numbers.
+    kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)
     objects = holds_objects(kernel, X)
     if not estimator.__sklearn_tags__().target_tags.required:
         return from_arrays(checked_rows(estimator, X, fitting=True, objects=objects), dtype=dtype, kernel=kernel)

@@ -328,7 +328,7 @@ class _Search:
 def _moment(
     kernel: Kernel, scaling: Scaling, half: Halves, coef: NDArray[np.float64], level: Level, seed: int
 ) -> NDArray[np.float64]:
-    X = scaling.apply(half.X[: level.rows], "float64")
+    X = scaling.apply(half.X[: level.rows], "float64").astype(np.float64, copy=False)
     return gradient_moment(kernel, X[-MOMENT_ROWS:], X[: len(coef)], coef, seed)
 
 

@@ -52,7 +52,8 @@ def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
     """64 bits for each value: those of a number, or a hash of text and objects."""
     if values.dtype.kind == "f":
         # Zero has two signs, and the formats disagree about the second.
-        return (values + values.dtype.type(0)).view(f"u{values.itemsize}").astype(np.uint64, copy=False)
+        bits = (values + values.dtype.type(0)).view(f"u{values.itemsize}")
+        return np.asarray(bits.astype(np.uint64, copy=False))
     if values.dtype.kind in "biu":
         return values.astype(np.int64, copy=False).view(np.uint64)
     kinds, places = np.unique(values, return_inverse=True) if values.dtype.kind == "U" else (values.ravel(), None)

@@ -128,7 +128,8 @@ class _Fit:
         self.sizes = Sizes.of(source.n_rows, source.n_in, recipe)
         given = ""
         if self.given is not None:
-            held = encoded(self.given)[0] if self.given.dtype.kind == "O" else self.given
+            Z: Any = self.given
+            held = encoded(Z)[0] if Z.dtype.kind == "O" else Z
             given = hashlib.sha256(held.tobytes()).hexdigest()
         self.key = "dkernel-" + hashlib.sha256(f"{source.token}/{recipe.digest}{given}".encode()).hexdigest()[:16]
         self.identity = run_of(source, recipe, given)
