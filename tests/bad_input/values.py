@@ -26,7 +26,7 @@ def _not_finite(at: Doors, value: float, word: str) -> None:
         X, y = arrays()
         X[row, 2] = value
         at.fit_refuses(rf"row {row}, column '(2|c)': the value {word} is not finite", X, y)
-        at.predict_refuses(rf"row \d+, column '2': the value {word}", X)
+        at.predict_refuses(rf"row \d+( of a chunk of X)?, column '2': the value {word}", X)
 
 
 @bad("values", "NaN", REFUSED, "file, row and column are named; in files a missing value is NaN", rejects=True)

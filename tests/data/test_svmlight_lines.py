@@ -1,4 +1,4 @@
-"""svmlight: any text of rows, comments, blanks, orders and line ends, cut anywhere, is what reading line by line gives."""
+"""svmlight: rows, comments, blanks, orders and line ends of any kind, cut anywhere, are what line by line gives."""
 
 import tempfile
 from pathlib import Path

@@ -2,8 +2,8 @@
 
 What holds for any cut of the same rows: the same reservoir, ranges, labels and fingerprint and the same landmarks, bit
 for bit; means and variances to 1e-12; a given model's scores bit for bit. A fit over other chunks takes its steps from
-other rows: its scores differ, most of all on such few rows as these, by up to a fifth of their spread after 12 passes with
-chunks of 40 rows and more; 6,000 rows in two chunks by 1 % after 12 passes and 0.1 % after 60, as 1 / passes.
+other rows: its scores differ, most of all on such few rows as these, by up to a fifth of their spread after 12 passes
+with chunks of 40 rows and more; 6,000 rows in two chunks by 1 % after 12 passes and 0.1 % after 60, as 1 / passes.
 """
 
 import tempfile
