@@ -93,7 +93,7 @@ class Record:
         def renew(final: bool = False) -> None:
             self.note(peak_memory_bytes=memory.peak, updated=_now())
             if self.progress is not None:
-                self.note(progress=self.progress.state(), phases=self.progress.seconds())
+                self.note(phases=self.progress.seconds(), **({} if final else {"progress": self.progress.state()}))
             self._write(where, final)
 
         def beat() -> None:

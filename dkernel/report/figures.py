@@ -33,7 +33,7 @@ WIDE, TALL = 4.7, 3.2  # inches of one figure
 INK, SOFT, GRID_LINE = "#1f2937", "#6b7280", "#e5e7eb"
 # Okabe and Ito's colours, which colour-blind readers can tell apart.
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f", "#bcbd22", "#17becf")
-STYLE: dict[str, Any] = {
+STYLE: Any = {
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],
     "font.size": 8.5,
@@ -241,15 +241,14 @@ def confusion(found: Quality) -> Figure:
 
 def curves(found: Quality) -> Figure | None:
     """ROC curves: one for two classes, else each of the first ten against the rest."""
-    drawn = [(name, roc(positive, s, found.weight)) for name, positive, s in found.one_against_rest()]
-    drawn = [(name, curve) for name, curve in drawn if curve is not None][:10]
+    all_curves = [(name, roc(positive, s, found.weight)) for name, positive, s in found.one_against_rest()]
+    drawn = [(name, curve) for name, curve in all_curves if curve is not None][:10]
     if not drawn:
         return None
 
     def draw(axes: Any) -> None:
         axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":")
         for i, (name, curve) in enumerate(drawn):
-            assert curve is not None
             label = f"AUC {curve[1]:.4f}" if len(drawn) == 1 else f"{name}: {curve[1]:.3f}"
             axes.plot(curve[0][:, 0], curve[0][:, 1], color=COLOURS[i % 10], label=label)
         axes.xaxis.set_major_formatter(FuncFormatter(_percent))

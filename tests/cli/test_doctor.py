@@ -92,6 +92,7 @@ def test_a_broken_cluster_is_named_fault_by_fault(run, data, tmp_path):
     sound = [*worker, "--memory-limit", "4GiB", "--local-directory", str(tmp_path), "--name", "sound"]
     broken = [*worker, "--memory-limit", "300MiB", "--local-directory", "/dev/shm", "--preload", "broken.py"]
     one, two = ({f"{name}_NUM_THREADS": n for name in ("OMP", "OPENBLAS", "MKL")} for n in "12")
+    two["DASK_DISTRIBUTED__WORKER__MEMORY__SPILL"] = "0.7"  # Dask's own default, whatever these tests run under
     scheduler = ["scheduler", "--port", "0", "--no-dashboard", "--scheduler-file", "s.json"]
     with processes(tmp_path, (scheduler, {}), (sound, one), (broken, two)):
         deadline = time.monotonic() + 300

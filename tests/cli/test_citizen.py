@@ -1,0 +1,193 @@
+"""Commands as processes: how they end, what they print where, what they leave behind and what they do not."""
+
+import hashlib
+import json
+import os
+import pty
+import re
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import dkernel
+from dkernel.cli.train import train
+from tests.cli.conftest import FEATURES
+
+ROOT = Path(__file__).parents[2]
+
+
+def environment():
+    return {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT), *sys.path])}
+
+
+def hash_of(folder):
+    """Of every name, size, time and byte in a folder."""
+    found = [(str(p), p.stat().st_mtime_ns, p.read_bytes() if p.is_file() else b"") for p in sorted(folder.rglob("*"))]
+    return hashlib.sha256(repr((folder.stat().st_mtime_ns, found)).encode()).hexdigest()
+
+
+def begin(command, folder):
+    """A job as a process, once it is at work; its stdout and stderr are pipes."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "dkernel", *map(str, command), "--progress", "json"], cwd=folder, env=environment(),
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    for line in process.stderr:
+        if json.loads(line).get("phase") == "survey":
+            return process
+    raise AssertionError("it ended before it was at work")
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_in_the_middle(number, code, data, tmp_path):
+    process = begin(["train", data / "train.parquet", "--label", "y", "--out", "m", *FEATURES], tmp_path)
+    process.send_signal(number)
+    stdout, stderr = process.communicate(timeout=120)
+    assert process.returncode == code
+    assert stdout == ""
+    assert "Traceback" not in stderr
+    record = json.loads((tmp_path / "m.run.json").read_text())
+    assert (record["status"], record["exit_code"]) == ("stopped", code)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.run.json"]
+
+
+COMMANDS = [
+    (0, ["train", "train.parquet", "--label", "y", "--out", "o", *FEATURES]),
+    (0, ["score", "m", "new.parquet", "--exclude", "id", "--out", "o"]),
+    (1, ["train", "train.parquet", "--label", "y", "--out", "o", *FEATURES, "--memory-limit", "1MiB"]),
+    (2, ["train", "train.parquet", "--label", "y", "--out", "o", "--alpha", "much"]),
+    (2, ["score", "m", "new.parquet", "--exclude", "id", "--out", "o", "--write", "nonsense"]),
+    (65, ["train", "none.parquet", "--label", "y", "--out", "o"]),
+    (65, ["score", "m", "train.parquet", "--out", "o"]),
+    (65, ["score", "train.parquet", "new.parquet", "--out", "o"]),
+    (75, ["train", "train.parquet", "--label", "y", "--out", "o", *FEATURES, "--scheduler", "tcp://127.0.0.1:1"]),
+    (75, ["score", "m", "new.parquet", "--exclude", "id", "--out", "o", "--scheduler-file", "none.json"]),
+]
+
+
+@pytest.mark.parametrize(("code", "command"), COMMANDS, ids=lambda value: str(value) if isinstance(value, int) else "")
+def test_zero_means_complete_and_anything_else_that_nothing_is_there(
+    code, command, run, model, data, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("dkernel.run.cluster.CONNECT_TIMEOUT", 0.3)
+    for name in ("train.parquet", "new.parquet"):
+        (tmp_path / name).symlink_to(data / name)
+    (tmp_path / "m").symlink_to(model)
+    result = run(*command, "--progress", "none")
+    assert result.exit_code == code, result.output
+    assert "Traceback" not in result.output
+    out = tmp_path / "o"
+    if command[0] == "score":
+        assert (out / "_SUCCESS").exists() == (code == 0)
+    assert out.exists() == (code == 0)
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".")] == []
+    if code:
+        assert result.stdout == ""
+        assert len(result.stderr.strip().splitlines()[0]) > 40  # what, where and what to do
+    elif command[0] == "train":
+        assert dkernel.load(out).facts["rows"] == 3000
+    if (tmp_path / "o.run.json").exists():  # a command whose options mean nothing has not begun to run
+        assert json.loads((tmp_path / "o.run.json").read_text())["exit_code"] == code
+    else:
+        assert code == 2
+
+
+def test_a_terminal_gets_a_bar_and_a_pipe_no_control_characters(data, tmp_path):
+    command = [
+        sys.executable,
+        "-m",
+        "dkernel",
+        "train",
+        str(data / "train.parquet"),
+        "--label",
+        "y",
+        *FEATURES,
+        "--out",
+    ]
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen([*command, "a"], cwd=tmp_path, env=environment(), stdout=subprocess.PIPE, stderr=theirs)
+    os.close(theirs)
+    seen = b""
+    while True:
+        try:
+            part = os.read(ours, 4096)
+        except OSError:  # the other end is closed
+            break
+        if not part:
+            break
+        seen += part
+    os.close(ours)
+    assert process.wait(timeout=120) == 0
+    stdout = process.stdout.read().decode()
+    process.stdout.close()
+    assert b"\r[" in seen
+    assert re.search(rb"\[#*\.*\] pass 1/1: ", seen)
+    assert stdout.startswith("a: 3,000 rows in ")
+    done = subprocess.run([*command, "b"], cwd=tmp_path, env=environment(), capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("b: 3,000 rows in ")
+    for text in (done.stdout, done.stderr):
+        assert {c for c in text if ord(c) < 32 or ord(c) == 127} <= {"\n"}
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_a_dry_run_has_no_side_effects_and_tells_memory_and_time(run, data, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = np.random.default_rng(0).normal(size=(500, 3))
+    text = "a,b,y\n" + "\n".join(f"{a},{b},{int(c > 0)}" for a, b, c in rows)
+    (tmp_path / "x.csv").write_text(text)
+    (tmp_path / "scratch").mkdir()
+    before, beside = hash_of(tmp_path), hash_of(data)
+    for source in ("x.csv", data / "train.parquet"):
+        job = ["train", source, "--label", "y", "--out", "m", "--report", "r.html", "--scratch", "scratch"]
+        result = run(*job, *(FEATURES if source != "x.csv" else ["--n-components", "64"]), "--dry-run")
+        assert result.exit_code == 0, result.output
+        for words in ("memory, each worker", "memory, client", "work of each pass", "time, about"):
+            assert words in result.stdout
+    assert (hash_of(tmp_path), hash_of(data)) == (before, beside)
+
+
+VALUES = {"workers": 2, "passes": 3, "seed": 4, "n_components": 128, "rank": 16, "holdout": 0.1, "alpha": 1e-6}
+VALUES |= {"gamma": 0.5, "exclude": ["a", "b"], "memory_limit": "2GiB", "progress": "log", "task": "classify"}
+VALUES |= {"features": "nystrom", "landmarks": "kmeans", "sampling": "sobol", "form": "offset", "loss": "hinge"}
+VALUES |= {
+    "metric": "full",
+    "checkpoint_every": 3,
+    "import": ["json"],
+    "scale": "minmax",
+    "dtype": "float64",
+    "kernel": "Laplacian(gamma=0.1)",
+    "positive": "yes",
+}
+
+
+@pytest.mark.parametrize("option", [p.name for p in train.params if p.name not in ("config", "print_config", "data")])
+def test_a_key_of_the_file_is_the_flag_of_that_name(option, run, tmp_path):
+    spelled = next(p for p in train.params if p.name == option)
+    value = True if spelled.is_flag else VALUES.get(option, "text")
+    text = json.dumps(value) if not isinstance(value, float) else repr(value)
+    (tmp_path / "run.toml").write_text(f"{option.replace('_', '-')} = {text}\n")
+    flag = ",".join(value) if isinstance(value, list) else value
+    by_flag = [spelled.opts[0]] if spelled.is_flag else [spelled.opts[0], flag]
+    one = run("train", "--config", tmp_path / "run.toml", "--print-config")
+    two = run("train", *by_flag, "--print-config")
+    assert one.exit_code == 0, one.output
+    assert one.stdout == two.stdout
+    assert run("train", "--print-config").stdout != one.stdout
+
+
+def test_an_unexpected_error_asks_for_the_traceback_and_debug_gives_it(run, data, tmp_path, monkeypatch):
+    def broken(*_, **__):
+        raise ZeroDivisionError("of the program's own")
+
+    monkeypatch.setattr("dkernel.run.train.train", broken)
+    job = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
+    result = run(*job)
+    assert result.exit_code == 1
+    assert "--debug" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert "Traceback" in run(*job, "--debug").stderr
