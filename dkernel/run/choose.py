@@ -40,6 +40,7 @@ SHARE = 0.2  # of the fit's flops
 FREE_FLOPS = 1e11  # that no fit is too small for: a second or two
 FINALISTS = 6  # of the first level
 METRIC_ROUNDS = 3
+ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
 MOST_L1 = 64
 MOMENT_ROWS = 4096
 CLEARLY = 0.98  # of the loss: what is less simple, or costs more a row, must be better by so much
@@ -182,7 +183,7 @@ class _Search:
         """The levels, one after the other."""
         finalists = self._finalists(candidates)
         found = self._learned(finalists)
-        if len(self.families) > 1:
+        if len(self.families) > 1 and len(self.half.X_judged) >= ENOUGH_JUDGED:
             found = self._stacked(found)
         best = self._last(found, len(candidates))
         self._say(best[0], best[1].loss, candidates)
@@ -292,7 +293,8 @@ class _Search:
             self._bound(c.family, best.scaling, (c.factor,))[0].kernel for c, _ in found if c.family is not best.family
         ]
         others += [c.kernel for c in self.again(replace(best, family=found[0][0].family), (1 / 16, 16.0))]
-        sums = [(1 - w) * best.kernel + w * other for other in others for w in (0.25, 0.5)]
+        text = repr(best.kernel)
+        sums = [(1 - w) * best.kernel + w * other for other in others if repr(other) not in text for w in (0.25, 0.5)]
         return [replace(best, kernel=kernel) for kernel in sums]
 
     def _last(self, found: list[Found], tried: int) -> Found:
