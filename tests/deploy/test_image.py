@@ -143,8 +143,9 @@ class Chroot:
         if line.word == "RUN":
             self.must(line.rest)
         elif line.word == "WORKDIR":
+            if self.user == "0":
+                self.must(f"mkdir -p {line.rest}")
             self.cwd = line.rest
-            self.must(f"mkdir -p {line.rest}") if self.user == "0" else None
         elif line.word == "ENV":
             for pair in shlex.split(line.rest):
                 name, value = pair.split("=", 1)
