@@ -7,6 +7,7 @@ Columns are named by their index as the file writes it, so a model knows by its 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 import numpy as np
 import pyarrow as pa
@@ -122,8 +123,8 @@ def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Which of the lines hold a row, not only a comment or blanks."""
     if b"#" not in block and not _BLANK.search(block):
         return np.ones(len(ends), bool)
-    starts = [0, *ends[:-1].tolist()]
-    lines = (block[a:b] for a, b in zip(starts, ends.tolist(), strict=True))
+    starts = [0, *ends.tolist()]  # one more than lines: what follows the last end is none yet
+    lines = (block[a:b] for a, b in pairwise(starts))
     return np.array([bool(line.split(b"#", 1)[0].strip()) for line in lines], bool)
 
 
