@@ -60,7 +60,7 @@ case "$action" in
         for host in "${hosts[@]}"; do
             on "$host" "cd $run 2>/dev/null || exit 0
                 for file in worker-$host.pid scheduler.pid; do
-                    if [ -s \$file ]; then kill -TERM -- -\$(cat \$file) 2>/dev/null; rm -f \$file; fi
+                    if [ -s \$file ]; then kill -s TERM -- -\$(cat \$file) 2>/dev/null; rm -f \$file; fi
                 done; true"
         done
         ;;
