@@ -34,8 +34,8 @@ Arrays = Mapping[str, NDArray[Any]]
 
 _HEADER_LIMIT = 100_000_000
 _BEGINNING = b'{"__metadata__":{"dkernel":"{'
-_VALUE_BYTES = 16  # a model has at least 16 bytes of tensors for each of its columns and classes
-_FREE_BYTES = 4 * 2**20
+_VALUE_BYTES = 4  # a number and its comma take more, an empty list less
+_FREE_BYTES = 2 * 2**20
 _DTYPES = {"BOOL": "?", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U32": "<u4", "U64": "<u8", "U8": "u1"}
 _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 _AGAIN = "Copy the file again, or train the model again."
