@@ -71,14 +71,14 @@ class Problem:
 
 @dataclass
 class GradientSum:
-    """Sums over rows: gradient (n_columns, heads) and (heads,), weight, each λ's loss, the first's right answers."""
+    """Sums over rows: gradient (n_columns, heads) and (heads,), weight, each λ's loss and right answers."""
 
     columns: Array
     intercept: Array
     weight: float
     n: int
     loss: Array
-    right: float
+    right: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,22 +95,26 @@ class Gradient(Statistic[GradientSum, GradientSum]):
         coef, intercept = broadcast
         outputs = Y.shape[1]
         paths = len(intercept) // outputs
-        loss, right = np.zeros(paths * outputs), np.zeros(1)
+        loss, right = np.zeros(paths * outputs), np.zeros(paths)
         # All heads in one call of each function: a tile is small, and the calls are what costs.
         targets = np.tile(Y, (1, paths))
 
         def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
             y = targets[start : start + len(S)]
-            value, R = self.problem.loss.value(y, S), self.problem.loss.derivative(y, S)
+            # A loss may see the outputs of a row, its last axis, together; the paths are apart.
+            grouped = len(S), paths, outputs
+            value = self.problem.loss.value(y.reshape(grouped), S.reshape(grouped)).reshape(S.shape)
+            R = self.problem.loss.derivative(y.reshape(grouped), S.reshape(grouped)).reshape(S.shape)
             if weight is not None:
                 value, R = value * weight[start : start + len(S)], R * weight[start : start + len(S)]
             np.add(loss, value.sum(axis=0, dtype=np.float64), out=loss)
-            right[0] += _right(self.problem.targets, y[:, :outputs], S[:, :outputs])
+            for path in range(paths):
+                right[path] += _right(self.problem.targets, y[:, :outputs], S[:, path * outputs : (path + 1) * outputs])
             return R
 
         G, g = tiles.accumulate(self.problem.columns, X, coef, intercept, residual)
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
-        return GradientSum(G, g, total, len(X), loss.reshape(paths, outputs).sum(axis=1), float(right[0]))
+        return GradientSum(G, g, total, len(X), loss.reshape(paths, outputs).sum(axis=1), right)
 
     def merge(self, left: GradientSum, right: GradientSum) -> GradientSum:
         left.columns += right.columns
@@ -146,7 +150,7 @@ class Judgement:
 
 @dataclass(frozen=True, eq=False)
 class Judge(Statistic[Judgement, Judgement]):
-    """How good coefficients are on rows: the loss that is fitted, and right answers."""
+    """How good coefficients are on rows: what the loss judges by, as a rule itself, and right answers."""
 
     problem: Problem
 
@@ -158,7 +162,7 @@ class Judge(Statistic[Judgement, Judgement]):
         w = np.float32(1) if weight is None else weight
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return Judgement(
-            np.array([np.sum(w * self.problem.loss.value(Y, s), dtype=np.float64) for s in groups]),
+            np.array([np.sum(w * self.problem.loss.judged(Y, s), dtype=np.float64) for s in groups]),
             np.array([_right(self.problem.targets, Y, s) for s in groups]),
             total,
             len(X),

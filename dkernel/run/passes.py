@@ -153,7 +153,7 @@ class Passes:
         factor = spot.shrink / (1 + 3 * (spot.epoch + self.decayed))
         state = self.solver.advance(spot.state, mean, total.n, len(rounds), factor)
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
-        figures |= self._figure(total.right, total.n)
+        figures |= self._figure(float(total.right[0]), total.n)
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
         told = {"pass": spot.epoch + 1, "round": i + 1, "rows": total.n, **figures}
         return replace(spot, state=state, history=(*spot.history, told), steps=spot.steps + 1)

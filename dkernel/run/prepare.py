@@ -17,7 +17,7 @@ from dkernel.run.reduce import Item, R, Statistic, reduce
 from dkernel.run.sample import Roles, pieces_of
 from dkernel.seeds import stream
 
-__all__ = ["PATH", "Bench", "Prepared", "is_large", "judged", "mean_gradient", "prepare", "warm"]
+__all__ = ["PATH", "Bench", "Prepared", "is_large", "judged", "mean_gradient", "path_of", "prepare", "warm"]
 
 Array = NDArray[np.float64]
 
@@ -106,6 +106,11 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     start = warm(bench, solver, start, roles.sample, range(WARM_EPOCHS))
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
     return Prepared(solver, start, facts)
+
+
+def path_of(outputs: int) -> tuple[float, ...]:
+    """The alphas that alpha="auto" looks at: fewer where each is many heads."""
+    return PATH[:: max(1, -(-len(PATH) * outputs // MOST_HEADS))]
 
 
 def is_large(n: int, sample: int) -> bool:

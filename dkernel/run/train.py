@@ -33,18 +33,7 @@ from dkernel.run.metric import check_metric
 from dkernel.run.passes import Outcome, Passes
 from dkernel.run.pieces import Schedule, bundle_size, cut_pieces, interleaved, shuffled
 from dkernel.run.plan import Plan
-from dkernel.run.prepare import (
-    MOST_HEADS,
-    PATH,
-    SMALL_EPOCHS,
-    WARM_EPOCHS,
-    Bench,
-    Prepared,
-    is_large,
-    judged,
-    prepare,
-    warm,
-)
+from dkernel.run.prepare import SMALL_EPOCHS, WARM_EPOCHS, Bench, Prepared, is_large, judged, path_of, prepare, warm
 from dkernel.run.progress import Progress
 from dkernel.run.sample import Roles, roles_of
 from dkernel.run.shuffle import rewritten, scratch_folder
@@ -52,7 +41,7 @@ from dkernel.run.sizes import Sizes
 from dkernel.run.survey import Survey, SurveyResult
 from dkernel.run.versions import versions
 
-__all__ = ["TrainResult", "plan", "train"]
+__all__ = ["Fit", "TrainResult", "plan", "train"]
 
 # A holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands.
 ENOUGH_HOLDOUT = 1000
@@ -70,6 +59,7 @@ class TrainResult:
     plan : predicted bytes and flops
     chosen : what was left open, and what it became, in words
     holdout : the raw rows that no gradient saw, None for none
+    sample : raw rows that are no holdout, a uniform sample
     sample_path : alpha -> loss of the sample's solution on rows outside the sample, where several were tried
     resumed : where the checkpoint was from which this run went on, None where it began at the beginning
     """
@@ -79,6 +69,7 @@ class TrainResult:
     plan: dict[str, Any]
     chosen: dict[str, str]
     holdout: Block | None = None
+    sample: Block | None = None
     sample_path: dict[str, float] = field(default_factory=dict)
     resumed: str | None = None
 
@@ -91,6 +82,7 @@ def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
 def train(
     source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None,
     scratch: str | None = None, landmarks: Any = None, checkpoint: Checkpoint | None = None,
+    chosen: Chosen | None = None,
 ) -> TrainResult:  # fmt: skip
     """Fit a model; the same bytes for every executor.
 
@@ -100,6 +92,7 @@ def train(
     scratch : folder for a shuffled copy, where data are sorted and do not fit in memory
     landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
     checkpoint : where to keep what is done, and to go on from; the model has the bytes of a run without one
+    chosen : kernel and scaling that a search has settled, in place of a choice on the sample
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
@@ -109,16 +102,17 @@ def train(
     check_source(kernel, recipe.gamma, source)
     check_metric(recipe.metric, kernel, source.n_in, bool(source.objects))
     with one_blas_thread(), progress or Progress("none") as shown:
-        return _Fit(source, recipe, executor, shown, scratch, landmarks).run(checkpoint)
+        return Fit(source, recipe, executor, shown, scratch, landmarks, chosen).run(checkpoint)
 
 
-class _Fit:
-    """The stages of one fit, in order; each is a method that leaves its result on self."""
+class Fit:
+    """The stages of one fit, in order; each is a method that leaves its result on self. A search uses some of them."""
 
     def __init__(
         self, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None,
-        landmarks: Any = None,
+        landmarks: Any = None, chosen: Chosen | None = None,
     ) -> None:  # fmt: skip
+        self.settled = chosen
         recipe, self.given = for_given(recipe.for_columns(source.columns), landmarks, source)
         self.source, self.recipe, self.executor, self.progress, self.scratch = (
             source, recipe, executor, progress, scratch,
@@ -159,14 +153,14 @@ class _Fit:
     def _run(self) -> dict[str, Any]:
         feed = Feed(self.executor, self.source, self.plan.kept)
         try:
-            survey = self.journal.stage("survey", lambda: self._survey(feed))
+            survey = self.journal.stage("survey", lambda: self.survey(feed))
             self.data = digest(self.sizes.n, (*self.source.columns, self.source.label or ""), survey.sums)
-            targets = self._targets(survey)
+            targets = self.targets(survey)
             roles = roles_of(survey.reservoir, self.sizes)
             self._say_sizes(roles)
-            problem, roles = self._problem(survey, targets, roles)
+            problem, roles = self.problem(survey, targets, roles)
             prepared = self._prepare(problem, roles)
-            schedules, feed = self._schedules(survey, feed)
+            schedules, feed = self.schedules(survey, feed)
             outcome = self._passes(problem, prepared, roles, schedules, feed)
         finally:
             feed.close()
@@ -175,16 +169,17 @@ class _Fit:
             "history": outcome.history,
             "chosen": self.chosen,
             "holdout": roles.holdout if len(roles.holdout.X) else None,
+            "sample": roles.fitted,
             "sample_path": self.sample_path,
         }
 
-    def _survey(self, feed: Feed) -> SurveyResult:
+    def survey(self, feed: Feed) -> SurveyResult:
         self.progress.phase("survey", self.sizes.n)
         statistic = Survey(self.recipe.seed, self.sizes.n, self.sizes.reservoir)
         pieces, key = cut_pieces(self.units), f"{self.key}-survey"
         return feed.fold(statistic, pieces, key, self.progress, journal=self.journal, name="survey")
 
-    def _targets(self, survey: SurveyResult) -> Targets:
+    def targets(self, survey: SurveyResult) -> Targets:
         kind = {"b": "bool", "i": "int", "f": "float", "U": "text"}[survey.reservoir.y.dtype.kind]
         self.recipe = self.recipe.replace(task=resolve_task(self.recipe, kind))
         targets, self.counts = targets_of(self.recipe, survey, self.source.label, self.sizes.n)
@@ -211,14 +206,21 @@ class _Fit:
         self.chosen[name] = text
         self.progress.message(f"{name}: {text}")
 
-    def _problem(self, survey: SurveyResult, targets: Targets, roles: Roles) -> tuple[Problem, Roles]:
-        loss = loss_named(self.recipe.loss)
+    def problem(self, survey: SurveyResult, targets: Targets, roles: Roles) -> tuple[Problem, Roles]:
+        return self.problem_of(self.settled or self.choice(survey, targets, roles), targets, roles)
+
+    def choice(self, survey: SurveyResult, targets: Targets, roles: Roles) -> Chosen:
+        """Kernel, scaling and metric, judged on the sample where they are open."""
+        loss = loss_named(self.recipe.loss).of(targets.outputs)
         self.progress.phase("choose scale and gamma")
         asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
         flops = self.plan.setup_flops + self.plan.passes * self.plan.pass_flops
-        chosen = self.journal.stage(
+        return self.journal.stage(
             "choose", lambda: choose(asked, survey, roles.fitted, targets, loss, wanted, flops, self.executor, key)
         )
+
+    def problem_of(self, chosen: Chosen, targets: Targets, roles: Roles) -> tuple[Problem, Roles]:
+        """The problem that this choice makes of the rows."""
         self.weights = chosen.weights
         for name, why in chosen.why.items():
             self._note(name, why)
@@ -233,7 +235,7 @@ class _Fit:
             features=self.features,
             n_components=map.n_columns,
         )
-        columns = ScaledColumns(chosen.scaling, map)
+        columns, loss = ScaledColumns(chosen.scaling, map), loss_named(self.recipe.loss).of(targets.outputs)
         return Problem(columns, loss, targets, weights, self.recipe.seed, roles.threshold), roles
 
     def _map(self, chosen: Chosen, roles: Roles, targets: Targets) -> tuple[FeatureMap, Roles]:
@@ -283,8 +285,7 @@ class _Fit:
     def _path(self, outputs: int) -> tuple[float, ...]:
         if self.recipe.alpha != "auto":
             return (float(self.recipe.alpha),)
-        step = max(1, -(-len(PATH) * outputs // MOST_HEADS))
-        return PATH[::step]
+        return path_of(outputs)
 
     def _fewer(self, prepared: Prepared, roles: Roles) -> Prepared:
         """The alphas worth a place in the passes, judged on rows that the sample does not hold."""
@@ -313,7 +314,7 @@ class _Fit:
         start = np.ascontiguousarray(prepared.start[:, heads])
         return Prepared(solver.only(paths), start, prepared.facts)
 
-    def _schedules(self, survey: SurveyResult, feed: Feed) -> tuple[list[Schedule], Feed]:
+    def schedules(self, survey: SurveyResult, feed: Feed) -> tuple[list[Schedule], Feed]:
         verdict = exchangeable(survey)
         rounds, passes = self.recipe.rounds, self.recipe.passes
         if verdict.alike:
