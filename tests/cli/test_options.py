@@ -95,7 +95,7 @@ def test_variable_names_the_config(config):
     ("text", "words"),
     [
         ("n_componets = 3", ["'n_componets'", "Did you mean 'n_components'?"]),
-        ("checkpoint = 'x'", ["unknown key 'checkpoint'"]),
+        ("colour = 'x'", ["unknown key 'colour'"]),
         ("[train]\nseed = 1", ["unknown key 'train'"]),
         ("config = 'other.toml'", ["unknown key 'config'"]),
         ("seed = ", ["is not TOML"]),
