@@ -177,6 +177,8 @@ def chroot(tmp_path_factory):
 
 @pytest.mark.slow
 def test_every_line_runs(chroot):
+    # The base image's interpreter is anybody's to use; this machine's may lie in the home of root.
+    chroot.must("chmod a+rx /root")
     for line in LINES:
         chroot.follow(line)
     runs = [line for line in LINES if line.word == "RUN"]
