@@ -13,7 +13,7 @@ from dkernel.cells import as_cells
 from dkernel.checks import as_features
 from dkernel.errors import UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
-from dkernel.linear.losses import Loss, loss_named
+from dkernel.linear.losses import Loss, Softmax, loss_named
 from dkernel.recipe import Recipe
 
 __all__ = ["Model", "ScaledColumns"]
@@ -73,7 +73,12 @@ class Model:
     @property
     def loss(self) -> Loss:
         """The loss that was fitted."""
-        return loss_named(self.recipe.loss)
+        return loss_named(self.recipe.loss).of(len(self.intercept))
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether its scores stand for probabilities of classes."""
+        return self.classes is not None and self.loss.probable
 
     @cached_property
     def _columns(self) -> ScaledColumns:
@@ -121,13 +126,16 @@ class Model:
         return self.labels(self.scores(X))
 
     def probabilities(self, S: NDArray[np.float32]) -> NDArray[np.float64]:
-        """P(class | x) (n, n_classes) of scores: 1 / (1 + exp(-s)), normalized over one-vs-rest classes."""
-        if self.classes is None or self.recipe.loss != "logistic":
+        """P(class | x) (n, n_classes) of scores: exp(s_k) of a softmax, else 1 / (1 + exp(-s_k)); over their sum."""
+        if not self.has_probabilities:
             raise UnsupportedError(
                 f"A model fitted with loss={self.recipe.loss!r} gives no probabilities: its scores are margins. "
-                "Train with loss='logistic'."
+                "Train with loss='logistic' or loss='softmax'."
             )
         S = S.astype(np.float64)
+        if isinstance(self.loss, Softmax):
+            e = np.exp(S - S.max(axis=1, keepdims=True))
+            return np.asarray(e / e.sum(axis=1, keepdims=True))
         e = np.exp(-np.abs(S))
         p = np.where(S >= 0, 1.0, e) / (1.0 + e)
         if p.shape[1] == 1:

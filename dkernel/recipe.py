@@ -18,6 +18,7 @@ from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
 from dkernel.features import FAST, FEATURES, FORMS
 from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, Kernel, parse
+from dkernel.linear.losses import LOSSES, loss_named
 
 __all__ = ["CHOICES", "GIVEN", "Label", "Recipe"]
 
@@ -31,7 +32,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "landmarks": ("uniform", "stratified", "kmeans", "leverage", "rpcholesky"),
     "sampling": ("auto", *SAMPLINGS, *FAST),
     "form": FORMS,
-    "loss": ("squared_hinge", "hinge", "logistic", "squared"),
+    "loss": tuple(LOSSES),
     "alpha": ("auto",),
     "scale": ("auto", "standard", "minmax", "global", "none"),
     "metric": ("auto", "identity", "diagonal", "full"),
@@ -62,6 +63,8 @@ class Recipe:
     landmarks : the rule that chooses them; "given" in the record of a fit that was given an array of them
     features : one of `dkernel.features.FEATURES`, which says what each is
     form : of the Fourier map, sin/cos pairs or cos + offset; "exponential" has the columns of the pairs
+    loss : one of `dkernel.linear.losses`; "huber(1.35)", "epsilon_insensitive(0.1)" and "quantile(0.5)" may have
+        another number, the first two in standard deviations of the targets
     rounds : updates of each pass
     class_weight : None, "balanced", or {label: weight}
     positive : this label against the rest
@@ -105,16 +108,23 @@ class Recipe:
         self._check_together()
 
     def _check_together(self) -> None:
-        if self.task == "regress":
-            if self.loss != "squared":
-                raise RecipeError(
-                    f"loss={self.loss!r} is for classes and task='regress' predicts numbers. Use loss='squared'."
-                )
+        loss = loss_named(self.loss)
+        if self.task == "classify" and not loss.classifies:
+            raise RecipeError(
+                f"loss={self.loss!r} is for numbers and task='classify' predicts classes. Use loss='squared_hinge'."
+            )
+        if self.task == "regress" and not loss.regresses:
+            raise RecipeError(
+                f"loss={self.loss!r} is for classes and task='regress' predicts numbers. Use loss='squared'."
+            )
+        if self.task == "regress" or not loss.classifies:
+            which = "task='regress'" if self.task == "regress" else f"loss={self.loss!r}"
+            other = "use task='classify'" if loss.classifies else "use a loss for classes"
             for name in ("class_weight", "positive"):
                 if getattr(self, name) is not None:
                     raise RecipeError(
-                        f"{name}={getattr(self, name)!r} is for classes and task='regress' predicts "
-                        f"numbers. Leave {name} out, or use task='classify'."
+                        f"{name}={getattr(self, name)!r} is for classes and {which} predicts numbers. Leave {name} "
+                        f"out, or {other}."
                     )
             if self.landmarks == "stratified":
                 raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
@@ -218,6 +228,12 @@ def _word(name: str, value: Any) -> str:
     return str(value)
 
 
+def _loss(name: str, value: Any) -> str:
+    if isinstance(value, str) and "(" in value:
+        return loss_named(value).text
+    return _word(name, value)
+
+
 def _whole(least: int) -> Callable[[str, Any], int]:
     def check(name: str, value: Any) -> int:
         try:
@@ -298,7 +314,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "landmarks": lambda name, value: GIVEN if isinstance(value, str) and value == GIVEN else _word(name, value),
     "sampling": _word,
     "form": _word,
-    "loss": _word,
+    "loss": _loss,
     "alpha": _word_or(_weight),
     "passes": _whole(1),
     "rounds": _whole(1),

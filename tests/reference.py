@@ -120,12 +120,20 @@ LOSS_VALUES = {
     "hinge": lambda y, s: np.maximum(0.0, 1 - y * s),
     "squared_hinge": lambda y, s: 0.5 * np.maximum(0.0, 1 - y * s) ** 2,
     "logistic": lambda y, s: np.log1p(np.exp(-np.abs(y * s))) + np.maximum(0.0, -y * s),
+    "perceptron": lambda y, s: np.maximum(0.0, -y * s),
+    "huber": lambda y, s: np.where(abs(s - y) <= 1.35, 0.5 * (s - y) ** 2, 1.35 * abs(s - y) - 0.5 * 1.35**2),
+    "epsilon_insensitive": lambda y, s: np.maximum(0.0, abs(s - y) - 0.1),
+    "quantile": lambda y, s: 0.5 * abs(s - y),
 }
 LOSS_SLOPES = {
     "squared": lambda y, s: s - y,
     "hinge": lambda y, s: np.where(y * s < 1, -y, 0.0),
     "squared_hinge": lambda y, s: -y * np.maximum(0.0, 1 - y * s),
     "logistic": lambda y, s: -y / (1 + np.exp(np.clip(y * s, -500, 500))),
+    "perceptron": lambda y, s: np.where(y * s <= 0, -y, 0.0),
+    "huber": lambda y, s: np.where(abs(s - y) <= 1.35, s - y, 1.35 * np.sign(s - y)),
+    "epsilon_insensitive": lambda y, s: np.where(abs(s - y) > 0.1, np.sign(s - y), 0.0),
+    "quantile": lambda y, s: 0.5 * np.sign(s - y),
 }
 
 

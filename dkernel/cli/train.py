@@ -46,9 +46,9 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     ),
     "form": ("pairs|offset|exponential", "pairs", "Of Fourier columns: sine and cosine, or cosine with an offset."),
     "loss": (
-        "squared_hinge|hinge|logistic|squared",
+        "squared_hinge|hinge|logistic|softmax|perceptron|squared|huber|epsilon_insensitive|quantile",
         "",
-        "Default: squared_hinge; for a regression squared.",
+        "With a number: huber(1.35), epsilon_insensitive(0.1), quantile(0.5). Default: squared_hinge or squared.",
     ),
     "alpha": ("auto|NUMBER", "auto", "Strength of the regularization."),
     "passes": ("N", "1", "Readings of the data."),

@@ -14,11 +14,11 @@ __all__ = ["KernelClassifier"]
 
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:
-    if estimator.loss == "logistic":
+    if estimator.loss in ("logistic", "softmax"):
         return True
     raise UnsupportedError(
         f"A KernelClassifier with loss={estimator.loss!r} gives no probabilities: its scores are margins. "
-        "Use loss='logistic'."
+        "Use loss='logistic' or loss='softmax'."
     )
 
 
@@ -39,7 +39,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     n_components : columns of the map, or "auto"; with fewer rows than landmarks, Nystrom uses all rows
     landmarks : of Nystrom features: "uniform" | "stratified" (by class) | "kmeans" | "leverage" | "rpcholesky"; or an
         array of them (c, p), in the units of X
-    loss : "squared_hinge" | "hinge" | "logistic" | "squared"
+    loss : "squared_hinge" | "hinge" | "logistic" | "softmax", all classes at once | "perceptron" | "squared"
     alpha : number | "auto", from a path judged on the holdout
     passes : over the data
     scale : "auto" | "standard" | "minmax" | "global" | "none"; None is "none"
@@ -109,7 +109,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Any:
-        """P(class | x), float64 (n, n_classes), of a model with loss="logistic"."""
+        """P(class | x), float64 (n, n_classes), of a model with loss="logistic" or "softmax"."""
         require_fitted(self, "classes_")
         return self._answer(X, probable, "float64", len(self.classes_))
 

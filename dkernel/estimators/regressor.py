@@ -19,7 +19,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     ----------
     kernel, gamma, features, n_components, landmarks, alpha, passes, scale, metric, random_state, checkpoint : as
         of KernelClassifier; no landmarks by class
-    loss : "squared"
+    loss : "squared" | "huber(1.35)" | "epsilon_insensitive(0.1)" | "quantile(0.5)", with numbers of your own: of the
+        first two in standard deviations of y
 
     Attributes
     ----------

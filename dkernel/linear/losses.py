@@ -1,10 +1,15 @@
 """Losses of a score: value, derivative, curvature bound, and the decision that a score stands for.
 
 Classification losses see one column of scores for each class against the rest (one column for two classes) and targets
--1, +1; regression losses see real targets. All are elementwise, in the dtype of the scores.
+-1, +1; regression losses see real targets, centred and with standard deviation 1, and that is the unit of the numbers
+that some of them take. All are elementwise but softmax, which sees the scores of a row, the last axis, together; all in
+the dtype of the scores.
 """
 
+import math
+import re
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, fields, is_dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -13,7 +18,21 @@ from numpy.typing import NDArray
 from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
 
-__all__ = ["LOSSES", "Hinge", "Logistic", "Loss", "Squared", "SquaredHinge", "loss_named", "signs"]
+__all__ = [
+    "LOSSES",
+    "EpsilonInsensitive",
+    "Hinge",
+    "Huber",
+    "Logistic",
+    "Loss",
+    "Perceptron",
+    "Quantile",
+    "Softmax",
+    "Squared",
+    "SquaredHinge",
+    "loss_named",
+    "signs",
+]
 
 Array = NDArray[np.floating]
 
@@ -23,15 +42,42 @@ class Loss(ABC):
 
     name: ClassVar[str]
     curvature: ClassVar[float]
-    """A bound on the second derivative in s, the L of the step size 1 / L; for hinge, which has none, 1 serves."""
+    """A bound on the second derivative in s, the L of the step size 1 / L; a loss with kinks has none, and 1 serves."""
     attained: ClassVar[bool] = False
     """Whether every row has that second derivative, wherever its score is; rows of a margin loss fall silent."""
     regresses: ClassVar[bool] = False
     """Whether a real target is this loss's natural use."""
+    classifies: ClassVar[bool] = True
+    """Whether targets -1, +1 have a use with it."""
+    smooth: ClassVar[bool] = True
+    """Whether the derivative is continuous, as a batch solver needs it."""
+    probable: ClassVar[bool] = False
+    """Whether its minimizer's scores stand for probabilities."""
+    needed: ClassVar[str] = ""
+    """Of its number, where it takes one, as a condition in words."""
+
+    def of(self, outputs: int) -> "Loss":  # noqa: ARG002
+        """The loss that does this one's work on so many columns of scores."""
+        return self
+
+    def judged(self, y: Array, s: Array) -> Array:
+        """What rows that no gradient saw judge by: the loss, but where a small one says nothing."""
+        return self.value(y, s)
+
+    def is_valid(self) -> bool:
+        """Whether its number is one."""
+        return True
+
+    @property
+    def text(self) -> str:
+        """What `loss_named` makes it of again: the name, with a number that is not the usual one."""
+        if not is_dataclass(self) or self == LOSSES[self.name]:
+            return self.name
+        return f"{self.name}({_number(self)!r})"
 
     @abstractmethod
     def value(self, y: Array, s: Array) -> Array:
-        """ℓ(y, s), elementwise."""
+        """ℓ(y, s), elementwise; of a loss that sees columns together, their shares of it."""
 
     @abstractmethod
     def derivative(self, y: Array, s: Array) -> Array:
@@ -49,6 +95,7 @@ class Hinge(Loss):
 
     name = "hinge"
     curvature = 1.0
+    smooth = False
 
     def value(self, y: Array, s: Array) -> Array:
         return np.maximum(1 - y * s, 0)
@@ -87,6 +134,7 @@ class Logistic(Loss):
 
     name = "logistic"
     curvature = 0.25
+    probable = True
 
     def value(self, y: Array, s: Array) -> Array:
         return np.logaddexp(np.zeros_like(s), -y * s)
@@ -119,14 +167,197 @@ class Squared(Loss):
         return s - y
 
 
-LOSSES: dict[str, Loss] = {loss.name: loss for loss in (SquaredHinge(), Hinge(), Logistic(), Squared())}
+class Softmax(Loss):
+    """log(sum over classes k of exp(s_k)) - s_c, c the class of the row: logistic regression of many classes at once.
+
+    Examples
+    --------
+    >>> y, s = np.array([[-1.0, 1.0, -1.0]]), np.zeros((1, 3))
+    >>> Softmax().value(y, s).round(4).tolist(), Softmax().derivative(y, s).round(4).tolist()
+    ([[0.0, 1.0986, 0.0]], [[0.3333, -0.6667, 0.3333]])
+    """
+
+    name = "softmax"
+    curvature = 0.5  # of diag p - p p^T, whose rows sum to p (1 - p) twice over
+    probable = True
+
+    def of(self, outputs: int) -> Loss:
+        """Of two classes only the difference of their scores counts, which is one column and the logistic loss."""
+        return Logistic() if outputs == 1 else self
+
+    def value(self, y: Array, s: Array) -> Array:
+        top = s.max(axis=-1, keepdims=True)
+        total = top + np.log(np.exp(s - top).sum(axis=-1, keepdims=True))
+        return np.where(y > 0, total - s, np.zeros_like(s))
+
+    def derivative(self, y: Array, s: Array) -> Array:
+        e = np.exp(s - s.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True) - (y > 0)
 
 
-def loss_named(name: str) -> Loss:
-    """The loss of that name."""
-    if name not in LOSSES:
-        raise RecipeError(f"loss={name!r} is unknown.{nearest_name(name, list(LOSSES))}")
-    return LOSSES[name]
+class Perceptron(Loss):
+    """max(0, -y s): only mistakes count, and how large they are. Zero scores have no loss, so mistakes are what judges.
+
+    Source: Rosenblatt 1958; the mistakes of a round are learned from together.
+
+    Examples
+    --------
+    >>> Perceptron().value(np.array([1.0, -1.0]), np.array([0.25, 0.25])).tolist()
+    [0.0, 0.25]
+    """
+
+    name = "perceptron"
+    curvature = 1.0
+    smooth = False
+
+    def value(self, y: Array, s: Array) -> Array:
+        return np.maximum(-y * s, 0)
+
+    def derivative(self, y: Array, s: Array) -> Array:
+        # A score of 0 is no decision: a machine that begins there would stay there.
+        return np.where(y * s <= 0, -y, np.zeros_like(y))
+
+    def judged(self, y: Array, s: Array) -> Array:
+        return (y * s <= 0).astype(s.dtype)
+
+
+@dataclass(frozen=True)
+class Huber(Loss):
+    """r^2 / 2 up to |r| = delta, delta |r| - delta^2 / 2 beyond, r = s - y: far rows pull no harder than near ones.
+
+    Parameters
+    ----------
+    delta : in standard deviations of the targets
+
+    Examples
+    --------
+    >>> Huber(1.0).value(np.zeros(2), np.array([0.5, 3.0])).tolist()
+    [0.125, 2.5]
+    """
+
+    delta: float = 1.35
+    name: ClassVar[str] = "huber"
+    curvature: ClassVar[float] = 1.0
+    attained: ClassVar[bool] = True
+    regresses: ClassVar[bool] = True
+    classifies: ClassVar[bool] = False
+    needed: ClassVar[str] = "above 0"
+
+    def is_valid(self) -> bool:
+        return self.delta > 0
+
+    def value(self, y: Array, s: Array) -> Array:
+        near = np.minimum(np.abs(s - y), self.delta)
+        return near * (np.abs(s - y) - 0.5 * near)
+
+    def derivative(self, y: Array, s: Array) -> Array:
+        return np.clip(s - y, -self.delta, self.delta)
+
+
+@dataclass(frozen=True)
+class EpsilonInsensitive(Loss):
+    """max(0, |s - y| - epsilon): support vector regression.
+
+    Parameters
+    ----------
+    epsilon : in standard deviations of the targets
+
+    Examples
+    --------
+    >>> EpsilonInsensitive(0.25).value(np.zeros(2), np.array([0.25, -1.0])).tolist()
+    [0.0, 0.75]
+    """
+
+    epsilon: float = 0.1
+    name: ClassVar[str] = "epsilon_insensitive"
+    curvature: ClassVar[float] = 1.0
+    regresses: ClassVar[bool] = True
+    classifies: ClassVar[bool] = False
+    smooth: ClassVar[bool] = False
+    needed: ClassVar[str] = "of at least 0"
+
+    def is_valid(self) -> bool:
+        return self.epsilon >= 0
+
+    def value(self, y: Array, s: Array) -> Array:
+        return np.maximum(np.abs(s - y) - self.epsilon, 0)
+
+    def derivative(self, y: Array, s: Array) -> Array:
+        return np.where(np.abs(s - y) > self.epsilon, np.sign(s - y), np.zeros_like(s))
+
+
+@dataclass(frozen=True)
+class Quantile(Loss):
+    """max(q (y - s), (1 - q) (s - y)): its minimizer is the q-quantile of y at x, for q = 1/2 the median.
+
+    Parameters
+    ----------
+    q : between 0 and 1; a quantile has no unit
+
+    Examples
+    --------
+    >>> Quantile(0.75).value(np.zeros(2), np.array([-1.0, 1.0])).tolist()
+    [0.75, 0.25]
+    """
+
+    q: float = 0.5
+    name: ClassVar[str] = "quantile"
+    curvature: ClassVar[float] = 1.0
+    regresses: ClassVar[bool] = True
+    classifies: ClassVar[bool] = False
+    smooth: ClassVar[bool] = False
+    needed: ClassVar[str] = "above 0 and below 1"
+
+    def is_valid(self) -> bool:
+        return 0 < self.q < 1
+
+    def value(self, y: Array, s: Array) -> Array:
+        return np.maximum(self.q * (y - s), (1 - self.q) * (s - y))
+
+    def derivative(self, y: Array, s: Array) -> Array:
+        rise, fall = np.full_like(s, 1 - self.q), np.full_like(s, -self.q)
+        return np.where(s > y, rise, np.where(s < y, fall, np.zeros_like(s)))
+
+
+LOSSES: dict[str, Loss] = {
+    loss.name: loss
+    for loss in (
+        SquaredHinge(), Hinge(), Logistic(), Softmax(), Perceptron(),
+        Squared(), Huber(), EpsilonInsensitive(), Quantile(),
+    )
+}  # fmt: skip
+
+
+def loss_named(text: str) -> Loss:
+    """The loss of that name, with its own number where one stands in brackets.
+
+    Examples
+    --------
+    >>> loss_named("quantile(0.9)"), loss_named("huber").text, loss_named("huber(1.35)").text
+    (Quantile(q=0.9), 'huber', 'huber')
+    """
+    found = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*", text)
+    name = found[1] if found else text
+    if found is None or name not in LOSSES:
+        raise RecipeError(f"loss={text!r} is unknown.{nearest_name(name, list(LOSSES))}")
+    usual = LOSSES[name]
+    if found[2] is None:
+        return usual
+    if not usual.needed:
+        raise RecipeError(f"loss={text!r}: {name} takes no number. Write loss={name!r}.")
+    try:
+        number = float(found[2])
+        made: Loss = type(usual)(number)  # type: ignore[call-arg]
+        fits = math.isfinite(number) and made.is_valid()
+    except ValueError:
+        fits = False
+    if not fits:
+        raise RecipeError(f"loss={text!r}: the number of {name} is one {usual.needed}, as in {name}({_number(usual)!r}).")
+    return made
+
+
+def _number(loss: Loss) -> float:
+    return float(getattr(loss, fields(loss)[0].name))  # type: ignore[arg-type]
 
 
 def signs(codes: NDArray[np.integer], n_classes: int) -> NDArray[np.float32]:

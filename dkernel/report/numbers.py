@@ -193,13 +193,13 @@ def roc(positive: NDArray[np.bool_], scores: NDArray[np.floating], weight: Array
 def calibration(model: Model, found: Quality) -> tuple[Array, str] | None:
     """Stated probability, observed share and rows of up to 10 bins of as many rows each, (bins, 3), and whose it is.
 
-    The probability is the model's own for the logistic loss. The minimizer of the squared and the squared hinge loss
-    is 2 p - 1, so (s + 1) / 2 stands in; the hinge loss says nothing of probabilities.
+    The probability is the model's own for the logistic and the softmax loss. The minimizer of the squared and the squared hinge loss
+    is 2 p - 1, so (s + 1) / 2 stands in; hinge and perceptron say nothing of probabilities.
     """
-    if found.classes is None or model.recipe.loss == "hinge":
+    if found.classes is None or not model.loss.smooth:
         return None
     two = len(found.classes) == 2
-    if model.recipe.loss == "logistic":
+    if model.has_probabilities:
         own = model.probabilities(found.scores)
         stated = own[:, 1] if two else own.max(axis=1)
     else:

@@ -130,7 +130,7 @@ def _quality(result: Any, found: Quality | None) -> Iterator[str]:
             many = "One class against the rest, the first ten." if len(found.classes) > 2 else ""
             yield _drawn("ROC", curves, many or f"Of {found.classes[1]} against {found.classes[0]}, by score.")
         if (bins := calibration(model, found)) is not None:
-            own = "The model's probabilities" if model.recipe.loss == "logistic" else (
+            own = "The model's probabilities" if model.has_probabilities else (
                 "Scores as probabilities, (s + 1) / 2: what this loss aims at"
             )  # fmt: skip
             text = f"{own}, in {len(bins[0])} groups of as many rows each."

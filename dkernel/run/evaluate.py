@@ -125,7 +125,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
             return np.bincount(of, weights, n_classes).astype(np.float64)
 
         surprise = 0.0
-        if self.model.recipe.loss == "logistic":
+        if self.model.has_probabilities:
             own = self.model.probabilities(S)[np.arange(len(S)), codes]
             surprise = float(-weight @ np.log(np.maximum(own, np.finfo(np.float64).eps)))
         return _Counts(
@@ -155,7 +155,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
         labels = self.targets.classes.tolist()
         figures: dict[str, Any] = {"n": int(total.rows.sum()), "accuracy": accuracy, "error": 1.0 - accuracy}
         figures["auc"] = area_under_curve(total.histogram) if total.histogram else None
-        figures["log_loss"] = total.surprise / weight if self.model.recipe.loss == "logistic" else None
+        figures["log_loss"] = total.surprise / weight if self.model.has_probabilities else None
         figures["per_class"] = [
             {
                 "label": label,

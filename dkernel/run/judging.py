@@ -94,7 +94,7 @@ def judge(kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: T
             w = sl.cho_solve(sl.cho_factor(A, lower=True, overwrite_a=True), moment)
         except sl.LinAlgError:  # this alpha is too small for this kernel's spectrum
             continue
-        found = float(np.mean(loss.value(Y_judged, judged @ w)))
+        found = float(np.mean(loss.judged(Y_judged, judged @ w)))
         if found < best.loss:
             best = Judged(found, w[:-1])
     return best

@@ -23,11 +23,13 @@ def resolve_task(recipe: Recipe, kind: str | None) -> str:
     ----------
     kind : "bool", "int", "float" or "text", of the label
     """
-    if recipe.task == "regress":
+    loss = loss_named(recipe.loss)
+    if recipe.task == "regress" or not loss.classifies:
         if kind == "text":
-            raise DataError("The label holds text, of which there is no regression. Use task='classify'.")
+            hint = "" if loss.classifies else " and a loss for classes"
+            raise DataError(f"The label holds text, of which there is no regression. Use task='classify'{hint}.")
         return "regress"
-    regresses = loss_named(recipe.loss).regresses
+    regresses = loss.regresses
     if recipe.task == "classify" or recipe.positive is not None:
         return "classify"
     if kind == "float" and not regresses:

@@ -2,13 +2,16 @@
 
 import numpy as np
 import pytest
+import scipy.special
 
 from dkernel.errors import RecipeError
-from dkernel.linear.losses import LOSSES, loss_named, signs
+from dkernel.linear.losses import LOSSES, Logistic, Softmax, loss_named, signs
+from dkernel.recipe import Recipe
 from tests.reference import LOSS_SLOPES, LOSS_VALUES
 
 S = np.linspace(-6, 6, 2401)[:, None] + 1.234e-4  # no kink falls on it
-TARGETS = {name: (-1.0, 1.0, 0.3, -7.5) if loss.regresses else (-1.0, 1.0) for name, loss in LOSSES.items()}
+APART = {name: loss for name, loss in LOSSES.items() if name != "softmax"}
+TARGETS = {name: (-1.0, 1.0, 0.3, -5.5) if loss.regresses else (-1.0, 1.0) for name, loss in APART.items()}
 CASES = [(name, y) for name, targets in TARGETS.items() for y in targets]
 
 
@@ -33,7 +36,7 @@ def test_convex_and_never_negative(name, y):
     assert np.diff(LOSSES[name].derivative(y, S), axis=0).min() >= -1e-12
 
 
-@pytest.mark.parametrize(("name", "y"), [case for case in CASES if case[0] != "hinge"])
+@pytest.mark.parametrize(("name", "y"), [case for case in CASES if LOSSES[case[0]].smooth])
 def test_the_curvature_is_a_bound_and_the_best_one(name, y):
     steps = np.diff(LOSSES[name].derivative(np.full_like(S, y), S), axis=0) / np.diff(S, axis=0)
     assert steps.max() <= LOSSES[name].curvature * (1 + 1e-6)
@@ -64,9 +67,85 @@ def test_a_row_at_the_margin_is_not_active():
 
 
 def test_losses_by_name():
-    assert all(loss_named(name).name == name for name in LOSSES)
+    assert all(loss_named(name).name == name == loss_named(name).text for name in LOSSES)
     with pytest.raises(RecipeError, match=r"loss='hing' is unknown\. Did you mean 'hinge'"):
         loss_named("hing")
+
+
+@pytest.mark.parametrize("text", ["huber(0.5)", "epsilon_insensitive(0.0)", "quantile(0.9)"])
+def test_a_loss_with_a_number(text):
+    loss = loss_named(text.replace("(", " ( "))
+    assert loss.text == text
+    assert loss == loss_named(loss.text)
+    assert Recipe(loss=text).loss == text == Recipe.from_text(Recipe(loss=text).to_text()).loss
+    assert loss != LOSSES[loss.name]
+    y = np.full_like(S, 0.3)
+    slope = (loss.value(y, S + 1e-6) - loss.value(y, S - 1e-6)) / 2e-6
+    np.testing.assert_allclose(loss.derivative(y, S), slope, atol=1e-5)
+
+
+def test_the_usual_number_is_the_plain_name():
+    assert Recipe(loss="huber(1.35)") == Recipe(loss="huber")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("quantile(1)", "above 0 and below 1, as in quantile(0.5)"),
+        ("quantile(nan)", "above 0 and below 1"),
+        ("huber(0)", "above 0, as in huber(1.35)"),
+        ("huber(inf)", "above 0"),
+        ("epsilon_insensitive(-1)", "of at least 0"),
+        ("epsilon_insensitive(x)", "of at least 0"),
+        ("hinge(2)", "hinge takes no number"),
+        ("hubert(2)", "Did you mean 'huber'"),
+        ("huber(2", "loss='huber(2' is unknown"),
+    ],
+)
+def test_refuses_numbers_that_are_none(text, said):
+    with pytest.raises(RecipeError) as refused:
+        Recipe(loss=text)
+    assert said in str(refused.value)
+
+
+def test_at_its_quantile_a_sample_has_the_smallest_quantile_loss():
+    y = np.random.default_rng(0).standard_exponential(2001)
+    grid = np.quantile(y, np.linspace(0.5, 0.99, 50))
+    total = [LOSSES["quantile"].__class__(0.9).value(y, np.full_like(y, s)).sum() for s in grid]
+    assert abs(grid[int(np.argmin(total))] - np.quantile(y, 0.9)) < 0.1
+
+
+def test_softmax_is_the_logarithm_of_the_probability():
+    rng = np.random.default_rng(0)
+    s, Y = rng.normal(size=(40, 4)) * 3, signs(rng.integers(4, size=40), 4).astype(float)
+    probability = scipy.special.softmax(s, axis=1)
+    value, slope = Softmax().value(Y, s), Softmax().derivative(Y, s)
+    np.testing.assert_allclose(value.sum(axis=1), -np.log(probability[Y > 0]), atol=1e-12)
+    for k in range(4):
+        h = 1e-6 * np.eye(4)[k]
+        by_differences = (Softmax().value(Y, s + h) - Softmax().value(Y, s - h)).sum(axis=1) / 2e-6
+        np.testing.assert_allclose(slope[:, k], by_differences, atol=1e-7)
+
+
+def test_the_curvature_of_softmax_is_a_bound_and_the_best_one():
+    largest = 0.0
+    for p in np.random.default_rng(0).dirichlet([0.1, 0.1, 0.1], 500):
+        largest = max(largest, np.linalg.eigvalsh(np.diag(p) - np.outer(p, p))[-1])
+    assert 0.49 < largest <= Softmax.curvature
+
+
+def test_softmax_of_two_classes_is_logistic():
+    assert isinstance(Softmax().of(1), Logistic)
+    assert isinstance(Softmax().of(3), Softmax)
+    s = np.linspace(-3, 3, 7)
+    two = Softmax().value(np.array([-1.0, 1.0]), np.stack([np.zeros(7), s], axis=1)).sum(axis=1)
+    np.testing.assert_allclose(two, Logistic().value(np.ones(7), s), atol=1e-12)
+
+
+def test_a_perceptron_is_judged_by_mistakes():
+    y, s = np.ones(3), np.array([-2.0, 0.0, 1e-9])
+    assert LOSSES["perceptron"].judged(y, s).tolist() == [1.0, 1.0, 0.0]
+    assert LOSSES["hinge"].judged(y, s).tolist() == LOSSES["hinge"].value(y, s).tolist()
 
 
 @pytest.mark.parametrize("n", [2, 3, 26])
