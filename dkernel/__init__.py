@@ -19,6 +19,8 @@ if TYPE_CHECKING:
         NystromFeatures,
         TensorSketchFeatures,
     )
+    from dkernel.export.onnx import to_onnx
+    from dkernel.export.pipeline import to_sklearn
     from dkernel.kernels import (
         AdditiveChi2,
         ArcCosine,
@@ -86,6 +88,8 @@ __all__ = [
     "parse",
     "register",
     "save",
+    "to_onnx",
+    "to_sklearn",
 ]
 
 _HOME = {
@@ -123,6 +127,8 @@ _HOME = {
     "parse": "dkernel.kernels",
     "register": "dkernel.kernels",
     "save": "dkernel.modelfile",
+    "to_onnx": "dkernel.export.onnx",
+    "to_sklearn": "dkernel.export.pipeline",
 }
 
 

@@ -14,7 +14,7 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py"))
 
 # Room -> floor. A file of the top level is a room of its own floor: "ground" (0), "model" (3) or the face (6).
 FLOORS = {"ground": 0, "kernels": 1, "features": 2, "linear": 2, "model": 3, "data": 3, "run": 4, "estimators": 5}
-FLOORS |= {"report": 5, "cli": 6, "face": 7}
+FLOORS |= {"export": 4, "report": 5, "cli": 6, "face": 7}
 GROUND = ("blas", "cells", "checks", "errors", "hadamard", "profiles", "seeds", "tiles")
 TOP = dict.fromkeys(GROUND, "ground") | {"__init__": "face"}
 TOP |= {"model": "model", "modelfile": "model", "tensorfile": "model", "recipe": "model", "__main__": "face"}
@@ -23,11 +23,12 @@ TOP |= {"model": "model", "modelfile": "model", "tensorfile": "model", "recipe":
 OWNERS = {
     "dask": {"data", "run", "estimators", "cli"},
     "distributed": {"data", "run", "estimators", "cli"},
-    "sklearn": {"estimators"},
+    "sklearn": {"estimators", "export"},
     "dask_ml": {"estimators"},
     "numba": {"tiles"},
     "click": {"cli"},
     "matplotlib": {"report"},
+    "onnx": {"export"},
 }
 RUNS_CODE = {"pickle", "joblib", "cloudpickle", "dill", "marshal", "shelve"}
 LOAD_PATH = {"modelfile", "tensorfile", "model", "recipe"}

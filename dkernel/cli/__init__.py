@@ -10,7 +10,7 @@ import click
 
 __all__ = ["main"]
 
-_COMMANDS = ("train", "score", "evaluate", "show", "doctor", "watch")
+_COMMANDS = ("train", "score", "evaluate", "show", "export", "doctor", "watch")
 
 
 class _Table(click.Group):
@@ -55,6 +55,7 @@ def main() -> None:
     dkernel evaluate model.safetensors test.parquet --label y
     dkernel score model.safetensors new.parquet --out scores.parquet
     dkernel show model.safetensors
+    dkernel export model.safetensors --out model.onnx
     dkernel doctor --scheduler tcp://host:8786
     dkernel watch model.safetensors
 

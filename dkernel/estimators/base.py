@@ -52,6 +52,13 @@ class KernelMachine(BaseEstimator):
         self.n_components_ = result.model.map.n_columns
         return self
 
+    def to_sklearn(self) -> Any:
+        """A plain scikit-learn Pipeline that predicts the same, without dkernel or Dask: see `dkernel.to_sklearn`."""
+        require_fitted(self, "model_")
+        from dkernel.export.pipeline import to_sklearn
+
+        return to_sklearn(self.model_)
+
     def _answer(self, X: Any, function: Any, dtype: Any, width: int | None = None) -> Any:
         require_fitted(self, "model_")
         model = self.model_

@@ -1,0 +1,45 @@
+"""`dkernel export`: a model as a file that other programs run."""
+
+from pathlib import Path
+
+import click
+
+from dkernel.cli.exits import Job
+from dkernel.cli.options import Setting
+
+__all__ = ["export"]
+
+
+@click.command(cls=Job, short_help="Write a model as an ONNX graph.")
+@click.argument("model", metavar="MODEL")
+@click.option("--out", cls=Setting, required=True, metavar="FILE", help="File to write; one that is there is replaced.")
+@click.option(
+    "--format", "form", cls=Setting, envvar="DKERNEL_FORMAT", type=click.Choice(["onnx"]), default="onnx",
+    metavar="onnx", help="onnx: labels, scores, probabilities, by standard operators.",
+)  # fmt: skip
+@click.option(
+    "--dtype", cls=Setting, type=click.Choice(["float32", "float64"]), default="float32", metavar="float32|float64",
+    help="Of the rows that go in and the scores that come out.",
+)  # fmt: skip
+@click.option("--import", cls=Setting, multiple=True, metavar="MODULE", help="Module that registers kernels.")
+@click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks.")
+def export(model: str, out: str, form: str, dtype: str, debug: bool, **_: object) -> None:  # noqa: ARG001
+    """Write MODEL as --out, for programs without dkernel: onnxruntime in Python, C, Java, JavaScript and others.
+
+    Input X (rows, columns), unscaled, in the order of `dkernel show`; outputs label, score, probability.
+
+    \b
+    dkernel export model.safetensors --format onnx --out model.onnx
+    dkernel export model.safetensors --dtype float64 --out model.onnx
+    """
+    if not Path(out).absolute().parent.is_dir():
+        raise click.UsageError(f"There is no folder {Path(out).parent}, which --out names: make it first.")
+    from dkernel import modelfile
+    from dkernel.data.atomic import write_file
+    from dkernel.export.onnx import to_onnx
+
+    graph = to_onnx(modelfile.load(model), dtype)
+    content = graph.SerializeToString()
+    write_file(Path(out), content)
+    outputs = ", ".join(output.name for output in graph.graph.output)
+    click.echo(f"{out}: {len(content):,} bytes, opset {graph.opset_import[0].version}; X ({dtype}) -> {outputs}")

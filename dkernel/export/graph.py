@@ -1,0 +1,131 @@
+"""The ONNX graph of a model: rows in, labels, scores and probabilities out, from standard operators alone."""
+
+import numpy as np
+import onnx
+from numpy.typing import NDArray
+from onnx import helper
+
+from dkernel import __version__
+from dkernel.errors import UnsupportedError
+from dkernel.export.exact import monomials, refused
+from dkernel.export.nodes import KERNELS, Nodes, kernel_values, wants_double
+from dkernel.features import FeatureMap, FourierMap, NystromMap
+from dkernel.features.exact import MonomialMap
+from dkernel.features.selected import SelectedMap
+from dkernel.features.stacked import StackedMap
+from dkernel.model import Model
+
+__all__ = ["graph_of"]
+
+OPSET, IR = 17, 8  # of 2022: what a runtime of the last years reads
+LARGEST = 2_000_000_000  # bytes of a protobuf message
+QUARTER = np.pi / 2
+_MAPS = f"{KERNELS} Random features leave as Fourier and exact ones, and what is made of them."
+
+
+def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
+    """What `dkernel.to_onnx` gives."""
+    if 8 * model.map.n_columns * (model.map.n_in + model.coef.shape[1]) > LARGEST:
+        raise UnsupportedError(
+            f"This model has {model.map.n_columns:,} columns of {model.map.n_in:,} numbers; an ONNX file holds at most "
+            "2 GB. Score with dkernel, or train with fewer n_components."
+        )
+    to = Nodes("float64" if isinstance(model.map, NystromMap) and wants_double(model.map.kernel) else dtype)
+    x = "X" if to.dtype == dtype else to.cast("X", to.dtype)
+    scores = _scores(to, model.map, _scaled(to, model, x), model.coef)
+    scores = to("Add", scores, to.constant(model.intercept))
+    outputs = _outputs(to, model, scores, dtype)
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    inputs = [helper.make_tensor_value_info("X", kind, ["rows", model.map.n_in])]
+    graph = helper.make_graph(to.nodes, "dkernel", inputs, outputs, to.constants)
+    made = helper.make_model(
+        graph, producer_name="dkernel", producer_version=__version__, ir_version=IR,
+        opset_imports=[helper.make_opsetid("", OPSET)],
+    )  # fmt: skip
+    helper.set_model_props(made, {"columns": ",".join(model.columns), "kernel": repr(model.map.kernel)})
+    onnx.checker.check_model(made, full_check=True)
+    return made
+
+
+def _scaled(to: Nodes, model: Model, x: str) -> str:
+    scaling = model.scaling
+    if scaling.shift.any():
+        x = to("Sub", x, to.constant(scaling.shift))
+    if (scaling.factor != 1.0).any():
+        x = to("Mul", x, to.constant(scaling.factor))
+    return x if scaling.rotation is None else to.affine(x, scaling.rotation)
+
+
+def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> str:
+    """columns(x) @ coef, (n, C)."""
+    if isinstance(map, FourierMap):
+        return _fourier(to, map, x, coef)
+    if isinstance(map, NystromMap):
+        return to.affine(kernel_values(to, map.kernel, x, map.landmarks.astype(np.float64)), coef)
+    if isinstance(map, MonomialMap):
+        return _monomials(to, map, x, coef)
+    if isinstance(map, SelectedMap):
+        return _scores(to, map.inner, to.columns(x, map.places), coef)
+    if isinstance(map, StackedMap):
+        total, at = "", 0
+        for part, weight in zip(map.maps, map.weights, strict=True):
+            own = coef[at : at + part.n_columns] * (weight**0.5 * float(part.whitening))
+            score = _scores(to, part, x, own)
+            total = to("Add", total, score) if total else score
+            at += part.n_columns
+        return total
+    raise refused(f"The {map.kind} map of {map.kernel!r}", "the operators of ONNX", _MAPS)
+
+
+def _fourier(to: Nodes, map: FourierMap, x: str, coef: NDArray[np.float64]) -> str:
+    turned = to.affine(x, map.frequencies.T, map.offsets)
+    if not map.pairs:
+        return to.affine(to("Sin", to.plus(turned, QUARTER)), coef)
+    places = np.concatenate([np.arange(first, first + width) for first, _, width in map.groups])
+    sines = np.concatenate([np.arange(first + width, first + 2 * width) for first, _, width in map.groups])
+    cosine = to.affine(to("Sin", to.plus(turned, QUARTER)), coef[places])
+    return to("Add", cosine, to.affine(to("Sin", turned), coef[sines]))
+
+
+def _monomials(to: Nodes, map: MonomialMap, x: str, coef: NDArray[np.float64]) -> str:
+    total, at = "", 0
+    for degree, factors, weights in monomials(map):
+        own = coef[at : at + len(weights)] * weights[:, None]
+        at += len(weights)
+        if degree == 0:  # one number, for every row: 0 x + it keeps the shape
+            score = to.affine(x, np.zeros((map.n_in, coef.shape[1])), own[0])
+        else:
+            product = to.columns(x, factors[:, 0])
+            for j in range(1, degree):
+                product = to("Mul", product, to.columns(x, factors[:, j]))
+            score = to.affine(product, own)
+        total = to("Add", total, score) if total else score
+    return total
+
+
+def _outputs(to: Nodes, model: Model, scores: str, dtype: str) -> list[onnx.ValueInfoProto]:
+    """Adds the decisions; the outputs of the graph."""
+    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+    heads = model.coef.shape[1]
+    made = [helper.make_tensor_value_info("score", kind, ["rows", heads])]
+    to.cast(scores, dtype, output="score")
+    if model.classes is None:
+        return made
+    if heads == 1:
+        flat = to("Squeeze", scores, to.constant([1], np.int64))
+        index = to.cast(to("Greater", flat, to.constant(0.0)), np.int64)
+    else:
+        index = to("ArgMax", scores, axis=1, keepdims=0)
+    classes = model.classes.astype(object) if model.classes.dtype.kind == "U" else model.classes
+    to("Gather", to.constant(classes, classes.dtype), index, axis=0, output="label")
+    tensor = onnx.TensorProto.STRING if classes.dtype.kind == "O" else helper.np_dtype_to_tensor_dtype(classes.dtype)
+    made.insert(0, helper.make_tensor_value_info("label", tensor, ["rows"]))
+    if model.recipe.loss == "logistic":
+        p = to("Sigmoid", scores)
+        if heads == 1:
+            p = to("Concat", to("Sigmoid", to("Neg", scores)), p, axis=1)
+        else:
+            p = to("Div", p, to("ReduceSum", p, to.constant([1], np.int64), keepdims=1))
+        to.cast(p, dtype, output="probability")
+        made.append(helper.make_tensor_value_info("probability", kind, ["rows", len(model.classes)]))
+    return made

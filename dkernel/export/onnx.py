@@ -1,0 +1,52 @@
+"""The door of the ONNX export: onnx is an extra, and imported when it is asked for."""
+
+from typing import Any
+
+from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.export.exact import model_of
+
+__all__ = ["to_onnx"]
+
+
+def to_onnx(model: Any, dtype: str = "float32") -> Any:
+    """The model as an ONNX graph of standard operators (opset 17), which `onnx.checker` accepts.
+
+    Input `X`, (rows, columns) of `dtype`, unscaled. Outputs of a classifier: `label` (rows,), texts, whole numbers,
+    truth values or numbers as they were learned; `score` (rows, C) with C = 1 for two classes; `probability`
+    (rows, n_classes) where loss="logistic". Of a regression: `score` (rows, 1), the prediction.
+
+    In float64 the graph agrees with the same formulas in numpy to 1e-9; in float32 with `Model.scores` to some 1e-5 of
+    the largest score. Nystrom columns of kernels with a kink at x = z (Exponential, Matern with nu < 3/2) and of
+    polynomials are computed in float64 inside either graph: float32 is not enough for them.
+
+    Parameters
+    ----------
+    model : a Model, as `dkernel.load` gives it, or a fitted KernelClassifier or KernelRegressor
+    dtype : "float32" | "float64", of input and outputs
+
+    Raises
+    ------
+    UnsupportedError
+        for a kernel or map that the operators cannot compute; the message lists those that they can
+
+    Examples
+    --------
+    >>> from dkernel import KernelClassifier
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> machine = KernelClassifier(gamma=0.5, n_components=64).fit(X, (X**2).sum(axis=1) < 1.4)
+    >>> [output.name for output in to_onnx(machine).graph.output]
+    ['label', 'score']
+    """
+    model = model_of(model)
+    if dtype not in ("float32", "float64"):
+        raise RecipeError(f"dtype={dtype!r} means nothing here. Possible: float32 | float64.")
+    try:
+        from dkernel.export.graph import graph_of
+    except ModuleNotFoundError as error:
+        if error.name != "onnx":
+            raise
+        raise UnsupportedError(
+            "ONNX needs the package onnx, which is not installed: pip install 'dkernel[onnx]'."
+        ) from None
+    return graph_of(model, dtype)

@@ -1,0 +1,211 @@
+"""A model as a plain scikit-learn Pipeline: public parts alone, whose attributes are set instead of fitted."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.decomposition import PCA
+from sklearn.gaussian_process import kernels as gp
+from sklearn.kernel_approximation import Nystroem, RBFSampler
+from sklearn.linear_model import LinearRegression, SGDClassifier
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+
+from dkernel import kernels as ours
+from dkernel.export.exact import model_of, monomials, refused
+from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
+from dkernel.features.exact import MonomialMap
+from dkernel.features.selected import SelectedMap
+from dkernel.features.stacked import StackedMap
+from dkernel.kernels.algebra import Product, Scaled, Sum
+from dkernel.model import Model
+
+__all__ = ["to_sklearn"]
+
+_LOSSES = {"hinge": "hinge", "squared_hinge": "squared_hinge", "logistic": "log_loss", "squared": "squared_error"}
+_MAPS = (
+    "Nystrom features leave with Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy, Linear and "
+    "Polynomial kernels, their sums, products and multiples; random features with Fourier and exact ones."
+)
+
+Linear = NDArray[np.float64]  # (n_columns, C)
+
+
+def to_sklearn(model: Any) -> Pipeline:
+    """The model as a fitted scikit-learn Pipeline that predicts the same and needs neither dkernel nor Dask.
+
+    The parts are StandardScaler; with a learned metric PCA, as the linear map that it is; RBFSampler, Nystroem,
+    PolynomialFeatures or a FeatureUnion of them; SGDClassifier or LinearRegression. Scores are computed in float64
+    where dkernel rounds columns to float32, so they agree to some 1e-5 of the largest, and labels where the score is
+    farther than that from a tie. Nystroem's `normalization_` holds the coefficients, so its output are the scores
+    without the intercept: a row costs one kernel column a landmark, and no whitening.
+
+    Parameters
+    ----------
+    model : a Model, as `dkernel.load` gives it, or a fitted KernelClassifier or KernelRegressor
+
+    Returns
+    -------
+    Pipeline
+        with `predict`, and `decision_function` and (loss="logistic") `predict_proba` of a classifier
+
+    Raises
+    ------
+    UnsupportedError
+        for a kernel or map that scikit-learn does not have; the message lists those that it has
+
+    Examples
+    --------
+    >>> from dkernel import KernelClassifier
+    >>> X = np.random.default_rng(0).normal(size=(400, 2))
+    >>> machine = KernelClassifier(gamma=0.5, n_components=64).fit(X, (X**2).sum(axis=1) < 1.4)
+    >>> [name for name, _ in to_sklearn(machine).steps]
+    ['scale', 'features', 'linear']
+    >>> bool((to_sklearn(machine).predict(X) == machine.predict(X)).all())
+    True
+    """
+    model = model_of(model)
+    steps = [("scale", _scaler(model))]
+    if model.scaling.rotation is not None:
+        steps.append(("metric", _linear_map(model.scaling.rotation)))
+    features, coef = _features(model.map, model.coef)
+    steps += [("features", features)] if features is not None else []
+    return Pipeline([*steps, ("linear", _last(model, coef))])
+
+
+def _scaler(model: Model) -> StandardScaler:
+    scaling: Scaling = model.scaling
+    scaler = StandardScaler()
+    scaler.mean_, scaler.scale_, scaler.n_features_in_ = scaling.shift, 1.0 / scaling.factor, len(scaling.shift)
+    scaler.var_ = scaler.scale_**2
+    if model.columns != tuple(map(str, range(len(model.columns)))):
+        scaler.feature_names_in_ = np.array(model.columns, dtype=object)
+    return scaler
+
+
+def _linear_map(R: NDArray[np.float64]) -> PCA:
+    """x -> x R."""
+    pca = PCA(n_components=R.shape[1])
+    pca.components_, pca.mean_ = np.ascontiguousarray(R.T), np.zeros(len(R))
+    pca.n_components_, pca.n_features_in_ = R.shape[1], len(R)
+    pca.explained_variance_ = np.ones(R.shape[1])
+    return pca
+
+
+def _features(map: FeatureMap, coef: Linear) -> tuple[BaseEstimator | None, Linear]:
+    """A transformer, None for rows as they are, and the coefficients of its columns."""
+    if isinstance(map, FourierMap):
+        return _fourier(map, coef)
+    if isinstance(map, NystromMap):
+        return _nystrom(map, coef), np.eye(coef.shape[1])
+    if isinstance(map, MonomialMap):
+        return _polynomial(map, coef)
+    if isinstance(map, SelectedMap):
+        chosen = np.zeros((map.n_in, len(map.places)))
+        chosen[map.places, np.arange(len(map.places))] = 1.0
+        inner, coef = _features(map.inner, coef)
+        select = _linear_map(chosen)
+        return (select if inner is None else Pipeline([("columns", select), ("features", inner)])), coef
+    if isinstance(map, StackedMap):
+        return _stacked(map, coef)
+    raise refused(f"The {map.kind} map of {map.kernel!r}", "scikit-learn", _MAPS)
+
+
+def _fourier(map: FourierMap, coef: Linear) -> tuple[RBFSampler, Linear]:
+    """Sines are cosines a quarter turn later, so one sampler makes pairs as well."""
+    m = len(map.frequencies)
+    weights, offsets = np.empty((map.n_in, map.n_columns)), np.empty(map.n_columns)
+    if map.offsets is not None:
+        weights[:], offsets[:] = map.frequencies.T, map.offsets
+    else:
+        for first, _, width in map.groups:
+            part = map.frequencies[first // 2 : first // 2 + width].T
+            for at, offset in ((first, 0.0), (first + width, -np.pi / 2)):
+                weights[:, at : at + width], offsets[at : at + width] = part, offset
+    sampler = RBFSampler(n_components=map.n_columns)
+    sampler.random_weights_, sampler.random_offset_, sampler.n_features_in_ = weights, offsets, map.n_in
+    sampler._n_features_out = 2 * m if map.pairs else m
+    return sampler, coef / np.sqrt(2.0 / map.n_columns)
+
+
+def _nystrom(map: NystromMap, coef: Linear) -> Nystroem:
+    kernel = map.kernel
+    if isinstance(kernel, ours.Gaussian) and not isinstance(kernel.gamma, tuple):
+        nystroem = Nystroem("rbf", gamma=float(kernel.gamma), n_components=map.n_columns)
+    elif isinstance(kernel, ours.Laplacian):
+        nystroem = Nystroem("laplacian", gamma=float(kernel.gamma), n_components=map.n_columns)
+    else:
+        nystroem = Nystroem(_gp_kernel(kernel), n_components=map.n_columns)
+    nystroem.components_ = map.landmarks.astype(np.float64)
+    nystroem.component_indices_ = np.arange(map.n_columns)
+    nystroem.normalization_, nystroem.n_features_in_ = np.ascontiguousarray(coef.T), map.n_in
+    nystroem._n_features_out = coef.shape[1]
+    return nystroem
+
+
+def _gp_kernel(kernel: ours.Kernel) -> gp.Kernel:
+    """The same kernel among those of sklearn.gaussian_process."""
+    if isinstance(kernel, Sum | Product):
+        first, *others = [_gp_kernel(member) for member in kernel.members]
+        for other in others:
+            first = gp.Sum(first, other) if isinstance(kernel, Sum) else gp.Product(first, other)
+        return first
+    if isinstance(kernel, Scaled):
+        return gp.Product(gp.ConstantKernel(kernel.weight), _gp_kernel(kernel.kernel))
+    if isinstance(kernel, ours.Gaussian):
+        return gp.RBF(np.sqrt(0.5 / np.array(kernel.gamma, np.float64)))
+    if isinstance(kernel, ours.Laplacian):
+        return gp.PairwiseKernel(float(kernel.gamma), metric="laplacian")
+    if isinstance(kernel, ours.Exponential):
+        return gp.Matern(kernel.length, nu=0.5)
+    if isinstance(kernel, ours.Matern):
+        return gp.Matern(kernel.length, nu=kernel.nu)
+    if isinstance(kernel, ours.RationalQuadratic):
+        return gp.RationalQuadratic(kernel.length, alpha=kernel.alpha)
+    if isinstance(kernel, ours.Cauchy):
+        return gp.RationalQuadratic(float(kernel.length) / np.sqrt(2.0), alpha=1.0)
+    if isinstance(kernel, ours.Linear) and kernel.A is None:
+        return gp.DotProduct(0.0)
+    if isinstance(kernel, ours.Polynomial):
+        return gp.Exponentiation(gp.DotProduct(np.sqrt(kernel.c)), kernel.degree)
+    raise refused(repr(kernel), "scikit-learn", _MAPS)
+
+
+def _polynomial(map: MonomialMap, coef: Linear) -> tuple[PolynomialFeatures | None, Linear]:
+    found = {degree: weights for degree, _, weights in monomials(map)}
+    widths = {degree: len(weights) for degree, weights in found.items()}
+    if set(found) == {1}:
+        return None, coef * found[1][:, None]
+    expand = PolynomialFeatures(degree=max(found)).fit(np.zeros((1, map.n_in)))
+    degrees = expand.powers_.sum(axis=1)
+    out, at = np.zeros((len(degrees), coef.shape[1])), 0
+    for degree, width in widths.items():
+        out[degrees == degree] = coef[at : at + width] * found[degree][:, None]
+        at += width
+    return expand, out
+
+
+def _stacked(map: StackedMap, coef: Linear) -> tuple[FeatureUnion, Linear]:
+    parts, coefs, at = [], [], 0
+    for i, (part, weight) in enumerate(zip(map.maps, map.weights, strict=True)):
+        factor = weight**0.5 * float(part.whitening)
+        inner, own = _features(part, coef[at : at + part.n_columns] * factor)
+        parts.append((f"part{i}", "passthrough" if inner is None else inner))
+        coefs.append(own)
+        at += part.n_columns
+    return FeatureUnion(parts), np.concatenate(coefs)
+
+
+def _last(model: Model, coef: Linear) -> BaseEstimator:
+    if model.classes is None:
+        last = LinearRegression()
+        last.coef_, last.intercept_ = np.ascontiguousarray(coef[:, 0]), float(model.intercept[0])
+    else:
+        if model.recipe.loss not in _LOSSES:
+            raise refused(f"loss={model.recipe.loss!r}", "scikit-learn", f"Losses that leave: {', '.join(_LOSSES)}.")
+        last = SGDClassifier(loss=_LOSSES[model.recipe.loss])
+        last.coef_, last.intercept_ = np.ascontiguousarray(coef.T), model.intercept.copy()
+        last.classes_ = model.classes
+    last.n_features_in_ = len(coef)
+    return last

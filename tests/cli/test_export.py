@@ -1,0 +1,51 @@
+import json
+
+import numpy as np
+import onnxruntime
+import pytest
+
+import dkernel
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_graph_answers_as_the_model_does(run, model, tmp_path, dtype):
+    out = tmp_path / "m.onnx"
+    done = run("export", model, "--format", "onnx", "--dtype", dtype, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith(f"{out}: {out.stat().st_size:,} bytes")
+    X = np.random.default_rng(0).normal(size=(10_000, 3)).astype(dtype)
+    session = onnxruntime.InferenceSession(out, providers=["CPUExecutionProvider"])
+    label, score = session.run(["label", "score"], {"X": X})
+    wanted = dkernel.load(model)
+    S = wanted.scores(X)
+    error = 1e-4 * np.abs(S).max()  # of the model's own float32 columns
+    sure = np.abs(S[:, 0]) > error
+    np.testing.assert_allclose(score, S, atol=error)
+    assert label[sure].tolist() == wanted.predict(X)[sure].tolist()
+
+
+def test_mistakes(run, model, tmp_path):
+    out = tmp_path / "m.onnx"
+    for code, words, arguments in [
+        (2, "is not 'onnx'", [model, "--format", "pmml", "--out", out]),
+        (2, "Missing option '--out'", [model]),
+        (65, "absent", [tmp_path / "absent", "--out", out]),
+        (2, "There is no folder", [model, "--out", tmp_path / "no" / "m.onnx"]),
+    ]:
+        done = run("export", *arguments)
+        assert done.exit_code == code, done.output
+        assert words.lower() in done.stderr.lower()
+        assert "Traceback" not in done.output
+    assert not out.exists()
+
+
+def test_a_model_that_cannot_leave(run, model, tmp_path):
+    other = tmp_path / "arc.safetensors"
+    header = json.loads(run("show", model, "--json").stdout)
+    assert header["recipe"]["features"] == "nystrom"
+    X = np.random.default_rng(0).normal(size=(100, 3))
+    dkernel.save(dkernel.KernelClassifier("ArcCosine()", n_components=8, alpha=1e-3).fit(X, X[:, 0] > 0), other)
+    done = run("export", other, "--out", tmp_path / "m.onnx")
+    assert done.exit_code == 2
+    assert "ArcCosine" in done.stderr
+    assert "Gaussian" in done.stderr
