@@ -112,7 +112,7 @@ class Fit:
         self, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None,
         landmarks: Any = None, chosen: Chosen | None = None,
     ) -> None:  # fmt: skip
-        self.settled = chosen
+        self.settled, self.journal = chosen, Journal()
         recipe, self.given = for_given(recipe.for_columns(source.columns), landmarks, source)
         self.source, self.recipe, self.executor, self.progress, self.scratch = (
             source, recipe, executor, progress, scratch,
@@ -136,7 +136,6 @@ class Fit:
     def run(self, checkpoint: Checkpoint | None = None) -> TrainResult:
         """The result; what was opened on the way is closed."""
         with ExitStack() as self.open:
-            self.journal = Journal()
             if checkpoint is not None:
                 opened = checkpoint.opened(self.identity, self.plan.checkpoint_bytes, self.progress)
                 self.journal = self.open.enter_context(opened)
