@@ -168,4 +168,6 @@ def scaled(kernel: Kernel, factor: float) -> Kernel:
 
     if factor == 1.0:
         return kernel
-    return replace(kernel, **{f.name: of(f.name, getattr(kernel, f.name)) for f in fields(kernel) if f.init})
+    made: Any = kernel  # every kernel is a dataclass, which its base class is not
+    scaled_kernel: Kernel = replace(made, **{f.name: of(f.name, getattr(made, f.name)) for f in fields(made) if f.init})
+    return scaled_kernel

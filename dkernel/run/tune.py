@@ -2,7 +2,7 @@
 
     rung r:  c 2^r rounds, of 32 in a pass; then the better half by the loss on rows before they were used
 
-c makes the whole race about two passes, whatever the number of candidates (of more than 64, where c is 1, it is longer).
+c makes the whole race about two passes, whatever the number of candidates; of more than 64, where c is 1, it is longer.
 
 Successive halving (Jamieson and Talwalkar 2016) where a candidate costs a few heads or, with a gamma of its own, a map.
 The maps of the race are small: the largest has RACED columns, the others as many in proportion, and what is chosen are
@@ -37,10 +37,10 @@ from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.journal import Journal
 from dkernel.run.metric import check_metric
-from dkernel.run.prepare import Bench, Prepared, prepare
+from dkernel.run.prepare import Bench, prepare
 from dkernel.run.progress import Progress
 from dkernel.run.race import Entry, Lane, Score, raced
-from dkernel.run.sample import roles_of
+from dkernel.run.sample import Roles, roles_of
 from dkernel.run.search import Budget, Candidate, candidates_of, scaled
 from dkernel.run.survey import SurveyResult
 from dkernel.run.train import Fit, TrainResult, train
@@ -202,7 +202,8 @@ class _Search:
 
     def _lane(self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult) -> Lane:
         chosen, full = self.chosen[of_map], self.fits[of_map]
-        lane, entries = None, []
+        lane: Lane | None = None
+        entries: list[Entry] = []
         for loss in dict.fromkeys(self.candidates[number].recipe.loss for number in mine):
             of_loss = [number for number in mine if self.candidates[number].recipe.loss == loss]
             recipe = full.recipe.replace(
@@ -217,11 +218,7 @@ class _Search:
             inside = replace(problem, columns=lane.problem.columns, threshold=-1)
             bench = Bench(self.executor, f"{self.key}-{i}-{loss}", inside, lane.coordinates)
             alphas = [float(self.candidates[number].recipe.alpha) for number in of_loss]
-            # As of few rows: no alpha of the grid is left out, and steps are those of small rounds.
-            parts, start = self.journal.stage(
-                f"prepared-{i}-{len(entries)}",
-                lambda bench=bench, roles=roles, alphas=alphas: _parts(prepare(bench, roles, alphas, 0)),
-            )
+            parts, start = self.journal.stage(f"prepared-{i}-{len(entries)}", partial(_prepared, bench, roles, alphas))
             solver = PSGD(metric=lane.coordinates.metric, loss=problem.loss, **parts)
             entries.append(Entry(problem.loss, solver, start, tuple(of_loss)))
         assert lane is not None
@@ -232,12 +229,10 @@ class _Search:
         last: dict[int, tuple[int, Score]] = {}
         done = rung = 0
         spent = 0.0
-        while (
-            len(alive) > 1
-            and (rung == 0 or self._may(done + self.first * 2**rung, length, spent))
-            and done < len(rounds)
-        ):
+        while len(alive) > 1 and done < len(rounds):
             turns = rounds[done : done + self.first * 2**rung]
+            if rung and not self._may(done + len(turns), length, spent):
+                break
             lanes = [kept for lane in lanes if (kept := lane.only(alive)) is not None]
             rows = sum(piece.n for turn in turns for piece in turn)
             self.progress.phase(f"rung {rung + 1}: {len(alive)} candidates on {len(lanes)} maps", rows)
@@ -315,7 +310,9 @@ class _Search:
         return {**line, "rows": score.n, **{k: v if math.isfinite(v) else None for k, v in figures.items()}}
 
 
-def _parts(prepared: Prepared) -> tuple[dict[str, Any], Array]:
+def _prepared(bench: Bench, roles: Roles, alphas: Sequence[float]) -> tuple[dict[str, Any], Array]:
     """Solver and start as a journal keeps them, without metric and loss, which are made again."""
+    # As of few rows: then no alpha is left out, and the steps are those of rounds of few rows.
+    prepared = prepare(bench, roles, alphas, 0)
     names = ("preconditioners", "alphas", "outputs", "shares")
     return {name: getattr(prepared.solver, name) for name in names}, prepared.start
