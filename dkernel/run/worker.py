@@ -1,5 +1,6 @@
 """What every worker process does once, at the start of a run or when it joins: versions, logs, one BLAS thread."""
 
+import asyncio
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -61,6 +62,7 @@ class WorkerSetup(WorkerPlugin):
 
     def __init__(self, expected: Mapping[str, str], topic: str) -> None:
         self.expected, self.topic = dict(expected), topic
+        self._closing: asyncio.Future[Any] | None = None
         self.modules = carried()
 
     async def setup(self, worker: Any) -> None:
@@ -71,6 +73,8 @@ class WorkerSetup(WorkerPlugin):
         except ClusterError as error:
             _LOG.error("%s", error)  # on the worker's own stderr, where its owner looks
             worker.log_event(self.topic, {"refused": str(error)})
-            await worker.close(reason="dkernel refuses it")
+            # Not waited for: it waits itself until this worker has joined. Once it has begun, no task is taken.
+            self._closing = asyncio.ensure_future(worker.close(reason="dkernel refuses it"))
+            await asyncio.sleep(0)
             raise
         limit_this_process()
