@@ -110,6 +110,7 @@ def alone(queue, *options):
     return (queue.folder / "alone.safetensors").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.cluster
 def test_a_slurm_job_stopped_goes_back_into_the_queue_and_on(queue):
     script = DEPLOY / "slurm/train.sbatch"
