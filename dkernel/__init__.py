@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         MaclaurinFeatures,
         NystromFeatures,
         TensorSketchFeatures,
+        Tuner,
     )
     from dkernel.export.onnx import to_onnx
     from dkernel.export.pipeline import to_sklearn
@@ -77,6 +78,7 @@ __all__ = [
     "SetKernel",
     "SpectrumKernel",
     "TensorSketchFeatures",
+    "Tuner",
     "Weighted",
     "__version__",
     "errors",
@@ -118,6 +120,7 @@ _HOME = {
     "SetKernel": "dkernel.kernels",
     "SpectrumKernel": "dkernel.kernels",
     "TensorSketchFeatures": "dkernel.estimators",
+    "Tuner": "dkernel.estimators",
     "Weighted": "dkernel.kernels",
     "gram": "dkernel.run.gram",
     "is_psd": "dkernel.kernels",

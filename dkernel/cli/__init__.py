@@ -10,7 +10,7 @@ import click
 
 __all__ = ["main"]
 
-_COMMANDS = ("train", "score", "evaluate", "show", "export", "doctor", "watch")
+_COMMANDS = ("train", "tune", "score", "evaluate", "show", "export", "doctor", "watch")
 
 
 class _Table(click.Group):
@@ -52,6 +52,7 @@ def main() -> None:
 
     \b
     dkernel train data.parquet --label y --out model.safetensors
+    dkernel tune data.parquet --label y --out model.safetensors --budget 10min
     dkernel evaluate model.safetensors test.parquet --label y
     dkernel score model.safetensors new.parquet --out scores.parquet
     dkernel show model.safetensors

@@ -23,13 +23,17 @@ if TYPE_CHECKING:
     from dkernel.recipe import Recipe
     from dkernel.run.checkpoint import Checkpoint
 
-__all__ = ["RECIPE", "open_for", "recipe_of", "train"]
+__all__ = ["RECIPE", "check_out", "lines_of", "open_for", "recipe_of", "recipe_options", "report_on", "train"]
 
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
 RECIPE: dict[str, tuple[str, str, str]] = {
     "task": ("auto|classify|regress", "auto", "auto: a regression if the label is floating or the loss is squared."),
     "positive": ("VALUE", "", "This label against all others; the classes are then False and True."),
-    "kernel": ("auto|EXPRESSION", "auto", "Sums and products of kernels, or a name; auto: Gaussian, Laplacian or both."),
+    "kernel": (
+        "auto|EXPRESSION",
+        "auto",
+        "Sums and products of kernels, or a name; auto: Gaussian, Laplacian or both.",
+    ),
     "gamma": ("auto|median|scale|NUMBER", "auto", "Of a kernel given by name, or with gamma='auto' in it."),
     "features": (
         "auto|nystrom|random|exact|fourier|maclaurin|tensorsketch",
@@ -51,7 +55,13 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "With a number: huber(1.35), epsilon_insensitive(0.1), quantile(0.5). Default: squared_hinge or squared.",
     ),
     "alpha": ("auto|NUMBER", "auto", "Strength of the regularization."),
-    "passes": ("N", "1", "Readings of the data."),
+    "solver": (
+        "psgd|normal|pcg|lbfgs",
+        "psgd",
+        "normal: exact ridge regression of every alpha in one pass; pcg (squared loss), lbfgs: to convergence.",
+    ),
+    "passes": ("N", "1", "Readings of the data; of pcg and lbfgs the most, 100 where it is 1."),
+    "polish": ("N", "0", "After psgd at most so many passes of pcg or lbfgs, towards the exact optimum."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",
@@ -64,7 +74,8 @@ RECIPE: dict[str, tuple[str, str, str]] = {
 }
 
 
-def _recipe_options(command: Any) -> Any:
+def recipe_options(command: Any) -> Any:
+    """Adds an option for everything that decides a result."""
     for name, (words, default, text) in reversed(RECIPE.items()):
         command = click.option(
             f"--{name.replace('_', '-')}",
@@ -80,7 +91,7 @@ def _recipe_options(command: Any) -> Any:
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Setting, metavar="NAME", help="Column to predict.  [required]")
 @click.option("--out", cls=Setting, metavar="MODEL", help="File of the model.  [required]")
-@_recipe_options
+@recipe_options
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
 @click.option("--weight", cls=Setting, metavar="COL", help="Column with the weights of the rows.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
@@ -128,19 +139,19 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     from dkernel.cli.record import Record, beside
 
     out = Path(values["out"])
-    _check_out(out, values["data"])
+    check_out(out, values["data"])
     if values["report"]:
         from dkernel.report import require as can_draw
 
         can_draw()
-        _check_out(Path(values["report"]), (*values["data"], values["out"]), "--report names the file of the report")
+        check_out(Path(values["report"]), (*values["data"], values["out"]), "--report names the file of the report")
     if (checkpoint := _checkpoint(values)) is not None:
         checkpoint.check()
     record = Record(values)
     with record.written(beside(out, values["record"])):
         _train(values, recipe, place, record)
     if not values["quiet"] or values["json"]:
-        click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(_lines(record)))
+        click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(lines_of(record)))
 
 
 def recipe_of(values: Mapping[str, Any]) -> "Recipe":
@@ -161,7 +172,7 @@ def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
     return Checkpoint(values["checkpoint"], values["resume"], values["checkpoint_every"])
 
 
-def _check_out(out: Path, data: tuple[str, ...], what: str = "--out names the file of the model") -> None:
+def check_out(out: Path, data: tuple[str, ...], what: str = "--out names the file of the model") -> None:
     """Find out before the training what would keep the model from being written after it."""
     import tempfile
 
@@ -247,10 +258,10 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
     record.note(sample_path=result.sample_path, resumed_from=result.resumed)
     if values["report"]:
         with record.phase("report"):
-            _report(values["report"], result, record, progress.trail)
+            report_on(values["report"], result, record, progress.trail)
 
 
-def _report(path: str, result: Any, record: "Record", trail: Any) -> None:
+def report_on(path: str, result: Any, record: "Record", trail: Any) -> None:
     """The page about a fit. The model is there: what goes wrong here is said, and the run is not a failure for it."""
     from dkernel.report import write
 
@@ -278,7 +289,8 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
         click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in lines))
 
 
-def _lines(record: "Record") -> Iterator[str]:
+def lines_of(record: "Record") -> Iterator[str]:
+    """What a fit came to, for people."""
     found, seconds = record.facts, record.seconds
     rate = found["rows"] / max(seconds["train"], 1e-9)
     yield f"{found['model']}: {found['rows']:,} rows in {seconds['train']:.1f} s ({rate:,.0f} rows/s)"

@@ -4,6 +4,7 @@ from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.regressor import KernelRegressor
 from dkernel.estimators.sketches import KernelFeatures, MaclaurinFeatures, TensorSketchFeatures
 from dkernel.estimators.transformers import FourierFeatures, NystromFeatures
+from dkernel.estimators.tuner import Tuner
 
 __all__ = [
     "FourierFeatures",
@@ -13,4 +14,5 @@ __all__ = [
     "MaclaurinFeatures",
     "NystromFeatures",
     "TensorSketchFeatures",
+    "Tuner",
 ]

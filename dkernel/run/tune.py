@@ -50,7 +50,7 @@ __all__ = ["RACED", "ROUNDS", "TuneResult", "tune"]
 ROUNDS = 32  # of a pass of the race
 RACED = 1024  # columns of the largest map of a race: few enough that all maps together cost less than the fit to come
 LEAST_RACED = 32
-RACE_ROUNDS = 2 * ROUNDS  # of a whole race, about
+PASSES = 2  # of a whole race, about
 
 Array = NDArray[np.float64]
 
@@ -63,7 +63,7 @@ class TuneResult:
     ----------
     fit : of the survivor, as `train` gives it
     leaderboard : one line for each candidate, the best first: rank, what was searched, the kernel with its numbers, the
-        rungs that it ran, and over the rows of the last of them the loss and the error (rmse, of a regression)
+        rungs that it ran, and over the rows of the last of them the progressive loss and the error (or rmse)
     params : what was searched -> the survivor's value
     recipe : that the survivor was trained with
     passes : of the search over the data: as a budget, they give the same search again
@@ -139,8 +139,8 @@ class _Search:
         most = max(fit.sizes.columns for fit in self.fits.values())
         self.shrink = max(1.0, most / RACED)
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
-        self.first = max(1, round(RACE_ROUNDS / (2**rungs - 1)))
-        passes = -(-self.first * 2**rungs // ROUNDS) + 1
+        self.shares = 2**rungs - 1
+        passes = PASSES + -(-self.shares // ROUNDS)
         self.base = self._fit(recipe.replace(n_components=self._raced(most), rounds=ROUNDS, passes=passes))
         asked = [(c.recipe.to_text(), c.factor) for c in self.candidates]
         self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
@@ -227,10 +227,11 @@ class _Search:
     def _race(self, lanes: list[Lane], rounds: Sequence[Any], length: int, feed: Feed) -> dict[str, Any]:
         alive = list(range(len(self.candidates)))
         last: dict[int, tuple[int, Score]] = {}
+        first = max(1, PASSES * length // self.shares)
         done = rung = 0
         spent = 0.0
         while len(alive) > 1 and done < len(rounds):
-            turns = rounds[done : done + self.first * 2**rung]
+            turns = rounds[done : done + first * 2**rung]
             if rung and not self._may(done + len(turns), length, spent):
                 break
             lanes = [kept for lane in lanes if (kept := lane.only(alive)) is not None]
@@ -244,7 +245,7 @@ class _Search:
             lanes = [lane.at(after["v"]) for lane in lanes]
             done, rung = done + len(turns), rung + 1
             last |= {number: (rung, Score(*score)) for number, score in after["scores"].items()}
-            alive = sorted(sorted(alive, key=lambda n: (self._measure(last[n][1]), n))[: -(-len(alive) // 2)])
+            alive = sorted(alive, key=lambda n: (self._measure(last[n][1]), n))[: -(-len(alive) // 2)]
         return self._told(last, alive, done / length)
 
     def _may(self, rounds: int, length: int, spent: float) -> bool:
@@ -285,7 +286,7 @@ class _Search:
         chosen, fit = self.chosen[best.of_map], self.fits[best.of_map]
         params = {name: value for name, value in best.asked.items() if name != "gamma"}
         params["kernel"] = repr(chosen.kernel)
-        text = f"{len(order)} candidates in {passes:.6g} passes"
+        text = f"{len(order)} candidates in {passes:.6g} passes, which is the budget that does the same again"
         recipe = fit.recipe.replace(
             kernel=repr(chosen.kernel), loss=best.recipe.loss, alpha=best.recipe.alpha, scale=chosen.scaling.kind
         )
@@ -306,7 +307,7 @@ class _Search:
         name, figure = self._figure(score)
         loss = score.loss / max(score.weight, 1e-300)
         # JSON has no word for what a candidate that diverged has.
-        figures = {"loss": loss, name: figure}
+        figures = {"progressive_loss": loss, name: figure}
         return {**line, "rows": score.n, **{k: v if math.isfinite(v) else None for k, v in figures.items()}}
 
 

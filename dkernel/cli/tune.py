@@ -1,0 +1,166 @@
+"""`dkernel tune`: files in, a search over candidates in the stream, one model file out."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from dkernel.cli.exits import Job
+from dkernel.cli.options import NAMES, WORD_OR_NUMBER, Setting, config_text, place_of, require, run_options
+from dkernel.cli.train import RECIPE, check_out, lines_of, open_for, recipe_of, recipe_options, report_on
+
+if TYPE_CHECKING:
+    from dkernel.cli.record import Record
+    from dkernel.recipe import Recipe
+    from dkernel.run.checkpoint import Checkpoint
+
+__all__ = ["tune"]
+
+SHOWN = 10  # lines of the leaderboard; all of them are in the run record
+
+
+@click.command(cls=Job, short_help="Search over kernels, gammas, alphas, ... and train the best.")
+@click.argument("data", nargs=-1, metavar="DATA...")
+@click.option("--label", cls=Setting, metavar="NAME", help="Column to predict.  [required]")
+@click.option("--out", cls=Setting, metavar="MODEL", help="File of the model.  [required]")
+@click.option(
+    "--budget",
+    cls=Setting,
+    default="2passes",
+    metavar="Npasses|TIME",
+    help="Of the search, at most: 5passes (readings of the data), or 90s, 10min, 2h. Default: 2passes.",
+)
+@click.option(
+    "--grid",
+    cls=Setting,
+    multiple=True,
+    metavar="NAME=VALUE|...",
+    help="Values of one axis; may come several times. What is left at auto (gamma, metric, alpha) has a grid anyway.",
+)
+@recipe_options
+@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
+@click.option("--weight", cls=Setting, metavar="COL", help="Column with the weights of the rows.")
+@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
+@click.option("--checkpoint", cls=Setting, metavar="DIR", help="Keep every rung in this folder, to go on after a stop.")
+@click.option("--resume", cls=Setting, is_flag=True, help="Go on with what --checkpoint holds, if it holds anything.")
+@click.option("--report", cls=Setting, metavar="FILE.html", help="Page about search and fit. Needs matplotlib.")
+@run_options
+@click.pass_context
+def tune(ctx: click.Context, /, **values: Any) -> None:
+    """Search for the best settings on DATA, train with them, and write the model to --out.
+
+    All candidates race over the same rows: a block is read once for all of them, those of one gamma share its columns,
+    alphas and losses are heads on these. After each rung the better half goes on, judged on rows before they were used
+    (progressive validation). The survivor is trained at its full size. The same command gives the same model on any
+    number of workers; a TIME ends the search after a rung, and the budget in passes that gives it again is printed.
+
+    \b
+    dkernel tune data.parquet --label y --out model.safetensors
+    dkernel tune data/ --label y --out m.safetensors --budget 10min --kernel laplacian
+    dkernel tune data/ --label y --out m.safetensors --budget 5passes \\
+        --grid 'gamma=median|4*median|0.5' --grid 'loss=hinge|logistic' --grid 'alpha=1e-7|1e-5'
+
+    Axes: kernel, gamma (numbers, or multiples: 2*auto, 4*median), metric, scale, features, landmarks, sampling,
+    n_components, loss, alpha.
+    """
+    recipe = recipe_of(values)
+    if values["print_config"]:
+        settled = {name: getattr(recipe, name) for name in RECIPE}
+        if values["loss"] is None and recipe.task == "auto":
+            settled["loss"] = None
+        click.echo(config_text(ctx, {**values, **settled}))
+        return
+    require(ctx, values, ["data", "label", "out"])
+    place = place_of(ctx, values)
+    if values["resume"] and values["checkpoint"] is None:
+        raise click.UsageError("--resume goes on with a checkpoint: give --checkpoint DIR too.", ctx)
+    from dkernel.cli.record import Record, beside
+    from dkernel.run.search import Budget
+
+    budget, grid = Budget.of(values["budget"]), _grid(values["grid"])
+    out = Path(values["out"])
+    check_out(out, values["data"])
+    if values["report"]:
+        from dkernel.report import require as can_draw
+
+        can_draw()
+        check_out(Path(values["report"]), (*values["data"], values["out"]), "--report names the file of the report")
+    record = Record(values)
+    with record.written(beside(out, values["record"])):
+        _tune(values, recipe, grid, budget, place, record)
+    if not values["quiet"] or values["json"]:
+        click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(_lines(record)))
+
+
+def _grid(texts: Sequence[str]) -> dict[str, list[Any]]:
+    """NAME=VALUE|VALUE of each --grid."""
+    from dkernel.errors import RecipeError
+
+    grid: dict[str, list[Any]] = {}
+    for text in texts:
+        name, _, values = text.partition("=")
+        name = name.strip().replace("-", "_")
+        found = [WORD_OR_NUMBER.convert(value.strip(), None, None) for value in values.split("|") if value.strip()]
+        if not found or name in grid:
+            what = "comes twice" if name in grid else "holds no values"
+            raise RecipeError(f"--grid {text!r} {what}. Write each axis once: --grid 'gamma=0.1|1|10'.")
+        grid[name] = found
+    return grid
+
+
+def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
+    from dkernel.run.checkpoint import Checkpoint
+
+    return None if values["checkpoint"] is None else Checkpoint(values["checkpoint"], values["resume"])
+
+
+def _tune(
+    values: Mapping[str, Any], recipe: "Recipe", grid: Mapping[str, Any], budget: Any, place: Mapping[str, Any],
+    record: "Record",
+) -> None:  # fmt: skip
+    from dkernel.cli.record import running
+    from dkernel.modelfile import save
+    from dkernel.run.tune import tune as run
+
+    record.note(paths=list(values["data"]), label=values["label"], grid=dict(grid), budget=str(values["budget"]))
+    with running(record, values, place) as (progress, executor):
+        with record.phase("open"):
+            # A loss on the grid is one that was asked for: it tells classes from numbers as --loss does.
+            asked = {**values, "loss": values["loss"] or next(iter(grid.get("loss", ())), None)}
+            source, recipe = open_for(asked, recipe if "loss" not in grid else recipe.replace(loss=asked["loss"]))
+        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, rows_in=source.n_rows, rows_rejected=0)
+        with record.phase("train"):
+            found = run(
+                source, recipe, executor, grid, budget, progress=progress, scratch=values["scratch"],
+                checkpoint=_checkpoint(values),
+            )  # fmt: skip
+        with record.phase("save"):
+            digest = save(found.fit.model, values["out"])
+    result = found.fit
+    record.note(model=str(values["out"]), model_sha256=digest, kernel=result.model.recipe.kernel)
+    record.note(recipe=found.recipe.to_dict(), recipe_sha256=found.recipe.digest)
+    record.note(chosen=result.chosen, facts=result.model.facts, plan=result.plan, history=result.history)
+    record.note(sample_path=result.sample_path, resumed_from=result.resumed)
+    record.note(params=found.params, passes=found.passes, leaderboard=found.leaderboard)
+    if values["report"]:
+        with record.phase("report"):
+            report_on(values["report"], result, record, progress.trail)
+
+
+def _lines(record: "Record") -> Iterator[str]:
+    yield from lines_of(record)
+    board = record.facts["leaderboard"]
+    yield ""
+    names = [name for name in board[0] if name != "rows"]
+    rows = [[_cell(line.get(name)) for name in names] for line in board[:SHOWN]]
+    widths = [max(len(name), *(len(row[i]) for row in rows)) for i, name in enumerate(names)]
+    for row in [names, *rows]:
+        yield "  ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip()
+    if len(board) > SHOWN:
+        yield f"... and {len(board) - SHOWN} more, in the run record"
+
+
+def _cell(value: Any) -> str:
+    return "-" if value is None else f"{value:.4g}" if isinstance(value, float) else str(value)
