@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator
 from dkernel.data import from_arrays
 from dkernel.estimators.apply import Answer, apply
 from dkernel.estimators.inputs import checked_rows, rule_of, seed_of, source_of
+from dkernel.estimators.partial import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.refusals import require_fitted
 from dkernel.model import Model
 from dkernel.recipe import Recipe
@@ -27,6 +28,9 @@ class KernelMachine(BaseEstimator):
     _task: ClassVar[str]
     landmarks: Any
     checkpoint: Any
+    warm_start: bool
+    _partial: Partial | None
+    passes: int
     model_: Model
     classes_: Any
     coef_: NDArray[np.float64]
@@ -36,11 +40,16 @@ class KernelMachine(BaseEstimator):
         """The recipe that the command would make of the same words."""
         parameters = self.get_params(deep=False)
         seed = seed_of(parameters.pop("random_state"))
-        del parameters["checkpoint"]
+        del parameters["checkpoint"], parameters["warm_start"]
         parameters["landmarks"], _ = rule_of(parameters["landmarks"])
         return Recipe(task=self._task, seed=seed, **parameters)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+        if self.warm_start and hasattr(self, "model_"):
+            for _ in range(self.passes):
+                self._partial_fit(X, y, None, sample_weight)
+            return self
+        self._partial = None
         recipe = self._recipe()
         source = source_of(self, X, y, sample_weight, recipe.dtype)
         with default_executor() as executor:
@@ -50,7 +59,39 @@ class KernelMachine(BaseEstimator):
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
         self.n_components_ = result.model.map.n_columns
+        self._learned()
         return self
+
+    def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
+        before = getattr(self, "_partial", None)
+        fitted = hasattr(self, "model_")
+        recipe = self._recipe() if before is None else before.recipe
+        if self._task == "regress":
+            classes = None
+        elif before is not None:
+            classes = same_classes(classes, before.classes)
+        else:
+            classes = same_classes(classes, self.model_.classes) if fitted else sorted_classes(classes)
+        source = source_of(self, X, y, sample_weight, recipe.dtype, fitting=before is None and not fitted)
+        now = before
+        if now is None:
+            now = Partial(recipe, source.columns, source.label or "label", classes)
+            now = now.from_fit(self.model_) if fitted else now
+        landmarks = rule_of(self.landmarks)[1]
+        with default_executor() as executor:
+            for block in blocks_of(source):
+                now = now.learned(block, landmarks, executor)
+        self._partial = now
+        if now.model is not None:
+            self.model_, self.n_components_ = now.model, now.model.map.n_columns
+            self.history_ = [] if now.stream is None else list(now.stream.history)
+            self.chosen_ = dict(now.model.facts.get("chosen", {}))
+            self._learned()
+        return self
+
+    def _learned(self) -> None:
+        """What the task's own attributes are, of `model_`."""
+        raise NotImplementedError
 
     def to_sklearn(self) -> Any:
         """A plain scikit-learn Pipeline that predicts the same, without dkernel or Dask: see `dkernel.to_sklearn`."""

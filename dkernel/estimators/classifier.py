@@ -49,6 +49,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     random_state : seed; None is 0, so a fit can always be repeated; of a RandomState a seed is drawn
     checkpoint : folder in which `fit` keeps what it has done, or None; a fit that finds itself begun there goes on, to
         the same model, and one that finds another fit there is refused
+    warm_start : whether a second `fit` goes on from the first, as `partial_fit` does, `passes` times over its rows
 
     Attributes
     ----------
@@ -74,7 +75,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
         loss="squared_hinge", alpha="auto", passes=1, scale="auto", metric="auto", class_weight=None,
-        random_state=None, checkpoint=None,
+        random_state=None, checkpoint=None, warm_start=False,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
@@ -89,13 +90,32 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.class_weight = class_weight
         self.random_state = random_state
         self.checkpoint = checkpoint
+        self.warm_start = warm_start
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "KernelClassifier":
         """Learn from rows X (n, p) and labels y (n,): numpy, pandas, Dask; or from a Source with a label, alone."""
         self._fit(X, y, sample_weight)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "KernelClassifier":
+        """Learn from one more block of rows, each of which is used once.
+
+        The first rows, 8 for each of n_components (4,096 for "auto"), are collected, and fitted anew by each call until
+        they are complete. Scaling, gamma, alpha, landmarks and preconditioner stay those of these rows; later blocks
+        are rounds of the solver, and the answer is the mean of its last iterates. So the first rows should be like the
+        others, and blocks in a mixed order. Where all data are there `fit` is better: it looks at all of them before it
+        chooses. After a `fit` its model goes on; a model from a file has no partial_fit.
+
+        Parameters
+        ----------
+        classes : all labels that may come; needed by the first call
+        """
+        self._partial_fit(X, y, classes, sample_weight)
+        return self
+
+    def _learned(self) -> None:
         self.classes_ = self.model_.classes
         self.coef_, self.intercept_ = self.model_.coef.T, self.model_.intercept
-        return self
 
     def predict(self, X: Any) -> Any:
         """Labels (n,)."""

@@ -51,22 +51,34 @@ def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 
         )  # fmt: skip
 
 
-def source_of(estimator: Any, X: Any, y: Any = None, sample_weight: Any = None, dtype: str = "float32") -> Source:
-    """The source of a fit: the caller's own, or that of collections, checked."""
+def source_of(
+    estimator: Any, X: Any, y: Any = None, sample_weight: Any = None, dtype: str = "float32", *, fitting: bool = True
+) -> Source:
+    """The source of a fit, or of rows that follow it: the caller's own, or that of collections, checked."""
     if isinstance(X, Source):
         if y is not None or sample_weight is not None:
             raise DataError("A Source holds its own label and weights: fit(source), and nothing beside it.")
-        estimator.n_features_in_ = X.n_in
-        estimator.feature_names_in_ = np.array(X.columns, dtype=object)
+        if fitting:
+            estimator.n_features_in_ = X.n_in
+            estimator.feature_names_in_ = np.array(X.columns, dtype=object)
+        elif list(X.columns) != list(known := _columns_of(estimator)):
+            raise DataError(f"The source has the columns {list(X.columns)}, and the rows before it had {list(known)}.")
         return X
     # Of the kernels in question by kernel="auto" all take numbers.
     kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)
     objects = holds_objects(kernel, X)
     if not estimator.__sklearn_tags__().target_tags.required:
         return from_arrays(checked_rows(estimator, X, fitting=True, objects=objects), dtype=dtype, kernel=kernel)
+    names = None if fitting else getattr(estimator, "feature_names_in_", None)
     label = _label(estimator, y)  # before X: scikit-learn forgets the names of X when it looks at y alone
-    X = checked_rows(estimator, X, fitting=True, least=2, objects=objects)
+    if names is not None:
+        estimator.feature_names_in_ = names
+    X = checked_rows(estimator, X, fitting=fitting, least=2 if fitting else 1, objects=objects)
     return from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel)
+
+
+def _columns_of(estimator: Any) -> Any:
+    return getattr(estimator, "feature_names_in_", [str(j) for j in range(estimator.n_features_in_)])
 
 
 def _label(estimator: Any, y: Any) -> Any:

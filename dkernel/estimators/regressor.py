@@ -17,8 +17,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Parameters
     ----------
-    kernel, gamma, features, n_components, landmarks, alpha, passes, scale, metric, random_state, checkpoint : as
-        of KernelClassifier; no landmarks by class
+    kernel, gamma, features, n_components, landmarks, alpha, passes, scale, metric, random_state, checkpoint,
+        warm_start : as of KernelClassifier; no landmarks by class
     loss : "squared" | "huber(1.35)" | "epsilon_insensitive(0.1)" | "quantile(0.5)", with numbers of your own: of the
         first two in standard deviations of y
 
@@ -42,7 +42,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
         loss="squared", alpha="auto", passes=1, scale="auto", metric="auto", random_state=None,
-        checkpoint=None,
+        checkpoint=None, warm_start=False,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
@@ -56,12 +56,20 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self.metric = metric
         self.random_state = random_state
         self.checkpoint = checkpoint
+        self.warm_start = warm_start
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "KernelRegressor":
         """Learn from rows X (n, p) and numbers y (n,): numpy, pandas, Dask; or from a Source with a label, alone."""
         self._fit(X, y, sample_weight)
-        self.coef_, self.intercept_ = self.model_.coef[:, 0], float(self.model_.intercept[0])
         return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelRegressor":
+        """Learn from one more block of rows, each of which is used once: see `KernelClassifier.partial_fit`."""
+        self._partial_fit(X, y, None, sample_weight)
+        return self
+
+    def _learned(self) -> None:
+        self.coef_, self.intercept_ = self.model_.coef[:, 0], float(self.model_.intercept[0])
 
     def predict(self, X: Any) -> Any:
         """Predictions, float32 (n,)."""

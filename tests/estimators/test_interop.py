@@ -1,0 +1,124 @@
+"""Our estimators among the tools of scikit-learn and dask-ml, and what travels to the workers of a Dask graph."""
+
+import pickle
+
+import dask.array as da
+import numpy as np
+import pandas as pd
+import pytest
+import sklearn
+from dask_ml.model_selection import GridSearchCV as DaskGridSearchCV
+from dask_ml.preprocessing import MinMaxScaler as DaskMinMaxScaler
+from dask_ml.preprocessing import StandardScaler as DaskStandardScaler
+from dask_ml.wrappers import Incremental, ParallelPostFit
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from dkernel import FourierFeatures, KernelClassifier, KernelRegressor, NystromFeatures
+from tests.estimators.data import SMALL, ball, wave
+
+
+def chunked(X, y, rows=400):
+    return da.from_array(X, chunks=(rows, X.shape[1])), da.from_array(y, chunks=rows)
+
+
+def test_calibrated_classifiers():
+    X, y = ball(1500)
+    machine = CalibratedClassifierCV(KernelClassifier(**SMALL), method="sigmoid", cv=2).fit(X, y)
+    new, wanted = ball(1500, seed=1)
+    p = machine.predict_proba(new)
+    assert p.shape == (1500, 2)
+    assert log_loss(wanted, p) < 0.7 * log_loss(wanted, np.full_like(p, 0.5))
+
+
+def test_cross_validation_of_a_classifier_of_texts():
+    X, y = ball(900)
+    scores = cross_val_score(KernelClassifier(**SMALL), X, np.where(y, "out", "in"), cv=3, error_score="raise")
+    assert scores.min() > 0.85
+
+
+def test_weights_are_routed_through_a_pipeline_and_a_search():
+    X, y = ball(600)
+    weight = np.where(y, 5.0, 0.2)
+    with sklearn.config_context(enable_metadata_routing=True):
+        machine = KernelClassifier(**SMALL).set_fit_request(sample_weight=True).set_score_request(sample_weight=True)
+        scaler = StandardScaler().set_fit_request(sample_weight=False)
+        pipeline = make_pipeline(scaler, machine)
+        routed = pipeline.fit(X, y, sample_weight=weight)[-1]
+        search = GridSearchCV(pipeline, {"kernelclassifier__gamma": [0.4]}, cv=2, error_score="raise")
+        assert search.fit(X, y, sample_weight=weight).best_score_ > 0.8
+    direct = KernelClassifier(**SMALL).fit(StandardScaler().fit_transform(X), y, sample_weight=weight)
+    np.testing.assert_array_equal(routed.coef_, direct.coef_)
+    assert not np.array_equal(routed.coef_, KernelClassifier(**SMALL).fit(StandardScaler().fit_transform(X), y).coef_)
+
+
+def test_named_columns_all_the_way():
+    X = pd.DataFrame(ball(200)[0], columns=["a", "b", "c"])
+    pipeline = make_pipeline(StandardScaler(), FourierFeatures(gamma=0.4, n_components=4)).set_output(
+        transform="pandas"
+    )
+    out = pipeline.fit_transform(X)
+    assert out.columns.tolist() == [f"fourierfeatures{i}" for i in range(4)]
+    assert out.index.equals(X.index)
+
+
+def test_behind_dask_mls_scaling():
+    X, y = chunked(*ball(1200))
+    for scaler in (DaskStandardScaler(), DaskMinMaxScaler()):
+        pipeline = make_pipeline(scaler, KernelClassifier(**(SMALL | {"gamma": "median"}))).fit(X, y)
+        answer = pipeline.predict(X)
+        assert isinstance(answer, da.Array)
+        assert answer.chunks[0] == X.chunks[0]
+        assert float((answer == y).mean().compute()) > 0.85
+
+
+def test_inside_parallel_post_fit():
+    X, y = ball(1200)
+    machine = ParallelPostFit(KernelClassifier(**SMALL)).fit(X, y)
+    lazy, _ = chunked(X, y)
+    np.testing.assert_array_equal(machine.predict(lazy).compute(), machine.estimator.predict(X))
+    transformer = ParallelPostFit(NystromFeatures(gamma=0.4, n_components=8)).fit(X)
+    np.testing.assert_allclose(transformer.transform(lazy).compute(), transformer.estimator.transform(X), atol=1e-6)
+
+
+def test_inside_incremental_it_learns_what_partial_fit_does():
+    X, y = ball(2400)
+    lazy = chunked(X, y)
+    machine = Incremental(KernelClassifier(**SMALL), shuffle_blocks=False).fit(*lazy, classes=[False, True])
+    by_hand = KernelClassifier(**SMALL)
+    for at in range(0, len(X), 400):
+        by_hand.partial_fit(X[at : at + 400], y[at : at + 400], classes=[False, True])
+    np.testing.assert_array_equal(machine.estimator_.coef_, by_hand.coef_)
+    assert machine.score(*lazy) > 0.88
+    number = Incremental(KernelRegressor(**(SMALL | {"n_components": 128})), shuffle_blocks=False)
+    assert number.fit(*chunked(*wave(2400), rows=1200)).estimator_.score(*wave(500, seed=2)) > 0.9
+
+
+@pytest.mark.parametrize("kind", ["numpy", "dask"])
+def test_inside_dask_mls_search(kind):
+    X, y = ball(800)
+    rows = (X, y) if kind == "numpy" else chunked(X, y)
+    search = DaskGridSearchCV(KernelClassifier(**SMALL), {"gamma": [1e-4, 0.4]}, cv=2, scheduler="synchronous").fit(
+        *rows
+    )
+    assert search.best_params_ == {"gamma": 0.4}
+
+
+@pytest.mark.parametrize("method", ["predict", "transform"])
+def test_the_model_travels_once_and_not_with_each_task(method):
+    """Bytes of each task of the graph, pickled: one holds the model, the others hardly anything but their rows' key."""
+    X, y = ball(4000)
+    if method == "predict":
+        machine = KernelClassifier(**(SMALL | {"n_components": 512})).fit(X, y)
+    else:
+        machine = NystromFeatures(gamma=0.4, n_components=512).fit(X)
+    rows = da.random.random((100_000, 3), chunks=(1000, 3))
+    graph = dict(getattr(machine, method)(rows).__dask_graph__())
+    sizes = sorted(len(pickle.dumps(task)) for key, task in graph.items() if "random" not in str(key))
+    model = 512 * 3 * 4
+    assert len(sizes) == 101
+    assert sizes[-1] > model
+    assert max(sizes[:-1]) < 4096
