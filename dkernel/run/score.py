@@ -112,13 +112,7 @@ def score(
     }
     done = destination.complete(job)
     if done is not None:
-        result = _result(destination, done, len(units), columns, skipped=True)
-        if result.rejected > max_bad_rows:
-            raise DataError(
-                f"{destination.path} is there already, without the {result.rejected} bad rows of {result.rejects}, and "
-                f"{max_bad_rows} are allowed: allow them, or choose another name."
-            )
-        return result
+        return _allowed(_result(destination, done, len(units), columns, skipped=True), max_bad_rows)
     with destination.stage(job) as staging:
         rows = [sum(unit.rows) for unit in units]
         parts = staging.finished(rows)
@@ -135,6 +129,16 @@ def score(
         in_order = [parts[index] for index in range(len(units))]
         manifest = staging.commit(in_order, columns)
     return _result(destination, manifest, len(units), columns, reused)
+
+
+def _allowed(there: ScoreResult, max_bad_rows: int) -> ScoreResult:
+    """The result that is there already, unless it lacks more rows than this run may."""
+    if there.rejected > max_bad_rows:
+        raise DataError(
+            f"{there.path} is there already, without the {there.rejected} bad rows of {there.rejects}, and "
+            f"{max_bad_rows} are allowed: allow them, or choose another name."
+        )
+    return there
 
 
 def _result(
