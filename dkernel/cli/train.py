@@ -108,6 +108,13 @@ def recipe_options(command: Any) -> Any:
     help="Rounds, of the 64 of a pass, between two checkpoints. Default: 4.",
 )
 @click.option("--report", cls=Setting, metavar="FILE.html", help="Page about the fit, in one file. Needs matplotlib.")
+@click.option(
+    "--baselines",
+    cls=Setting,
+    default="linear",
+    metavar="off|linear|all",
+    help="Compare on the holdout with a linear model; all: with boosted trees too (LightGBM). Default: linear.",
+)
 @click.option("--dry-run", cls=Setting, is_flag=True, help="Print the plan (memory, work, time) and stop.")
 @run_options
 @click.pass_context
@@ -147,6 +154,9 @@ def train(ctx: click.Context, /, **values: Any) -> None:
         check_out(Path(values["report"]), (*values["data"], values["out"]), "--report names the file of the report")
     if (checkpoint := _checkpoint(values)) is not None:
         checkpoint.check()
+    from dkernel.run.baseline import check as can_compare
+
+    can_compare(values["baselines"])
     record = Record(values)
     with record.written(beside(out, values["record"])):
         _train(values, recipe, place, record)
@@ -239,6 +249,7 @@ _TRUTH = {"true": True, "false": False, "1": True, "0": False}
 def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:
     from dkernel.cli.record import running
     from dkernel.modelfile import save
+    from dkernel.run.baseline import baselines
     from dkernel.run.train import train as run
 
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
@@ -256,6 +267,8 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
     record.note(model=str(values["out"]), model_sha256=digest, kernel=result.model.recipe.kernel)
     record.note(chosen=result.chosen, facts=result.model.facts, plan=result.plan, history=result.history)
     record.note(sample_path=result.sample_path, resumed_from=result.resumed)
+    with record.phase("baselines"):
+        record.note(baselines=baselines(result.model, result.sample, result.holdout, values["baselines"]))
     if values["report"]:
         with record.phase("report"):
             report_on(values["report"], result, record, progress.trail)
@@ -302,4 +315,8 @@ def lines_of(record: "Record") -> Iterator[str]:
         rows = holdout.pop("rows", 0)
         figures = ", ".join(f"{name} {value:.4f}" for name, value in holdout.items())
         yield f"  {'holdout':<12} {figures} on {rows:,.0f} rows"
+    if found.get("baselines"):
+        from dkernel.run.baseline import in_words
+
+        yield f"  {'baselines':<12} {in_words(found['baselines'])}"
     yield f"  {'peak memory':<12} {found['peak_memory_bytes'] / 2**20:,.0f} MiB, all processes"

@@ -18,7 +18,7 @@ from dkernel.run.tune import tune
 __all__ = ["Tuner"]
 
 
-class Tuner(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+class Tuner(MetaEstimatorMixin, BaseEstimator):
     """Successive halving over the settings of a classifier or regressor, in the stream: see `dkernel tune`.
 
     All candidates see the same rows, a block is read once for all of them, and those of one map share its columns. The

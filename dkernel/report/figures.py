@@ -22,6 +22,7 @@ __all__ = [
     "merit",
     "phases",
     "predictions",
+    "race",
     "residuals",
     "spectrum_of",
     "speeds",
@@ -157,6 +158,22 @@ def alphas(paths: Sequence[tuple[str, Mapping[str, float]]], chosen: float) -> F
         axes.set_ylabel("loss, mean of a row")
         _grid(axes)
         axes.legend(loc="best")
+
+    return _figure(draw)
+
+
+def race(board: Sequence[Mapping[str, Any]]) -> Figure:
+    """The candidates of a search: rows of the last rung that each ran, and what it did on them."""
+    name = "rmse" if "rmse" in board[0] else "error"
+
+    def draw(axes: Any) -> None:
+        known = [line for line in board if line.get(name) is not None]
+        axes.plot([line["rows"] for line in known], [line[name] for line in known], "o", color=COLOURS[0], alpha=0.4)
+        axes.plot(board[0]["rows"], board[0][name], "D", color=COLOURS[1], label="trained")
+        axes.set_xscale("log")
+        axes.set(xlabel="rows of the last rung", ylabel=name)
+        axes.legend()
+        _grid(axes)
 
     return _figure(draw)
 

@@ -5,6 +5,7 @@ import html
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from typing import Any
 
 from dkernel.report import figures
@@ -59,7 +60,8 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
     found = quality(result.model, result.holdout)
     parts = [
         _head(result, record, found),
-        _section("How good it is", _quality_note(found), _quality(result, found)),
+        _section("How good it is", _quality_note(found), chain(_quality(result, found), _beside(record))),
+        _section("The search", "", _search(record)),
         _section("How it learned", "", _learned(result, trail)),
         _section("The feature map", "", _map(result)),
         _section("What it took", "", _took(result, record)),
@@ -140,6 +142,29 @@ def _quality(result: Any, found: Quality | None) -> Iterator[str]:
         if found.classes is not None and len(found.classes) == 2:
             text += " Solid: score 0; dashed: -1 and 1."
         yield _drawn("Decision regions", figures.decision(plane, model.columns, found.classes), text)
+
+
+def _beside(record: Mapping[str, Any]) -> Iterator[str]:
+    found = record.get("baselines")
+    if not found:
+        return
+    figure, names = found["figure"], {"linear": "linear model", "boosted": "boosted trees", "model": "this model"}
+    rows = [(text, _merit(figure, found[name])) for name, text in names.items() if name in found]
+    rows.append(("best", names[found["wins"]]))
+    yield _table(f"Beside others, on these rows ({figure})", rows)
+
+
+def _search(record: Mapping[str, Any]) -> Iterator[str]:
+    board = record.get("leaderboard")
+    if not board or not board[0]["rungs"]:
+        return
+    text = f"{len(board)} candidates, each where it left the race: on rows before they were used."
+    yield _drawn("Leaderboard", figures.race(board), text)
+    names = [name for name in board[0] if name not in ("rank", "rows", "rungs", "progressive_loss", "error", "rmse")]
+    yield _table(
+        "The first ten",
+        [(f"{line['rank']}", ", ".join(f"{name} {_plain(line[name])}" for name in names)) for line in board[:10]],
+    )
 
 
 def _learned(result: Any, trail: Sequence[tuple[str, float, int]]) -> Iterator[str]:
