@@ -1,8 +1,8 @@
-"""Four small real data sets with the defaults alone: letter (26 classes), magic (2), kin40k and california (regression).
+"""Four small real data sets with the defaults alone: letter (26 classes), magic (2), kin40k, california (regression).
 
 Nothing is set but the kind of estimator: kernel, metric, scale, gamma, alpha and the number of columns choose
-themselves. The error is in percent for classes, and RMSE over the label's standard deviation for regression. Beside it stands what
-scikit-learn's gradient boosting reaches with its defaults: trees are the ones to beat on tables.
+themselves. The error is in percent for classes, and RMSE over the label's standard deviation for regression. Beside it
+stands what scikit-learn's gradient boosting reaches with its defaults: trees are the ones to beat on tables.
 
     python scripts/bench/small_sets.py --only letter kin40k
 """
