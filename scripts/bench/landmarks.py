@@ -41,7 +41,8 @@ def run_set(place: Path, name: str, landmarks: int, seed: int) -> list[dict[str,
             select(rule, Gaussian(gamma=gamma), pool, landmarks, seed, codes)
             seconds = time.perf_counter() - start
         settings: dict[str, Any] = {
-            "kernel": Gaussian(gamma=gamma), "n_components": landmarks, "scale": "standard", "landmarks": rule, "random_state": seed
+            "kernel": Gaussian(gamma=gamma), "n_components": landmarks, "scale": "standard", "landmarks": rule,
+            "random_state": seed,
         }  # fmt: skip
         machine = KernelRegressor(**settings) if regress else KernelClassifier(**settings)
         machine.fit(X, y)
