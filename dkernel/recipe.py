@@ -18,7 +18,7 @@ from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
 from dkernel.features import FAST, FEATURES, FORMS
 from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, Kernel, parse
-from dkernel.linear.losses import LOSSES, loss_named
+from dkernel.linear.losses import LOSSES, Loss, loss_named
 
 __all__ = ["CHOICES", "GIVEN", "Label", "Recipe"]
 
@@ -34,6 +34,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "form": FORMS,
     "loss": tuple(LOSSES),
     "alpha": ("auto",),
+    "solver": ("psgd", "normal", "pcg", "lbfgs"),
     "scale": ("auto", "standard", "minmax", "global", "none"),
     "metric": ("auto", "identity", "diagonal", "full"),
     "class_weight": ("balanced",),
@@ -42,6 +43,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
 """The words that each parameter understands; those with a number beside them are `gamma`, `n_components`, `alpha`."""
 
 AUTO_KERNELS = ("gaussian", "laplacian")
+
+YOUNGER = ("solver", "polish")
 
 GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
 
@@ -65,7 +68,11 @@ class Recipe:
     form : of the Fourier map, sin/cos pairs or cos + offset; "exponential" has the columns of the pairs
     loss : one of `dkernel.linear.losses`; "huber(1.35)", "epsilon_insensitive(0.1)" and "quantile(0.5)" may have
         another number, the first two in standard deviations of the targets
+    solver : "psgd", preconditioned stochastic gradients; of the exact optimum "normal" (squared loss, one pass, every
+        alpha), "pcg" (squared loss), "lbfgs" (smooth losses)
+    passes : readings of the data; of "pcg" and "lbfgs" the most, 100 where it is 1
     rounds : updates of each pass
+    polish : after the passes of "psgd" at most so many more of "pcg" or "lbfgs", towards the exact optimum
     class_weight : None, "balanced", or {label: weight}
     positive : this label against the rest
     holdout : share of the rows kept out of training to judge by; 0 for none
@@ -92,7 +99,9 @@ class Recipe:
     form: str = "pairs"
     loss: str = "squared_hinge"
     alpha: str | float = "auto"
+    solver: str = "psgd"
     passes: int = 1
+    polish: int = 0
     rounds: int = 64
     scale: str = "auto"
     metric: str = "auto"
@@ -128,6 +137,7 @@ class Recipe:
                     )
             if self.landmarks == "stratified":
                 raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
+        self._check_solver(loss)
         if self.landmarks != "uniform" and self.features not in ("auto", "nystrom"):
             raise RecipeError(
                 f"landmarks={self.landmarks!r} is for Nystrom features and features={self.features!r} have no "
@@ -137,6 +147,24 @@ class Recipe:
             raise RecipeError(
                 f"rank={self.rank} is more than n_components={self.n_components}: a map of "
                 f"{self.n_components} columns has at most that rank. Lower rank or raise n_components."
+            )
+
+    def _check_solver(self, loss: Loss) -> None:
+        if self.solver in ("normal", "pcg") and self.loss != "squared":
+            raise RecipeError(
+                f"solver={self.solver!r} is for loss='squared' and here loss={self.loss!r}. Use loss='squared', or "
+                f"solver={'lbfgs' if loss.smooth else 'psgd'!r}."
+            )
+        if (self.solver == "lbfgs" or self.polish) and not loss.smooth:
+            which = "solver='lbfgs'" if self.solver == "lbfgs" else f"polish={self.polish}"
+            raise RecipeError(
+                f"{which} needs a loss without kinks and loss={self.loss!r} has them. Use solver='psgd' without "
+                f"polish, or loss={'huber' if loss.regresses else 'squared_hinge'!r}."
+            )
+        if self.polish and self.solver != "psgd":
+            raise RecipeError(
+                f"polish={self.polish} follows solver='psgd', and solver={self.solver!r} finds the optimum itself. "
+                "Leave polish out."
             )
 
     def replace(self, **changes: Any) -> "Recipe":
@@ -160,8 +188,13 @@ class Recipe:
         return self.replace(kernel=repr(kernel.bind_columns(names))) if kernel.column_names else self
 
     def to_dict(self) -> dict[str, Any]:
-        """The parameters as JSON has them; `class_weight` by label as pairs, since JSON's names are text only."""
-        values = {f.name: getattr(self, f.name) for f in fields(self)}
+        """The parameters as JSON has them; `class_weight` by label as pairs, since JSON's names are text only.
+
+        A parameter that is younger than the first model files is left out where it has its default: the same recipe is
+        the same text, before and after.
+        """
+        names = [f.name for f in fields(self) if f.name not in YOUNGER or getattr(self, f.name) != f.default]
+        values = {name: getattr(self, name) for name in names}
         if isinstance(self.class_weight, Mapping):
             values["class_weight"] = [[label, weight] for label, weight in self.class_weight.items()]
         return values
@@ -316,7 +349,9 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "form": _word,
     "loss": _loss,
     "alpha": _word_or(_weight),
+    "solver": _word,
     "passes": _whole(1),
+    "polish": _whole(0),
     "rounds": _whole(1),
     "scale": lambda name, value: _word(name, "none" if value is None else value),
     "metric": _word,

@@ -352,7 +352,9 @@ def loss_named(text: str) -> Loss:
     except ValueError:
         fits = False
     if not fits:
-        raise RecipeError(f"loss={text!r}: the number of {name} is one {usual.needed}, as in {name}({_number(usual)!r}).")
+        raise RecipeError(
+            f"loss={text!r}: the number of {name} is one {usual.needed}, as in {name}({_number(usual)!r})."
+        )
     return made
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError, RecipeError
 from dkernel.linear.losses import Loss
 
-__all__ = ["Preconditioner", "effective_dimension", "factorize", "ridge_for"]
+__all__ = ["Preconditioner", "effective_dimension", "factorize", "metric_root", "ridge_for"]
 
 # A step of 2 / (largest eigenvalue) diverges; the noise of a round leaves less room than that.
 STABLE = 1.6
@@ -147,7 +147,7 @@ def _spectral_measure(covariance: Matrix, metric: Metric, rng: np.random.Generat
     Source: Ubaru, Chen, Saad 2017, algorithm 1; full reorthogonalization, because the spectra here decay fast.
     """
     n = len(covariance)
-    root = None if isinstance(metric, float) else _metric_root(metric)
+    root = None if isinstance(metric, float) else metric_root(metric)
     scale = np.ones(n)
     if root is None:
         scale[: n - 1] = 1.0 / np.sqrt(metric)
@@ -169,7 +169,8 @@ def _spectral_measure(covariance: Matrix, metric: Metric, rng: np.random.Generat
     return np.concatenate([nodes for nodes, _ in found]), np.concatenate([weights for _, weights in found])
 
 
-def _metric_root(metric: Matrix) -> Matrix:
+def metric_root(metric: Matrix) -> Matrix:
+    """L with L L^T = M, lower triangular; a kernel that is none is refused."""
     try:
         return np.asarray(sl.cholesky(metric, lower=True, check_finite=False))
     except sl.LinAlgError:

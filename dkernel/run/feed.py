@@ -133,6 +133,7 @@ class Feed:
         progress: Any,
         *,
         held: Handle | None = None,
+        broadcast: Handle | None = None,
         journal: Journal | None = None,
         name: str = "",
     ) -> R:
@@ -143,6 +144,7 @@ class Feed:
         Parameters
         ----------
         held : the handle of a statistic that is large
+        broadcast : handle of what `step` gets beside the piece
         journal, name : where the sums are kept on the way, as parts of the stage of this name
         """
         inside: dict[int, list[Piece]] = {}
@@ -157,7 +159,7 @@ class Feed:
                 self._read([unit for unit in window if unit not in self._units])
                 mine = [piece for unit in window for piece in inside[unit]]
                 ahead = [unit for unit in following if unit not in self._units]
-                kept.add(len(window), self._sums(statistic, mine, key, held, None, ahead))
+                kept.add(len(window), self._sums(statistic, mine, key, held, broadcast, ahead))
                 if not self.keep:
                     self._forget(window)
                 progress.advance(sum(piece.n for piece in mine))

@@ -18,6 +18,8 @@ from dkernel.seeds import row_hash
 __all__ = [
     "Coefficients",
     "Energy",
+    "ExactGradient",
+    "FoldedGram",
     "Gradient",
     "GradientSum",
     "Gram",
@@ -55,12 +57,20 @@ class Problem:
         """Features, targets and weights of a piece, without the holdout."""
         X, y = block.X[piece.place.rows], block.y[piece.place.rows]  # type: ignore[index]
         weight = None if block.weight is None else block.weight[piece.place.rows]
-        if self.threshold >= 0:
-            hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
-            keep = hashes > np.uint64(self.threshold)
-            if not keep.all():
-                X, y, weight = X[keep], y[keep], None if weight is None else weight[keep]
+        keep = self._kept(piece)
+        if not keep.all():
+            X, y, weight = X[keep], y[keep], None if weight is None else weight[keep]
         return X, self.targets.of(y), self._weights(y, weight)
+
+    def folds(self, piece: Piece, k: int) -> NDArray[np.integer]:
+        """For each of `rows` the one of k folds that it is in, by the hash of its number."""
+        hashes = row_hash(self.seed, "folds", piece.first, piece.n, piece.step)
+        return np.asarray(hashes % np.uint64(k))[self._kept(piece)]
+
+    def _kept(self, piece: Piece) -> NDArray[np.bool_]:
+        if self.threshold < 0:
+            return np.ones(piece.n, dtype=bool)
+        return row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step) > np.uint64(self.threshold)
 
     def _weights(self, y: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float32] | None:
         if self.class_weights is not None:
@@ -112,9 +122,12 @@ class Gradient(Statistic[GradientSum, GradientSum]):
                 right[path] += _right(self.problem.targets, y[:, :outputs], S[:, path * outputs : (path + 1) * outputs])
             return R
 
-        G, g = tiles.accumulate(self.problem.columns, X, coef, intercept, residual)
+        G, g = self._accumulate(X, coef, intercept, residual)
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return GradientSum(G, g, total, len(X), loss.reshape(paths, outputs).sum(axis=1), right)
+
+    def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
+        return tiles.accumulate(self.problem.columns, X, coef, intercept, residual)
 
     def merge(self, left: GradientSum, right: GradientSum) -> GradientSum:
         left.columns += right.columns
@@ -127,6 +140,20 @@ class Gradient(Statistic[GradientSum, GradientSum]):
             left.loss + right.loss,
             left.right + right.right,
         )
+
+
+@dataclass(frozen=True, eq=False)
+class ExactGradient(Gradient):
+    """The same with columns, coefficients and scores in float64: some times slower, for optima to the last digits."""
+
+    def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
+        G, g = np.zeros(coef.shape), np.zeros(len(intercept))
+        for start in range(0, len(X), GRAM_ROWS):
+            F = augmented(self.problem.columns, X[start : start + GRAM_ROWS], "float64")
+            R = residual(F[:, :-1] @ coef + intercept, start)
+            G += F[:, :-1].T @ R
+            g += R.sum(axis=0)
+        return G, g
 
 
 def _right(targets: Targets, Y: NDArray[np.float32], S: NDArray[np.float32]) -> float:
@@ -198,10 +225,12 @@ GRAM_ROWS = 2048
 
 @dataclass
 class GramSum:
-    """Sums over rows: columns and their 1 with themselves (D + 1, D + 1), with the targets (D + 1, outputs); weight."""
+    """Sums over rows: columns and their 1 with themselves (D + 1, D + 1), with the targets (D + 1, outputs); the
+    squares of the targets (outputs,); weight."""
 
     gram: Array
     moment: Array
+    energy: Array
     weight: float
 
 
@@ -212,32 +241,59 @@ class Gram(Statistic[GramSum, GramSum]):
     problem: Problem
 
     def step(self, block: Block, piece: Piece, broadcast: Any) -> GramSum:  # noqa: ARG002
-        X, Y, weight = self.problem.rows(block, piece)
-        n = self.problem.columns.map.n_columns
-        gram, moment = np.zeros((n + 1, n + 1)), np.zeros((n + 1, Y.shape[1]))
-        total = 0.0
-        for start in range(0, len(X), GRAM_ROWS):
-            part = slice(start, start + GRAM_ROWS)
-            F = augmented(self.problem.columns, X[part])
-            if weight is not None:
-                F *= np.sqrt(weight[part])
-                moment += F.T @ (Y[part] * np.sqrt(weight[part]))
-                total += float(weight[part].sum(dtype=np.float64))
-            else:
-                moment += F.T @ Y[part].astype(np.float64)
-                total += len(F)
-            gram += F.T @ F
-        return GramSum(gram, moment, total)
+        return _gram(self.problem.columns, *self.problem.rows(block, piece))
 
     def merge(self, left: GramSum, right: GramSum) -> GramSum:
         left.gram += right.gram
         left.moment += right.moment
-        return GramSum(left.gram, left.moment, left.weight + right.weight)
+        return GramSum(left.gram, left.moment, left.energy + right.energy, left.weight + right.weight)
 
 
-def augmented(columns: ScaledColumns, X: NDArray[Any]) -> Array:
+@dataclass(frozen=True, eq=False)
+class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
+    """The Gram matrices of the rows of each of k folds."""
+
+    problem: Problem
+    k: int
+
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> list[GramSum]:  # noqa: ARG002
+        X, Y, weight = self.problem.rows(block, piece)
+        fold = self.problem.folds(piece, self.k)
+        found = []
+        for i in range(self.k):
+            mine = fold == i
+            found.append(_gram(self.problem.columns, X[mine], Y[mine], None if weight is None else weight[mine]))
+        return found
+
+    def merge(self, left: list[GramSum], right: list[GramSum]) -> list[GramSum]:
+        merge = Gram(self.problem).merge
+        return [merge(one, other) for one, other in zip(left, right, strict=True)]
+
+
+def _gram(
+    columns: ScaledColumns, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.float32] | None
+) -> GramSum:
+    n = columns.map.n_columns
+    gram, moment = np.zeros((n + 1, n + 1)), np.zeros((n + 1, Y.shape[1]))
+    energy, total = np.zeros(Y.shape[1]), 0.0
+    for start in range(0, len(X), GRAM_ROWS):
+        part = slice(start, start + GRAM_ROWS)
+        F, T = augmented(columns, X[part]), Y[part]
+        if weight is not None:
+            F *= np.sqrt(weight[part])
+            T = T * np.sqrt(weight[part])
+            total += float(weight[part].sum(dtype=np.float64))
+        else:
+            total += len(F)
+        moment += F.T @ T.astype(np.float64)
+        energy += np.square(T, dtype=np.float64).sum(axis=0)
+        gram += F.T @ F
+    return GramSum(gram, moment, energy, total)
+
+
+def augmented(columns: ScaledColumns, X: NDArray[Any], dtype: str | None = None) -> Array:
     """The columns of raw rows with their 1 at the end, float64 (n, D + 1)."""
     F = np.empty((len(X), columns.map.n_columns + 1))
-    F[:, :-1] = columns.map.columns(columns.scaling.apply(X), columns.map.gram_dtype)
+    F[:, :-1] = columns.map.columns(columns.scaling.apply(X), dtype or columns.map.gram_dtype)
     F[:, -1] = 1.0
     return F

@@ -12,10 +12,11 @@ from dkernel.run.executors import Handle
 from dkernel.run.feed import Feed
 from dkernel.run.gradient import Gradient
 from dkernel.run.journal import Journal
+from dkernel.run.labels import Targets
 from dkernel.run.pieces import Piece, Schedule
 from dkernel.run.prepare import Bench, judged, mean_gradient
 
-__all__ = ["Outcome", "Passes", "Spot"]
+__all__ = ["Outcome", "Passes", "Spot", "merit"]
 
 Array = NDArray[np.float64]
 
@@ -25,7 +26,7 @@ MOST_RETRIES = 2
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The coefficients chosen, (n + 1, outputs), and what is known of them."""
+    """The coefficients chosen, (n + 1, outputs), and what is known of them; `facts` go to the model."""
 
     v: Array
     alpha: float
@@ -33,6 +34,7 @@ class Outcome:
     iterate: str
     history: list[dict[str, Any]]
     holdout: dict[str, float]
+    facts: dict[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,16 +155,10 @@ class Passes:
         factor = spot.shrink / (1 + 3 * (spot.epoch + self.decayed))
         state = self.solver.advance(spot.state, mean, total.n, len(rounds), factor)
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
-        figures |= self._figure(float(total.right[0]), total.n)
+        figures |= merit(self.bench.problem.targets, float(total.right[0]), total.n)
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
         told = {"pass": spot.epoch + 1, "round": i + 1, "rows": total.n, **figures}
         return replace(spot, state=state, history=(*spot.history, told), steps=spot.steps + 1)
-
-    def _figure(self, right: float, n: int) -> dict[str, float]:
-        targets = self.bench.problem.targets
-        if targets.classes is None:
-            return {"rmse": targets.width * float(np.sqrt(right / max(n, 1)))}
-        return {"accuracy": right / max(n, 1)}
 
     def _choose(self, candidates: dict[str, Array], name: str) -> tuple[Outcome, tuple[dict[str, Any], ...]]:
         """The candidate, and the alpha, with the smallest loss on the holdout; and what the history says of it."""
@@ -179,7 +175,8 @@ class Passes:
         loss = found.loss / found.weight
         i = int(np.argmin(loss))
         iterate, j = names[i // len(alphas)], i % len(alphas)
-        figures = {"loss": float(loss[i]), "rows": int(found.n), **self._figure(float(found.right[i]), found.n)}
+        figures = {"loss": float(loss[i]), "rows": int(found.n)}
+        figures |= merit(self.bench.problem.targets, float(found.right[i]), found.n)
         told = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
         told["path"] = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
         v = np.ascontiguousarray(candidates[iterate][:, j * outputs : (j + 1) * outputs])
@@ -190,6 +187,13 @@ class Passes:
             return not np.isfinite(found.v).all()
         loss = found.holdout["loss"]
         return not loss <= WORSE * before.holdout["loss"]
+
+
+def merit(targets: Targets, right: float, n: int) -> dict[str, float]:
+    """What `right` answers on n rows say: the accuracy, or of a regression the rmse in the units of the label."""
+    if targets.classes is None:
+        return {"rmse": targets.width * float(np.sqrt(right / max(n, 1)))}
+    return {"accuracy": right / max(n, 1)}
 
 
 def _best_of(alphas: Sequence[float], losses: Array) -> dict[str, float]:

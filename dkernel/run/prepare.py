@@ -17,7 +17,19 @@ from dkernel.run.reduce import Item, R, Statistic, reduce
 from dkernel.run.sample import Roles, pieces_of
 from dkernel.seeds import stream
 
-__all__ = ["PATH", "Bench", "Prepared", "is_large", "judged", "mean_gradient", "path_of", "prepare", "warm"]
+__all__ = [
+    "PATH",
+    "Bench",
+    "Prepared",
+    "in_coordinates",
+    "is_large",
+    "judged",
+    "mean_gradient",
+    "path_of",
+    "paths_for",
+    "prepare",
+    "warm",
+]
 
 Array = NDArray[np.float64]
 
@@ -33,6 +45,9 @@ SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teac
 TILE_ROWS = 256
 DIRECTIONS, SUBSPACE_STEPS = 32, 6
 MOST_HEADS = 64
+ENOUGH_HOLDOUT = 1000  # a holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands
+SHARE = 0.25  # of the step, of the heads that are for noisy labels
+FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with so many, further heads are cheap beside the columns; or one is
 
 
 @dataclass(frozen=True, eq=False)
@@ -87,7 +102,7 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     total = bench.over(Gram(problem), sample, len(roles.sample.X), size, "gram")
     bench.executor.release([sample])
     weight = max(total.weight, 1e-300)
-    covariance, moment = _reduced(coordinates, total.gram / weight), total.moment / weight
+    covariance, moment = in_coordinates(coordinates, total.gram / weight), total.moment / weight
     moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
     share = LARGE_SHARE if is_large(n, len(roles.sample.X)) else SMALL_SHARE
     target = min(len(roles.sample.X) / TARGET, share * len(covariance))
@@ -118,6 +133,23 @@ def is_large(n: int, sample: int) -> bool:
     return n >= LARGE * sample
 
 
+def paths_for(best: int, alphas: Sequence[float], outputs: int, large: bool, holdout: int) -> list[tuple[int, float]]:
+    """Numbers of alphas, each with a share of the step, to go through the passes, around the sample's best alpha.
+
+    Parameters
+    ----------
+    large : whether the source is; many rows want a smaller alpha than their sample does
+    holdout : rows that will tell them apart
+    """
+    several = holdout >= ENOUGH_HOLDOUT
+    wanted = [(best - 1, 1.0)] if large else [(best, 1.0)]
+    if several and outputs <= FEW_OUTPUTS:
+        wanted += [(best - 2, 1.0), (best - 1, SHARE), (best, SHARE)] if large else [(best - 1, 1.0), (best + 1, 1.0)]
+    elif several and large and outputs <= SOME_OUTPUTS:
+        wanted += [(best - 1, SHARE)]
+    return sorted({(min(max(j, 0), len(alphas) - 1), share) for j, share in wanted})
+
+
 def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> Sequence[float]:
     """The alphas of the path that a source of n rows may want: with many rows none far above ρ, at which the sample
     alone can tell a sixteenth of its rows' worth of directions from noise; each further one costs a factorization."""
@@ -137,7 +169,7 @@ def _factorized(bench: Bench, roles: Roles, covariance: Array, ridges: Sequence[
     return made
 
 
-def _reduced(coordinates: Coordinates, gram: Array) -> Array:
+def in_coordinates(coordinates: Coordinates, gram: Array) -> Array:
     """The Gram matrix of columns and their 1, in the solver's coordinates."""
     if coordinates.basis is None:
         return gram

@@ -1,6 +1,7 @@
 """One fit, from a source to a model: survey, choice of scale and gamma, preconditioner, passes, holdout."""
 
 import hashlib
+from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -21,6 +22,7 @@ from dkernel.model import Model, ScaledColumns
 from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint, run_of
 from dkernel.run.choose import Chosen, choose
+from dkernel.run.exactly import alpha_in_words, exactly
 from dkernel.run.exchange import exchangeable
 from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
@@ -33,20 +35,27 @@ from dkernel.run.metric import check_metric
 from dkernel.run.passes import Outcome, Passes
 from dkernel.run.pieces import Schedule, bundle_size, cut_pieces, interleaved, shuffled
 from dkernel.run.plan import Plan
-from dkernel.run.prepare import SMALL_EPOCHS, WARM_EPOCHS, Bench, Prepared, is_large, judged, path_of, prepare, warm
+from dkernel.run.prepare import (
+    SMALL_EPOCHS,
+    WARM_EPOCHS,
+    Bench,
+    Prepared,
+    is_large,
+    judged,
+    path_of,
+    paths_for,
+    prepare,
+    warm,
+)
 from dkernel.run.progress import Progress
 from dkernel.run.sample import Roles, roles_of
 from dkernel.run.shuffle import rewritten, scratch_folder
 from dkernel.run.sizes import Sizes
 from dkernel.run.survey import Survey, SurveyResult
 from dkernel.run.versions import versions
+from dkernel.run.whole import Whole, judges
 
 __all__ = ["Fit", "TrainResult", "plan", "train"]
-
-# A holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands.
-ENOUGH_HOLDOUT = 1000
-SHARE = 0.25  # of the step, of the heads that are for noisy labels
-FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with so many, further heads are cheap beside the columns; or one is
 
 
 @dataclass(frozen=True, eq=False)
@@ -158,9 +167,13 @@ class Fit:
             roles = roles_of(survey.reservoir, self.sizes)
             self._say_sizes(roles)
             problem, roles = self.problem(survey, targets, roles)
-            prepared = self._prepare(problem, roles)
-            schedules, feed = self.schedules(survey, feed)
-            outcome = self._passes(problem, prepared, roles, schedules, feed)
+            prepared, pieces, outcome = self._prepare(problem, roles), cut_pieces(self.units), None
+            if self.recipe.solver == "psgd":
+                schedules, feed = self.schedules(survey, feed)
+                outcome = self._passes(problem, prepared, roles, schedules, feed)
+                pieces = tuple(piece for turn in schedules[0].rounds for piece in turn)
+            if outcome is None or self.recipe.polish:
+                outcome = self._exactly(problem, prepared, roles, feed, pieces, outcome)
         finally:
             feed.close()
         return {
@@ -261,17 +274,18 @@ class Fit:
 
     def _prepare(self, problem: Problem, roles: Roles) -> Prepared:
         self.progress.phase("prepare")
-        inside = Problem(
-            problem.columns, problem.loss, problem.targets, problem.class_weights, problem.seed, threshold=-1
-        )
+        inside = replace(problem, threshold=-1)
         coordinates = problem.columns.map.coordinates()
         self.bench = Bench(self.executor, f"{self.key}-prepare", inside, coordinates)
+        if self.recipe.solver == "normal":
+            return Prepared(PSGD([], [], coordinates.metric, problem.loss, problem.targets.outputs), np.zeros(0), {})
         solver, start, facts, self.sample_path = self.journal.stage("prepare", lambda: self._prepared(roles))
         return Prepared(PSGD(metric=coordinates.metric, loss=problem.loss, **solver), start, facts)
 
     def _prepared(self, roles: Roles) -> tuple[dict[str, Any], Any, dict[str, float], dict[str, float]]:
         """What the passes need to begin, without metric and loss, which are made again."""
-        alphas = self._path(self.bench.problem.targets.outputs)
+        auto, outputs = self.recipe.alpha == "auto", self.bench.problem.targets.outputs
+        alphas = path_of(outputs) if auto else (float(self.recipe.alpha),)
         prepared = prepare(self.bench, roles, alphas, self.sizes.n)
         prepared = self._fewer(prepared, roles) if len(prepared.solver.alphas) > 1 else self._paths(prepared, roles, 0)
         if not is_large(self.sizes.n, self.sizes.sample):
@@ -280,11 +294,6 @@ class Fit:
             prepared = replace(prepared, start=start)
         parts = {name: getattr(prepared.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
         return parts, prepared.start, prepared.facts, self.sample_path
-
-    def _path(self, outputs: int) -> tuple[float, ...]:
-        if self.recipe.alpha != "auto":
-            return (float(self.recipe.alpha),)
-        return path_of(outputs)
 
     def _fewer(self, prepared: Prepared, roles: Roles) -> Prepared:
         """The alphas worth a place in the passes, judged on rows that the sample does not hold."""
@@ -299,16 +308,7 @@ class Fit:
         """Which alphas go through the passes, with which shares of the step, around the sample's best alpha."""
         solver, outputs = prepared.solver, prepared.solver.outputs
         large = is_large(self.sizes.n, self.sizes.sample)
-        several = len(roles.holdout.X) >= ENOUGH_HOLDOUT
-        # Many rows want a smaller alpha than their sample does.
-        wanted = [(best - 1, 1.0)] if large else [(best, 1.0)]
-        if several and outputs <= FEW_OUTPUTS:
-            wanted += (
-                [(best - 2, 1.0), (best - 1, SHARE), (best, SHARE)] if large else [(best - 1, 1.0), (best + 1, 1.0)]
-            )
-        elif several and large and outputs <= SOME_OUTPUTS:
-            wanted += [(best - 1, SHARE)]
-        paths = sorted({(min(max(j, 0), len(solver.alphas) - 1), share) for j, share in wanted})
+        paths = paths_for(best, solver.alphas, outputs, large, len(roles.holdout.X))
         heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
         start = np.ascontiguousarray(prepared.start[:, heads])
         return Prepared(solver.only(paths), start, prepared.facts)
@@ -336,21 +336,27 @@ class Fit:
         self, problem: Problem, prepared: Prepared, roles: Roles, schedules: list[Schedule], feed: Feed
     ) -> Outcome:
         bench = Bench(self.executor, f"{self.key}-fit", problem, self.bench.coordinates)
-        inside = self.bench
-        holdout = None
-        if len(roles.holdout.X):
-            holdout = (self.executor.keep(roles.holdout, f"{self.key}-holdout"), len(roles.holdout.X))
         # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
         decayed = 0 if is_large(self.sizes.n, self.sizes.sample) else 1
-        outcome = Passes(
-            bench, prepared.solver, feed, schedules, holdout, self.progress, inside, decayed, journal=self.journal
-        ).run(prepared.start)
-        if holdout is not None:
-            self.executor.release([holdout[0]])
+        with judges(self.executor, roles.holdout, self.key) as holdout:
+            outcome = Passes(
+                bench, prepared.solver, feed, schedules, holdout, self.progress, self.bench, decayed,
+                journal=self.journal,
+            ).run(prepared.start)  # fmt: skip
+        return self._settled(outcome, prepared.solver.alphas)
+
+    def _exactly(
+        self, problem: Problem, prepared: Prepared, roles: Roles, feed: Feed, pieces: Any, before: Outcome | None
+    ) -> Outcome:
+        bench = Bench(self.executor, f"{self.key}-fit", problem, self.bench.coordinates)
+        with judges(self.executor, roles.holdout, self.key) as holdout:
+            whole = Whole(bench, self.bench, feed, pieces, holdout, self.progress, self.journal)
+            outcome = exactly(whole, self.recipe, prepared, roles.sample, before)
+        return self._settled(outcome, prepared.solver.alphas or outcome.facts["ridge"]["alpha"])
+
+    def _settled(self, outcome: Outcome, found: Sequence[float]) -> Outcome:
         if self.recipe.alpha == "auto":
-            alphas = sorted(set(prepared.solver.alphas))
-            tried, several = ", ".join(f"{alpha:g}" for alpha in alphas), len(alphas) > 1
-            self._note("alpha", f"{outcome.alpha:g}, of {tried}" if several else f"{tried}, chosen on the sample")
+            self._note("alpha", alpha_in_words(outcome.alpha, found))
         self.recipe = self.recipe.replace(alpha=outcome.alpha)
         return outcome
 
@@ -374,6 +380,7 @@ class Fit:
             facts["certificate"] = certificate(map, problem.columns.scaling.apply(roles.held.X), work)
         if self.weights is not None:
             facts["weights"] = [float(weight) for weight in self.weights]
+        facts |= outcome.facts
         if outcome.holdout:
             facts["holdout"] = outcome.holdout
         if targets.classes is not None:

@@ -85,10 +85,10 @@ class PSGD:
         factor : of the step, for later passes and after a pass that made things worse
         """
         alphas = np.repeat(self.alphas, self.outputs)
-        direction = gradient + alphas * self._regularizer(state.v)
+        direction = gradient + alphas * self.regularizer(state.v)
         shares = np.repeat(self.shares or np.ones(len(self.alphas)), self.outputs)
         v = np.empty_like(state.v)
-        for P, heads in self._by_preconditioner():
+        for P, heads in self.by_preconditioner():
             step = factor * P.step(batch, self.loss) * shares[heads]
             v[:, heads] = state.v[:, heads] - step * P.solve(direction[:, heads])
         done = state.done + 1
@@ -108,7 +108,7 @@ class PSGD:
         means = {name: total / self.counted(name, rounds) for name, total in state.sums.items()}
         return {**means, "last": state.v}
 
-    def _by_preconditioner(self) -> list[tuple[Preconditioner, list[int]]]:
+    def by_preconditioner(self) -> list[tuple[Preconditioner, list[int]]]:
         """Each preconditioner with its heads: alphas below ρ share one, and one solve is cheaper than several."""
         groups: dict[int, tuple[Preconditioner, list[int]]] = {}
         for j, P in enumerate(self.preconditioners):
@@ -116,7 +116,7 @@ class PSGD:
             heads += range(j * self.outputs, (j + 1) * self.outputs)
         return list(groups.values())
 
-    def _regularizer(self, v: Array) -> Array:
+    def regularizer(self, v: Array) -> Array:
         """M v, nothing for the intercept."""
         out = np.zeros_like(v)
         if isinstance(self.metric, float):

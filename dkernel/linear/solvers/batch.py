@@ -1,0 +1,225 @@
+"""Batch solvers, preconditioned: conjugate gradients for the squared loss, L-BFGS for smooth losses.
+
+Pure state machines, as P-SGD is: `candidates` says at which coefficients the gradient over all rows is wanted,
+`advance` makes the next state of what comes back. One reading of the data gives the gradients of several candidates, so
+there are no readings that only look for a step. Heads are columns of v: for each α of the path, one for each output.
+The order of the rows means nothing to them. Source: ALGORITHMS 3.9; Nocedal and Wright 2006, chapters 5 and 7.
+"""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.linear.solvers.psgd import PSGD
+
+__all__ = ["BATCH", "LBFGS", "PCG", "Batch", "BatchState"]
+
+Array = NDArray[np.float64]
+
+MEMORY = 12  # pairs that L-BFGS remembers
+STEPS = (1.0, 0.5, 0.25)  # along its direction, all judged by one reading
+DECREASE = 1e-4  # of what the slope promises: a step that gives less is none (Armijo)
+ROUNDING, FLATTER = 1e-6, 0.8  # what a sum of float32 losses may be off by; how much smaller a slope must be then
+MOST_FAILURES = 3  # readings without a better point: what is left to gain is below the rounding of the gradients
+
+
+@dataclass(frozen=True, eq=False)
+class BatchState:
+    """Where a batch solver is.
+
+    Parameters
+    ----------
+    v : float64 (n + 1, heads), the intercepts last
+    direction : (n + 1, heads)
+    gradient : of the objective at v, (n + 1, heads); zeros before the first reading
+    value : of the objective at v for each α, (paths,)
+    decrement : sqrt(g^T P g) for each α, as good as the root mean square by which scores would still move
+    pairs : steps and changes of the gradient that L-BFGS remembers, the oldest first
+    scale : of the steps, for each α; failures : readings in a row without a better point
+    passes : readings so far
+    """
+
+    v: Array
+    direction: Array
+    gradient: Array
+    value: Array
+    decrement: Array
+    pairs: tuple[tuple[Array, Array], ...] = ()
+    scale: Array = field(default_factory=lambda: np.ones(1))
+    failures: Array = field(default_factory=lambda: np.zeros(1))
+    passes: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Batch(ABC):
+    """Settings of a batch solver.
+
+    Parameters
+    ----------
+    problem : preconditioners, alphas, metric, loss and outputs, as P-SGD has them
+    tolerance : of the decrement
+    """
+
+    problem: PSGD
+    tolerance: float
+
+    @property
+    def paths(self) -> int:
+        return len(self.problem.alphas)
+
+    def start(self, v: Array) -> BatchState:
+        """The state before the first reading."""
+        zeros = np.zeros_like(v)
+        each = np.ones(self.paths)
+        return BatchState(v, zeros, zeros, np.inf * each, np.inf * each, (), each, 0 * each)
+
+    def is_over(self, state: BatchState) -> bool:
+        """Whether every α has come to its end."""
+        return bool(((state.decrement <= self.tolerance) | (state.failures >= MOST_FAILURES)).all())
+
+    @abstractmethod
+    def candidates(self, state: BatchState) -> Array:
+        """Coefficients at which loss and gradient are wanted, (n + 1, k * heads): k points, each with all heads."""
+
+    @abstractmethod
+    def advance(self, state: BatchState, loss: Array, gradient: Array) -> BatchState:
+        """The state after a reading.
+
+        Parameters
+        ----------
+        loss : mean over the rows, of each candidate and α, (k * paths,)
+        gradient : of these, (n + 1, k * heads)
+        """
+
+    def _objective(self, v: Array, loss: Array, gradient: Array) -> tuple[Array, Array]:
+        """Value (paths,) and gradient of loss and regularization."""
+        pull = self.problem.regularizer(v) * np.repeat(self.problem.alphas, self.problem.outputs)
+        return loss + 0.5 * self._dot(v, pull), gradient + pull
+
+    def _dot(self, a: Array, b: Array) -> Array:
+        """Inner products for each α, (paths,)."""
+        return np.einsum("ij,ij->j", a, b).reshape(self.paths, -1).sum(axis=1)
+
+    def _heads(self, each: NDArray[Any]) -> NDArray[Any]:
+        return np.repeat(each, self.problem.outputs)
+
+    def _solve(self, gradient: Array) -> Array:
+        """P g."""
+        out = np.empty_like(gradient)
+        for P, heads in self.problem.by_preconditioner():
+            out[:, heads] = P.solve(gradient[:, heads])
+        return out
+
+
+class PCG(Batch):
+    """Conjugate gradients with P, for the squared loss.
+
+    Each reading has the gradient at v and at v + d: their difference is the curvature along d, and the first of them is
+    a fresh residual, so that rounding does not pile up over the iterations.
+    """
+
+    def candidates(self, state: BatchState) -> Array:
+        return np.concatenate([state.v, state.v + state.direction], axis=1)
+
+    def advance(self, state: BatchState, loss: Array, gradient: Array) -> BatchState:
+        heads = state.v.shape[1]
+        value, g = self._objective(state.v, loss[: self.paths], gradient[:, :heads])
+        _, ahead = self._objective(state.v + state.direction, loss[self.paths :], gradient[:, heads:])
+        curved, d = ahead - g, state.direction
+        along = np.einsum("ij,ij->j", d, curved)
+        moves = along > 0
+        safe = np.where(moves, along, 1.0)
+        step = np.where(moves, -np.einsum("ij,ij->j", g, d) / safe, 0.0)
+        v, after = state.v + step * d, g + step * curved
+        z = self._solve(-after)
+        beta = np.where(moves, -np.einsum("ij,ij->j", z, curved) / safe, 0.0)
+        decrement = np.sqrt(np.maximum(-self._dot(after, z), 0.0))
+        # Below what rounding lets a gradient be known, more readings change nothing.
+        worse = (value >= state.value) & np.isfinite(state.value)
+        return replace(
+            state, v=v, direction=z + beta * d, gradient=after, value=value, decrement=decrement,
+            failures=np.where(worse, state.failures + 1, 0.0), passes=state.passes + 1,
+        )  # fmt: skip
+
+
+class LBFGS(Batch):
+    """L-BFGS whose first guess of the inverse Hessian is P / L: the directions that P knows need not be learned."""
+
+    def candidates(self, state: BatchState) -> Array:
+        if not state.passes:
+            return state.v
+        step = self._heads(state.scale) * state.direction
+        return np.concatenate([state.v + t * step for t in STEPS], axis=1)
+
+    def advance(self, state: BatchState, loss: Array, gradient: Array) -> BatchState:
+        points = self.candidates(state)
+        heads, k = state.v.shape[1], points.shape[1] // state.v.shape[1]
+        found = [
+            self._objective(
+                points[:, i * heads : (i + 1) * heads],
+                loss[i * self.paths : (i + 1) * self.paths],
+                gradient[:, i * heads : (i + 1) * heads],
+            )
+            for i in range(k)
+        ]
+        if not state.passes:
+            value, g = found[0]
+            return self._turned(replace(state, gradient=g, value=value, passes=1))
+        values = np.stack([value for value, _ in found])
+        taken = self._taken(state, values, [g for _, g in found])
+        best, better = taken.argmin(axis=0), np.isfinite(taken.min(axis=0))
+        v, g = state.v.copy(), state.gradient.copy()
+        for i in range(k):
+            mine = self._heads(better & (best == i)).astype(bool)
+            v[:, mine] = points[:, i * heads : (i + 1) * heads][:, mine]
+            g[:, mine] = found[i][1][:, mine]
+        moved = replace(
+            state,
+            v=v,
+            gradient=g,
+            value=np.where(better, np.take_along_axis(values, best[None], axis=0)[0], state.value),
+            pairs=(*state.pairs, (v - state.v, g - state.gradient))[-MEMORY:] if better.any() else state.pairs,
+            scale=np.where(better, 1.0, state.scale / 8),
+            failures=np.where(better, 0.0, state.failures + 1),
+            passes=state.passes + 1,
+        )
+        return self._turned(moved)
+
+    def _taken(self, state: BatchState, values: Array, gradients: list[Array]) -> Array:
+        """What is to be small of each candidate and α, (k, paths), infinite where the candidate is no step forward.
+
+        The value, where it fell as the slope promised (Armijo). Near the optimum that is below the rounding of sums, of
+        which slopes still tell: then the slope, where it has come down and the value has not risen by more than that
+        rounding (the approximate conditions of Hager and Zhang 2005).
+        """
+        slope = state.scale * self._dot(state.gradient, state.direction)
+        fell = np.stack([value <= state.value + DECREASE * t * slope for t, value in zip(STEPS, values, strict=True)])
+        slopes = np.stack([state.scale * self._dot(g, state.direction) for g in gradients])
+        level = values <= state.value + ROUNDING * np.abs(state.value)
+        flat = level & (np.abs(slopes) <= FLATTER * np.abs(slope))
+        return np.where(fell.any(axis=0), np.where(fell, values, np.inf), np.where(flat, np.abs(slopes), np.inf))
+
+    def _turned(self, state: BatchState) -> BatchState:
+        """With the direction of the two-loop recursion, for each α its own."""
+        q, kept = state.gradient.copy(), []
+        for s, y in reversed(state.pairs):
+            product = self._dot(s, y)
+            # A pair without curvature, as of an α that did not move, says nothing.
+            rho = np.where(product > 1e-14 * self._dot(y, y), 1.0 / np.where(product > 0, product, 1.0), 0.0)
+            a = rho * self._dot(s, q)
+            q -= self._heads(a) * y
+            kept.append((s, y, rho, a))
+        z = self._solve(q) / self.problem.loss.curvature
+        for s, y, rho, a in reversed(kept):
+            z += self._heads(a - rho * self._dot(y, z)) * s
+        decrement = np.sqrt(np.maximum(self._dot(state.gradient, self._solve(state.gradient)), 0.0))
+        downhill = self._dot(state.gradient, z) > 0
+        plain = self._solve(state.gradient) / self.problem.loss.curvature
+        direction = -np.where(self._heads(downhill).astype(bool), z, plain)
+        return replace(state, direction=direction, decrement=decrement)
+
+
+BATCH: dict[str, type[Batch]] = {"pcg": PCG, "lbfgs": LBFGS}
