@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dkernel.cli.exits import Job
-from dkernel.cli.options import NAMES, Setting, config_text, place_of, require, run_options
+from dkernel.cli.options import (
+    NAMES,
+    Setting,
+    config_text,
+    place_of,
+    require,
+    run_options,
+    svmlight_of,
+    svmlight_options,
+)
 
 if TYPE_CHECKING:
     from dkernel.cli.record import Record
@@ -24,6 +33,7 @@ __all__ = ["evaluate"]
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
 @click.option("--allow-extra", cls=Setting, is_flag=True, help="Pass over columns that the model does not know.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
+@svmlight_options
 @run_options
 @click.pass_context
 def evaluate(ctx: click.Context, /, **values: Any) -> None:
@@ -72,6 +82,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
             dtype=model.recipe.dtype,
             kernel=model.map.kernel,
             scratch=values["scratch"],
+            **svmlight_of(values),
             allow_extra=values["allow_extra"],
             known=(model.label,),
         )

@@ -136,6 +136,31 @@ def run_options(command: Command) -> Command:
     return command
 
 
+def svmlight_options(command: Command) -> Command:
+    """What svmlight files do not say themselves; the same for all files of a job."""
+    command = click.option(
+        "--zero-based",
+        cls=Setting,
+        type=click.Choice(["auto", "yes", "no"]),
+        default="auto",
+        metavar="auto|yes|no",
+        help="Of svmlight files: whether indices begin with 0. Default: auto, from all files together.",
+    )(command)
+    return click.option(
+        "--n-features",
+        cls=Setting,
+        type=click.IntRange(min=1),
+        metavar="N",
+        help="Of svmlight files: number of features. Default: from all files together.",
+    )(command)
+
+
+def svmlight_of(values: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for `open_source`."""
+    based = {"auto": None, "yes": True, "no": False}[values["zero_based"]]
+    return {"n_features": values["n_features"], "zero_based": based}
+
+
 def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
     if path is None:
         return

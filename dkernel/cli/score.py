@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dkernel.cli.exits import Job
-from dkernel.cli.options import NAMES, Setting, config_text, place_of, require, run_options
+from dkernel.cli.options import (
+    NAMES,
+    Setting,
+    config_text,
+    place_of,
+    require,
+    run_options,
+    svmlight_of,
+    svmlight_options,
+)
 
 if TYPE_CHECKING:
     from dkernel.cli.record import Record
@@ -42,6 +51,7 @@ __all__ = ["score"]
 )
 @click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an output of another job.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
+@svmlight_options
 @run_options
 @click.pass_context
 def score(ctx: click.Context, /, **values: Any) -> None:
@@ -93,6 +103,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             dtype=model.recipe.dtype,
             kernel=model.map.kernel,
             scratch=values["scratch"],
+            **svmlight_of(values),
             allow_extra=values["allow_extra"],
             known=(model.label,),
             kept_as=form.kept_as,

@@ -16,6 +16,8 @@ from dkernel.cli.options import (
     place_of,
     require,
     run_options,
+    svmlight_of,
+    svmlight_options,
 )
 
 if TYPE_CHECKING:
@@ -95,6 +97,7 @@ def recipe_options(command: Any) -> Any:
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
 @click.option("--weight", cls=Setting, metavar="COL", help="Column with the weights of the rows.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
+@svmlight_options
 @click.option(
     "--checkpoint", cls=Setting, metavar="DIR", help="Keep what is done in this folder, to go on after a stop."
 )
@@ -211,6 +214,7 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         dtype=recipe.dtype,
         kernel=recipe.kernels[0],
         scratch=values["scratch"],
+        **svmlight_of(values),
     )
 
 

@@ -34,7 +34,7 @@ def config(tmp_path):
 
 def test_defaults_are_those_of_the_recipe():
     found = settings()
-    recipe = Recipe().to_dict() | {"loss": None}  # the label decides it
+    recipe = {name: getattr(Recipe(), name) for name in RECIPE} | {"loss": None}  # the label decides it
     assert {name: found.get(name) for name in RECIPE} == {name: recipe[name] for name in RECIPE}
     for name, (_, default, _) in RECIPE.items():
         assert default == ("" if recipe[name] is None else str(recipe[name]))
@@ -187,3 +187,13 @@ def test_json_is_one_object_when_it_fails(tmp_path):
     assert found["exit_code"] == 65
     assert found["error"]["type"] == "ModelFileError"
     assert "none" in result.stderr
+
+
+def test_indices_of_svmlight_files_are_what_they_are_said_to_be(tmp_path):
+    file = tmp_path / "rows.svmlight"
+    file.write_text("".join(f"{i % 2} 1:{i}.5 2:{(i * 7) % 5}\n" for i in range(40)))
+    common = [str(file), "--label", "label", "--n-components", "8", "--gamma", "0.1", "--json"]
+    for words, width in ((["--zero-based", "yes"], 3), (["--zero-based", "no"], 2), (["--n-features", "5"], 5)):
+        result = run("train", *common, *words, "--out", str(tmp_path / "m"), "--dry-run")
+        assert result.exit_code == 0, result.stderr
+        assert json.loads(result.stdout)["p"] == width
