@@ -1,6 +1,7 @@
 """The scikit-learn faces: thin classes that build the recipe and the source of the command and hand them to `run`."""
 
 from dkernel.estimators.classifier import KernelClassifier
+from dkernel.estimators.embedded import KernelKMeans, KernelPCA
 from dkernel.estimators.regressor import KernelRegressor
 from dkernel.estimators.sketches import KernelFeatures, MaclaurinFeatures, TensorSketchFeatures
 from dkernel.estimators.transformers import FourierFeatures, NystromFeatures
@@ -10,6 +11,8 @@ __all__ = [
     "FourierFeatures",
     "KernelClassifier",
     "KernelFeatures",
+    "KernelKMeans",
+    "KernelPCA",
     "KernelRegressor",
     "MaclaurinFeatures",
     "NystromFeatures",

@@ -22,7 +22,15 @@ from dkernel.run.cluster import default_executor
 from dkernel.run.landmarks import for_given, sampled
 from dkernel.tiles import ROWS
 
-__all__ = ["FourierFeatures", "NystromFeatures", "TransformerBase", "columns_of", "random_rows"]
+__all__ = [
+    "FourierFeatures",
+    "NystromFeatures",
+    "TransformerBase",
+    "columns_of",
+    "dtype_of",
+    "nystrom_rows",
+    "random_rows",
+]
 
 STRIP = 2048  # rows whose float64 columns exist at one time
 STRIP_VALUES = 1 << 22  # of columns that exist at one time beside the answer
@@ -45,7 +53,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             checked_rows(self, X, fitting=True)
             return kernel.bind_columns(self._columns()).bind(lambda *_: float(recipe.gamma))
         with default_executor() as executor:
-            return sampled(source_of(self, X, dtype=_dtype_of(X)), recipe, 1, executor)[0]
+            return sampled(source_of(self, X, dtype=dtype_of(X)), recipe, 1, executor)[0]
 
     def _transform(
         self, X: Any, function: Any, carried: Any, *arrays: NDArray[Any], made: Mapping[str, str] | None = None
@@ -58,7 +66,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
         names, places = self._columns(), self.map_.objects
         X = checked_rows(self, X, objects=bool(places))
-        dtype = _dtype_of(X)
+        dtype = dtype_of(X)
         made_dtype = (made or {}).get(dtype, dtype)
         objects = tuple(names[j] for j in places)
         return apply(Answer(function, carried, key, names, dtype, made_dtype, self.n_components_, objects), X)
@@ -189,10 +197,10 @@ class NystromFeatures(TransformerBase):
             kernel=self.kernel, gamma=self.gamma, features="nystrom", n_components=self.n_components, rank=self.rank,
             landmarks=word, seed=seed_of(self.random_state),
         )  # fmt: skip
-        source = source_of(self, X, dtype=_dtype_of(X))
+        source = source_of(self, X, dtype=dtype_of(X))
         if word == "stratified" and y is not None and not isinstance(X, Source):
             X = checked_rows(self, X, objects=bool(source.objects))
-            source = from_arrays(X, y, dtype=_dtype_of(X), kernel=self.kernel)
+            source = from_arrays(X, y, dtype=dtype_of(X), kernel=self.kernel)
         recipe, given = for_given(recipe, given, source)
         with default_executor() as executor:
             kernel, Z = sampled(source, recipe, columns_of(recipe), executor)
@@ -246,7 +254,7 @@ def _is_odd(n: Any) -> bool:
     return isinstance(n, int | np.integer) and n % 2 == 1
 
 
-def _dtype_of(X: Any) -> str:
+def dtype_of(X: Any) -> str:
     """The dtype in which rows are computed: float32 stays, everything else is float64."""
     if isinstance(X, Source):
         return X.dtype

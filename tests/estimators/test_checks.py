@@ -16,6 +16,8 @@ from dkernel import (
     FourierFeatures,
     KernelClassifier,
     KernelFeatures,
+    KernelKMeans,
+    KernelPCA,
     KernelRegressor,
     MaclaurinFeatures,
     NystromFeatures,
@@ -34,6 +36,8 @@ ESTIMATORS = [
     TensorSketchFeatures(n_components=32),
     KernelFeatures(n_components=32),
     KernelFeatures(features="random", n_components=32),
+    KernelPCA(n_components=4, n_columns=32),
+    KernelKMeans(n_clusters=3, n_columns=32, n_init=2),
 ]
 
 WEIGHTS = "the reservoir takes rows, so the weight k and k copies give other landmarks and another holdout"

@@ -1,0 +1,262 @@
+"""KernelPCA and KernelKMeans: the linear methods on φ of the rows, for data of any size."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClusterMixin
+from sklearn.cluster import KMeans
+
+from dkernel.blas import one_blas_thread
+from dkernel.data import Source
+from dkernel.errors import DataError, RecipeError
+from dkernel.estimators.apply import Answer, apply
+from dkernel.estimators.inputs import checked_rows, seed_of, source_of
+from dkernel.estimators.refusals import require_fitted
+from dkernel.estimators.sketches import KernelFeatures
+from dkernel.estimators.transformers import TransformerBase, dtype_of, nystrom_rows, random_rows
+from dkernel.features.nystrom import wide
+from dkernel.recipe import Recipe
+from dkernel.run.cluster import default_executor
+from dkernel.run.embedded import Clusters, FeatureMoments, Phi, nearest, over
+from dkernel.run.landmarks import sampled
+
+__all__ = ["KernelKMeans", "KernelPCA"]
+
+FLOOR = 1e-10  # of the largest eigenvalue: below it a component is rounding
+SAMPLE = 20_000  # rows on which clusters begin
+
+
+class OnFeatures(TransformerBase):
+    """An estimator on φ of the rows; subclasses say what it learns from one or more readings."""
+
+    kernel: Any
+    gamma: Any
+    features: Any
+    n_columns: Any
+    random_state: Any
+
+    def _embed(self, X: Any) -> tuple[Source, Phi, int]:
+        """The map, fitted and copied to this estimator; the rows to learn from; and the seed."""
+        seed = seed_of(self.random_state)
+        made = KernelFeatures(
+            self.kernel, gamma=self.gamma, features=self.features, n_components=self.n_columns, random_state=seed
+        ).fit(X)
+        source = source_of(self, X, dtype=dtype_of(X))
+        self.kernel_, self.map_, self.n_columns_ = made.kernel_, made.map_, made.n_components_
+        inner = made.nystrom_
+        if inner is None:
+            return source, Phi(random_rows, made.map_), seed
+        return source, Phi(nystrom_rows, (inner.kernel_, wide(inner.landmarks_), inner.whitening_)), seed
+
+    def _key(self, source: Source) -> str:
+        digest = hashlib.sha256(f"{source.token}{self.map_.spec()!r}".encode())
+        for array in self.map_.arrays().values():
+            digest.update(np.ascontiguousarray(array).data)
+        return f"dkernel-{type(self).__name__}-{digest.hexdigest()[:16]}"
+
+
+class KernelPCA(OnFeatures):
+    """Principal components in the space of a kernel: z(x) = (φ(x) - mean φ)^T V, V the eigenvectors of cov φ.
+
+    The covariance of the features, (m, m), is summed in one pass over the data: n never has to fit in memory. With
+    Nystrom features and all rows as landmarks it is `sklearn.decomposition.KernelPCA`, up to the signs of components.
+
+    Parameters
+    ----------
+    n_components : components to keep; None for all whose eigenvalue is not rounding
+    kernel, gamma, features : as of KernelFeatures
+    n_columns : landmarks, or random features
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    eigenvalues_ : of the centred Gram matrix of all rows, largest first, float64 (n_components_,)
+    explained_variance_ratio_ : their share of the variance of φ
+    components_ : V^T, float64 (n_components_, n_columns_); mean_ : mean φ
+    kernel_ : the kernel with numbers;  map_ : the map;  n_components_ : columns of the output
+
+    Source: Schölkopf, Smola and Müller 1998.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> KernelPCA(n_components=2, gamma=0.5).fit_transform(X).shape
+    (60, 2)
+    """
+
+    def __init__(
+        self, n_components=None, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, random_state=None
+    ):
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_columns = n_columns
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "KernelPCA":  # noqa: ARG002
+        """Choose the map, and sum the covariance in one more pass over X (n, p): numpy, pandas, Dask, or a Source."""
+        wanted = self.n_components
+        if wanted is not None and (not isinstance(wanted, int | np.integer) or wanted < 1):
+            raise RecipeError(f"n_components={wanted!r}: a positive whole number, or None, is needed.")
+        source, self._phi, _ = self._embed(X)
+        with default_executor() as executor:
+            sums = over(source, FeatureMoments(self._phi), executor, self._key(source))
+        self.mean_ = sums.total / sums.n
+        with one_blas_thread():
+            covariance = sums.gram - sums.n * np.outer(self.mean_, self.mean_)
+            values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
+        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        keep = max(1, int(np.count_nonzero(values > FLOOR * values[0])))
+        keep = keep if wanted is None else min(int(wanted), len(values))
+        V = vectors[:, :keep].T
+        # An eigenvector has no sign of its own: the entry of the largest size is positive.
+        V *= np.where(V[np.arange(keep), np.abs(V).argmax(axis=1)] < 0, -1.0, 1.0)[:, None]
+        self.components_, self.eigenvalues_ = np.ascontiguousarray(V), values[:keep]
+        self.explained_variance_ratio_ = values[:keep] / max(values.sum(), 1e-300)
+        self.n_components_ = keep
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The components of the rows, (n, n_components_), in the dtype of X."""
+        require_fitted(self, "components_")
+        carried = (self._phi, self.mean_, np.ascontiguousarray(self.components_.T))
+        return self._transform(X, component_rows, carried, *self.map_.arrays().values(), *carried[1:])
+
+
+class KernelKMeans(ClusterMixin, OnFeatures):
+    """k-means in the space of a kernel: minimize Σ |φ(x) - c(x)|² over k centres, by Lloyd's steps.
+
+    It begins with scikit-learn's KMeans on φ of up to 20,000 rows drawn by hash; then each step is one pass over the
+    data, until no centre moves or `max_iter`. With Nystrom features and all rows as landmarks it is kernel k-means.
+
+    Parameters
+    ----------
+    n_clusters : k
+    kernel, gamma, features, n_columns : as of KernelPCA
+    n_init : beginnings on the sample, of which the best is taken
+    max_iter : passes at most
+    tol : a step in which the centres move by less than this share of the variance of φ is the last
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    labels_ : cluster of each row of fit, (n,); of Dask collections a Dask array, of a Source None
+    cluster_centers_ : centres in the space of φ, float64 (k, n_columns_)
+    inertia_ : Σ |φ(x) - c(x)|² before the last step;  n_iter_ : passes
+    kernel_, map_, n_columns_ : as of KernelPCA
+
+    Source: Dhillon, Guan and Kulis 2004.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> angle, r = rng.uniform(0, 6.3, 300), np.repeat([1.0, 5.0], 150)
+    >>> X = np.stack([r * np.cos(angle), r * np.sin(angle)], axis=1)
+    >>> machine = KernelKMeans(2, gamma=0.05).fit(X)
+    >>> len(set(machine.labels_[:150])), len(set(machine.labels_[150:]))
+    (1, 1)
+    """
+
+    def __init__(
+        self, n_clusters=8, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, n_init=10,
+        max_iter=100, tol=1e-4, random_state=None,
+    ):  # fmt: skip
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_columns = n_columns
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "KernelKMeans":  # noqa: ARG002
+        """Find the clusters of X (n, p): numpy, pandas, Dask, or a Source."""
+        source, self._phi, seed = self._embed(X)
+        k = self.n_clusters
+        if not isinstance(k, int | np.integer) or not 1 <= k <= source.n_rows:
+            raise DataError(f"n_clusters={k!r} of {source.n_rows} row(s): a whole number from 1 to the rows is needed.")
+        clusters, key = Clusters(self._phi), f"{self._key(source)}-{seed}-{k}"
+        with default_executor() as executor:
+            recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
+            rows = sampled(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
+            with one_blas_thread():
+                F = np.concatenate(list(self._phi.strips(rows)))
+                start = KMeans(k, n_init=self.n_init, random_state=seed).fit(F)
+                least = self.tol * float(F.var(axis=0).sum())
+            centers = start.cluster_centers_
+            for step in range(self.max_iter):
+                sums = over(source, clusters, executor, f"{key}-{step}", centers)
+                # A cluster that has lost its rows stays where it was.
+                moved = np.where(sums.count[:, None] > 0, sums.total / np.maximum(sums.count, 1.0)[:, None], centers)
+                shift, centers = float(((moved - centers) ** 2).sum()), moved
+                if shift <= least:
+                    break
+        self.cluster_centers_, self.inertia_, self.n_iter_ = centers, sums.inertia, step + 1
+        self.n_components_ = int(k)
+        self.labels_ = None if isinstance(X, Source) else self.predict(X)
+        return self
+
+    def fit_predict(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
+        """The clusters of the rows of X, (n,)."""
+        return self.fit(X).labels_
+
+    def predict(self, X: Any) -> Any:
+        """The cluster of each row, int64 (n,)."""
+        require_fitted(self, "cluster_centers_")
+        names = self._columns()
+        X = checked_rows(self, X, objects=bool(self.map_.objects))
+        objects = tuple(names[j] for j in self.map_.objects)
+        centers = self.cluster_centers_
+        digest = hashlib.sha256(repr(self.map_.spec()).encode())
+        for array in (*self.map_.arrays().values(), centers):
+            digest.update(np.ascontiguousarray(array).data)
+        return apply(
+            Answer(cluster_rows, (self._phi, centers), lambda: f"clusters-{digest.hexdigest()}", names, dtype_of(X),
+                   np.int64, None, objects),
+            X,
+        )  # fmt: skip
+
+    def transform(self, X: Any) -> Any:
+        """|φ(x) - c| of each row and centre, (n, n_clusters), in the dtype of X."""
+        require_fitted(self, "cluster_centers_")
+        carried = (self._phi, self.cluster_centers_)
+        return self._transform(X, distance_rows, carried, *self.map_.arrays().values(), self.cluster_centers_)
+
+
+def component_rows(carried: tuple[Phi, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
+    """The principal components of a block."""
+    phi, mean, V = carried
+    return _joined(((F - mean) @ V for F in phi.strips(X)), X, V.shape[1])
+
+
+def cluster_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray[np.int64]:
+    """The cluster of each row of a block."""
+    phi, centers = carried
+    parts = [nearest(F, centers)[0] for F in phi.strips(X)]
+    return np.concatenate(parts).astype(np.int64) if parts else np.empty(0, np.int64)
+
+
+def distance_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
+    """The distance of each row of a block to each centre."""
+    phi, centers = carried
+    norms = np.einsum("ij,ij->i", centers, centers)
+
+    def distances(F: NDArray[np.float64]) -> NDArray[np.float64]:
+        squares = np.einsum("ij,ij->i", F, F)[:, None] + norms - 2.0 * (F @ centers.T)
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    return _joined(map(distances, phi.strips(X)), X, len(centers))
+
+
+def _joined(parts: Any, X: NDArray[Any], width: int) -> NDArray[np.floating]:
+    out = np.empty((len(X), width), np.float64 if X.dtype.kind == "O" else X.dtype)
+    at = 0
+    for part in parts:
+        out[at : at + len(part)] = part
+        at += len(part)
+    return out
