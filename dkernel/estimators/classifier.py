@@ -41,7 +41,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         array of them (c, p), in the units of X
     loss : "squared_hinge" | "hinge" | "logistic" | "softmax", all classes at once | "perceptron" | "squared"
     alpha : number | "auto", from a path judged on the holdout
-    passes : over the data
+    solver : "psgd", and of the exact optimum "normal" (squared loss: one pass, every alpha), "pcg" (squared loss) and
+        "lbfgs" (losses without kinks); `partial_fit` steps as "psgd" does
+    passes : over the data; of "pcg" and "lbfgs" the most, 100 where it is 1
+    polish : after "psgd", at most so many passes of "pcg" or "lbfgs"
     scale : "auto" | "standard" | "minmax" | "global" | "none"; None is "none"
     metric : "auto" | "identity" | "diagonal" | "full": the inner product of the inputs, learned from the gradients of a
         first fit to the sample; "auto" takes it where it helps and gamma is open
@@ -74,8 +77,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared_hinge", alpha="auto", passes=1, scale="auto", metric="auto", class_weight=None,
-        random_state=None, checkpoint=None, warm_start=False,
+        loss="squared_hinge", alpha="auto", solver="psgd", passes=1, polish=0, scale="auto", metric="auto",
+        class_weight=None, random_state=None, checkpoint=None, warm_start=False,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
@@ -84,7 +87,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.landmarks = landmarks
         self.loss = loss
         self.alpha = alpha
+        self.solver = solver
         self.passes = passes
+        self.polish = polish
         self.scale = scale
         self.metric = metric
         self.class_weight = class_weight

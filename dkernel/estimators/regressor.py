@@ -17,8 +17,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Parameters
     ----------
-    kernel, gamma, features, n_components, landmarks, alpha, passes, scale, metric, random_state, checkpoint,
-        warm_start : as of KernelClassifier; no landmarks by class
+    kernel, gamma, features, n_components, landmarks, alpha, solver, passes, polish, scale, metric, random_state,
+        checkpoint, warm_start : as of KernelClassifier; no landmarks by class
     loss : "squared" | "huber(1.35)" | "epsilon_insensitive(0.1)" | "quantile(0.5)", with numbers of your own: of the
         first two in standard deviations of y
 
@@ -41,7 +41,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared", alpha="auto", passes=1, scale="auto", metric="auto", random_state=None,
+        loss="squared", alpha="auto", solver="psgd", passes=1, polish=0, scale="auto", metric="auto", random_state=None,
         checkpoint=None, warm_start=False,
     ):  # fmt: skip
         self.kernel = kernel
@@ -51,7 +51,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self.landmarks = landmarks
         self.loss = loss
         self.alpha = alpha
+        self.solver = solver
         self.passes = passes
+        self.polish = polish
         self.scale = scale
         self.metric = metric
         self.random_state = random_state

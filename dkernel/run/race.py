@@ -48,11 +48,13 @@ class Several(Statistic[list[Any], list[Any]]):
 
 @dataclass(frozen=True, eq=False)
 class Mixed(Loss):
-    """A loss for each run of heads; as one, since the columns of a tile are made once for all heads.
+    """A loss for each run of paths; as one, since the columns of a tile are made once for all heads.
+
+    Scores are (rows, paths) or (rows, paths, outputs): a loss may see the outputs of a row together.
 
     Parameters
     ----------
-    parts : losses, each with its number of columns of scores
+    parts : losses, each with its number of paths
 
     Examples
     --------
@@ -73,8 +75,8 @@ class Mixed(Loss):
         return np.concatenate([loss.derivative(y[:, c], s[:, c]) for loss, c in self._runs()], axis=1)
 
     def _runs(self) -> list[tuple[Loss, slice]]:
-        ends = np.cumsum([columns for _, columns in self.parts]).tolist()
-        return [(loss, slice(end - columns, end)) for (loss, columns), end in zip(self.parts, ends, strict=True)]
+        ends = np.cumsum([paths for _, paths in self.parts]).tolist()
+        return [(loss, slice(end - paths, end)) for (loss, paths), end in zip(self.parts, ends, strict=True)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,7 +145,8 @@ class Lane:
 
     def gradient(self) -> Gradient:
         """The statistic of a round."""
-        parts = tuple((entry.loss, entry.v.shape[1]) for entry in self.entries)
+        outputs = self.problem.targets.outputs
+        parts = tuple((entry.loss, entry.v.shape[1] // outputs) for entry in self.entries)
         return Gradient(replace(self.problem, loss=parts[0][0] if len(parts) == 1 else Mixed(parts)))
 
     def coefficients(self) -> Coefficients:

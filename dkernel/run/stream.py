@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from dkernel.blas import one_blas_thread
 from dkernel.cells import encoded
 from dkernel.data.block import Block
-from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD, State
 from dkernel.model import Model, ScaledColumns
 from dkernel.run.executors import Executor
@@ -66,9 +65,7 @@ def begun(model: Model, block: Block, counts: Mapping[Any, int], rows: int, exec
     if model.classes is None:
         y = block.y.astype(np.float64)
         targets = Targets(None, None, float(y.mean()), float(y.std()) or 1.0)
-    problem = Problem(
-        ScaledColumns(model.scaling, model.map), loss_named(model.recipe.loss), targets, seed=model.recipe.seed
-    )
+    problem = Problem(ScaledColumns(model.scaling, model.map), model.loss, targets, seed=model.recipe.seed)
     problem = _weighted(problem, model, counts)
     coordinates = model.map.coordinates()
     with one_blas_thread():

@@ -8,12 +8,14 @@ from sklearn.linear_model import LogisticRegression, QuantileRegressor
 from dkernel import modelfile
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import loss_named, signs
 from dkernel.recipe import Recipe
 from dkernel.run.evaluate import evaluate
 from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.labels import resolve_task
+from dkernel.run.race import Mixed
 from dkernel.run.train import train
+from dkernel.run.tune import tune
 from tests.run.sources import rings, waves
 
 RECIPE = Recipe(n_components=40, kernel="Gaussian(gamma=0.15)", scale="standard", alpha=1e-6, holdout=0.0)
@@ -153,3 +155,24 @@ def test_probabilities_are_refused_where_there_are_none():
     assert not model.has_probabilities
     with pytest.raises(UnsupportedError, match="Train with loss='logistic' or loss='softmax'"):
         model.probabilities(model.scores(X))
+
+
+def test_losses_beside_each_other_see_their_own_paths():
+    rng = np.random.default_rng(0)
+    Y, S = np.tile(signs(rng.integers(3, size=5), 3)[:, None], (1, 3, 1)), rng.normal(size=(5, 3, 3))
+    soft, hinge = loss_named("softmax"), loss_named("hinge")
+    mixed = Mixed(((soft, 2), (hinge, 1)))
+    for of in ("value", "derivative"):
+        wanted = [getattr(soft, of)(Y[:, :2], S[:, :2]), getattr(hinge, of)(Y[:, 2:], S[:, 2:])]
+        assert np.array_equal(getattr(mixed, of)(Y, S), np.concatenate(wanted, axis=1))
+
+
+def test_a_search_over_losses_of_many_classes():
+    X, y = rings(1500, classes=3)
+    recipe = RECIPE.replace(holdout=0.2)
+    found = tune(
+        from_arrays(X, y), recipe, SerialExecutor(), grid={"loss": ["softmax", "hinge"], "alpha": [1e-6, 1e-4]}
+    )
+    alone = fit(X, y, loss=found.recipe.loss, holdout=0.2)
+    assert len(found.leaderboard) == 4
+    assert np.mean(found.fit.model.predict(X) != y) <= np.mean(alone.predict(X) != y) + 0.03
