@@ -13,6 +13,7 @@ from dkernel.features import FeatureMap, FourierMap, NystromMap
 from dkernel.features.exact import MonomialMap
 from dkernel.features.selected import SelectedMap
 from dkernel.features.stacked import StackedMap
+from dkernel.linear.losses import Softmax
 from dkernel.model import Model
 
 __all__ = ["graph_of"]
@@ -120,11 +121,13 @@ def _outputs(to: Nodes, model: Model, scores: str, dtype: str) -> list[onnx.Valu
     to("Gather", to.constant(classes, classes.dtype), index, axis=0, output="label")
     tensor = onnx.TensorProto.STRING if classes.dtype.kind == "O" else helper.np_dtype_to_tensor_dtype(classes.dtype)
     made.insert(0, helper.make_tensor_value_info("label", tensor, ["rows"]))
-    if model.recipe.loss == "logistic":
-        p = to("Sigmoid", scores)
-        if heads == 1:
-            p = to("Concat", to("Sigmoid", to("Neg", scores)), p, axis=1)
+    if model.has_probabilities:
+        if heads > 1 and isinstance(model.loss, Softmax):
+            p = to("Softmax", scores, axis=1)
+        elif heads == 1:
+            p = to("Concat", to("Sigmoid", to("Neg", scores)), to("Sigmoid", scores), axis=1)
         else:
+            p = to("Sigmoid", scores)
             p = to("Div", p, to("ReduceSum", p, to.constant([1], np.int64), keepdims=1))
         to.cast(p, dtype, output="probability")
         made.append(helper.make_tensor_value_info("probability", kind, ["rows", len(model.classes)]))

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
 from sklearn.gaussian_process import kernels as gp
 from sklearn.kernel_approximation import Nystroem, RBFSampler
-from sklearn.linear_model import LinearRegression, SGDClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 
@@ -23,7 +23,10 @@ from dkernel.model import Model
 
 __all__ = ["to_sklearn"]
 
-_LOSSES = {"hinge": "hinge", "squared_hinge": "squared_hinge", "logistic": "log_loss", "squared": "squared_error"}
+_LOSSES = {  # softmax of two classes is logistic
+    "hinge": "hinge", "squared_hinge": "squared_hinge", "logistic": "log_loss", "softmax": "log_loss",
+    "squared": "squared_error", "perceptron": "perceptron",
+}  # fmt: skip
 _MAPS = (
     "Nystrom features leave with Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy, Linear and "
     "Polynomial kernels, their sums, products and multiples; random features with Fourier and exact ones."
@@ -202,9 +205,11 @@ def _last(model: Model, coef: Linear) -> BaseEstimator:
         last = LinearRegression()
         last.coef_, last.intercept_ = np.ascontiguousarray(coef[:, 0]), float(model.intercept[0])
     else:
-        if model.recipe.loss not in _LOSSES:
-            raise refused(f"loss={model.recipe.loss!r}", "scikit-learn", f"Losses that leave: {', '.join(_LOSSES)}.")
-        last = SGDClassifier(loss=_LOSSES[model.recipe.loss])
+        loss = model.recipe.loss
+        if loss not in _LOSSES:
+            raise refused(f"loss={loss!r}", "scikit-learn", f"Losses that leave: {', '.join(_LOSSES)}.")
+        several = loss == "softmax" and len(model.intercept) > 1
+        last = LogisticRegression() if several else SGDClassifier(loss=_LOSSES[loss])
         last.coef_, last.intercept_ = np.ascontiguousarray(coef.T), model.intercept.copy()
         last.classes_ = model.classes
     last.n_features_in_ = len(coef)

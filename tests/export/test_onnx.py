@@ -64,6 +64,13 @@ def test_every_random_and_exact_map(settings, dtype):
     parity(classifier("two", loss="hinge", **settings), dtype, n=2000)
 
 
+@pytest.mark.parametrize("which", ["two", "texts"])
+def test_softmax(which):
+    machine = classifier(which, loss="softmax", kernel="Gaussian(gamma=0.3)")
+    found, S = parity(machine, "float64")
+    assert np.abs(found["probability"] - machine.model_.probabilities(S)).max() <= 1e-9
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_a_regression(dtype):
     found, _ = parity(regressor(kernel="Gaussian(gamma=0.3)"), dtype)

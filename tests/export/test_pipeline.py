@@ -57,9 +57,10 @@ def test_odd_numbers_of_fourier_columns_have_offsets():
     np.testing.assert_allclose(own, wide_scores(model, X)[:, 0], atol=2e-5 * np.abs(own).max())
 
 
+@pytest.mark.parametrize("loss", ["logistic", "softmax"])
 @pytest.mark.parametrize("which", ["two", "numbers", "texts"])
-def test_classes_and_probabilities(which):
-    machine = classifier(which, kernel="Gaussian(gamma=0.3)")
+def test_classes_and_probabilities(which, loss):
+    machine = classifier(which, loss=loss, kernel="Gaussian(gamma=0.3)")
     pipeline = same(machine)
     assert pipeline.classes_.tolist() == machine.classes_.tolist()
     np.testing.assert_allclose(pipeline.predict_proba(X), machine.predict_proba(X), atol=1e-4)
