@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from dkernel.cli.exits import Job
-from dkernel.cli.options import NAMES, WORD_OR_NUMBER, Setting, config_text, place_of, require, run_options
+from dkernel.cli.options import (
+    NAMES,
+    WORD_OR_NUMBER,
+    Setting,
+    config_text,
+    place_of,
+    require,
+    run_options,
+    svmlight_options,
+)
 from dkernel.cli.train import RECIPE, check_out, lines_of, open_for, recipe_of, recipe_options, report_on
 
 if TYPE_CHECKING:
@@ -43,6 +52,7 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
 @click.option("--weight", cls=Setting, metavar="COL", help="Column with the weights of the rows.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
+@svmlight_options
 @click.option("--checkpoint", cls=Setting, metavar="DIR", help="Keep every rung in this folder, to go on after a stop.")
 @click.option("--resume", cls=Setting, is_flag=True, help="Go on with what --checkpoint holds, if it holds anything.")
 @click.option("--report", cls=Setting, metavar="FILE.html", help="Page about search and fit. Needs matplotlib.")
