@@ -107,13 +107,16 @@ class Model:
         Near 0 beside the landmarks, k(x, x) far from all of them, where the scores mean nothing. Compare with the mean
         and the largest over rows like those of the training, `facts["certificate"]`.
         """
+        return self.landmark_map().residual(self.scaling.apply(self.block(X)))
+
+    def landmark_map(self) -> NystromMap:
+        """The map, of a model that has landmarks."""
         if not isinstance(self.map, NystromMap):
             raise UnsupportedError(
                 f"A model with {self.recipe.features} features has no landmarks to be unlike. Train with "
                 "features='nystrom'."
             )
-        X = self.block(X)
-        return self.map.residual(self.scaling.apply(X))
+        return self.map
 
     def labels(self, S: NDArray[np.float32]) -> NDArray[Any]:
         """The labels (n,) of scores; for a regression, the predictions."""

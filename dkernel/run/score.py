@@ -32,7 +32,7 @@ from dkernel.run.executors import Call, Executor
 
 __all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
 
-WORDS = ("label", "score", "probability")
+WORDS = ("label", "score", "probability", "novelty")
 """What can be written for every row, in the order of the columns."""
 
 SHOWN = 10
@@ -181,11 +181,13 @@ def _words(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
         found = ", ".join(map(repr, unknown)) or "nothing"
         raise RecipeError(f"Scoring cannot write {found}. Possible: {', '.join(WORDS)}, one or more of them.")
     words = tuple(word for word in WORDS if word in write)
-    if regression and words != ("score",):
-        other = " and no ".join(word for word in words if word != "score")
+    if regression and (others := [word for word in words if word in ("label", "probability")]):
         raise UnsupportedError(
-            f"This model is a regression, whose prediction is the column 'score': it has no {other}. Write score alone."
+            f"This model is a regression, whose prediction is the column 'score': it has no {' and no '.join(others)}. "
+            "Write score, or score and novelty."
         )
+    if "novelty" in words:
+        model.landmark_map()
     if "probability" in words:
         # Asked once here, so that a loss without probabilities is refused before anything is read.
         model.probabilities(np.zeros((1, len(model.intercept)), np.float32))
@@ -286,6 +288,8 @@ def _tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: S
         for word in words:
             if word == "label":
                 arrays.append(pa.array(model.labels(S)))
+            elif word == "novelty":
+                arrays.append(pa.array(model.novelty(block.X)))
             else:
                 columns = S if word == "score" else model.probabilities(S)
                 arrays += [pa.array(np.ascontiguousarray(column)) for column in columns.T]

@@ -12,10 +12,10 @@ import pandas as pd
 import pyarrow as pa
 import pytest
 
-from dkernel.data import Unit
+from dkernel.data import Unit, from_arrays
 from dkernel.data.atomic import digest
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.features import FourierMap, Scaling
+from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import parse
 from dkernel.model import Model
 from dkernel.modelfile import save
@@ -282,3 +282,35 @@ def test_a_kill_at_any_step_loses_nothing_and_shows_nothing_partial(tmp_path, na
     assert report["states"] == ["before", "complete"]
     # At least: three parts of three steps each, the manifest, the commit.
     assert report["steps"] > 3 * len(ROWS) + 5
+
+
+def test_novelty_is_what_the_landmarks_leave_of_each_row(tmp_path):
+    rng = np.random.default_rng(4)
+    X, Z = rng.normal(size=(30, 2)).astype(np.float32), rng.normal(size=(8, 2)).astype(np.float32)
+    X[:8] = Z
+    X[-1] = 50.0
+    kernel = parse("Gaussian(gamma=0.3)")
+    model = Model(
+        recipe=Recipe(kernel=repr(kernel), gamma=0.3, n_components=8, features="nystrom", loss="squared"),
+        scaling=Scaling("none", np.zeros(2), np.ones(2)),
+        map=NystromMap(kernel, Z),
+        coef=rng.normal(size=(8, 1)),
+        intercept=np.zeros(1),
+        classes=None,
+        columns=("x0", "x1"),
+        label="y",
+    )
+    score(
+        model,
+        from_arrays(X, columns=["x0", "x1"]),
+        tmp_path / "out.parquet",
+        SerialExecutor(),
+        write=["score", "novelty"],
+    )
+    written = pd.read_parquet(tmp_path / "out.parquet")
+    assert list(written) == ["score", "novelty"]
+    K = kernel(X.astype(float), Z.astype(float))
+    exact = 1 - np.einsum("ij,ji->i", K, np.linalg.solve(kernel(Z.astype(float), Z.astype(float)), K.T))
+    np.testing.assert_allclose(written["novelty"], exact, atol=1e-6)
+    assert abs(written["novelty"][:8]).max() < 1e-6
+    assert written["novelty"].iloc[-1] == pytest.approx(1)
