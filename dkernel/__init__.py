@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         KernelRegressor,
         MaclaurinFeatures,
         NystromFeatures,
+        SpectralClustering,
         TensorSketchFeatures,
         Tuner,
     )
@@ -80,6 +81,7 @@ __all__ = [
     "ProductCauchy",
     "RationalQuadratic",
     "SetKernel",
+    "SpectralClustering",
     "SpectrumKernel",
     "TensorSketchFeatures",
     "Tuner",
@@ -124,6 +126,7 @@ _HOME = {
     "ProductCauchy": "dkernel.kernels",
     "RationalQuadratic": "dkernel.kernels",
     "SetKernel": "dkernel.kernels",
+    "SpectralClustering": "dkernel.estimators",
     "SpectrumKernel": "dkernel.kernels",
     "TensorSketchFeatures": "dkernel.estimators",
     "Tuner": "dkernel.estimators",

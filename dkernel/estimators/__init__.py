@@ -4,6 +4,7 @@ from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.embedded import KernelKMeans, KernelPCA
 from dkernel.estimators.regressor import KernelRegressor
 from dkernel.estimators.sketches import KernelFeatures, MaclaurinFeatures, TensorSketchFeatures
+from dkernel.estimators.spectral import SpectralClustering
 from dkernel.estimators.transformers import FourierFeatures, NystromFeatures
 from dkernel.estimators.tuner import Tuner
 
@@ -16,6 +17,7 @@ __all__ = [
     "KernelRegressor",
     "MaclaurinFeatures",
     "NystromFeatures",
+    "SpectralClustering",
     "TensorSketchFeatures",
     "Tuner",
 ]

@@ -22,7 +22,7 @@ from dkernel.run.cluster import default_executor
 from dkernel.run.embedded import Clusters, FeatureMoments, Phi, nearest, over
 from dkernel.run.landmarks import sampled
 
-__all__ = ["KernelKMeans", "KernelPCA"]
+__all__ = ["Clustering", "KernelKMeans", "KernelPCA", "OnFeatures"]
 
 FLOOR = 1e-10  # of the largest eigenvalue: below it a component is rounding
 SAMPLE = 20_000  # rows on which clusters begin
@@ -126,7 +126,71 @@ class KernelPCA(OnFeatures):
         return self._transform(X, component_rows, carried, *self.map_.arrays().values(), *carried[1:])
 
 
-class KernelKMeans(ClusterMixin, OnFeatures):
+class Clustering(ClusterMixin, OnFeatures):
+    """Clusters of an embedding of the rows: k-means on a sample of them, then Lloyd's steps over all."""
+
+    n_clusters: Any
+    n_init: Any
+    max_iter: Any
+    tol: Any
+    _phi: Phi
+
+    def _clusters_asked(self, source: Source) -> int:
+        k = self.n_clusters
+        if not isinstance(k, int | np.integer) or not 1 <= k <= source.n_rows:
+            raise DataError(f"n_clusters={k!r} of {source.n_rows} row(s): a whole number from 1 to the rows is needed.")
+        return int(k)
+
+    def _cluster(self, source: Source, phi: Phi, seed: int) -> None:
+        """Leave the centres in the space of phi."""
+        k = self._clusters_asked(source)
+        clusters, key = Clusters(phi), f"{self._key(source)}-{seed}-{k}"
+        with default_executor() as executor:
+            recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
+            rows = sampled(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
+            with one_blas_thread():
+                F = np.concatenate(list(phi.strips(rows)))
+                start = KMeans(k, n_init=self.n_init, random_state=seed).fit(F)
+                least = self.tol * float(F.var(axis=0).sum())
+            centers = start.cluster_centers_
+            for step in range(self.max_iter):
+                sums = over(source, clusters, executor, f"{key}-{step}", centers)
+                # A cluster that has lost its rows stays where it was.
+                moved = np.where(sums.count[:, None] > 0, sums.total / np.maximum(sums.count, 1.0)[:, None], centers)
+                shift, centers = float(((moved - centers) ** 2).sum()), moved
+                if shift <= least:
+                    break
+        self.cluster_centers_, self.inertia_, self.n_iter_ = centers, sums.inertia, step + 1
+        self.n_components_ = k
+
+    def fit_predict(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
+        """The clusters of the rows of X, (n,)."""
+        return self.fit(X).labels_
+
+    def predict(self, X: Any) -> Any:
+        """The cluster of each row, int64 (n,)."""
+        require_fitted(self, "cluster_centers_")
+        names = self._columns()
+        X = checked_rows(self, X, objects=bool(self.map_.objects))
+        objects = tuple(names[j] for j in self.map_.objects)
+        centers = self.cluster_centers_
+        digest = hashlib.sha256(repr(self.map_.spec()).encode())
+        for array in (*self.map_.arrays().values(), centers):
+            digest.update(np.ascontiguousarray(array).data)
+        return apply(
+            Answer(cluster_rows, (self._phi, centers), lambda: f"clusters-{digest.hexdigest()}", names, dtype_of(X),
+                   np.int64, None, objects),
+            X,
+        )  # fmt: skip
+
+    def transform(self, X: Any) -> Any:
+        """|φ(x) - c| of each row and centre, (n, n_clusters), in the dtype of X."""
+        require_fitted(self, "cluster_centers_")
+        carried = (self._phi, self.cluster_centers_)
+        return self._transform(X, distance_rows, carried, *self.map_.arrays().values(), self.cluster_centers_)
+
+
+class KernelKMeans(Clustering):
     """k-means in the space of a kernel: minimize Σ |φ(x) - c(x)|² over k centres, by Lloyd's steps.
 
     It begins with scikit-learn's KMeans on φ of up to 20,000 rows drawn by hash; then each step is one pass over the
@@ -177,55 +241,9 @@ class KernelKMeans(ClusterMixin, OnFeatures):
     def fit(self, X: Any, y: Any = None) -> "KernelKMeans":  # noqa: ARG002
         """Find the clusters of X (n, p): numpy, pandas, Dask, or a Source."""
         source, self._phi, seed = self._embed(X)
-        k = self.n_clusters
-        if not isinstance(k, int | np.integer) or not 1 <= k <= source.n_rows:
-            raise DataError(f"n_clusters={k!r} of {source.n_rows} row(s): a whole number from 1 to the rows is needed.")
-        clusters, key = Clusters(self._phi), f"{self._key(source)}-{seed}-{k}"
-        with default_executor() as executor:
-            recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
-            rows = sampled(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
-            with one_blas_thread():
-                F = np.concatenate(list(self._phi.strips(rows)))
-                start = KMeans(k, n_init=self.n_init, random_state=seed).fit(F)
-                least = self.tol * float(F.var(axis=0).sum())
-            centers = start.cluster_centers_
-            for step in range(self.max_iter):
-                sums = over(source, clusters, executor, f"{key}-{step}", centers)
-                # A cluster that has lost its rows stays where it was.
-                moved = np.where(sums.count[:, None] > 0, sums.total / np.maximum(sums.count, 1.0)[:, None], centers)
-                shift, centers = float(((moved - centers) ** 2).sum()), moved
-                if shift <= least:
-                    break
-        self.cluster_centers_, self.inertia_, self.n_iter_ = centers, sums.inertia, step + 1
-        self.n_components_ = int(k)
+        self._cluster(source, self._phi, seed)
         self.labels_ = None if isinstance(X, Source) else self.predict(X)
         return self
-
-    def fit_predict(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
-        """The clusters of the rows of X, (n,)."""
-        return self.fit(X).labels_
-
-    def predict(self, X: Any) -> Any:
-        """The cluster of each row, int64 (n,)."""
-        require_fitted(self, "cluster_centers_")
-        names = self._columns()
-        X = checked_rows(self, X, objects=bool(self.map_.objects))
-        objects = tuple(names[j] for j in self.map_.objects)
-        centers = self.cluster_centers_
-        digest = hashlib.sha256(repr(self.map_.spec()).encode())
-        for array in (*self.map_.arrays().values(), centers):
-            digest.update(np.ascontiguousarray(array).data)
-        return apply(
-            Answer(cluster_rows, (self._phi, centers), lambda: f"clusters-{digest.hexdigest()}", names, dtype_of(X),
-                   np.int64, None, objects),
-            X,
-        )  # fmt: skip
-
-    def transform(self, X: Any) -> Any:
-        """|φ(x) - c| of each row and centre, (n, n_clusters), in the dtype of X."""
-        require_fitted(self, "cluster_centers_")
-        carried = (self._phi, self.cluster_centers_)
-        return self._transform(X, distance_rows, carried, *self.map_.arrays().values(), self.cluster_centers_)
 
 
 def component_rows(carried: tuple[Phi, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:

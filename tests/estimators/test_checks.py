@@ -21,6 +21,7 @@ from dkernel import (
     KernelRegressor,
     MaclaurinFeatures,
     NystromFeatures,
+    SpectralClustering,
     TensorSketchFeatures,
 )
 from tests.estimators.data import SMALL, ball, wave
@@ -38,6 +39,7 @@ ESTIMATORS = [
     KernelFeatures(features="random", n_components=32),
     KernelPCA(n_components=4, n_columns=32),
     KernelKMeans(n_clusters=3, n_columns=32, n_init=2),
+    SpectralClustering(n_clusters=3, n_columns=32, n_init=2),
 ]
 
 WEIGHTS = "the reservoir takes rows, so the weight k and k copies give other landmarks and another holdout"

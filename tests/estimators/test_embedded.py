@@ -58,8 +58,8 @@ def test_the_variance_of_components_is_their_eigenvalue(X):
 
 def test_random_features_are_near_it(X):
     exact = KernelPCA(2, kernel="Gaussian(gamma=0.1)", n_columns=300).fit(X)
-    drawn = KernelPCA(2, kernel="Gaussian(gamma=0.1)", features="fourier", n_columns=4096).fit(X)
-    np.testing.assert_allclose(drawn.eigenvalues_, exact.eigenvalues_, rtol=0.05)
+    drawn = KernelPCA(2, kernel="Gaussian(gamma=0.1)", features="fourier", n_columns=1024).fit(X)
+    np.testing.assert_allclose(drawn.eigenvalues_, exact.eigenvalues_, rtol=0.1)
 
 
 @pytest.mark.parametrize("kind", [KernelPCA, KernelKMeans])
