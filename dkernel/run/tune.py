@@ -236,7 +236,7 @@ class _Search:
                 break
             lanes = [kept for lane in lanes if (kept := lane.only(alive)) is not None]
             rows = sum(piece.n for turn in turns for piece in turn)
-            self.progress.phase(f"rung {rung + 1}: {len(alive)} candidates on {len(lanes)} maps", rows)
+            self.progress.phase(f"rung {rung + 1}", rows, candidates=len(alive), maps=len(lanes))
             begin = self.clock()
             after = self.journal.stage(
                 f"rung-{rung}", partial(self._rung, lanes, turns, feed, done, length, rounds[done + len(turns) :][:1])

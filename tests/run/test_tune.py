@@ -123,6 +123,19 @@ def test_sizes_and_kernels_of_a_regression():
     assert result.fit.model.map.n_columns == result.params["n_components"]
 
 
+def test_three_classes_with_a_loss_over_all_of_them():
+    X, y = rings(1500, p=4, classes=3)
+    source, grid = (
+        source_of(X, y, UNITS),
+        {"gamma": [0.001, 0.2], "loss": ["softmax", "squared_hinge"], "alpha": [1e-6]},
+    )
+    result = tune(source, RECIPE.replace(class_weight="balanced"), SerialExecutor(), grid, "1passes")
+    assert result.params["kernel"] == "Gaussian(gamma=0.2)"
+    assert result.fit.model.coef.shape[1] == 3
+    assert result.leaderboard[0]["error"] < 0.3 < result.leaderboard[-1]["error"]
+    assert result.fit.model.recipe.loss == result.params["loss"]
+
+
 def test_a_single_candidate_is_trained(source):
     result = tune(source, RECIPE, SerialExecutor(), {"gamma": [0.2], "alpha": [1e-6]})
     assert (result.passes, len(result.leaderboard)) == (0.0, 1)
