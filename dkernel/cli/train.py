@@ -172,7 +172,7 @@ def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     from dkernel.recipe import Recipe
 
     given = {name: values[name] for name in RECIPE if values[name] is not None}
-    if given.get("task") == "regress":
+    if given.get("task") == "regress" or given.get("solver") in ("normal", "pcg"):
         given.setdefault("loss", "squared")
     return Recipe(**given)
 

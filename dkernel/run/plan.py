@@ -7,7 +7,9 @@ from typing import Any
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError
 from dkernel.recipe import Recipe
+from dkernel.run.batch import MOST_PASSES
 from dkernel.run.executors import Executor
+from dkernel.run.normal import folds_for
 from dkernel.run.pieces import bundle_size
 from dkernel.run.sizes import Sizes
 
@@ -76,20 +78,29 @@ class Plan:
         threads = max(1, executor.slots // workers)
         worker = WORKER_BASE + in_flight + threads * (2 * unit + working) + reservoir + 4 * D * p
         client = CLIENT_BASE + 3 * reservoir + max(8 * matrix, picking)
+        if recipe.solver == "normal":
+            # Each task has a Gram matrix for each fold, and the client has those of all tasks of a reading at a time.
+            worker += threads * (folds_for(D) + 1) * matrix
+            client += 4 * executor.slots * folds_for(D) * matrix
         limit = executor.memory_limit
         total = limit * workers if limit else _available()
         kept = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
         survey, turn = float(n) * p * 8, float(n) * D * (2 * p + 20 + 4 * outputs)
+        passes = recipe.passes + recipe.polish
+        if recipe.solver == "normal":
+            passes, turn = 1, float(n) * D * (2 * p + 20 + D)
+        elif recipe.solver != "psgd":
+            passes = recipe.passes if recipe.passes > 1 else MOST_PASSES
         setup = float(sizes.sample) * D * (D + 2 * p + 20) + 2.0 * D**3 + picking / 8.0 * (D + 2 * p + 20)
-        readings = 1 if kept else 1 + recipe.passes
-        seconds = ((survey + setup + recipe.passes * turn) / FLOPS + readings * source.nbytes / BYTES) / executor.slots
+        readings = 1 if kept else 1 + passes
+        seconds = ((survey + setup + passes * turn) / FLOPS + readings * source.nbytes / BYTES) / executor.slots
         return cls(
             n=n,
             p=p,
             columns=D,
             outputs=outputs,
             rounds=recipe.rounds,
-            passes=recipe.passes,
+            passes=passes,
             reservoir=sizes.reservoir,
             worker_bytes=int(worker),
             client_bytes=int(client),

@@ -133,14 +133,19 @@ def is_large(n: int, sample: int) -> bool:
     return n >= LARGE * sample
 
 
-def paths_for(best: int, alphas: Sequence[float], outputs: int, large: bool, holdout: int) -> list[tuple[int, float]]:
+def paths_for(
+    best: int, alphas: Sequence[float], outputs: int, large: bool, holdout: int, exact: bool = False
+) -> list[tuple[int, float]]:
     """Numbers of alphas, each with a share of the step, to go through the passes, around the sample's best alpha.
 
     Parameters
     ----------
     large : whether the source is; many rows want a smaller alpha than their sample does
     holdout : rows that will tell them apart
+    exact : whether they go to their optima, of which the sample's start, that stops early, says little
     """
+    if exact and holdout:
+        return [(j, 1.0) for j in range(len(alphas))]
     several = holdout >= ENOUGH_HOLDOUT
     wanted = [(best - 1, 1.0)] if large else [(best, 1.0)]
     if several and outputs <= FEW_OUTPUTS:

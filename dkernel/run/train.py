@@ -308,7 +308,8 @@ class Fit:
         """Which alphas go through the passes, with which shares of the step, around the sample's best alpha."""
         solver, outputs = prepared.solver, prepared.solver.outputs
         large = is_large(self.sizes.n, self.sizes.sample)
-        paths = paths_for(best, solver.alphas, outputs, large, len(roles.holdout.X))
+        exact = self.recipe.solver != "psgd"
+        paths = paths_for(best, solver.alphas, outputs, large, len(roles.holdout.X), exact)
         heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
         start = np.ascontiguousarray(prepared.start[:, heads])
         return Prepared(solver.only(paths), start, prepared.facts)

@@ -15,7 +15,8 @@ from dkernel.run import batch, normal
 from dkernel.run.checkpoint import Checkpoint
 from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.normal import ALPHAS, FOLDS
-from dkernel.run.train import train
+from dkernel.run.prepare import PATH
+from dkernel.run.train import plan, train
 from dkernel.run.whole import Whole
 from dkernel.seeds import row_hash
 from tests.reference import optimum
@@ -248,6 +249,15 @@ def test_a_polish_comes_nearer_to_the_optimum(loss):
     assert off_by[1] < 0.2 * off_by[0]
 
 
+def test_the_holdout_chooses_among_converged_alphas():
+    X, y = waves(1500, noise=2.0)
+    result = fit(from_arrays(X, y), solver="lbfgs", alpha="auto", holdout=0.2, n_components=200)
+    path = result.history[-1]["path"]
+    assert len(path) == len(PATH)
+    assert result.model.recipe.alpha == float(min(path, key=path.get)) > min(PATH)
+    assert result.model.facts["holdout"]["loss"] == min(path.values())
+
+
 def test_the_most_passes_are_those_that_are_asked_for():
     X, y = waves(500)
     result = fit(from_arrays(X, y), solver="lbfgs", passes=3)
@@ -273,3 +283,16 @@ def test_refuses_what_a_solver_cannot_do(changes, said):
     with pytest.raises(RecipeError) as refused:
         RECIPE.replace(**changes)
     assert said in str(refused.value)
+
+
+def test_the_plan_knows_the_solver():
+    X, y = waves(500)
+    plans = {
+        name: plan(from_arrays(X, y), RECIPE.replace(solver=name, n_components=200), SerialExecutor())
+        for name in ("psgd", *SQUARED)
+    }
+    matrix = 8 * 200 * 200
+    assert [plans[name]["passes"] for name in ("psgd", *SQUARED)] == [1, 1, 100, 100]
+    assert plans["normal"]["worker_bytes"] >= plans["psgd"]["worker_bytes"] + FOLDS * matrix
+    assert plans["normal"]["pass_flops"] > plans["psgd"]["pass_flops"] + 500 * 200 * 150
+    assert plan(from_arrays(X, y), RECIPE.replace(polish=3), SerialExecutor())["passes"] == 4
