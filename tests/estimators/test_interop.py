@@ -3,15 +3,18 @@
 import pickle
 
 import dask.array as da
+import distributed
 import numpy as np
 import pandas as pd
 import pytest
 import sklearn
 from dask_ml.model_selection import GridSearchCV as DaskGridSearchCV
+from dask_ml.model_selection import IncrementalSearchCV
 from dask_ml.preprocessing import MinMaxScaler as DaskMinMaxScaler
 from dask_ml.preprocessing import StandardScaler as DaskStandardScaler
 from dask_ml.wrappers import Incremental, ParallelPostFit
 from sklearn.calibration import CalibratedClassifierCV
+from sklearn.linear_model import SGDClassifier
 from sklearn.metrics import log_loss
 from sklearn.model_selection import GridSearchCV, cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -122,3 +125,16 @@ def test_the_model_travels_once_and_not_with_each_task(method):
     assert len(sizes) == 101
     assert sizes[-1] > model
     assert max(sizes[:-1]) < 4096
+
+
+@pytest.mark.cluster
+@pytest.mark.filterwarnings("ignore:decay_rate has been deprecated:FutureWarning")
+def test_dask_mls_incremental_search_does_not_run_at_all():
+    """dask/dask-ml#1016, with scikit-learn's own estimators inside as well. When this fails, try ours in it."""
+    with (
+        distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=":0") as cluster,
+        distributed.Client(cluster),
+    ):
+        search = IncrementalSearchCV(SGDClassifier(), {"alpha": [1e-4, 1e-3]}, n_initial_parameters=2, max_iter=2)
+        with pytest.raises(RuntimeError, match="asynchronous Client in a synchronous context"):
+            search.fit(*chunked(*ball(800)), classes=[False, True])
