@@ -175,3 +175,14 @@ def leverage(K, ridge):
 def nystrom(K_xz, K_zz):
     """K_xz K_zz^+ K_xz^T, with the pseudo-inverse of the singular value decomposition."""
     return np.asarray(K_xz) @ np.linalg.pinv(np.asarray(K_zz), rcond=1e-13, hermitian=True) @ np.asarray(K_xz).T
+
+
+def perceptron(K, y, passes):
+    """Coefficients and number of mistakes of the kernel perceptron, as the texts write it: y -1 or +1."""
+    a, mistakes = np.zeros(len(y)), 0
+    for _ in range(passes):
+        for i in range(len(y)):
+            if y[i] * sum(a[j] * K[j, i] for j in range(len(y))) <= 0:
+                a[i] += y[i]
+                mistakes += 1
+    return a, mistakes

@@ -2,6 +2,7 @@
 
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.embedded import KernelKMeans, KernelPCA
+from dkernel.estimators.perceptron import KernelPerceptron
 from dkernel.estimators.regressor import KernelRegressor
 from dkernel.estimators.sketches import KernelFeatures, MaclaurinFeatures, TensorSketchFeatures
 from dkernel.estimators.spectral import SpectralClustering
@@ -14,6 +15,7 @@ __all__ = [
     "KernelFeatures",
     "KernelKMeans",
     "KernelPCA",
+    "KernelPerceptron",
     "KernelRegressor",
     "MaclaurinFeatures",
     "NystromFeatures",

@@ -1,0 +1,114 @@
+"""KernelPerceptron: the exact one of the texts, with a coefficient for each row, for data that fit in memory."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import validate_data
+
+from dkernel.errors import DataError, RecipeError
+from dkernel.estimators.refusals import require_fitted
+from dkernel.estimators.transformers import NystromFeatures
+from dkernel.linear.losses import signs
+
+__all__ = ["KernelPerceptron"]
+
+MOST_ROWS = 20_000  # their Gram matrix is 3.2 GB
+
+
+class KernelPerceptron(ClassifierMixin, BaseEstimator):
+    """The perceptron in the space of a kernel: a row whose score has the wrong sign is added, until none has.
+
+    s(x) = sum over i of a_i k(x_i, x);  on a mistake y_i s(x_i) <= 0:  a_i <- a_i + y_i
+
+    Rows come in their order. Where a machine with |w| <= B and margin 1 exists and k(x, x) <= R², there are at most
+    (R B)² mistakes, and the last pass makes none (Novikoff 1962). Several classes are one against the rest. The Gram
+    matrix of all rows is held: for more than 20,000 use KernelClassifier(loss="perceptron"), on features out of core.
+    Source: Aizerman, Braverman and Rozonoer 1964; Freund and Schapire 1999.
+
+    Parameters
+    ----------
+    kernel : a Kernel, an expression or a name, as of NystromFeatures
+    gamma : number | "auto" | "median" | "scale", as of NystromFeatures
+    max_iter : passes over the rows at most
+    random_state : of the sample that an open gamma is the median of
+
+    Attributes
+    ----------
+    support_ : int (n_support,), the rows with a coefficient; support_vectors_ : (n_support, p)
+    dual_coef_ : float64 (C, n_support), C = 1 for two classes: how often a row was mistaken, times its sign
+    mistakes_ : int (C,), in all passes;  n_iter_ : passes;  converged_ : whether the last made no mistake
+    classes_ : labels;  kernel_ : with its numbers
+
+    Examples
+    --------
+    >>> X = np.array([[0.0, 0.0], [0.0, 1.0], [1.0, 0.0], [1.0, 1.0]])
+    >>> machine = KernelPerceptron(gamma=1.0).fit(X, [0, 1, 1, 0])
+    >>> machine.predict(X).tolist(), machine.converged_
+    ([0, 1, 1, 0], True)
+    """
+
+    def __init__(self, kernel="gaussian", *, gamma="auto", max_iter=100, random_state=None):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> "KernelPerceptron":
+        """Learn from rows X (n, p) and labels y (n,), in memory."""
+        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
+            raise RecipeError(f"max_iter={self.max_iter!r} means nothing. Possible: a whole number of at least 1.")
+        X, y = validate_data(self, X, y, dtype=np.float64)
+        check_classification_targets(y)
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        if len(self.classes_) < 2:
+            raise DataError(
+                f"The labels have 1 class, {self.classes_.tolist()[0]!r}, in all {len(X):,} rows; a classifier needs "
+                "two."
+            )
+        if len(X) > MOST_ROWS:
+            raise DataError(
+                f"KernelPerceptron holds the Gram matrix of all rows, and {len(X):,} are more than {MOST_ROWS:,}. Use "
+                "KernelClassifier(loss='perceptron')."
+            )
+        filled = NystromFeatures(self.kernel, gamma=self.gamma, n_components=1, random_state=self.random_state)
+        self.kernel_ = filled.fit(X).kernel_
+        Y = signs(codes, len(self.classes_)).astype(np.float64)
+        alpha = self._learn(np.asarray(self.kernel_(X, X), dtype=np.float64), Y)
+        self.support_ = np.flatnonzero(alpha.any(axis=1))
+        self.support_vectors_, self.dual_coef_ = X[self.support_], np.ascontiguousarray(alpha[self.support_].T)
+        return self
+
+    def _learn(self, K: NDArray[np.float64], Y: NDArray[np.float64]) -> NDArray[np.float64]:
+        """a, (n, C). The scores of all rows are kept up to date: a mistake costs a row of K, a right answer nothing."""
+        alpha, scores = np.zeros_like(Y), np.zeros_like(Y)
+        self.mistakes_ = np.zeros(Y.shape[1], dtype=np.int64)
+        self.converged_ = False
+        for turn in range(1, int(self.max_iter) + 1):
+            self.n_iter_ = turn
+            before = int(self.mistakes_.sum())
+            for i in range(len(K)):
+                wrong = Y[i] * scores[i] <= 0
+                if wrong.any():
+                    change = np.where(wrong, Y[i], 0.0)
+                    alpha[i] += change
+                    scores += K[i][:, None] * change
+                    self.mistakes_ += wrong
+            self.converged_ = int(self.mistakes_.sum()) == before
+            if self.converged_:
+                break
+        return alpha
+
+    def decision_function(self, X: Any) -> NDArray[np.float64]:
+        """Scores: (n,) for two classes, positive for the second; else (n, n_classes)."""
+        require_fitted(self, "dual_coef_")
+        X = validate_data(self, X, dtype=np.float64, reset=False)
+        S = np.asarray(self.kernel_(X, self.support_vectors_), dtype=np.float64) @ self.dual_coef_.T
+        return S[:, 0] if S.shape[1] == 1 else S
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Labels (n,)."""
+        S = self.decision_function(X)
+        return np.asarray(self.classes_[(S > 0).astype(np.intp) if S.ndim == 1 else S.argmax(axis=1)])

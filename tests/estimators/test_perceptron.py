@@ -1,0 +1,63 @@
+"""The exact kernel perceptron against the loop of the texts, and what is proved of it."""
+
+import numpy as np
+import pytest
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+from dkernel import KernelPerceptron
+from dkernel.errors import DataError, RecipeError
+from dkernel.kernels import Gaussian
+from tests.reference import perceptron
+from tests.run.sources import rings
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks([KernelPerceptron(max_iter=20)])
+def test_what_scikit_learn_expects_of_an_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.parametrize("passes", [1, 3])
+def test_it_is_the_loop_of_the_texts(passes):
+    X, y = rings(120)
+    machine = KernelPerceptron(gamma=0.2, max_iter=passes).fit(X, y)
+    alpha, mistakes = perceptron(Gaussian(gamma=0.2)(X.astype(float), X.astype(float)), 2 * y - 1, passes)
+    found = np.zeros(len(X))
+    found[machine.support_] = machine.dual_coef_[0]
+    np.testing.assert_array_equal(found, alpha)
+    assert machine.mistakes_.tolist() == [mistakes]
+    np.testing.assert_array_equal(np.abs(machine.dual_coef_).sum(), mistakes)
+
+
+def test_what_can_be_separated_is_and_in_no_more_mistakes_than_proved():
+    X, y = rings(200)  # a Gaussian separates any labels of rows that differ
+    machine = KernelPerceptron(gamma=0.5, max_iter=1000).fit(X, y)
+    assert machine.converged_
+    assert np.array_equal(machine.predict(X), y)
+    assert machine.n_iter_ < 1000
+    K, Y = Gaussian(gamma=0.5)(X.astype(float), X.astype(float)), 2.0 * y - 1
+    # w with scores equal to the labels has margin 1 and the norm Y^T K^{-1} Y; k(x, x) = 1.
+    assert machine.mistakes_[0] <= Y @ np.linalg.solve(K, Y)
+
+
+def test_more_classes_are_each_against_the_rest():
+    X, y = rings(150, classes=3)
+    names = np.array(["in", "mid", "out"])[y]
+    machine = KernelPerceptron(gamma=0.5, max_iter=500).fit(X, names)
+    assert machine.dual_coef_.shape == (3, len(machine.support_))
+    assert machine.decision_function(X).shape == (150, 3)
+    assert machine.score(X, names) == 1.0
+    for k in range(3):
+        alone = KernelPerceptron(gamma=0.5, max_iter=machine.n_iter_).fit(X, y == k)
+        scores = alone.decision_function(X[:20])
+        np.testing.assert_allclose(machine.decision_function(X[:20])[:, k], scores, atol=1e-10)
+
+
+def test_refusals():
+    X, y = rings(20)
+    with pytest.raises(RecipeError, match="max_iter=0"):
+        KernelPerceptron(max_iter=0).fit(X, y)
+    with pytest.raises(DataError, match="1 class"):
+        KernelPerceptron().fit(X, np.zeros(20))
+    with pytest.raises(DataError, match="Use KernelClassifier"):
+        KernelPerceptron().fit(np.zeros((20_001, 1)), np.arange(20_001) % 2)
