@@ -127,6 +127,7 @@ def test_the_model_travels_once_and_not_with_each_task(method):
     assert max(sizes[:-1]) < 4096
 
 
+@pytest.mark.slow  # a minute of starting processes, for what is not ours
 @pytest.mark.cluster
 @pytest.mark.filterwarnings("ignore:decay_rate has been deprecated:FutureWarning")
 def test_dask_mls_incremental_search_does_not_run_at_all():
