@@ -86,7 +86,7 @@ def test_under_a_client_the_same_bits_and_one_model_a_worker():
     features = dkernel.NystromFeatures(gamma=0.4, n_components=100).fit(lazy[0])
     with (
         distributed.LocalCluster(
-            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, silence_logs=50
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=":0", silence_logs=50
         ) as cluster,
         distributed.Client(cluster),
     ):
@@ -108,7 +108,7 @@ def test_an_asynchronous_client_is_refused():
 
     async def fit():
         async with distributed.Client(
-            processes=False, asynchronous=True, n_workers=1, dashboard_address=None, silence_logs=50
+            processes=False, asynchronous=True, n_workers=1, dashboard_address=":0", silence_logs=50
         ):
             with pytest.raises(UnsupportedError, match="asynchronous"):
                 KernelClassifier(**SMALL).fit(*ball(200))
