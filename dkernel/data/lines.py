@@ -10,7 +10,17 @@ from numpy.typing import NDArray
 from dkernel.data.paths import File
 from dkernel.errors import DataError
 
-__all__ = ["STEP_ROWS", "Lines", "Steps", "line_ends", "outside_quotes", "row_blocks", "row_ends", "row_starts", "without_newlines"]
+__all__ = [
+    "STEP_ROWS",
+    "Lines",
+    "Steps",
+    "line_ends",
+    "outside_quotes",
+    "row_blocks",
+    "row_ends",
+    "row_starts",
+    "without_newlines",
+]
 
 STEP_ROWS = 2_048
 _LONGEST_ROW = 512 * 2**20

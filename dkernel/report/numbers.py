@@ -193,8 +193,8 @@ def roc(positive: NDArray[np.bool_], scores: NDArray[np.floating], weight: Array
 def calibration(model: Model, found: Quality) -> tuple[Array, str] | None:
     """Stated probability, observed share and rows of up to 10 bins of as many rows each, (bins, 3), and whose it is.
 
-    The probability is the model's own for the logistic and the softmax loss. The minimizer of the squared and the squared hinge loss
-    is 2 p - 1, so (s + 1) / 2 stands in; hinge and perceptron say nothing of probabilities.
+    The probability is the model's own for the logistic and the softmax loss. The minimizer of the squared and the
+    squared hinge loss is 2 p - 1, so (s + 1) / 2 stands in; hinge and perceptron say nothing of probabilities.
     """
     if found.classes is None or not model.loss.smooth:
         return None
