@@ -33,7 +33,8 @@ class Block:
 
     X is (rows, p), C-contiguous and finite, or of objects (dkernel.cells); y is (rows,) of bool, int64, float64 or
     fixed-width text, None when no label was asked for; weight is (rows,) float64, finite and not negative; kept holds
-    the columns carried to the output. refused lists the rows of the file that were left out on the way (rejects.py), None where that is not done.
+    the columns carried to the output. refused lists the rows of the file that were left out on the way (rejects.py),
+    None where that is not done.
 
     Examples
     --------
