@@ -8,12 +8,13 @@ import re
 import subprocess
 from pathlib import Path
 
+import click
 import dask
 import distributed  # noqa: F401 - its settings
 import pytest
 import yaml
 
-from dkernel.cli.train import train
+from dkernel.cli import main
 from dkernel.run.cluster import ENVIRONMENT, MEMORY
 from tests.deploy.places import DEPLOY, ROOT, commands_in, names, refusal
 
@@ -96,7 +97,8 @@ def test_the_table_of_settings_is_that_of_the_files():
     ]
     own = set(re.findall(r"\b(?:DKERNEL|DASK)_[A-Z_]+\b", "\n".join(texts))) - {"DKERNEL_"}
     aws = {"AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"}
-    options = {option.envvar for option in train.params if option.envvar}
+    commands = [main.get_command(click.Context(main), name) for name in main.list_commands(click.Context(main))]
+    options = {option.envvar for command in commands for option in command.params if option.envvar}
     wanted = {*asked, *environ, *secure, *(name for name in image if name != "PATH"), *(own - options), *aws}
     assert sorted(wanted - set(ROWS)) == []
     assert sorted(set(ROWS) - wanted) == []
