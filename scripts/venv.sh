@@ -89,6 +89,10 @@ dkernel_environment() {
     enter "$dir"
     if stamped "$dir" "${extra:-base}"; then return 0; fi
     say "installing dkernel${extra:+[$extra]} into $dir"
+    # The tests need many packages: uv finds versions that go together in seconds, where pip may try for many minutes.
+    if [ "$extra" = test ] && [ -z "${DKERNEL_NO_UV:-}" ] && [ -z "$(find_uv || true)" ]; then
+        "$PY" -m pip install --quiet --disable-pip-version-check uv || say "no uv to be had; pip does the work"
+    fi
     install_into "$dir" --editable "$ROOT${extra:+[$extra]}" ||
         die "the installation failed; the lines above say why. A package index must be reachable (pip config list)"
     for name in base $extra; do fingerprint "$dir" >"$dir/dkernel-$name.stamp"; done

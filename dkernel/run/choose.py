@@ -34,15 +34,15 @@ GRID = tuple(2.0**k for k in range(-2, 7))
 # Of the median value of the L1 distance, exp(-1) at a typical pair is too steep for most data.
 LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))
 FIRST, SECOND, THIRD, LAST = (
-    Level(256, 2048, 2048), Level(512, 4096, 4096), Level(1024, 8192, 4096), Level(2048, 8192, 4096),
+    Level(256, 2048, 2048), Level(512, 4096, 4096), Level(1024, 16_384, 4096), Level(2048, 16_384, 4096),
 )  # fmt: skip
 SHARE = 0.2  # of the fit's flops
 FREE_FLOPS = 1e11  # that no fit is too small for: a second or two
 FINALISTS = 6  # of the first level
 METRIC_ROUNDS = 3
 ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
-MOST_L1 = 64
-MOMENT_ROWS = 4096
+MOST_L1 = 32
+MOMENT_ROWS = 8192
 CLEARLY = 0.98  # of the loss: what is less simple, or costs more a row, must be better by so much
 
 
