@@ -207,6 +207,8 @@ class _Search:
         """The best of each family, the best family first."""
         if len(candidates) > 2:
             first = self.judged(candidates, FIRST)
+            if SECOND.within(self.columns, self.half) == FIRST.within(self.columns, self.half):  # all rows were used
+                return _best_of_each(first)
             kept = [candidate for candidate, _ in first[:FINALISTS]]
             for family in self.families:
                 kept += [c for c, _ in first if c.family is family and c not in kept][: 0 if _has(kept, family) else 2]
@@ -215,8 +217,7 @@ class _Search:
                 best = next(c for c, _ in first if c.family is family)
                 kept += [c for c in candidates if _is_next(c, best) and c not in kept]
             candidates = kept
-        second = self.judged(candidates, SECOND)
-        return [next(each for each in second if each[0].family is family) for family in _families(second)]
+        return _best_of_each(self.judged(candidates, SECOND))
 
     def _learned(self, finalists: list[Found]) -> list[Found]:
         """Each family's best with and without a learned metric, judged alike."""
@@ -338,8 +339,12 @@ def _has(candidates: Sequence[Candidate], family: Kernel) -> bool:
     return any(candidate.family is family for candidate in candidates)
 
 
-def _families(found: Sequence[Found]) -> list[Kernel]:
-    return list({id(candidate.family): candidate.family for candidate, _ in found}.values())
+def _best_of_each(found: Sequence[Found]) -> list[Found]:
+    """The first of each family, in their order."""
+    first: dict[int, Found] = {}
+    for each in found:
+        first.setdefault(id(each[0].family), each)
+    return list(first.values())
 
 
 def _is_next(candidate: Candidate, best: Candidate) -> bool:
