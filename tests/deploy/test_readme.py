@@ -23,12 +23,14 @@ TEXT = (DEPLOY / "README.md").read_text()
 BLOCKS = re.findall(r"^```bash\n(.*?)^```$", TEXT, re.DOTALL | re.MULTILINE)
 
 
-def test_every_file_is_checked():
+@pytest.mark.score("deploy")
+def test_every_file_is_checked(record_property):
     found = set(names())
     checked = []
     for module in sorted(Path(__file__).parent.glob("test_*.py")):
         checked += getattr(importlib.import_module(f"tests.deploy.{module.stem}"), "CHECKED", [])
     print(f"{len(found)} files in deploy/, {len(set(checked) & found)} checked")
+    record_property("score", f"{len(set(checked) & found)}/{len(found)}")
     assert sorted(checked) == sorted(found)
 
 

@@ -85,7 +85,7 @@ def secure(certs, tmp_path_factory):
         for i in range(2):
             options = ["--host", "127.0.0.1", "--nthreads", 1, "--no-dashboard", "--memory-limit", 0]
             group.start(f"worker-{i}", ["dask", "worker", "--scheduler-file", file, *options], config)
-        wait_until(file.exists, "the scheduler file", alive=group.running)
+        wait_until(lambda: file.exists() and file.read_text() != "", "the scheduler file", alive=group.running)
         yield SimpleNamespace(group=group, folder=folder, address=json.loads(file.read_text())["address"])
 
 

@@ -35,7 +35,7 @@ class Hand:
                 self._start(
                     "worker", "--nthreads", "1", "--no-dashboard", "--preload", "tests.faults.preload", *options
                 )
-            wait_until(self.file.exists, PATIENCE)
+            wait_until(lambda: self.file.exists() and self.file.read_text(), PATIENCE)  # it is empty at first
             with Client(json.loads(self.file.read_text())["address"], timeout=PATIENCE) as client:
                 client.wait_for_workers(2, timeout=PATIENCE)
         except BaseException:

@@ -40,8 +40,10 @@ def test_killed_at_some_steps_and_run_again(tmp_path):
 
 
 @pytest.mark.slow
-def test_killed_at_every_step_and_run_again(tmp_path):
+@pytest.mark.score("resume")
+def test_killed_at_every_step_and_run_again(tmp_path, record_property):
     found = killed(tmp_path)
+    record_property("score", f"{sum(came['same'] for came in found['kills'].values())}/{len(found['steps'])}")
     hold(found, len(found["steps"]))
     assert sum(step.startswith("round-") for step in found["steps"]) == ROUNDS
     assert max(came["rounds_again"] for came in found["kills"].values()) == EVERY

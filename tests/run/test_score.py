@@ -271,12 +271,14 @@ def test_processes_write_the_same_bytes(tmp_path, name):
         ),
     ],
 )
-def test_a_kill_at_any_step_loses_nothing_and_shows_nothing_partial(tmp_path, name, before):
+@pytest.mark.score("committed")
+def test_a_kill_at_any_step_loses_nothing_and_shows_nothing_partial(tmp_path, name, before, record_property):
     command = [sys.executable, "-m", "tests.run.score_kills", tmp_path, name, before]
     root = Path(__file__).parents[2]
     run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=300)
     assert run.returncode == 0, run.stderr
     report = json.loads(run.stdout)
+    record_property("score", f"{report['steps'] - len(report['wrong'])}/{report['steps']}")
     assert report["wrong"] == []
     assert report["reworked"] == []
     assert report["states"] == ["before", "complete"]

