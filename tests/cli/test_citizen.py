@@ -162,6 +162,11 @@ VALUES |= {
     "dtype": "float64",
     "kernel": "Laplacian(gamma=0.1)",
     "positive": "yes",
+    "solver": "lbfgs",
+    "polish": 2,
+    "baselines": "off",
+    "zero_based": "yes",
+    "n_features": 7,
 }
 
 
