@@ -17,6 +17,7 @@ from tests.run.statistics import Sum, Words
 
 class Slots(SerialExecutor):
     def __init__(self, slots):
+        super().__init__()
         self.slots = slots
 
 
@@ -24,6 +25,7 @@ class Watched(SerialExecutor):
     """Counts the units that are in memory, by the handles that are out."""
 
     def __init__(self, slots=1):
+        super().__init__()
         self.slots = slots
         self.read = 0
         self.held = set()
