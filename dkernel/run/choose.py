@@ -123,6 +123,7 @@ class _Search:
         self.budget = max(SHARE * flops, FREE_FLOPS)
         self.spent, self.calls = 0.0, 0
         self.why: dict[str, str] = {}
+        self.rounds: dict[int, str] = {}  # id of a family -> losses without a metric, and after each round of learning
 
     @cached_property
     def half(self) -> Halves:
@@ -245,12 +246,8 @@ class _Search:
             if turn and now[1].loss > 0.995 * losses[-2]:
                 break
         best = min(learned, key=lambda each: each[1].loss)
+        self.rounds[id(start.family)] = ", ".join(f"{loss:.4f}" for loss in losses)
         better = best[1].loss <= CLEARLY * before[1].loss
-        name = type(start.family).__name__
-        text = ", ".join(f"{loss:.4f}" for loss in losses)
-        self.why["metric" if "metric" not in self.why else f"metric of {name}"] = (
-            f"{kind if better or self.recipe.metric != 'auto' else 'identity'}: loss by rounds of learning it {text}"
-        )
         return best if better or self.recipe.metric != "auto" else before
 
     def _moved(self, found: Found, level: Level, kind: str) -> Candidate:
@@ -320,6 +317,8 @@ class _Search:
         rows = f"{len(self.half.X_judged):,} other rows"
         if len(self.families) > 1:
             self.why["kernel"] = f"{best.kernel!r}, of {_names(self.families)} and their sums"
+        if losses := self.rounds.get(id(best.family)):
+            self.why["metric"] = f"{best.metric}: loss by rounds of learning it {losses}"
         if len({c.scaling.kind for c in candidates}) > 1:
             self.why["scale"] = f"{best.scaling.kind}, of standard and global, judged on {rows}"
         if len(self._grid(best.family)) > 1:
