@@ -12,6 +12,7 @@ import shlex
 import signal
 import sys
 import threading
+import time
 import traceback
 import warnings
 from collections.abc import Iterator
@@ -82,7 +83,22 @@ class Job(click.Command):
             raise
         except BaseException as error:
             _report(error, ctx)
+            if isinstance(error, KeyboardInterrupt | Stopped):
+                threading.Thread(target=_gone, args=(code_of(error),), daemon=True).start()
             ctx.exit(code_of(error))
+
+
+def _gone(code: int) -> None:
+    """Ends a stopped process whose last thread does not end.
+
+    A signal between the start of a pool's thread and its entry in the list of those that are woken at exit leaves a
+    thread that waits for ever, and Python waits for it.
+    """
+    threading.main_thread().join()
+    time.sleep(GRACE)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def _report(error: BaseException, ctx: click.Context) -> None:

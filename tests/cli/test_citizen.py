@@ -55,6 +55,23 @@ def test_a_signal_in_the_middle(number, code, data, tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["m.run.json"]
 
 
+def test_a_stopped_job_ends_although_a_thread_of_it_does_not():
+    job = """
+import click, threading
+from dkernel.cli import exits
+
+@click.command(cls=exits.Job)
+def stuck():
+    threading.Thread(target=threading.Event().wait).start()
+    raise KeyboardInterrupt
+
+exits.GRACE = 0.1
+stuck(prog_name="stuck")
+"""
+    ended = subprocess.run([sys.executable, "-c", job], env=environment(), capture_output=True, text=True, timeout=60)
+    assert (ended.returncode, ended.stderr) == (130, "dkernel stuck: stopped by SIGINT; nothing was written.\n")
+
+
 COMMANDS = [
     (0, ["train", "train.parquet", "--label", "y", "--out", "o", *FEATURES]),
     (0, ["score", "m", "new.parquet", "--exclude", "id", "--out", "o"]),
