@@ -1,0 +1,140 @@
+"""How near the tiles come to the machine: rows/s of training and scoring beside a roof that is measured on the spot.
+
+One thread. The roof of a row is the time of what cannot be left out (ALGORITHMS 5.3):
+
+    t_row = D ((2 p' + 4 C h) / F + t) + 4 p / B
+
+F is the rate of sgemm at 2048 cubed, t the compiled cosine or exponential of one feature in cache, B the rate at which
+memory is read; p' = p for Nystrom columns and p / 2 for pairs of sine and cosine, h = 1 for training and 1/2 for
+scoring. fraction = t_row * rows/s. Training is one gradient statistic of the squared hinge on a block, as a task
+computes it, scoring `Model.scores`. All times are those of the thread's own clock, the best of --repeats.
+
+    python scripts/bench/roofline.py
+    python scripts/bench/roofline.py --columns 28 --components 8192
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from report import finish
+
+from dkernel import tiles
+from dkernel.blas import one_blas_thread
+from dkernel.data.block import Block
+from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
+from dkernel.kernels import Gaussian
+from dkernel.linear.losses import loss_named
+from dkernel.model import Model, ScaledColumns
+from dkernel.recipe import Recipe
+from dkernel.run.gradient import Gradient, Problem
+from dkernel.run.labels import Targets
+from dkernel.run.pieces import cut_pieces
+
+MAPS = ("fourier", "nystrom")
+PIECE = 2048
+CUBE = 2048
+STREAM = 64 * 2**20  # float32 numbers, 256 MiB: beyond every cache
+
+
+def best(function: Callable[[], Any], repeats: int) -> float:
+    """Seconds of this thread, the least of some runs after one that nobody counts."""
+    function()
+    found = []
+    for _ in range(repeats):
+        start = time.thread_time()
+        function()
+        found.append(time.thread_time() - start)
+    return min(found)
+
+
+def limits(repeats: int) -> dict[str, float]:
+    """What the machine can do: Gflop/s of sgemm, ns of a feature's function, GB/s read from memory."""
+    rng = np.random.default_rng(0)
+    A, out = rng.random((CUBE, CUBE), np.float32), np.empty((CUBE, CUBE), np.float32)
+    sgemm = 2 * CUBE**3 / best(lambda: np.matmul(A, A, out=out), repeats) / 1e9
+    long = np.ones(STREAM, np.float32)
+    memory = long.nbytes / best(lambda: np.dot(long, long), repeats) / 1e9
+    tile = rng.random((tiles.ROWS, tiles.COLUMNS), np.float32)
+
+    def nanoseconds(function: Callable[[Any], None], values: Any) -> float:
+        def often() -> None:
+            for _ in range(20):
+                function(values)
+
+        return 1e9 * best(often, repeats) / 20 / values.size
+
+    return {
+        "sgemm_gflops": sgemm,
+        "memory_gb_s": memory,
+        "cos_ns": nanoseconds(tiles.cos_turns_inplace, tile.copy()),
+        "sincos_ns": nanoseconds(tiles.sincos_turns_inplace, tile.reshape(2, -1).copy()),
+        "exp2_ns": nanoseconds(tiles.exp2_inplace, -tile),
+    }
+
+
+def model_of(map: FeatureMap, X: Any) -> Model:
+    """A model of this map with coefficients that mean nothing."""
+    scaling = Scaling.of("standard", X.mean(axis=0), X.var(axis=0), X.min(axis=0), X.max(axis=0))
+    coef = np.random.default_rng(1).normal(size=(map.n_columns, 1))
+    names = tuple(f"x{j}" for j in range(map.n_in))
+    return Model(Recipe(), scaling, map, coef, np.zeros(1), np.array([0, 1]), names, "y")
+
+
+def lines(p: int, D: int, which: str, roof: dict[str, float], repeats: int) -> list[dict[str, Any]]:
+    """Training and scoring with one map."""
+    rng = np.random.default_rng(p)
+    rows = PIECE * max(1, min(8, 2**24 // (D * p) * 4))
+    X = rng.normal(size=(rows, p)).astype(np.float32)
+    kernel = Gaussian(gamma=1 / p)
+    if which == "nystrom":
+        map: FeatureMap = NystromMap(kernel, rng.normal(size=(D, p)).astype(np.float32))
+        products, function = 2.0 * p, roof["exp2_ns"]
+    else:
+        map = FourierMap.draw(kernel, p, D, 0, "orthogonal")
+        products, function = float(p), roof["sincos_ns"]
+    model = model_of(map, X)
+    targets = Targets(np.array([0, 1]))
+    problem = Problem(ScaledColumns(model.scaling, map), loss_named("squared_hinge"), targets)
+    block, pieces = Block(X, rng.integers(0, 2, rows)), cut_pieces([[rows]])
+    sent = model.coef.astype(np.float32), np.zeros(1, np.float32)
+
+    def train() -> None:
+        for piece in pieces:
+            Gradient(problem).step(block, piece, sent)
+
+    out = []
+    for what, function_of_it, half in (("train", train, 1.0), ("score", lambda: model.scores(X), 0.5)):
+        seconds = best(function_of_it, repeats) / rows
+        least = D * ((products + 4 * half) / roof["sgemm_gflops"] + function) + 4 * p / roof["memory_gb_s"]
+        out.append({
+            "map": which, "work": what, "p": p, "D": D, "rows/s": 1 / seconds, "roof rows/s": 1e9 / least,
+            "ns a feature": 1e9 * seconds / D, "fraction_%": 100e-9 * least / seconds,
+        })  # fmt: skip
+    return out
+
+
+def main(arguments: list[str] | None = None) -> int:
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask.add_argument("--columns", type=int, nargs="+", default=[8, 28, 90, 784], help="p")
+    ask.add_argument("--components", type=int, nargs="+", default=[1024, 8192], help="D")
+    ask.add_argument("--maps", nargs="+", choices=MAPS, default=list(MAPS))
+    ask.add_argument("--repeats", type=int, default=5)
+    ask.add_argument("--json", action="store_true", help="only the JSON line")
+    args = ask.parse_args(arguments)
+    found: list[dict[str, Any]] = []
+    with one_blas_thread():
+        roof = limits(args.repeats)
+        for p in args.columns:
+            for D in args.components:
+                for which in args.maps:
+                    found += lines(p, D, which, roof, args.repeats)
+    finish("roofline: " + ", ".join(f"{name} {value:.3g}" for name, value in roof.items()), found, args.json, **roof)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
