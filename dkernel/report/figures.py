@@ -52,7 +52,9 @@ STYLE: Any = {
     "xtick.major.width": 0.7,
     "ytick.major.width": 0.7,
     "lines.linewidth": 1.5,
-    "legend.frameon": False,
+    "legend.frameon": True,
+    "legend.framealpha": 0.85,
+    "legend.edgecolor": "none",
     "legend.fontsize": 8,
     "svg.fonttype": "path",
     "svg.hashsalt": "dkernel",
@@ -347,7 +349,7 @@ def decision(found: Regions, names: Sequence[str], classes: Sequence[str] | None
             for i, name in enumerate(classes):
                 mine = found.points[found.truth == i]
                 axes.scatter(*mine.T, s=9, color=COLOURS[i % 10], edgecolors="white", linewidths=0.3, label=name)
-            axes.legend(loc="upper right", markerscale=1.6, frameon=True, framealpha=0.85, edgecolor="none")
+            axes.legend(loc="upper right", markerscale=1.6)
         axes.set_xlim(*found.extent[:2])
         axes.set_ylim(*found.extent[2:])
         axes.set_xlabel(names[0])
