@@ -13,10 +13,15 @@ from dkernel.cells import as_cells
 from dkernel.checks import as_features
 from dkernel.errors import UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
+from dkernel.linear.calibration import Calibration
 from dkernel.linear.losses import Loss, Softmax, loss_named
+from dkernel.linear.variance import Variance
 from dkernel.recipe import Recipe
 
 __all__ = ["Model", "ScaledColumns"]
+
+STRIP = 2048  # rows whose float64 columns exist at one time
+TINY = 1e-300  # of a row that all classes refuse
 
 
 class ScaledColumns:
@@ -53,6 +58,8 @@ class Model:
     classes : the labels in the order of their scores, None for a regression
     columns : names of the inputs, in order
     facts : what is worth knowing of the fit, JSON; no time, host, path or number of workers
+    calibration : what makes probabilities of the scores, None where the loss does or nothing
+    variance : of a regression by the normal equations, how sure it is
     """
 
     recipe: Recipe
@@ -64,6 +71,8 @@ class Model:
     columns: tuple[str, ...]
     label: str
     facts: dict[str, Any] = field(default_factory=dict)
+    calibration: Calibration | None = None
+    variance: Variance | None = None
 
     @property
     def task(self) -> str:
@@ -78,7 +87,7 @@ class Model:
     @property
     def has_probabilities(self) -> bool:
         """Whether its scores stand for probabilities of classes."""
-        return self.classes is not None and self.loss.probable
+        return self.classes is not None and (self.calibration is not None or self.loss.probable)
 
     @cached_property
     def _columns(self) -> ScaledColumns:
@@ -109,6 +118,30 @@ class Model:
         """
         return self.landmark_map().residual(self.scaling.apply(self.block(X)))
 
+    def std(self, X: NDArray) -> NDArray[np.float64]:
+        """Standard deviation of the label at each row of a block (n, p), (n,): of the function and of the noise.
+
+        `facts["noise"]` is that of the noise alone. The formula stands at `dkernel.linear.variance.Variance`.
+        """
+        variance = self.known_variance()
+        X = self.scaling.apply(self.block(X))
+        out = np.empty(len(X))
+        with one_blas_thread():
+            for first in range(0, len(X), STRIP):
+                part = X[first : first + STRIP]
+                rest = self.map.beyond(part) if isinstance(self.map, NystromMap) else None
+                out[first : first + STRIP] = np.sqrt(variance.of(np.asarray(self.map.columns(part), np.float64), rest))
+        return out
+
+    def known_variance(self) -> Variance:
+        """The variance, of a model that has one."""
+        if self.variance is None:
+            raise UnsupportedError(
+                f"A model of solver={self.recipe.solver!r} and loss={self.recipe.loss!r} does not know its variance. "
+                "Train a regression with loss='squared' and solver='normal'."
+            )
+        return self.variance
+
     def landmark_map(self) -> NystromMap:
         """The map, of a model that has landmarks."""
         if not isinstance(self.map, NystromMap):
@@ -129,21 +162,31 @@ class Model:
         return self.labels(self.scores(X))
 
     def probabilities(self, S: NDArray[np.float32]) -> NDArray[np.float64]:
-        """P(class | x) (n, n_classes) of scores: exp(s_k) of a softmax, else 1 / (1 + exp(-s_k)); over their sum."""
+        """P(class | x) (n, n_classes) of scores, over their sum: by the calibration, else by the loss.
+
+        That is exp(s_k) of a softmax, else 1 / (1 + exp(-s_k)).
+        """
         if not self.has_probabilities:
             raise UnsupportedError(
                 f"A model fitted with loss={self.recipe.loss!r} gives no probabilities: its scores are margins. "
-                "Train with loss='logistic' or loss='softmax'."
+                "Train with loss='logistic' or loss='softmax', or with calibration='platt' or 'isotonic'."
             )
         S = S.astype(np.float64)
+        if self.calibration is not None:
+            return _of_classes(self.calibration(S))
         if isinstance(self.loss, Softmax):
             e = np.exp(S - S.max(axis=1, keepdims=True))
             return np.asarray(e / e.sum(axis=1, keepdims=True))
         e = np.exp(-np.abs(S))
-        p = np.where(S >= 0, 1.0, e) / (1.0 + e)
-        if p.shape[1] == 1:
-            return np.concatenate([1.0 - p, p], axis=1)
-        return np.asarray(p / p.sum(axis=1, keepdims=True))
+        return _of_classes(np.where(S >= 0, 1.0, e) / (1.0 + e))
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_columns"}
+
+
+def _of_classes(p: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Probabilities (n, n_classes) of those of one of two classes, or of each class against the rest."""
+    if p.shape[1] == 1:
+        return np.concatenate([1.0 - p, p], axis=1)
+    p = np.maximum(p, TINY)
+    return np.asarray(p / p.sum(axis=1, keepdims=True))

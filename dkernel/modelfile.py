@@ -18,6 +18,8 @@ from dkernel.errors import ModelFileError
 from dkernel.features import Scaling, map_from
 from dkernel.kernels import Kernel, Selection
 from dkernel.kernels.registry import UnregisteredError
+from dkernel.linear.calibration import CALIBRATIONS
+from dkernel.linear.variance import Variance
 from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.tensorfile import canonical, open_tensors, read_document, read_tensors, write_tensors
@@ -30,7 +32,8 @@ PROTOCOL = 1
 When the meaning or the layout of a file changes: (1) raise this number; (2) keep the reader of the old number, as a
 function from its document and tensors to the new ones, and let `load` and `read_header` choose by the number found;
 (3) add a file written by the last release to tests/golden/: it must load and predict the same numbers for ever. A new
-name among the facts is no change of the format. Numbers above its own a reader refuses.
+name among the facts is no change of the format. Numbers above its own a reader refuses. Nor are the tensors of a
+calibration or a variance: models without them are the files that they were, and what does not know them refuses them.
 """
 
 _PARTS = {"classes", "columns", "facts", "label", "map", "protocol", "recipe", "scaling", "sha256", "tensors"}
@@ -111,6 +114,9 @@ def _arrays_of(model: Model) -> dict[str, NDArray[Any]]:
     arrays = {"coef": model.coef, "intercept": model.intercept}
     for part, held in (("map", model.map.arrays()), ("scaling", model.scaling.arrays())):
         arrays |= {f"{part}.{name}": array for name, array in held.items()}
+    for part, known in (("calibration", model.calibration), ("variance", model.variance)):
+        if known is not None:
+            arrays |= {f"{part}.{name}": array for name, array in known.arrays().items()}
     return arrays
 
 
@@ -122,8 +128,10 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ModelFileError(f"{place} does not describe a model: a value in {name!r} is not finite.")
     _check_numbers(document["map"], max(len(document["columns"]), len(arrays["coef"]), _ALWAYS), place)
+    recipe = Recipe.from_dict(document["recipe"])
+    kind, variance = recipe.calibration, held("variance.")
     model = Model(
-        recipe=Recipe.from_dict(document["recipe"]),
+        recipe=recipe,
         scaling=Scaling.build(document["scaling"], held("scaling.")),
         map=map_from(document["map"], held("map.")),
         coef=arrays["coef"],
@@ -132,6 +140,8 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         columns=tuple(document["columns"]),
         label=document["label"],
         facts=document["facts"],
+        calibration=None if kind is None else CALIBRATIONS[kind].build(held("calibration.")),
+        variance=Variance.build(variance) if variance else None,
     )
     for last in (max(found.at) for found in _parts_of(model.map.kernel) if isinstance(found, Selection) and found.at):
         if last >= model.map.n_in:
@@ -196,6 +206,10 @@ def _check_shapes(model: Model, place: str) -> None:
     for name, array in {"coef": model.coef, "intercept": model.intercept, **scaling}.items():
         if array.dtype != np.float64:
             raise ModelFileError(f"{place} does not describe a model: {name} is of type {array.dtype}, not float64.")
+    if model.calibration is not None and (model.classes is None or not model.calibration.fits(outputs)):
+        raise ModelFileError(f"{place} does not describe a model: its calibration is none of {outputs} score(s).")
+    if model.variance is not None and (model.classes is not None or not model.variance.fits(model.map.n_columns)):
+        raise ModelFileError(f"{place} does not describe a model: its variance is none of this map.")
 
 
 def _classes_to_json(classes: NDArray[Any] | None) -> dict[str, Any] | None:

@@ -18,6 +18,7 @@ from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
 from dkernel.features import FAST, FEATURES, FORMS
 from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, Kernel, parse
+from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.losses import LOSSES, Loss, loss_named
 
 __all__ = ["CHOICES", "GIVEN", "Label", "Recipe"]
@@ -38,13 +39,14 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "scale": ("auto", "standard", "minmax", "global", "none"),
     "metric": ("auto", "identity", "diagonal", "full"),
     "class_weight": ("balanced",),
+    "calibration": tuple(CALIBRATIONS),
     "dtype": ("float32", "float64"),
 }
 """The words that each parameter understands; those with a number beside them are `gamma`, `n_components`, `alpha`."""
 
 AUTO_KERNELS = ("gaussian", "laplacian")
 
-YOUNGER = ("solver", "polish")
+YOUNGER = ("solver", "polish", "calibration")
 
 GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
 
@@ -76,6 +78,7 @@ class Recipe:
     class_weight : None, "balanced", or {label: weight}
     positive : this label against the rest
     holdout : share of the rows kept out of training to judge by; 0 for none
+    calibration : None, or how the holdout makes probabilities of the scores: "platt" or "isotonic"
 
     Examples
     --------
@@ -110,6 +113,7 @@ class Recipe:
     holdout: float = 0.05
     seed: int = 0
     dtype: str = "float32"
+    calibration: str | None = None
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
@@ -129,7 +133,7 @@ class Recipe:
         if self.task == "regress" or not loss.classifies:
             which = "task='regress'" if self.task == "regress" else f"loss={self.loss!r}"
             other = "use task='classify'" if loss.classifies else "use a loss for classes"
-            for name in ("class_weight", "positive"):
+            for name in ("class_weight", "positive", "calibration"):
                 if getattr(self, name) is not None:
                     raise RecipeError(
                         f"{name}={getattr(self, name)!r} is for classes and {which} predicts numbers. Leave {name} "
@@ -138,6 +142,16 @@ class Recipe:
             if self.landmarks == "stratified":
                 raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
         self._check_solver(loss)
+        if self.calibration and self.loss == "softmax":
+            raise RecipeError(
+                f"calibration={self.calibration!r} makes probabilities of scores, and those of loss='softmax' stand "
+                "for probabilities. Leave calibration out, or use loss='logistic'."
+            )
+        if self.calibration and not self.holdout:
+            raise RecipeError(
+                f"calibration={self.calibration!r} is fitted on the rows of the holdout, and holdout=0 keeps none. Use "
+                "holdout=0.05."
+            )
         if self.landmarks != "uniform" and self.features not in ("auto", "nystrom"):
             raise RecipeError(
                 f"landmarks={self.landmarks!r} is for Nystrom features and features={self.features!r} have no "
@@ -360,4 +374,5 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "holdout": _real("a share of at least 0 and less than 1", lambda v: 0 <= v < 1),
     "seed": _whole(0),
     "dtype": _word,
+    "calibration": _or_none(_word),
 }

@@ -36,7 +36,7 @@ __all__ = ["score"]
     cls=Setting,
     type=NAMES,
     metavar="WHAT,...",
-    help="Of label, score, probability, novelty. Default: label,score; for a regression score.",
+    help="Of label, score, std, probability, novelty. Default: label,score; for a regression score.",
 )
 @click.option("--keep", cls=Setting, type=NAMES, metavar="COL,...", help="Columns of the input to copy to the output.")
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")

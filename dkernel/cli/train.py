@@ -71,6 +71,11 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     ),
     "scale": ("auto|standard|minmax|global|none", "auto", "Scaling of the features."),
     "holdout": ("SHARE", "0.05", "Rows kept out of the training to judge it by; 0 for none."),
+    "calibration": (
+        "platt|isotonic",
+        "",
+        "Probabilities of the scores of classes, fitted on the holdout. Default: those of the loss, if it has any.",
+    ),
     "seed": ("N", "0", "Of every random choice."),
     "dtype": ("float32|float64", "float32", "Of the features as they are read."),
 }

@@ -140,3 +140,8 @@ def scored(model: Model, X: NDArray[Any]) -> NDArray[np.float32]:
 def probable(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
     """Probabilities of a block, (n, n_classes)."""
     return model.probabilities(model.scores(X))
+
+
+def deviating(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
+    """Standard deviations of the labels of a block."""
+    return model.std(X)

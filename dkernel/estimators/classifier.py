@@ -14,11 +14,11 @@ __all__ = ["KernelClassifier"]
 
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:
-    if estimator.loss in ("logistic", "softmax"):
+    if estimator.loss in ("logistic", "softmax") or estimator.calibration is not None:
         return True
     raise UnsupportedError(
         f"A KernelClassifier with loss={estimator.loss!r} gives no probabilities: its scores are margins. "
-        "Use loss='logistic' or loss='softmax'."
+        "Use loss='logistic' or loss='softmax', or calibration='platt' or 'isotonic'."
     )
 
 
@@ -48,6 +48,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     scale : "auto" | "standard" | "minmax" | "global" | "none"; None is "none"
     metric : "auto" | "identity" | "diagonal" | "full": the inner product of the inputs, learned from the gradients of a
         first fit to the sample; "auto" takes it where it helps and gamma is open
+    calibration : None | "platt" | "isotonic": `predict_proba` of any loss but softmax, by a curve for each class that
+        is fitted to the scores of the holdout, rows that the fit did not learn from; not with `partial_fit`
     class_weight : None | "balanced" | {label: weight}
     random_state : seed; None is 0, so a fit can always be repeated; of a RandomState a seed is drawn
     checkpoint : folder in which `fit` keeps what it has done, or None; a fit that finds itself begun there goes on, to
@@ -78,7 +80,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
         loss="squared_hinge", alpha="auto", solver="psgd", passes=1, polish=0, scale="auto", metric="auto",
-        class_weight=None, random_state=None, checkpoint=None, warm_start=False,
+        class_weight=None, calibration=None, random_state=None, checkpoint=None, warm_start=False,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
@@ -93,6 +95,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.scale = scale
         self.metric = metric
         self.class_weight = class_weight
+        self.calibration = calibration
         self.random_state = random_state
         self.checkpoint = checkpoint
         self.warm_start = warm_start
@@ -134,7 +137,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Any:
-        """P(class | x), float64 (n, n_classes), of a model with loss="logistic" or "softmax"."""
+        """P(class | x), float64 (n, n_classes), with loss="logistic" or "softmax", or a calibration."""
         require_fitted(self, "classes_")
         return self._answer(X, probable, "float64", len(self.classes_))
 

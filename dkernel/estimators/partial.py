@@ -58,6 +58,11 @@ class Partial:
 
     def learned(self, block: Block, landmarks: Any, executor: Executor) -> "Partial":
         """What is known after one more block."""
+        if self.recipe.calibration is not None:
+            raise RecipeError(
+                f"calibration={self.recipe.calibration!r} needs rows that were never learned from, and partial_fit "
+                "learns from all. Use fit, or leave calibration out."
+            )
         counts = self._counted(block)
         if self.stream is not None:
             stream = after(self.stream, block, counts, executor)

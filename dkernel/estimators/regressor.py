@@ -4,8 +4,9 @@ from typing import Any, ClassVar
 
 from sklearn.base import RegressorMixin
 
-from dkernel.estimators.base import KernelMachine, predicted
+from dkernel.estimators.base import KernelMachine, deviating, predicted
 from dkernel.estimators.inputs import is_dask
+from dkernel.estimators.refusals import require_fitted
 
 __all__ = ["KernelRegressor"]
 
@@ -73,9 +74,17 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def _learned(self) -> None:
         self.coef_, self.intercept_ = self.model_.coef[:, 0], float(self.model_.intercept[0])
 
-    def predict(self, X: Any) -> Any:
-        """Predictions, float32 (n,)."""
-        return self._answer(X, predicted, "float32")
+    def predict(self, X: Any, return_std: bool = False) -> Any:
+        """Predictions, float32 (n,); with `return_std` the pair of them and of their standard deviations, float64 (n,).
+
+        The deviation is that of a label at x from its prediction: of the function, as a Gaussian process has it, and of
+        the noise, whose own is `model_.facts["noise"]`. For solver="normal".
+        """
+        if not return_std:
+            return self._answer(X, predicted, "float32")
+        require_fitted(self, "model_")
+        self.model_.known_variance()
+        return self._answer(X, predicted, "float32"), self._answer(X, deviating, "float64")
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2; of Dask collections computed where they are."""

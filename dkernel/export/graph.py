@@ -13,6 +13,7 @@ from dkernel.features import FeatureMap, FourierMap, NystromMap
 from dkernel.features.exact import MonomialMap
 from dkernel.features.selected import SelectedMap
 from dkernel.features.stacked import StackedMap
+from dkernel.linear.calibration import Isotonic, Platt
 from dkernel.linear.losses import Softmax
 from dkernel.model import Model
 
@@ -122,13 +123,42 @@ def _outputs(to: Nodes, model: Model, scores: str, dtype: str) -> list[onnx.Valu
     tensor = onnx.TensorProto.STRING if classes.dtype.kind == "O" else helper.np_dtype_to_tensor_dtype(classes.dtype)
     made.insert(0, helper.make_tensor_value_info("label", tensor, ["rows"]))
     if model.has_probabilities:
-        if heads > 1 and isinstance(model.loss, Softmax):
-            p = to("Softmax", scores, axis=1)
-        elif heads == 1:
-            p = to("Concat", to("Sigmoid", to("Neg", scores)), to("Sigmoid", scores), axis=1)
-        else:
-            p = to("Sigmoid", scores)
-            p = to("Div", p, to("ReduceSum", p, to.constant([1], np.int64), keepdims=1))
-        to.cast(p, dtype, output="probability")
+        to.cast(_probabilities(to, model, scores), dtype, output="probability")
         made.append(helper.make_tensor_value_info("probability", kind, ["rows", len(model.classes)]))
     return made
+
+
+def _probabilities(to: Nodes, model: Model, scores: str) -> str:
+    """P(class | x), (rows, classes), of scores (rows, heads)."""
+    curves, heads = model.calibration, model.coef.shape[1]
+    if isinstance(curves, Platt):
+        scores = to("Add", to("Mul", scores, to.constant(curves.slope)), to.constant(curves.offset))
+    if isinstance(curves, Isotonic):
+        p = to("Concat", *(_interpolated(to, curves, scores, j) for j in range(heads)), axis=1)
+        if heads == 1:
+            return to("Concat", to("Sub", to.constant(1.0), p), p, axis=1)
+    elif heads > 1 and isinstance(model.loss, Softmax):
+        return to("Softmax", scores, axis=1)
+    elif heads == 1:
+        return to("Concat", to("Sigmoid", to("Neg", scores)), to("Sigmoid", scores), axis=1)
+    else:
+        p = to("Sigmoid", scores)
+    return to("Div", p, to("ReduceSum", p, to.constant([1], np.int64), keepdims=1))
+
+
+def _interpolated(to: Nodes, curves: Isotonic, scores: str, j: int) -> str:
+    """The curve of one head, (rows, 1): between the two knots that a score lies between."""
+    first = 0 if j == 0 else int(curves.ends[j - 1])
+    x, y = curves.scores[first : curves.ends[j]], curves.values[first : curves.ends[j]]
+    if len(x) == 1:  # a level curve, as one of two knots
+        x, y = np.array([x[0], x[0] + 1.0]), np.repeat(y, 2)
+    s = to("Clip", to.columns(scores, [j]), to.constant(x[0]), to.constant(x[-1]))
+    above = to.cast(to("Greater", s, to.constant(x[1:-1])), np.int64)
+    left = to("ReduceSum", above, to.constant([1], np.int64), keepdims=1)
+    right = to("Add", left, to.constant([1], np.int64))
+
+    def at(knots: NDArray[np.float64], place: str) -> str:
+        return to("Gather", to.constant(knots), place, axis=0)
+
+    share = to("Div", to("Sub", s, at(x, left)), to("Sub", at(x, right), at(x, left)))
+    return to("Add", at(y, left), to("Mul", share, to("Sub", at(y, right), at(y, left))))

@@ -51,7 +51,8 @@ def to_sklearn(model: Any) -> Pipeline:
     Returns
     -------
     Pipeline
-        with `predict`, and `decision_function` and (loss="logistic") `predict_proba` of a classifier
+        with `predict`, and `decision_function` and (loss="logistic") `predict_proba` of a classifier; of one that was
+        calibrated without `predict_proba`
 
     Raises
     ------
@@ -205,7 +206,9 @@ def _last(model: Model, coef: Linear) -> BaseEstimator:
         last = LinearRegression()
         last.coef_, last.intercept_ = np.ascontiguousarray(coef[:, 0]), float(model.intercept[0])
     else:
-        loss = model.recipe.loss
+        # Of CalibratedClassifierCV the labels are the likeliest classes, and not those of the scores: a calibration
+        # stays behind, and what it calibrates claims no probabilities.
+        loss = model.recipe.loss if model.calibration is None else "hinge"
         if loss not in _LOSSES:
             raise refused(f"loss={loss!r}", "scikit-learn", f"Losses that leave: {', '.join(_LOSSES)}.")
         several = loss == "softmax" and len(model.intercept) > 1

@@ -1,6 +1,6 @@
 """Nystrom features: the kernel's columns at a set of landmarks, whitened by their own Gram matrix."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -151,13 +151,29 @@ class NystromMap(FeatureMap):
         the error of every eigenvalue of K / n. Also the variance at x of a Gaussian process that saw the landmarks
         without noise: a row with a large one is unlike all of them. c^2 flops a row.
         """
+        if self.rank is None:
+            return self._left(X, lambda K: sl.solve_triangular(self._root, K.T, lower=True, check_finite=False))
+        return self._left(X, lambda K: (K @ self.whitening).T)
+
+    def beyond(self, X: NDArray) -> NDArray[np.float64]:
+        """The same of a solver, in whose coordinates the smallest eigenvalues do not count: k(x, x) - c^T M^{-1} c."""
+        root, basis = self._solver_root
+        if root is not None:
+            return self._left(X, lambda K: sl.solve_triangular(root, K.T, lower=True, check_finite=False))
+        return self._left(X, lambda K: (K @ basis).T)
+
+    @cached_property
+    def _solver_root(self) -> tuple[Any, Any]:
+        coordinates = self.coordinates()
+        if coordinates.basis is not None:
+            return None, coordinates.basis
+        return sl.cholesky(coordinates.metric, lower=True, check_finite=False), None
+
+    def _left(self, X: NDArray, half_of: Callable[[Any], Any]) -> NDArray[np.float64]:
+        """k(x, x) less the squared length of half_of(columns), of every row, (n,)."""
         out = np.empty(len(X))
         for i in range(0, len(X), STRIP):
-            K = self.columns(X[i : i + STRIP])
-            if self.rank is None:
-                half = sl.solve_triangular(self._root, K.T, lower=True, check_finite=False)
-            else:
-                half = (K @ self.whitening).T
+            half = half_of(self.columns(X[i : i + STRIP]))
             out[i : i + STRIP] = self.kernel.diag(wide(X[i : i + STRIP])) - np.einsum("ij,ij->j", half, half)
         return out
 

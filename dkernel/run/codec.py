@@ -22,8 +22,11 @@ from dkernel.data.block import Block
 from dkernel.errors import ModelFileError
 from dkernel.features import FeatureMap, Scaling, map_from
 from dkernel.kernels import Kernel, parse
+from dkernel.linear.calibration import Isotonic, Platt
+from dkernel.linear.lowrank import LowRank, Sketch
 from dkernel.linear.preconditioner import Preconditioner
 from dkernel.linear.solvers.psgd import State
+from dkernel.linear.variance import Variance
 from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.run.choose import Chosen
@@ -52,7 +55,9 @@ KINDS: Mapping[str, Kind] = {
     **{
         of.__name__: _plain(of)
         for of in (
-            Block, Chosen, Model, Moments, Outcome, Preconditioner, Reservoir, Scaling, Seen, Spot, State, SurveyResult
+            # A LowRank is a Preconditioner too, so it comes first.
+            LowRank, Block, Chosen, Isotonic, Model, Moments, Outcome, Platt, Preconditioner, Reservoir, Scaling, Seen,
+            Sketch, Spot, State, SurveyResult, Variance,
         )
     },
     "FeatureMap": Kind(

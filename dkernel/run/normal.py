@@ -49,7 +49,7 @@ def normal(whole: Whole, alphas: Sequence[float], sample: Block) -> Outcome:
     v, best, path = found["v"], found["best"], found["path"]
     outcome, told = whole.judged({alphas[best]: v}, "normal")
     history = [*found["history"], *told]
-    return Outcome(v, alphas[best], 1.0, "normal", history, outcome, {"ridge": path})
+    return Outcome(v, alphas[best], 1.0, "normal", history, outcome, {"ridge": path}, found["variance"])
 
 
 def _path(whole: Whole, alphas: Sequence[float], sample: Block) -> dict[str, Any]:
@@ -84,7 +84,15 @@ def _path(whole: Whole, alphas: Sequence[float], sample: Block) -> dict[str, Any
     v = ridge.coefficients(alphas[best])
     mse = float(ridge.error(alphas[best]).sum())
     told: dict[str, Any] = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * mse}
-    return {"v": v, "best": best, "path": figures, "history": [told]}
+    variance = _variance(ridge, alphas[best]) if problem.targets.classes is None else None
+    return {"v": v, "best": best, "path": figures, "history": [told], "variance": variance}
+
+
+def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:
+    basis, offset = ridge.uncertainty(alpha)
+    return {
+        "basis": basis, "offset": offset, "noise": float(ridge.noise(alpha)[0]), "alpha": alpha, "weight": ridge.weight,
+    }  # fmt: skip
 
 
 def _read(whole: Whole, statistic: FoldedGram) -> list[GramSum]:

@@ -26,7 +26,10 @@ MOST_RETRIES = 2
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The coefficients chosen, (n + 1, outputs), and what is known of them; `facts` go to the model."""
+    """The coefficients chosen, (n + 1, outputs), and what is known of them; `facts` go to the model.
+
+    `variance` is what a ridge regression says of its own error, in the solver's coordinates and the targets' unit.
+    """
 
     v: Array
     alpha: float
@@ -35,6 +38,7 @@ class Outcome:
     history: list[dict[str, Any]]
     holdout: dict[str, float]
     facts: dict[str, Any] = field(default_factory=dict)
+    variance: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, eq=False)

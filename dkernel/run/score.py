@@ -32,7 +32,7 @@ from dkernel.run.executors import Call, Executor
 
 __all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
 
-WORDS = ("label", "score", "probability", "novelty")
+WORDS = ("label", "score", "std", "probability", "novelty")
 """What can be written for every row, in the order of the columns."""
 
 SHOWN = 10
@@ -184,8 +184,10 @@ def _words(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
     if regression and (others := [word for word in words if word in ("label", "probability")]):
         raise UnsupportedError(
             f"This model is a regression, whose prediction is the column 'score': it has no {' and no '.join(others)}. "
-            "Write score, or score and novelty."
+            "Write score, std or novelty."
         )
+    if "std" in words:
+        model.known_variance()
     if "novelty" in words:
         model.landmark_map()
     if "probability" in words:
@@ -290,6 +292,8 @@ def _tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: S
                 arrays.append(pa.array(model.labels(S)))
             elif word == "novelty":
                 arrays.append(pa.array(model.novelty(block.X)))
+            elif word == "std":
+                arrays.append(pa.array(model.std(block.X)))
             else:
                 columns = S if word == "score" else model.probabilities(S)
                 arrays += [pa.array(np.ascontiguousarray(column)) for column in columns.T]

@@ -30,7 +30,8 @@ from dkernel.run.fingerprint import digest
 from dkernel.run.gradient import Problem
 from dkernel.run.journal import Journal
 from dkernel.run.labels import Targets, resolve_task, targets_of
-from dkernel.run.landmarks import certificate, for_given, landmarks_of
+from dkernel.run.landmarks import for_given, landmarks_of
+from dkernel.run.made import made
 from dkernel.run.metric import check_metric
 from dkernel.run.passes import Outcome, Passes
 from dkernel.run.pieces import Schedule, bundle_size, cut_pieces, interleaved, shuffled
@@ -52,7 +53,6 @@ from dkernel.run.sample import Roles, roles_of
 from dkernel.run.shuffle import rewritten, scratch_folder
 from dkernel.run.sizes import Sizes
 from dkernel.run.survey import Survey, SurveyResult
-from dkernel.run.versions import versions
 from dkernel.run.whole import Whole, judges
 
 __all__ = ["Fit", "TrainResult", "plan", "train"]
@@ -177,7 +177,7 @@ class Fit:
         finally:
             feed.close()
         return {
-            "model": self._model(problem, prepared, outcome, roles),
+            "model": made(self, problem, prepared, outcome, roles),
             "history": outcome.history,
             "chosen": self.chosen,
             "holdout": roles.holdout if len(roles.holdout.X) else None,
@@ -360,40 +360,3 @@ class Fit:
             self._note("alpha", alpha_in_words(outcome.alpha, found))
         self.recipe = self.recipe.replace(alpha=outcome.alpha)
         return outcome
-
-    def _model(self, problem: Problem, prepared: Prepared, outcome: Outcome, roles: Roles) -> Model:
-        targets = problem.targets
-        coef = self.bench.coordinates.expand(outcome.v[:-1]) * targets.width
-        intercept = outcome.v[-1] * targets.width + targets.center
-        facts: dict[str, Any] = {
-            "rows": self.sizes.n,
-            "data": self.data,
-            "columns": problem.columns.map.n_columns,
-            "chosen": {**self.chosen, **self.order},
-            "iterate": outcome.iterate,
-            "share_of_step": outcome.share,
-            "setup": {name: float(value) for name, value in prepared.facts.items()},
-            "versions": versions(),
-        }
-        map = problem.columns.map
-        if isinstance(map, NystromMap):
-            work = self.plan.setup_flops + self.plan.passes * self.plan.pass_flops
-            facts["certificate"] = certificate(map, problem.columns.scaling.apply(roles.held.X), work)
-        if self.weights is not None:
-            facts["weights"] = [float(weight) for weight in self.weights]
-        facts |= outcome.facts
-        if outcome.holdout:
-            facts["holdout"] = outcome.holdout
-        if targets.classes is not None:
-            facts["counts"] = [int(self.counts[c]) for c in targets.classes.tolist()]
-        return Model(
-            recipe=self.recipe,
-            scaling=problem.columns.scaling,
-            map=problem.columns.map,
-            coef=np.ascontiguousarray(coef),
-            intercept=intercept,
-            classes=targets.classes,
-            columns=self.source.columns,
-            label=self.source.label or "label",
-            facts=facts,
-        )

@@ -65,6 +65,7 @@ class Ridge:
     mean, level : of the features, (n,), and of the targets, (outputs,)
     spread : variance of the targets, (outputs,)
     weight : of the rows; copies of a row are as many rows
+    silent : L^{-T} U of the directions of which the rows say nothing, (n, rest)
     """
 
     basis: Array
@@ -74,6 +75,7 @@ class Ridge:
     level: Array
     spread: Array
     weight: float
+    silent: Array
 
     def coefficients(self, alpha: float) -> Array:
         """v, (n + 1, outputs), the intercepts last."""
@@ -92,6 +94,17 @@ class Ridge:
     def generalized(self, alpha: float) -> Array:
         """Generalized cross-validation: error / (1 - freedom / n)^2, (outputs,)."""
         return self.error(alpha) / max(1.0 - self.freedom(alpha) / self.weight, 1e-12) ** 2
+
+    def noise(self, alpha: float) -> Array:
+        """Variance of the labels about their function, (outputs,): the squared errors / (n - freedom)."""
+        return self.error(alpha) / max(1.0 - self.freedom(alpha) / self.weight, 1e-12)
+
+    def uncertainty(self, alpha: float) -> tuple[Array, Array]:
+        """T, (n, rank), with T T^T = (H + α M)^{-1}, and T^T m, m the mean of the features."""
+        T = self.basis / np.sqrt(self.values + alpha)
+        if alpha > 0:
+            T = np.concatenate([T, self.silent / np.sqrt(alpha)], axis=1)
+        return T, self.mean @ T
 
     def leave_one_out(self, features: Array, targets: Array, alphas: Sequence[float], weight: Array | float) -> Array:
         """For each alpha the weighted sum over rows of (y - ŷ without that row)^2, (alphas, outputs).
@@ -145,4 +158,4 @@ def solve(total: Moments, metric: Metric) -> Ridge:
     # Below the rounding of the largest, a value is noise, and so is what the targets have along its direction.
     real = values > 1e-15 * len(values) * max(float(values[-1]), 0.0)
     spread = np.maximum(total.energy / total.weight - level**2, 0.0)
-    return Ridge(basis[:, real], values[real], U[:, real].T @ along, mean, level, spread, total.weight)
+    return Ridge(basis[:, real], values[real], U[:, real].T @ along, mean, level, spread, total.weight, basis[:, ~real])

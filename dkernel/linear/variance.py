@@ -1,0 +1,66 @@
+"""How sure a ridge regression is of its prediction at a row: its variance as a Gaussian process."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Variance"]
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Variance:
+    """Var y(x) = σ² (1 + (1 + |columns(x) @ factor - offset|²) / n) + τ² r(x).
+
+    Ridge regression with the strength α is the mean of w given the data, where w ~ N(0, τ² I), labels have independent
+    noise of variance σ², and τ² = σ² / (α n); the intercept may be anything. With H and m the centred covariance of
+    the features and their mean, the variance of the function at x is σ²/n (1 + (φ - m)^T (H + α I)^{-1} (φ - m)), to
+    which a label adds its noise σ², and landmarks τ² r(x), r(x) = k(x, x) - |φ(x)|² what they do not reach: far from
+    all data the function is as unknown as it was before.
+
+    Source: Rasmussen and Williams 2006, 2.1 and 8.3.4 (projected process approximation).
+
+    Parameters
+    ----------
+    factor : float64 (n_columns, rank), factor factor^T is (H + α I)^{-1} in the columns
+    offset : m in the same, (rank,)
+    scale : float64 (3,): σ², in the square of the label's unit; τ², 0 where there is no prior; n
+    """
+
+    factor: Array
+    offset: Array
+    scale: Array
+
+    def of(self, columns: Array, rest: Array | None = None) -> Array:
+        """Variance of a label at rows, (n,), of their columns (n, n_columns) and r (n,), None for none.
+
+        Examples
+        --------
+        >>> certain = Variance(np.eye(1), np.zeros(1), np.array([0.5, 0.0, 100.0]))
+        >>> certain.of(np.array([[0.0], [10.0]])).round(4).tolist()
+        [0.505, 1.005]
+        """
+        noise, prior, n = self.scale.tolist()
+        along = columns @ self.factor - self.offset
+        found = noise * (1.0 + (1.0 + np.einsum("ij,ij->i", along, along)) / n)
+        return np.asarray(found if rest is None else found + prior * np.maximum(rest, 0.0))
+
+    def fits(self, n_columns: int) -> bool:
+        """Whether it is one of a map with so many columns."""
+        factor, offset, scale = self.factor, self.offset, self.scale
+        if any(array.dtype != np.float64 for array in (factor, offset, scale)) or scale.shape != (3,):
+            return False
+        shaped = factor.ndim == 2 and len(factor) == n_columns and offset.shape == (factor.shape[1],)
+        return bool(shaped and (scale[:2] >= 0).all() and scale[2] > 0)
+
+    def arrays(self) -> dict[str, NDArray]:
+        """All that it is, for a model file."""
+        return {"factor": self.factor, "offset": self.offset, "scale": self.scale}
+
+    @classmethod
+    def build(cls, arrays: Mapping[str, NDArray]) -> "Variance":
+        """The variance again, from `arrays`."""
+        return cls(arrays["factor"], arrays["offset"], arrays["scale"])

@@ -1,0 +1,98 @@
+"""What a fit leaves behind: its outcome in the columns of the map, probabilities, variance and facts, as a model."""
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from dkernel.data.block import Block
+from dkernel.errors import DataError
+from dkernel.features import NystromMap
+from dkernel.linear.calibration import CALIBRATIONS
+from dkernel.linear.variance import Variance
+from dkernel.model import Model
+from dkernel.run.gradient import Problem
+from dkernel.run.labels import Targets
+from dkernel.run.landmarks import certificate
+from dkernel.run.passes import Outcome
+from dkernel.run.sample import Roles
+from dkernel.run.versions import versions
+
+if TYPE_CHECKING:
+    from dkernel.run.prepare import Prepared
+    from dkernel.run.train import Fit
+
+__all__ = ["made"]
+
+
+def made(fit: "Fit", problem: Problem, prepared: "Prepared", outcome: Outcome, roles: Roles) -> Model:
+    """The model of a fit."""
+    targets, map = problem.targets, problem.columns.map
+    facts = _facts(fit, problem, prepared, outcome, roles)
+    variance = None
+    if outcome.variance is not None:
+        variance = _in_columns(fit, outcome.variance, targets)
+        facts["noise"] = float(np.sqrt(variance.scale[0]))
+    model = Model(
+        recipe=fit.recipe,
+        scaling=problem.columns.scaling,
+        map=map,
+        coef=np.ascontiguousarray(fit.bench.coordinates.expand(outcome.v[:-1]) * targets.width),
+        intercept=outcome.v[-1] * targets.width + targets.center,
+        classes=targets.classes,
+        columns=fit.source.columns,
+        label=fit.source.label or "label",
+        facts=facts,
+        variance=variance,
+    )
+    return model if fit.recipe.calibration is None else calibrated(model, roles.holdout, targets)
+
+
+def _facts(fit: "Fit", problem: Problem, prepared: "Prepared", outcome: Outcome, roles: Roles) -> dict[str, Any]:
+    targets, map = problem.targets, problem.columns.map
+    facts: dict[str, Any] = {
+        "rows": fit.sizes.n,
+        "data": fit.data,
+        "columns": map.n_columns,
+        "chosen": {**fit.chosen, **fit.order},
+        "iterate": outcome.iterate,
+        "share_of_step": outcome.share,
+        "setup": {name: float(value) for name, value in prepared.facts.items()},
+        "versions": versions(),
+    }
+    if isinstance(map, NystromMap) and len(roles.held.X):
+        work = fit.plan.setup_flops + fit.plan.passes * fit.plan.pass_flops
+        facts["certificate"] = certificate(map, problem.columns.scaling.apply(roles.held.X), work)
+    if fit.weights is not None:
+        facts["weights"] = [float(weight) for weight in fit.weights]
+    facts |= outcome.facts
+    if outcome.holdout:
+        facts["holdout"] = outcome.holdout
+    if targets.classes is not None:
+        facts["counts"] = [round(fit.counts[c]) for c in targets.classes.tolist()]
+    return facts
+
+
+def _in_columns(fit: "Fit", found: dict[str, Any], targets: Targets) -> Variance:
+    """The variance that a solver found in its coordinates, in those of the columns and the label's unit."""
+    unit = targets.width**2
+    noise, alpha, n = unit * found["noise"], found["alpha"], found["weight"]
+    has_rest = isinstance(fit.bench.problem.columns.map, NystromMap) and alpha > 0
+    prior = noise / (alpha * n) if has_rest else 0.0
+    factor = np.ascontiguousarray(fit.bench.coordinates.expand(found["basis"]))
+    return Variance(factor, found["offset"], np.array([noise, prior, n]))
+
+
+def calibrated(model: Model, holdout: Block, targets: Targets) -> Model:
+    """The model with probabilities by the recipe's `calibration`, fitted on rows that no gradient saw."""
+    kind = model.recipe.calibration
+    assert kind is not None
+    assert holdout.y is not None
+    if not len(holdout.X):
+        raise DataError(
+            f"calibration={kind!r} is fitted on the rows of the holdout, and so few rows have none. Leave calibration "
+            "out, or give more rows."
+        )
+    weight = np.ones(len(holdout.X)) if holdout.weight is None else holdout.weight.astype(np.float64)
+    curves = CALIBRATIONS[kind].fit(model.scores(holdout.X), targets.of(holdout.y), weight)
+    return replace(model, calibration=curves, facts={**model.facts, "calibrated": len(holdout.X)})
