@@ -51,6 +51,11 @@ class Preconditioner:
     directions: Matrix | None = None
     values: Matrix | None = None
 
+    @property
+    def n(self) -> int:
+        """Coordinates, that of the intercept among them."""
+        return len(self.factor)
+
     def solve(self, gradient: Matrix) -> Matrix:
         """P g for g of shape (n + 1, heads)."""
         half = self.half(gradient)
