@@ -9,6 +9,7 @@ from dkernel import modelfile
 from dkernel.errors import DataError, RecipeError
 from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint
+from dkernel.run.cluster import connect
 from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.tune import tune
 from tests.run.sources import rings, source_of, waves
@@ -175,3 +176,12 @@ def test_the_bytes_follow_the_seed(source):
         return tune(source, RECIPE.replace(seed=seed), SerialExecutor(), grid, "0.5passes").fit.model.coef.tobytes()
 
     assert coefficients(0) == coefficients(0) != coefficients(1)
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("workers", [1, 2])
+def test_processes_find_the_bytes_of_the_loop(workers, source, found, tmp_path):
+    with connect(workers=workers, memory_limit=0, patience=60) as executor:
+        result = tune(source, RECIPE, executor, GRID)
+    assert result.leaderboard == found.leaderboard
+    assert digest(result, tmp_path) == digest(found, tmp_path)
