@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DKernelError, UnsupportedError
-from dkernel.hadamard import hadamard_blocks
 from dkernel.kernels import Kernel
 from dkernel.seeds import stream
 
@@ -175,6 +174,8 @@ class Fast(Projection):
         return np.concatenate(factors, axis=1), after.astype(np.float32)
 
     def fill(self, rows: NDArray[np.float32], first: int, out: NDArray[np.float32]) -> None:
+        from dkernel.hadamard import hadamard_blocks  # compiles what no other projection needs
+
         factors, after = self._diagonals
         last = first + out.shape[1]
         blocks = slice(first // self.q, -(-last // self.q))

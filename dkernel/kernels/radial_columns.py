@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel import profiles, tiles
+from dkernel import tiles
 from dkernel.kernels.columns import COLUMN_BLOCK, LOG2_E, Columns, blocks_of
 
 __all__ = ["CauchyProductColumns", "DecayColumns", "RationalColumns", "SquaredColumns", "TabulatedColumns"]
@@ -56,6 +56,8 @@ class SquaredColumns(Columns):
         block = first // COLUMN_BLOCK
         np.matmul(wide, self._landmarks[block][:, : out.shape[1]], out=out)
         if scaled is not None:
+            from dkernel import profiles  # compiles what no other kernel needs
+
             # A square wrong by e makes a distance d wrong by e / 2d.
             nearest = (wide[:, -1] + np.float32(self._farthest[block])) * np.float32(CANCELLED / 2 / DISTANCE_TOLERANCE)
             profiles.refine_squared(scaled, self._near[block][: out.shape[1]], nearest * nearest, out)
@@ -70,6 +72,8 @@ class DecayColumns(SquaredColumns):
 
     def fill(self, rows: tuple[F32, F32 | None], first: int, out: F32) -> None:
         """Squared distances, then the profile in place."""
+        from dkernel import profiles  # compiles what no other kernel needs
+
         super().fill(rows, first, out)
         profiles.decay_inplace(out, self._b, self._c)
 
@@ -134,4 +138,6 @@ class CauchyProductColumns(Columns):
 
     def fill(self, rows: F32, first: int, out: F32) -> None:
         """One loop over the columns of the data."""
+        from dkernel import profiles  # compiles what no other kernel needs
+
         profiles.cauchy_products(rows, self._landmarks[first // COLUMN_BLOCK], out)
