@@ -6,7 +6,7 @@ the columns, and the metric M, with |w|^2 = α^T M α for w = T^{-1} α, is all 
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -14,10 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import ModelFileError
+from dkernel.features.blocks import BlockBasis
 from dkernel.kernels import Kernel
-from dkernel.tiles import ROWS
+from dkernel.tiles import ROWS, Columns
 
-__all__ = ["Coordinates", "FeatureMap", "in_tiles", "map_from"]
+__all__ = ["MOST_DENSE", "Coordinates", "FeatureMap", "in_tiles", "map_from"]
+
+MOST_DENSE = 20_000
+"""Coordinates of which a solver makes square matrices; of more there is a sketch instead (`linear.lowrank`)."""
 
 
 @dataclass(frozen=True)
@@ -28,12 +32,12 @@ class Coordinates:
     ----------
     n : length of v
     metric : M, float64 (n, n), or a number c for M = c I
-    basis : None for α = v, or B, float64 (n_columns, n), for α = B v: a truncated map
+    basis : None for α = v, or B, float64 (n_columns, n), for α = B v: a truncated map, or one in blocks
     """
 
     n: int
     metric: float | NDArray[np.float64]
-    basis: NDArray[np.float64] | None = None
+    basis: NDArray[np.float64] | BlockBasis | None = None
 
     def expand(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
         """Coefficients of the columns, (n_columns, ...)."""
@@ -45,7 +49,17 @@ class Coordinates:
 
     def congruence(self, gram: NDArray[np.float64]) -> NDArray[np.float64]:
         """B^T G B: the Gram matrix of the columns, seen in these coordinates."""
+        if isinstance(self.basis, BlockBasis):
+            return self.basis.T @ (self.basis.T @ gram).T
         return gram if self.basis is None else self.basis.T @ gram @ self.basis
+
+    def within(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+        """The v whose `expand` comes nearest to these coefficients of the columns."""
+        if isinstance(self.basis, BlockBasis):
+            return self.basis.undone(coefficients)
+        if self.basis is None:
+            return coefficients
+        return np.asarray(np.linalg.lstsq(self.basis, coefficients)[0], np.float64)
 
 
 class FeatureMap(ABC):
@@ -112,20 +126,28 @@ class FeatureMap(ABC):
         return np.asarray(columns * T if isinstance(T, float) else columns @ T, dtype=np.float64)
 
 
-def in_tiles(map: FeatureMap, X: NDArray) -> NDArray[np.float32]:
-    """The columns of a small block by its tiles, float32 (n, n_columns): for maps whose tiles are the quick way."""
-    out = np.empty((len(X), map.n_columns), np.float32)
-    buffer = np.empty(max(k * ROWS * width for _, k, width in map.groups), np.float32)
-    for start in range(0, len(X), ROWS):
-        n = min(ROWS, len(X) - start)
+def in_tiles(columns: Columns, X: NDArray, groups: Sequence[tuple[int, int, int]] | None = None) -> NDArray[np.float32]:
+    """The columns of a small block by its tiles, float32 (n, columns): for maps whose tiles are the quick way.
+
+    Parameters
+    ----------
+    groups : neighbours among the groups of the map; all of them when None
+    """
+    groups = columns.groups if groups is None else groups
+    start = groups[0][0]
+    out = np.empty((len(X), sum(k * width for _, k, width in groups)), np.float32)
+    buffer = np.empty(max(k * ROWS * width for _, k, width in groups), np.float32)
+    for row in range(0, len(X), ROWS):
+        n = min(ROWS, len(X) - row)
         rows = np.zeros((ROWS, X.shape[1]), np.float32)
-        rows[:n] = X[start : start + n]
-        prepared = map.rows(rows)
-        for first, k, width in map.groups:
+        rows[:n] = X[row : row + n]
+        prepared = columns.rows(rows)
+        for first, k, width in groups:
             tile = buffer[: k * ROWS * width].reshape(k, ROWS, width)
-            map.fill(prepared, first, tile)
+            columns.fill(prepared, first, tile)
             for t in range(k):
-                out[start : start + n, first + t * width : first + (t + 1) * width] = tile[t, :n]
+                at = first - start + t * width
+                out[row : row + n, at : at + width] = tile[t, :n]
     return out
 
 

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from dkernel import kernels
 from dkernel.cells import decoded, encoded, number_columns
 from dkernel.errors import DataError, RecipeError
-from dkernel.features.base import Coordinates, FeatureMap
+from dkernel.features.base import MOST_DENSE, Coordinates, FeatureMap
+from dkernel.features.blocks import BLOCK, BlockBasis
 from dkernel.kernels import Kernel
 from dkernel.kernels.blocks import as_objects
 from dkernel.tiles import COLUMNS
@@ -115,22 +116,29 @@ class NystromMap(FeatureMap):
         return vectors[:, :keep] / np.sqrt(values[:keep])
 
     def coordinates(self) -> Coordinates:
-        """α itself with the metric K + ε I; or, at a given rank, w with α = T w and the metric I."""
+        """α itself with the metric K + ε I; or, at a given rank, w with α = T w and the metric I.
+
+        Of more landmarks than a square has room for, w of blocks of them.
+        """
+        if self.rank is None and self.n_columns > MOST_DENSE:
+            return Coordinates(self.n_columns, 1.0, self.blocks)
         if self.rank is None:
-            return Coordinates(self.n_columns, self.gram + self._ridge() * np.eye(self.n_columns))
+            return Coordinates(self.n_columns, _regular(self.gram))
         values, vectors = self._spectrum
         keep = min(self.rank, int(np.count_nonzero(values > SOLVER_FLOOR * values[0])))
         return Coordinates(keep, 1.0, vectors[:, :keep] / np.sqrt(values[:keep]))
 
-    def _ridge(self) -> float:
-        """SOLVER_RIDGE times the largest eigenvalue, by power iteration from a fixed start."""
-        v = np.ones(self.n_columns) / np.sqrt(self.n_columns)
-        largest = 0.0
-        for _ in range(20):
-            v = self.gram @ v
-            largest = float(np.linalg.norm(v))
-            v /= largest
-        return SOLVER_RIDGE * largest
+    @cached_property
+    def blocks(self) -> BlockBasis:
+        """The coordinates of blocks of landmarks, BLOCK of each."""
+        parts = [NystromMap(self.kernel, self.landmarks[i : i + BLOCK]) for i in range(0, self.n_columns, BLOCK)]
+        try:
+            return BlockBasis([sl.cholesky(_regular(part.gram), lower=True, check_finite=False) for part in parts])
+        except sl.LinAlgError:
+            raise self._no_kernel() from None
+
+    def _no_kernel(self) -> DataError:
+        return DataError(f"{self.kernel!r} is not positive semi-definite on these landmarks; use a kernel that is.")
 
     @cached_property
     def _root(self) -> NDArray[np.float64]:
@@ -142,7 +150,7 @@ class NystromMap(FeatureMap):
                 return np.asarray(sl.cholesky(regular, lower=True, overwrite_a=True, check_finite=False))
             except sl.LinAlgError:
                 continue
-        raise DataError(f"{self.kernel!r} is not positive semi-definite on these landmarks; use a kernel that is.")
+        raise self._no_kernel()
 
     def residual(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of every row, (n,): what the approximation leaves of its own norm.
@@ -151,6 +159,8 @@ class NystromMap(FeatureMap):
         the error of every eigenvalue of K / n. Also the variance at x of a Gaussian process that saw the landmarks
         without noise: a row with a large one is unlike all of them. c^2 flops a row.
         """
+        if self.rank is None and self.n_columns > MOST_DENSE:
+            return self._left(X, lambda K: self.blocks.T @ K.T)
         if self.rank is None:
             return self._left(X, lambda K: sl.solve_triangular(self._root, K.T, lower=True, check_finite=False))
         return self._left(X, lambda K: (K @ self.whitening).T)
@@ -160,7 +170,7 @@ class NystromMap(FeatureMap):
         root, basis = self._solver_root
         if root is not None:
             return self._left(X, lambda K: sl.solve_triangular(root, K.T, lower=True, check_finite=False))
-        return self._left(X, lambda K: (K @ basis).T)
+        return self._left(X, lambda K: basis.T @ K.T)
 
     @cached_property
     def _solver_root(self) -> tuple[Any, Any]:
@@ -219,3 +229,17 @@ class NystromMap(FeatureMap):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The Gram matrix plus SOLVER_RIDGE times its largest eigenvalue, found by power iteration from a fixed start."""
+    n = len(gram)
+    v = np.ones(n) / np.sqrt(n)
+    largest = 0.0
+    for _ in range(20):
+        v = gram @ v
+        largest = float(np.linalg.norm(v))
+        v /= largest
+    regular = gram.copy()
+    regular.flat[:: n + 1] += SOLVER_RIDGE * largest
+    return regular

@@ -206,8 +206,9 @@ def _map(result: Any) -> Iterator[str]:
             ("as a share of k(x, x)", f"{100 * certificate['trace_share']:.3g} %"),
             ("largest of a row", f"{certificate['trace_largest']:.3g}"),
             ("rows that it was measured on", f"{certificate['trace_rows']:,}"),
-            ("effective rank of the landmarks", f"{certificate['effective_rank']:,.1f}"),
         ]
+    if rank is not None:
+        rows.append(("effective rank of the landmarks", f"{rank:,.1f}"))
     setup = result.model.facts.get("setup", {})
     rows += [(_SETUP.get(name, name), f"{value:.4g}") for name, value in setup.items()]
     yield _table("Trace certificate and preconditioner" if certificate else "Map and preconditioner", rows)

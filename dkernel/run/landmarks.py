@@ -14,6 +14,7 @@ from dkernel.data.object_arrays import object_table
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.features import NystromMap, Scaling
+from dkernel.features.base import MOST_DENSE
 from dkernel.features.landmarks import select
 from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel, parse
@@ -84,13 +85,14 @@ def certificate(map: NystromMap, X: NDArray[np.floating], flops: float) -> dict[
     X = X[:rows]
     left = map.residual(X)
     mean = float(np.mean(map.kernel.diag(wide(X))))
-    return {
+    found = {
         "trace_error": float(np.mean(left)),
         "trace_share": float(np.mean(left)) / mean if mean > 0 else 0.0,
         "trace_largest": float(left.max()),
         "trace_rows": rows,
-        "effective_rank": map.effective_rank,
     }
+    # The rank takes a square of the landmarks.
+    return found if c > MOST_DENSE else {**found, "effective_rank": map.effective_rank}
 
 
 def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tuple[Kernel, NDArray[Any]]:

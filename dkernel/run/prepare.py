@@ -1,6 +1,6 @@
 """Before the passes: preconditioner, step and warm start, all from the reservoir. ALGORITHMS 3.2, steps C to G."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -8,13 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.features.base import Coordinates
+from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, ridge_for
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.run.executors import Executor, Handle
 from dkernel.run.gradient import Coefficients, Energy, Gradient, GradientSum, Gram, Judge, Judgement, Problem, augmented
 from dkernel.run.reduce import Item, R, Statistic, reduce
 from dkernel.run.sample import Roles, pieces_of
+from dkernel.run.sketch import Moment, features_of, sketched
 from dkernel.seeds import stream
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "Prepared",
     "in_coordinates",
     "is_large",
+    "is_wide",
     "judged",
     "mean_gradient",
     "path_of",
@@ -44,6 +46,7 @@ WARM_ROUNDS, WARM_EPOCHS = 16, 2
 SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can
 TILE_ROWS = 256
 DIRECTIONS, SUBSPACE_STEPS = 32, 6
+WIDE_HELD, WIDE_UNSEEN = 1000, 8192  # rows outside the sample that a sketch is measured on: each costs all its columns
 MOST_HEADS = 64
 ENOUGH_HOLDOUT = 1000  # a holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands
 SHARE = 0.25  # of the step, of the heads that are for noisy labels
@@ -97,6 +100,47 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     n : rows of the source
     """
     problem, coordinates = bench.problem, bench.coordinates
+    ground = _wide(bench, roles, n) if is_wide(coordinates) else _dense(bench, roles, n)
+    rho = ground.rho
+    alphas = _worth_trying(alphas, rho, n, len(roles.sample.X))
+    made = ground.at(sorted({max(rho, alpha) for alpha in alphas}))
+    base = min(made)
+    made[base], largest = _tamed(bench, roles, made[base])
+    # A larger ridge makes P smaller in every direction: the bound of the base holds for it.
+    made = {ridge: P if ridge == base else replace(P, largest=largest) for ridge, P in made.items()}
+    preconditioners = [made[max(rho, alpha)] for alpha in alphas]
+    outputs = problem.targets.outputs
+    solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, outputs)
+    # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
+    start = np.concatenate([P.solve(ground.moment) for P in preconditioners], axis=1)
+    start = warm(bench, solver, start, roles.sample, range(WARM_EPOCHS))
+    facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
+    return Prepared(solver, start, facts)
+
+
+@dataclass(frozen=True)
+class _Ground:
+    """What the preconditioners of a fit are made of.
+
+    Parameters
+    ----------
+    rho : ridge that the sample allows
+    moment : mean of features times targets over the sample, (n + 1, outputs)
+    at : ridges, ascending -> the preconditioner of each
+    """
+
+    rho: float
+    moment: Array
+    at: Callable[[Sequence[float]], dict[float, Preconditioner]]
+
+
+def is_wide(coordinates: Coordinates) -> bool:
+    """Whether a square of the coordinates has no room, so that a sketch of the sample must do."""
+    return coordinates.n > MOST_DENSE and not isinstance(coordinates.basis, np.ndarray)
+
+
+def _dense(bench: Bench, roles: Roles, n: int) -> _Ground:
+    problem, coordinates = bench.problem, bench.coordinates
     size = -(-len(roles.sample.X) // GRAM_LEAVES)
     sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
     total = bench.over(Gram(problem), sample, len(roles.sample.X), size, "gram")
@@ -107,20 +151,20 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     share = LARGE_SHARE if is_large(n, len(roles.sample.X)) else SMALL_SHARE
     target = min(len(roles.sample.X) / TARGET, share * len(covariance))
     rho = ridge_for(covariance, coordinates.metric, target, 0.0, stream(problem.seed, "trace"))
-    alphas = _worth_trying(alphas, rho, n, len(roles.sample.X))
-    made = _factorized(bench, roles, covariance, [max(rho, alpha) for alpha in alphas])
-    base = min(made)
-    made[base], largest = _tamed(bench, roles, made[base])
-    # A larger ridge makes P smaller in every direction: the bound of the base holds for it.
-    made = {ridge: P if ridge == base else replace(P, largest=largest) for ridge, P in made.items()}
-    preconditioners = [made[max(rho, alpha)] for alpha in alphas]
-    outputs = problem.targets.outputs
-    solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, outputs)
-    # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
-    start = np.concatenate([P.solve(moment) for P in preconditioners], axis=1)
-    start = warm(bench, solver, start, roles.sample, range(WARM_EPOCHS))
-    facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
-    return Prepared(solver, start, facts)
+    return _Ground(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges))
+
+
+def _wide(bench: Bench, roles: Roles, n: int) -> _Ground:
+    """The same of a sketch of the first rows of the sample."""
+    problem, rows = bench.problem, len(roles.sample.X)
+    sketch = sketched(bench.executor, bench.key, problem, bench.coordinates, roles.sample)
+    sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
+    moment = mean_gradient(bench.coordinates, bench.over(Moment(problem), sample, rows, 2048, "moment"))
+    bench.executor.release([sample])
+    share = LARGE_SHARE if is_large(n, rows) else SMALL_SHARE
+    rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
+    held = sketch.project(features_of(problem, bench.coordinates, roles.held.X[:WIDE_HELD]))
+    return _Ground(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
 
 
 def path_of(outputs: int) -> tuple[float, ...]:
@@ -167,7 +211,7 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
 def _factorized(bench: Bench, roles: Roles, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
     held = _held(bench, roles.held)
     made: dict[float, Preconditioner] = {}
-    for ridge in sorted(set(ridges)):
+    for ridge in ridges:
         # A quarter of the rows is enough for all but the first, which most alphas share.
         rows = held if not made else held[: max(1, len(held) // 4)]
         made[ridge] = factorize(covariance, bench.coordinates.metric, ridge, rows)
@@ -198,10 +242,10 @@ def _tamed(bench: Bench, roles: Roles, P: Preconditioner) -> tuple[Preconditione
     Subspace iteration with L^{-1} S L^{-T}, S over the rows not seen, and Rayleigh-Ritz at its end. A step that does
     not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
     """
-    unseen = roles.unseen
+    unseen = _first(roles.unseen, WIDE_UNSEEN) if is_wide(bench.coordinates) else roles.unseen
     block = bench.executor.keep(unseen, f"{bench.key}-unseen")
-    q = min(DIRECTIONS, len(P.factor))
-    Q = np.linalg.qr(stream(bench.problem.seed, "directions").standard_normal((len(P.factor), q)))[0]
+    q = min(DIRECTIONS, P.n)
+    Q = np.linalg.qr(stream(bench.problem.seed, "directions").standard_normal((P.n, q)))[0]
     for step in range(SUBSPACE_STEPS):
         total = bench.over(
             Energy(bench.problem), block, len(unseen.X), 2048, f"directions-{step}", P.half_transposed(Q)
@@ -243,3 +287,10 @@ def warm(bench: Bench, solver: PSGD, start: Array, rows: Block, epochs: range) -
 def judged(bench: Bench, block: Handle, n: int, v: Array, name: str) -> Judgement:
     """Loss and right answers on the n rows of a kept block, of each group of heads."""
     return bench.over(Judge(bench.problem), block, n, 2048, name, v)
+
+
+def _first(block: Block, rows: int) -> Block:
+    def of(values: Any) -> Any:
+        return None if values is None else values[:rows]
+
+    return Block(block.X[:rows], of(block.y), of(block.weight))

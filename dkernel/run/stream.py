@@ -71,9 +71,7 @@ def begun(model: Model, block: Block, counts: Mapping[Any, int], rows: int, exec
     with one_blas_thread():
         bench = Bench(executor, f"dkernel-stream-{_digest(block)}", problem, coordinates)
         solver = prepare(bench, _roles(model.recipe.seed, block), [float(model.recipe.alpha)], rows).solver
-        inner: Array = model.coef / targets.width
-        if coordinates.basis is not None:
-            inner = np.asarray(np.linalg.lstsq(coordinates.basis, inner)[0], np.float64)
+        inner: Array = coordinates.within(model.coef / targets.width)
     v = np.concatenate([inner, (model.intercept[None] - targets.center) / targets.width])
     before = max(1, rows // ROUND)
     return Stream(model, problem, solver, counts, rows, v, (v * before, before), (np.zeros_like(v), 0))
