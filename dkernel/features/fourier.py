@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dkernel import kernels
 from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
 from dkernel.features.base import Coordinates, FeatureMap, in_tiles
-from dkernel.features.projections import FAST, Dense, Projection, projected
+from dkernel.features.projections import FAST, MOST_STORED, Dense, Projection, Seeded, projected
 from dkernel.kernels import Kernel
 from dkernel.seeds import stream
 from dkernel.tiles import COLUMNS, cos_turns_inplace, sincos_turns_inplace
@@ -19,6 +19,7 @@ from dkernel.tiles import COLUMNS, cos_turns_inplace, sincos_turns_inplace
 __all__ = ["FORMS", "FourierMap"]
 
 FORMS = ("pairs", "offset", "exponential")
+MOST_DRAWN = 2**28  # frequencies of a model file that go by their seed
 _PAIR = COLUMNS // 2  # frequencies a group of tiles: its cosines and sines together have the size of one tile
 
 
@@ -33,7 +34,7 @@ class FourierMap(FeatureMap):
     Parameters
     ----------
     kernel : a shift-invariant kernel without placeholders
-    frequencies : Ω, float64 (m, p), or a projection that makes it
+    frequencies : Ω, float64 (m, p), or a projection that makes it; over MOST_STORED numbers `draw` keeps their seed
     offsets : b, float64 (m,), for the form "offset"
     form : without offsets "pairs", or "exponential": the same columns, which a transformer gives as m^{-1/2} exp(i Ωx)
 
@@ -83,7 +84,7 @@ class FourierMap(FeatureMap):
                 "or form='offset'."
             )
         m = n_components if form == "offset" else n_components // 2
-        projection = projected(kernel, n_in, m, seed, sampling)
+        projection = projected(kernel, n_in, m, seed, sampling, MOST_STORED)
         offsets = stream(seed, "offsets").uniform(0.0, 2 * np.pi, m) if form == "offset" else None
         return cls(kernel, projection, offsets, form)
 
@@ -124,7 +125,8 @@ class FourierMap(FeatureMap):
             cos_turns_inplace(out)
 
     def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
-        if dtype == "float32" and self.sampling in FAST:
+        seeded = isinstance(self.projection, Seeded)
+        if dtype == "float32" and (seeded or self.sampling in FAST):
             return in_tiles(self, X)
         z = X.astype(dtype, copy=False) @ self.frequencies.T.astype(dtype)
         if self.offsets is not None:
@@ -158,7 +160,7 @@ class FourierMap(FeatureMap):
             spec["sampling"] = self.sampling
         if self.sampling in FAST:
             spec["n_in"] = self.n_in
-        return spec
+        return spec | self.projection.spec() if isinstance(self.projection, Seeded) else spec
 
     def arrays(self) -> dict[str, NDArray]:
         arrays = self.projection.arrays()
@@ -166,10 +168,17 @@ class FourierMap(FeatureMap):
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "FourierMap":
-        projection = Projection.build(spec.get("sampling", ""), spec.get("n_in", 0), arrays)
         if spec["form"] not in FORMS:
             raise ModelFileError(f"Fourier features of the form {spec['form']!r} are unknown; known are {FORMS}.")
-        return cls(kernels.parse(spec["kernel"]), projection, arrays.get("offsets"), spec["form"])
+        kernel, sampling = kernels.parse(spec["kernel"]), spec.get("sampling", "")
+        if "frequencies" in spec:
+            numbers = [spec[name] for name in ("n_in", "frequencies", "seed")]
+            if not all(type(number) is int and number >= 0 for number in numbers) or numbers[1] > MOST_DRAWN:
+                raise ModelFileError(f"Frequencies of the numbers {numbers} cannot be drawn: this is no model's.")
+            p, m, seed = numbers
+            return cls(kernel, Seeded(kernel, p, m, seed, sampling), arrays.get("offsets"), spec["form"])
+        projection = Projection.build(sampling, spec.get("n_in", 0), arrays)
+        return cls(kernel, projection, arrays.get("offsets"), spec["form"])
 
     def __reduce__(self) -> Any:
         return FourierMap, (self.kernel, self.projection, self.offsets, self.form)

@@ -1,4 +1,5 @@
-"""Frequencies, and the product of rows with them: stored as a matrix, or made of Hadamard transforms.
+"""Frequencies, and the product of rows with them: stored as a matrix, made again from their seed, or of Hadamard
+transforms.
 
 A structured projection needs 3 log2(q) sums a frequency instead of p products, with q the power of two above p, and is
 as good as orthogonal directions. Cosines included, a column costs as much as by a product at p = 64 and at 90 (q =
@@ -19,10 +20,15 @@ from dkernel.errors import DKernelError, UnsupportedError
 from dkernel.kernels import Kernel
 from dkernel.seeds import stream
 
-__all__ = ["FAST", "Dense", "Fast", "Projection", "is_isotropic", "projected"]
+__all__ = ["FAST", "MOST_STORED", "Dense", "Fast", "Projection", "Seeded", "is_isotropic", "projected"]
 
 FAST = ("structured", "fastfood")
 """Samplings that are made of Hadamard transforms."""
+
+MOST_STORED = 2**22
+"""Numbers of a matrix of frequencies that is stored, and sent to workers: more are made again from their seed."""
+MOST_KEPT = 2**26  # bytes of frequencies that a process keeps; those beyond it are drawn in every tile
+SEEDED = 256  # frequencies of one draw: those of a tile of cosines and its sines
 
 LEAST = 32  # coordinates of a block: at p = 5, 8 of them have a bias of six standard errors of 400 seeds, 32 none
 
@@ -104,6 +110,74 @@ class Dense(Projection):
 
     def __reduce__(self) -> Any:
         return Dense, (self._frequencies, self.sampling)
+
+
+class Seeded(Projection):
+    """A matrix that is nowhere: every SEEDED frequencies are a draw of their own, a function of seed and number.
+
+    What a worker is sent, and what a model file holds, are a few numbers. A process keeps the first MOST_KEPT bytes of
+    what it has drawn and draws the rest whenever a tile asks, to the same bits; the order of the tiles is nothing to
+    them.
+
+    Parameters
+    ----------
+    kernel : whose law it is
+    divisor : the frequencies are those of the law divided by this number
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Gaussian
+    >>> Seeded(Gaussian(gamma=0.5), 3, 1000, 0, "orthogonal").frequencies.shape
+    (1000, 3)
+    """
+
+    def __init__(self, kernel: Kernel, p: int, m: int, seed: int, sampling: str, divisor: float = 1.0) -> None:
+        self.kernel, self.p, self.m, self.seed, self.sampling = kernel, p, m, seed, sampling
+        self.divisor = divisor
+
+    def widths(self, most: int) -> list[int]:
+        return [min(most, self.m - first) for first in range(0, self.m, most)]
+
+    def rows(self, X: NDArray) -> NDArray[np.float32]:
+        return np.ascontiguousarray(X, dtype=np.float32)
+
+    def fill(self, rows: NDArray[np.float32], first: int, out: NDArray[np.float32]) -> None:
+        place = first, out.shape[1]
+        block = self._blocks.get(place)
+        if block is None:
+            block = np.ascontiguousarray(self.part(*place).T, dtype=np.float32)
+            if (len(self._blocks) + 1) * block.nbytes <= MOST_KEPT:
+                self._blocks[place] = block
+        np.matmul(rows, block, out=out)
+
+    def part(self, first: int, width: int) -> NDArray[np.float64]:
+        """Ω of some frequencies, (width, p); `first` is a multiple of SEEDED."""
+        drawn = []
+        for at in range(first, first + width, SEEDED):
+            rng = stream(self.seed, "frequencies", at // SEEDED)
+            drawn.append(self.kernel.frequencies(self.p, min(SEEDED, self.m - at), rng, sampling=self.sampling))
+        return np.concatenate(drawn)[:width] / self.divisor
+
+    @cached_property
+    def _blocks(self) -> dict[tuple[int, int], NDArray[np.float32]]:
+        return {}
+
+    @property
+    def frequencies(self) -> NDArray[np.float64]:
+        return self.part(0, self.m)
+
+    def divided(self, number: float) -> "Seeded":
+        return Seeded(self.kernel, self.p, self.m, self.seed, self.sampling, self.divisor * number)
+
+    def arrays(self) -> dict[str, NDArray]:
+        return {}
+
+    def spec(self) -> dict[str, int]:
+        """What it is made of, beside kernel and sampling."""
+        return {"n_in": self.p, "frequencies": self.m, "seed": self.seed}
+
+    def __reduce__(self) -> Any:
+        return Seeded, (self.kernel, self.p, self.m, self.seed, self.sampling, self.divisor)
 
 
 class Fast(Projection):
@@ -221,16 +295,19 @@ def is_isotropic(kernel: Kernel) -> bool:
     return True
 
 
-def projected(kernel: Kernel, p: int, m: int, seed: int, sampling: str) -> Projection:
+def projected(kernel: Kernel, p: int, m: int, seed: int, sampling: str, stored: int | None = None) -> Projection:
     """m frequencies of the kernel's spectral law in the way named: a function of the seed.
 
     Parameters
     ----------
     sampling : "auto", one of `kernels.SAMPLINGS` or of `FAST`
+    stored : numbers that may be stored as a matrix; None for any
     """
     if sampling == "auto":
         sampling = default_sampling(kernel, p)
     if sampling not in FAST:
+        if stored is not None and m * p > stored:
+            return Seeded(kernel, p, m, seed, sampling)
         return Dense(kernel.frequencies(p, m, stream(seed, "frequencies"), sampling=sampling), sampling)
     if not is_isotropic(kernel):
         raise UnsupportedError(

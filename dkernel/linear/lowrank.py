@@ -1,7 +1,7 @@
 """The preconditioner of P-SGD where a square of the columns has no room: EigenPro's, in closed form over a sketch.
 
-In coordinates w = c^{1/2} v (c the metric, a number here; the intercept as it is) let A be the features of m rows, a row
-each, Q orthonormal columns of which m have the sketch B = Q^T A, few rows and all columns. With B B^T / m = U diag(μ) U^T
+In coordinates w = c^{1/2} v (c the metric, a number here; the intercept as it is) let A be the features of m rows, a
+row each. Q, of m rows and few orthonormal columns, makes the sketch B = Q^T A of it. With B B^T / m = U diag(μ) U^T
 the directions V = B^T U (m μ)^{-1/2} are orthonormal, and with τ = μ_q + ρ, μ_q the smallest of the μ,
 
     P = V diag(1 / (μ + ρ)) V^T + (I - V V^T) / τ = (I - V diag(1 - τ / (μ + ρ)) V^T) / τ

@@ -46,6 +46,7 @@ WARM_ROUNDS, WARM_EPOCHS = 16, 2
 SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can
 TILE_ROWS = 256
 DIRECTIONS, SUBSPACE_STEPS = 32, 6
+WIDE_DIRECTIONS = 16
 WIDE_HELD, WIDE_UNSEEN = 1000, 8192  # rows outside the sample that a sketch is measured on: each costs all its columns
 MOST_HEADS = 64
 ENOUGH_HOLDOUT = 1000  # a holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands
@@ -242,9 +243,10 @@ def _tamed(bench: Bench, roles: Roles, P: Preconditioner) -> tuple[Preconditione
     Subspace iteration with L^{-1} S L^{-T}, S over the rows not seen, and Rayleigh-Ritz at its end. A step that does
     not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
     """
-    unseen = _first(roles.unseen, WIDE_UNSEEN) if is_wide(bench.coordinates) else roles.unseen
+    wide = is_wide(bench.coordinates)
+    unseen = _first(roles.unseen, WIDE_UNSEEN) if wide else roles.unseen
     block = bench.executor.keep(unseen, f"{bench.key}-unseen")
-    q = min(DIRECTIONS, P.n)
+    q = min(WIDE_DIRECTIONS if wide else DIRECTIONS, P.n)
     Q = np.linalg.qr(stream(bench.problem.seed, "directions").standard_normal((P.n, q)))[0]
     for step in range(SUBSPACE_STEPS):
         total = bench.over(

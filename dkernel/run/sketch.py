@@ -25,13 +25,20 @@ from dkernel.run.reduce import Statistic
 from dkernel.run.sample import pieces_of
 from dkernel.seeds import stream
 
-__all__ = ["ROWS", "Moment", "features_of", "rank_of", "sketched", "slices_of"]
+__all__ = [
+    "ROWS", "SKETCH_CLIENT", "SKETCH_TASK", "Moment", "features_of", "flops", "rank_of", "sketched", "slices_of",
+]  # fmt: skip
 
 ROWS = 8192  # of the sample that are sketched
 RANK = 2048  # of the sketch, at most
 MOST_BYTES = 2**30  # of the sketch
 STRIP = 1024  # rows of the kernel's Gram matrix that exist at one time
 WAVE = 2  # tasks a slot whose results are on their way at one time
+
+SKETCH_TASK = 4 * ROWS * (BLOCK + 2 * RANK) + 4 * RANK * BLOCK * 2 + 20 * STRIP * ROWS
+"""Bytes of one task: its columns of the sample, or a strip of the kernel's Gram matrix with all of Ω."""
+SKETCH_CLIENT = 3 * 4 * ROWS * RANK + 6 * 8 * RANK**2
+"""Bytes of the client, beside the sketch."""
 
 Group = tuple[int, int, int]
 F32 = NDArray[np.float32]
@@ -47,6 +54,12 @@ def rank_of(columns: int, rows: int = ROWS) -> int:
     """
     room = MOST_BYTES // (4 * columns) // 256 * 256
     return int(max(1, min(RANK, rows // 4, max(room, 256))))
+
+
+def flops(columns: int, p: int) -> float:
+    """Predicted, of a sketch."""
+    rank = rank_of(columns)
+    return ROWS**2 * (2.0 * p + 200 + 2.0 * rank) + columns * rank * (2.0 * ROWS + rank) + 10.0 * rank**3
 
 
 def sketched(executor: Executor, key: str, problem: Problem, coordinates: Coordinates, sample: Block) -> Sketch:
