@@ -60,8 +60,17 @@ else
     step lint "$PY" -m ruff check . || status=1
     step types "$PY" -m mypy dkernel || status=1
 fi
-step tests "$PY" -m pytest ${selection:+-m "$selection"} "${arguments[@]+"${arguments[@]}"}"
-tests=$?
+# Tests of real processes count on two cores of their own; the others share them.
+if [ -z "$lowest" ] && [ ${#arguments[@]} -eq 0 ]; then
+    step tests "$PY" -m pytest -q -n "$(nproc 2>/dev/null || echo 2)" --dist loadfile -m "${selection:+$selection and }not cluster"
+    tests=$?
+    step "cluster tests" "$PY" -m pytest -m "${selection:+$selection and }cluster"
+    cluster=$?
+    if [ $tests -eq 0 ]; then tests=$cluster; fi
+else
+    step tests "$PY" -m pytest ${selection:+-m "$selection"} "${arguments[@]+"${arguments[@]}"}"
+    tests=$?
+fi
 if [ $tests -ne 0 ]; then status=$tests; fi
 if [ $status -eq 0 ]; then say "test.sh: PASSED:${report#,}"; else say "test.sh: FAILED:${report#,}"; fi
 exit $status
