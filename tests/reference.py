@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import scipy.linalg
 import scipy.optimize
 
 
@@ -186,3 +187,20 @@ def perceptron(K, y, passes):
                 a[i] += y[i]
                 mistakes += 1
     return a, mistakes
+
+
+def kernel_cca(K, L, alpha, pairs):
+    """f and g of all rows (n, pairs) and cov(f, g): eigenvectors of the whole problem, as the definition writes it.
+
+    max a^T K L b / n  with  a^T (K K / n + alpha K) a = 1 = b^T (L L / n + alpha L) b, K and L centred.
+    """
+    n = len(K)
+    center = np.eye(n) - 1 / n
+    K, L = center @ np.asarray(K) @ center, center @ np.asarray(L) @ center
+    zero, tiny = np.zeros((n, n)), 1e-11 * np.eye(n)
+    A = np.block([[zero, K @ L / n], [L @ K / n, zero]])
+    B = np.block([[K @ K / n + alpha * K + tiny, zero], [zero, L @ L / n + alpha * L + tiny]])
+    values, vectors = scipy.linalg.eigh(A, B)
+    a, b = vectors[:n, ::-1][:, :pairs], vectors[n:, ::-1][:, :pairs]
+    # Each half of an eigenvector of length 1 has length 1/2.
+    return math.sqrt(2) * K @ a, math.sqrt(2) * L @ b, values[::-1][:pairs]

@@ -1,7 +1,9 @@
 """The scikit-learn faces: thin classes that build the recipe and the source of the command and hand them to `run`."""
 
+from dkernel.estimators.cca import KernelCCA
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.embedded import KernelKMeans, KernelPCA
+from dkernel.estimators.oneclass import OneClassSVM
 from dkernel.estimators.perceptron import KernelPerceptron
 from dkernel.estimators.regressor import KernelRegressor
 from dkernel.estimators.sketches import KernelFeatures, MaclaurinFeatures, TensorSketchFeatures
@@ -11,6 +13,7 @@ from dkernel.estimators.tuner import Tuner
 
 __all__ = [
     "FourierFeatures",
+    "KernelCCA",
     "KernelClassifier",
     "KernelFeatures",
     "KernelKMeans",
@@ -19,6 +22,7 @@ __all__ = [
     "KernelRegressor",
     "MaclaurinFeatures",
     "NystromFeatures",
+    "OneClassSVM",
     "SpectralClustering",
     "TensorSketchFeatures",
     "Tuner",

@@ -16,13 +16,16 @@ from dkernel.estimators.inputs import checked_rows, seed_of, source_of
 from dkernel.estimators.refusals import require_fitted
 from dkernel.estimators.sketches import KernelFeatures
 from dkernel.estimators.transformers import TransformerBase, dtype_of, nystrom_rows, random_rows
+from dkernel.features import Scaling
 from dkernel.features.nystrom import wide
+from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.run.cluster import default_executor
 from dkernel.run.embedded import Clusters, FeatureMoments, Phi, nearest, over
 from dkernel.run.landmarks import sampled
+from dkernel.run.versions import versions
 
-__all__ = ["Clustering", "KernelKMeans", "KernelPCA", "OnFeatures"]
+__all__ = ["SAMPLE", "Clustering", "KernelKMeans", "KernelPCA", "OnFeatures", "linear_model"]
 
 FLOOR = 1e-10  # of the largest eigenvalue: below it a component is rounding
 SAMPLE = 20_000  # rows on which clusters begin
@@ -46,6 +49,7 @@ class OnFeatures(TransformerBase):
         source = source_of(self, X, dtype=dtype_of(X))
         self.kernel_, self.map_, self.n_columns_ = made.kernel_, made.map_, made.n_components_
         inner = made.nystrom_
+        self.whitening_ = None if inner is None else inner.whitening_
         if inner is None:
             return source, Phi(random_rows, made.map_), seed
         return source, Phi(nystrom_rows, (inner.kernel_, wide(inner.landmarks_), inner.whitening_)), seed
@@ -210,6 +214,7 @@ class KernelKMeans(Clustering):
     labels_ : cluster of each row of fit, (n,); of Dask collections a Dask array, of a Source None
     cluster_centers_ : centres in the space of φ, float64 (k, n_columns_)
     inertia_ : Σ |φ(x) - c(x)|² before the last step;  n_iter_ : passes
+    model_ : of two clusters and more the Model, for `dkernel.save` and `dkernel score`: its labels are the clusters
     kernel_, map_, n_columns_ : as of KernelPCA
 
     Source: Dhillon, Guan and Kulis 2004.
@@ -243,7 +248,37 @@ class KernelKMeans(Clustering):
         source, self._phi, seed = self._embed(X)
         self._cluster(source, self._phi, seed)
         self.labels_ = None if isinstance(X, Source) else self.predict(X)
+        if len(C := self.cluster_centers_) > 1:
+            # The nearest centre is the one with the largest φ . c - |c|²/2; of two, the difference says it.
+            weights, offsets = C.T, -0.5 * np.einsum("ij,ij->i", C, C)
+            if len(C) == 2:
+                weights, offsets = weights[:, 1:] - weights[:, :1], offsets[1:] - offsets[:1]
+            self.model_ = linear_model(
+                self, source, weights, offsets, np.arange(len(C)), {"inertia": float(self.inertia_)}
+            )
         return self
+
+
+def linear_model(
+    machine: OnFeatures, source: Source, weights: NDArray[np.float64], offsets: NDArray[np.float64],
+    classes: NDArray[np.int64], facts: dict[str, Any], alpha: float = 0.0,
+) -> Model:  # fmt: skip
+    """What a machine whose answers are signs or maxima of φ(x) . weights + offsets leaves in a file."""
+    T = machine.map_.whitening if machine.whitening_ is None else machine.whitening_
+    coef = weights * T if isinstance(T, float) else T @ weights
+    features = "nystrom" if machine.whitening_ is not None else "random"
+    recipe = Recipe(
+        task="classify", kernel=repr(machine.kernel_), features=features, n_components=machine.map_.n_columns,
+        loss="hinge", alpha=alpha, scale="none", metric="identity", holdout=0.0, seed=seed_of(machine.random_state),
+        dtype="float64" if source.dtype == "object" else source.dtype,
+    )  # fmt: skip
+    p = machine.n_features_in_
+    facts = {"rows": source.n_rows, "columns": machine.map_.n_columns, **facts, "versions": versions()}
+    return Model(
+        recipe=recipe, scaling=Scaling("none", np.zeros(p), np.ones(p)), map=machine.map_,
+        coef=np.ascontiguousarray(coef, dtype=np.float64), intercept=offsets, classes=classes, columns=source.columns,
+        label="label", facts=facts,
+    )  # fmt: skip
 
 
 def component_rows(carried: tuple[Phi, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:

@@ -1,7 +1,8 @@
-"""Statistics of φ of the rows, which is made a strip at a time and never held: moments, and the means of clusters."""
+"""Statistics of φ of the rows, which is made a strip at a time and never held: moments, clusters, one class."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -10,13 +11,14 @@ from numpy.typing import NDArray
 from dkernel.blas import one_blas_thread
 from dkernel.data.block import Block
 from dkernel.data.source import Source
+from dkernel.linear.solvers.oneclass import OneClassSum, sums_of
 from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.pieces import Piece, cut_pieces
 from dkernel.run.progress import Progress
 from dkernel.run.reduce import R, Statistic
 
-__all__ = ["ClusterSum", "Clusters", "FeatureMoments", "MomentSum", "Phi", "nearest", "over"]
+__all__ = ["ClusterSum", "Clusters", "FeatureMoments", "MomentSum", "OneClass", "Phi", "nearest", "over"]
 
 Array = NDArray[np.float64]
 
@@ -97,6 +99,20 @@ class Clusters(Statistic[ClusterSum, ClusterSum]):
         left.total += right.total
         left.count += right.count
         return ClusterSum(left.total, left.count, left.inertia + right.inertia)
+
+
+@dataclass(frozen=True, eq=False)
+class OneClass(Statistic[OneClassSum, OneClassSum]):
+    """The smoothed one-class objective at the points and the width that are broadcast."""
+
+    phi: Phi
+
+    def step(self, block: Block, piece: Piece, broadcast: tuple[Array, float]) -> OneClassSum:
+        sums = [sums_of(F, *broadcast) for F in self.phi.strips(block.X[piece.place.rows])]
+        return reduce(self.merge, sums)
+
+    def merge(self, left: OneClassSum, right: OneClassSum) -> OneClassSum:
+        return left + right
 
 
 def nearest(F: Array, centers: Array) -> tuple[NDArray[np.intp], Array]:

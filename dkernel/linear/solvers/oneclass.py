@@ -1,0 +1,162 @@
+"""The one-class support vector machine of a linear model: smoothed, and solved by Newton's method.
+
+    minimize over w, ρ:  ν/2 |w|² - ν ρ + mean of max(0, ρ - w . φ)
+
+The kink is rounded over a width h, to (t + h)² / 4h for |t| < h, t = ρ - w . φ, which moves the objective by at most
+h/4. Only rows in that zone have curvature, so their Gram matrix is all that a step costs beside the scores; wide zones
+come first, then narrower ones, each from the solution before it. Source: Schölkopf et al. 2001 (the objective, times
+ν); Chapelle 2007 (Newton's method for smoothed hinges).
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+__all__ = ["OneClassSum", "Path", "begin", "sums_of", "values", "widths"]
+
+Array = NDArray[np.float64]
+
+NARROW = 1e-3  # of the spread of the scores at the start: the last width
+SHRINK = 4.0
+# Of the objective: what a step would gain where a zone is done, the last one and those before it.
+DONE, NEAR = 1e-6, 1e-3
+SHARES = 0.5 ** np.arange(1, 8)  # of a step, tried beside the whole of it
+SMALLEST = 1e-9  # share of a step
+TINY = 1e-12  # of the largest entry of Newton's matrix, against rounding
+
+
+@dataclass
+class OneClassSum:
+    """Sums over rows: the losses at some v = (w, ρ); and at the first of them gradient (m + 1,) and second derivatives
+    (m + 1, m + 1), and how many rows have a score under ρ. Of n rows.
+    """
+
+    loss: Array
+    gradient: Array
+    curvature: Array
+    below: int
+    n: int
+
+    def __add__(self, other: "OneClassSum") -> "OneClassSum":
+        self.gradient += other.gradient
+        self.curvature += other.curvature
+        return OneClassSum(
+            self.loss + other.loss, self.gradient, self.curvature, self.below + other.below, self.n + other.n
+        )
+
+
+def sums_of(F: Array, points: Array, h: float) -> OneClassSum:
+    """The sums of rows with the features F (n, m) at v, the columns of points (m + 1, k)."""
+    T = points[-1] - F @ points[:-1]
+    loss = np.where(np.abs(T) < h, (T + h) ** 2 / (4 * h), np.maximum(T, 0.0)).sum(axis=0)
+    t = T[:, 0]
+    near = np.abs(t) < h
+    slope = np.where(near, (t + h) / (2 * h), (t > 0).astype(np.float64))
+    inside = F[near]
+    m = F.shape[1]
+    curvature = np.empty((m + 1, m + 1))
+    curvature[:m, :m] = inside.T @ inside
+    curvature[:m, m] = curvature[m, :m] = -inside.sum(axis=0)
+    curvature[m, m] = len(inside)
+    curvature /= 2 * h
+    return OneClassSum(loss, np.append(-(slope @ F), slope.sum()), curvature, int(np.count_nonzero(t > 0)), len(F))
+
+
+def values(total: OneClassSum, points: Array, nu: float) -> Array:
+    """The smoothed objective at the points, (k,)."""
+    return np.asarray(0.5 * nu * np.square(points[:-1]).sum(axis=0) - nu * points[-1] + total.loss / total.n)
+
+
+def decrement(total: OneClassSum, v: Array, nu: float, h: float) -> tuple[Array, float]:
+    """Newton's step from v, to be taken away, and its slope: twice what a quadratic would gain by it."""
+    gradient = total.gradient / total.n
+    gradient[:-1] += nu * v[:-1]
+    gradient[-1] -= nu
+    H = total.curvature / total.n
+    H[np.diag_indices(len(v) - 1)] += nu
+    # Where no row is in the zone nothing bounds the step of ρ: it is h then.
+    H[-1, -1] += max(abs(gradient[-1]) / h, TINY) if H[-1, -1] == 0 else TINY * float(H.diagonal().max())
+    step = np.asarray(sl.cho_solve(sl.cho_factor(H, lower=True, check_finite=False), gradient, check_finite=False))
+    return step, float(gradient @ step)
+
+
+def begin(F: Array, nu: float) -> tuple[Array, float]:
+    """v with w along the mean of some rows' features, and the spread of their scores, the first width."""
+    mean = F.mean(axis=0)
+    scores = F @ mean
+    return np.append(mean, np.quantile(scores, nu)), float(scores.std()) or float(abs(scores.mean())) or 1.0
+
+
+def widths(first: float) -> list[float]:
+    """The widths of the zones, from the first to NARROW of it.
+
+    Examples
+    --------
+    >>> [round(h, 5) for h in widths(1.0)]
+    [1.0, 0.25, 0.0625, 0.01562, 0.00391, 0.001]
+    """
+    found = [first]
+    while found[-1] > NARROW * first:
+        found.append(max(found[-1] / SHRINK, NARROW * first))
+    return found
+
+
+class Path:
+    """Newton's method over the widths, one evaluation after the other: `points` and `width` say where the next is.
+
+    Beside a whole step shares of it are evaluated, which cost a column of scores each: where the whole is too much, the
+    next evaluation is at the best of them.
+
+    Parameters
+    ----------
+    v, widths : where to begin; the widths of the zones to go through
+    nu : of the objective
+
+    Examples
+    --------
+    >>> F = np.linspace(1.0, 3.0, 101)[:, None]
+    >>> v, first = begin(F, 0.1)
+    >>> path = Path(v, widths(first), 0.1)
+    >>> while not path.over:
+    ...     path.told(sums_of(F, path.points, path.width))
+    >>> round(float((F @ path.v[:-1] < path.v[-1]).mean()), 2)
+    0.1
+    """
+
+    def __init__(self, v: Array, widths: list[float], nu: float) -> None:
+        self.v, self.left, self.nu = v, list(widths), nu
+        self.points = v[:, None]
+        self._step, self._slope, self._best, self._share = np.zeros_like(v), 0.0, np.inf, 0.0
+
+    @property
+    def over(self) -> bool:
+        """Whether the last width is done."""
+        return not self.left
+
+    @property
+    def width(self) -> float:
+        """Of the zone in which the sums at `points` are wanted."""
+        return self.left[0]
+
+    def told(self, total: OneClassSum) -> bool:
+        """Go on from the sums at `points`; returns whether the first of them is `v` now."""
+        found = values(total, self.points, self.nu)
+        share = self._share
+        if found[0] > self._best - 1e-4 * share * self._slope and share > SMALLEST:
+            self._try(share * float(SHARES[int(np.argmin(found[1:]))]))
+            return False
+        self.v, self._best = np.ascontiguousarray(self.points[:, 0]), float(found[0])
+        self._step, self._slope = decrement(total, self.v, self.nu, self.width)
+        enough = DONE if len(self.left) == 1 else NEAR
+        if self._slope <= enough * max(abs(self._best), self.nu * abs(float(self.v[-1]))):
+            del self.left[0]
+            self.points, self._best, self._share = self.v[:, None], np.inf, 0.0
+        else:
+            self._try(1.0)
+        return True
+
+    def _try(self, share: float) -> None:
+        self._share = share
+        self.points = self.v[:, None] - np.outer(self._step, share * np.append(1.0, SHARES))
