@@ -146,7 +146,7 @@ class Seeded(Projection):
         block = self._blocks.get(place)
         if block is None:
             block = np.ascontiguousarray(self.part(*place).T, dtype=np.float32)
-            if (len(self._blocks) + 1) * block.nbytes <= MOST_KEPT:
+            if 4 * self.p * sum(place) <= MOST_KEPT:
                 self._blocks[place] = block
         np.matmul(rows, block, out=out)
 

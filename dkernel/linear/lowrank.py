@@ -125,7 +125,7 @@ class Sketch:
     def ridge(self, target: float, floor: float) -> float:
         """The ρ at which the effective dimension Σ μ / (μ + ρ) equals `target`, at least `floor`."""
         weights = np.ones(len(self.values))
-        low, high = 1e-14 * float(self.values[0]), float(self.values[0])
+        low, high = 1e-14 * float(self.values[0]), float(self.values.sum()) / min(target, 1.0)
         for _ in range(60):
             rho = float(np.sqrt(low * high))
             dimension = effective_dimension(self.values, weights, rho)
