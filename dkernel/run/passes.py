@@ -14,7 +14,7 @@ from dkernel.run.gradient import Gradient
 from dkernel.run.journal import Journal
 from dkernel.run.labels import Targets
 from dkernel.run.pieces import Piece, Schedule
-from dkernel.run.prepare import Bench, judged, mean_gradient
+from dkernel.run.prepare import Bench, is_wide, judged, mean_gradient
 
 __all__ = ["Outcome", "Passes", "Spot", "merit"]
 
@@ -156,7 +156,9 @@ class Passes:
         executor.release([broadcast])
         # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
         mean = mean_gradient(self.bench.coordinates, total)
-        factor = spot.shrink / (1 + 3 * (spot.epoch + self.decayed))
+        # Directions that a sketch does not know are learned by many steps, not by smaller ones: means take the noise.
+        decay = 0 if is_wide(self.bench.coordinates) else spot.epoch + self.decayed
+        factor = spot.shrink / (1 + 3 * decay)
         state = self.solver.advance(spot.state, mean, total.n, len(rounds), factor)
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
         figures |= merit(self.bench.problem.targets, float(total.right[0]), total.n)

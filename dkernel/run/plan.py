@@ -6,12 +6,17 @@ from typing import Any
 
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError
+from dkernel.features.base import MOST_DENSE
+from dkernel.features.blocks import BLOCK
 from dkernel.recipe import Recipe
 from dkernel.run.batch import MOST_PASSES
 from dkernel.run.executors import Executor
 from dkernel.run.normal import folds_for
 from dkernel.run.pieces import bundle_size
+from dkernel.run.prepare import WIDE_DIRECTIONS
 from dkernel.run.sizes import Sizes
+from dkernel.run.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
+from dkernel.run.sketch import flops as wide_flops
 
 __all__ = ["Plan", "in_words"]
 
@@ -72,12 +77,15 @@ class Plan:
         in_flight = min(2 * bundle, len(source.units)) * unit
         # A rule that evaluates the kernel holds a column of all candidates for each landmark.
         picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
-        working = _working(D, outputs)
+        wide = D > MOST_DENSE and recipe.rank is None and recipe.solver not in ("normal", "exact")
+        working = _wide_working(D, outputs) if wide else _working(D, outputs)
+        squares = _wide_client(D, recipe.features == "nystrom") if wide else 8 * matrix
+        stored = squares if wide else 3 * matrix
         reservoir = sizes.reservoir * row
         workers = executor.workers
         threads = max(1, executor.slots // workers)
         worker = WORKER_BASE + in_flight + threads * (2 * unit + working) + reservoir + 4 * D * p
-        client = CLIENT_BASE + 3 * reservoir + max(8 * matrix, picking)
+        client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
         if recipe.solver == "normal":
             # Each task has a Gram matrix for each fold, and the client has those of all tasks of a reading at a time.
             worker += threads * (folds_for(D) + 1) * matrix
@@ -89,9 +97,12 @@ class Plan:
         passes = recipe.passes + recipe.polish
         if recipe.solver == "normal":
             passes, turn = 1, float(n) * D * (2 * p + 20 + D)
+        elif recipe.solver == "exact":
+            passes, turn = 1, float(n) * D * (2 * p + 20 + 2 * D) + 2.0 * D**3
         elif recipe.solver != "psgd":
             passes = recipe.passes if recipe.passes > 1 else MOST_PASSES
-        setup = float(sizes.sample) * D * (D + 2 * p + 20) + 2.0 * D**3 + picking / 8.0 * (D + 2 * p + 20)
+        products = wide_flops(D, p) if wide else float(sizes.sample) * D * D + 2.0 * D**3
+        setup = products + float(sizes.sample) * D * (2 * p + 20) + picking / 8.0 * (D + 2 * p + 20)
         readings = 1 if kept else 1 + passes
         seconds = ((survey + setup + passes * turn) / FLOPS + readings * source.nbytes / BYTES) / executor.slots
         return cls(
@@ -111,7 +122,7 @@ class Plan:
             setup_flops=setup,
             pass_flops=turn,
             # Sample, landmarks, preconditioners; and thrice, while the third is written, a handful of D x heads.
-            checkpoint_bytes=int(2 * reservoir + D * row + 3 * matrix + 3 * 6 * 8 * D * HEADS * outputs),
+            checkpoint_bytes=int(2 * reservoir + D * row + stored + 3 * 6 * 8 * D * HEADS * outputs),
             seconds=round(seconds, 1),
         )
 
@@ -130,7 +141,7 @@ class Plan:
         here = self.client_bytes + (self.worker_bytes if self.in_process else 0)
         if here > _installed():
             raise MemoryBudgetError(
-                f"This process needs about {_mib(here)}, most of it for the square of n_components={self.columns}, "
+                f"This process needs about {_mib(here)}, most of it for n_components={self.columns}, "
                 f"and the machine has {_mib(_installed())}. Use fewer components."
             )
 
@@ -186,6 +197,19 @@ def _in_words(name: str, value: Any) -> str:
 def _working(columns: int, outputs: int) -> int:
     """Bytes of one task at its largest: the Gram matrix of the sample, or a tile of rows with its gradient."""
     return max(16 * columns**2 + 16 * 2048 * columns, 4 * 256 * columns + 48 * columns * outputs)
+
+
+def _wide_working(columns: int, outputs: int) -> int:
+    """Bytes of one task of a fit that makes no squares: a tile of rows with its gradient, or columns of the sample."""
+    heads = max(WIDE_DIRECTIONS, HEADS * outputs)
+    return SKETCH_TASK + 4 * 256 * columns + 4 * 8 * heads * columns
+
+
+def _wide_client(columns: int, landmarks: bool) -> int:
+    """Bytes of the client of such a fit: the sketch, vectors of all columns, the blocks of landmarks."""
+    rank = rank_of(columns)
+    blocks = 8 * BLOCK * columns + 6 * 8 * BLOCK**2 if landmarks else 0
+    return 4 * rank * columns + 10 * 8 * WIDE_DIRECTIONS * columns + SKETCH_CLIENT + blocks
 
 
 def _mib(n: float) -> str:
