@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
@@ -124,7 +125,17 @@ def write_npy(law: Law, path: Path, first: int, n: int, step: int) -> None:
     out.flush()
 
 
-WRITERS = {"parquet": write_parquet, "npy": write_npy}
+def write_csv(law: Law, path: Path, first: int, n: int, step: int) -> None:
+    """One CSV file with a line of names; the digits that give the float32 numbers again."""
+    schema = pa.schema([(name, pa.float32()) for name in names(law.columns)] + [("label", pa.int8())])
+    with pa.csv.CSVWriter(path, schema) as writer:
+        for low, rows in blocks(first, n, step):
+            X, y = law.rows(low, rows)
+            arrays = [pa.array(column) for column in np.ascontiguousarray(X.T)]
+            writer.write_table(pa.Table.from_arrays([*arrays, pa.array(y)], schema=schema))
+
+
+WRITERS = {"parquet": write_parquet, "npy": write_npy, "csv": write_csv}
 
 
 def _write(form: str, law: Law, path: Path, first: int, n: int, step: int) -> None:
