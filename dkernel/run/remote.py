@@ -21,6 +21,7 @@ from dask.delayed import Delayed
 from dkernel.errors import ClusterError, DKernelWarning, UnsupportedError
 from dkernel.run.executors import Call, Executor, Handle, resolve
 from dkernel.run.imports import carried, install
+from dkernel.run.parcels import INSIDE, Parcel, bytes_of, unpack, unwarned
 from dkernel.run.versions import require_equal, versions
 
 __all__ = ["PATIENCE", "ClusterExecutor"]
@@ -31,18 +32,6 @@ Future = Any
 PATIENCE = 300.0
 TICK = 0.5
 RELEASE_DELAY = 0.25
-
-
-class Parcel:
-    """A value that Dask carries without looking into it."""
-
-    def __init__(self, value: Any) -> None:
-        self.value = value
-
-
-def unpack(parcel: Parcel) -> Any:
-    """The task that holds a kept value: it can run again on any worker."""
-    return parcel.value
 
 
 class _Leaving:
@@ -85,11 +74,26 @@ def apply(parcel: Parcel, *values: Any) -> Any:
 
 
 class Remote(Handle):
-    """A value on the cluster, with the way to ask for it again should the scheduler have forgotten it."""
+    """A value on the cluster, with the way to ask for it again should the scheduler have forgotten it.
 
-    def __init__(self, submit: Callable[[], Future], future: Future | None = None) -> None:
-        self._submit = submit
-        self.future: Future | None = future or submit()
+    Parameters
+    ----------
+    kept : key and parcel of a value that this process has; it is sent with the first calls that need it
+    """
+
+    def __init__(
+        self, submit: Callable[[], Future], future: Future | None = None, kept: tuple[str, Parcel] | None = None
+    ) -> None:
+        self._submit, self.kept, self._inside = submit, kept, False
+        self.future: Future | None = future or (None if kept else submit())
+
+    def inside(self, calls: int) -> bool:
+        """Whether the value is to travel in each of so many calls: it is small, and none before these needed it."""
+        if self.kept is None or self.future is not None or self._inside:
+            return False
+        size = bytes_of(self.kept[1].value)
+        self._inside = size is not None and size * calls <= INSIDE
+        return self._inside
 
     def live(self) -> Future:
         """The future of the value, submitted again when it was cancelled or released."""
@@ -173,15 +177,13 @@ class ClusterExecutor(Executor):
             return collection.results(), handles
 
     def keep(self, value: Any, key: str) -> Handle:
-        parcel = Parcel(value)
+        parcel, name = Parcel(value), f"dkernel-state-{key}"
 
         def submit() -> Future:
-            with warnings.catch_warnings():
-                # Dask advises to scatter what is large, but scattered data are lost with their worker.
-                warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
-                return self.reach().submit(unpack, parcel, key=f"dkernel-state-{key}", pure=True)
+            with unwarned():
+                return self.reach().submit(unpack, parcel, key=name, pure=True)
 
-        return self._remember(Remote(submit))
+        return self._remember(Remote(submit, kept=(name, parcel)))
 
     def pick(self, handle: Handle, item: int) -> Handle:
         whole = self._mine(handle)
@@ -210,23 +212,37 @@ class ClusterExecutor(Executor):
         self._open.close()
 
     def submit(self, calls: Sequence[Call]) -> list[Future]:
-        """The calls as futures, in one message: every further one would cost a millisecond."""
+        """The calls as futures, and what they need that is only here, in one message: a second waits 10 ms."""
         graph: dict[str, tuple[Any, ...]] = {}
+        inside: dict[Handle, bool] = {}
+        new: dict[str, Remote] = {}
         for call in calls:
-            futures: list[Future] = []
+            needed: list[Any] = []
 
-            def slot(handle: Handle, futures: list[Future] = futures) -> _Slot:
-                futures.append(self._mine(handle).live())
-                return _Slot(len(futures) - 1)
+            def slot(handle: Handle, needed: list[Any] = needed) -> Any:
+                value = self._mine(handle)
+                if handle not in inside:
+                    inside[handle] = value.inside(len(calls))
+                if value.kept is None or value.future is not None:
+                    needed.append(value.live())
+                elif inside[handle]:
+                    return value.kept[1].value
+                else:
+                    name, parcel = value.kept
+                    graph[name], new[name] = (unpack, parcel), value
+                    needed.append(name)
+                return _Slot(len(needed) - 1)
 
             parcel = Parcel((call.function, tuple(resolve(arg, slot) for arg in call.args)))
-            graph[call.key] = (apply, parcel, *futures)
+            graph[call.key] = (apply, parcel, *needed)
         if not calls:
             return []
-        with self.told():
-            begun: list[Future] = self.reach().get(graph, [call.key for call in calls], sync=False)
+        with self.told(), unwarned():
+            begun: list[Future] = self.reach().get(graph, [*(call.key for call in calls), *new], sync=False)
+        for value, future in zip(new.values(), begun[len(calls) :], strict=True):
+            value.future = future
         self._leaving.go()
-        return begun
+        return begun[: len(calls)]
 
     def let_go(self, futures: Iterable[Future]) -> None:
         """Results that were gathered, or that nobody waits for any more."""

@@ -72,6 +72,15 @@ def blas_threads():
     return sorted({pool["num_threads"] for pool in threadpool_info() if pool["user_api"] == "blas"})
 
 
+def knows(key):
+    """Whether the scheduler has heard of `key`."""
+    return lambda dask_scheduler: key in dask_scheduler.tasks
+
+
+def weighed(i, arrays, mapping):
+    return i * mapping["w"] * sum(float(array.sum()) for array in arrays)
+
+
 def spec(key):
     """Whether the scheduler could make `key` again."""
     return lambda dask_scheduler: dask_scheduler.tasks[key].run_spec is not None

@@ -106,6 +106,18 @@ def test_a_large_state_can_be_made_again_and_dask_says_nothing(executor):
     executor.release([state])
 
 
+def test_small_arrays_of_one_round_travel_inside_its_calls_and_others_with_them(executor):
+    once, others = executor.keep((np.ones(3), np.ones(2)), "short"), executor.keep({"w": 2}, "mapping")
+    calls = [Call(f"inside-{i}", jobs.weighed, (i, once, others)) for i in range(3)]
+    assert executor.compute(calls)[0] == [0.0, 10.0, 20.0]
+    assert not executor.client.run_on_scheduler(jobs.knows("dkernel-state-short"))
+    assert executor.client.run_on_scheduler(jobs.spec("dkernel-state-mapping"))
+    again = Call("inside-again", jobs.weighed, (1, once, others))
+    assert executor.compute([again])[0] == [10.0]
+    assert executor.client.run_on_scheduler(jobs.knows("dkernel-state-short"))  # used again: from now on it is there
+    executor.release([once, others])
+
+
 def test_an_error_of_the_data_comes_as_itself_once_and_ends_the_other_calls(executor, tmp_path):
     slow = [Call(f"slow-{i}", jobs.noted_square, (str(tmp_path), i, 0.3)) for i in range(30)]
     began = time.monotonic()
@@ -138,7 +150,7 @@ def test_what_somebody_cancelled_is_asked_for_again(executor, tmp_path):
     from distributed import Future
 
     state = executor.keep(7, "seven")
-    executor.client.cancel([state.future])
+    executor.client.cancel([state.live()])
     calls = [Call(f"times-{i}", jobs.noted_square, (str(tmp_path), i, 0.2)) for i in range(4)]
 
     def cancel():

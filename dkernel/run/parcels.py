@@ -1,0 +1,50 @@
+"""What travels to a cluster beside the blocks: values that Dask carries without looking into them."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+__all__ = ["INSIDE", "Parcel", "bytes_of", "unpack", "unwarned"]
+
+# Arrays that one round alone needs, the coefficients, travel inside its calls while all copies together are this small:
+# as a task of their own they would cost two more messages before the first call can begin.
+INSIDE = 2**20
+
+
+class Parcel:
+    """A value that Dask carries without looking into it."""
+
+    def __init__(self, value: Any) -> None:
+        self.value = value
+
+
+def unpack(parcel: Parcel) -> Any:
+    """The task that holds a kept value: it can run again on any worker."""
+    return parcel.value
+
+
+@contextmanager
+def unwarned() -> Iterator[None]:
+    """Around what sends values: Dask advises to scatter large ones, but what is scattered is lost with its worker."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
+        yield
+
+
+def bytes_of(value: Any) -> int | None:
+    """Of an array or a tuple of arrays; of anything else None.
+
+    Examples
+    --------
+    >>> bytes_of((np.zeros(3), np.zeros(2, np.float32))), bytes_of("three")
+    (32, None)
+    """
+    if isinstance(value, np.ndarray):
+        return None if value.dtype.kind == "O" else value.nbytes
+    if type(value) is tuple:
+        sizes = [bytes_of(item) for item in value]
+        return None if None in sizes else sum(size for size in sizes if size is not None)
+    return None
