@@ -20,12 +20,14 @@ from dkernel.run.sketch import flops as wide_flops
 
 __all__ = ["Plan", "in_words"]
 
-# Resident memory of a process after its imports, as Dask counts it against a worker's limit.
-WORKER_BASE = 256 * 2**20
+# Resident memory of a process after its imports, as Dask counts it against a worker's limit; a worker that finds no
+# compiled loops on disk compiles them in some 40 MiB of it.
+WORKER_BASE = 288 * 2**20
 CLIENT_BASE = 360 * 2**20
 # What a core of today does of such work, and reads of Parquet, for the estimate of the time. Nothing depends on it.
 FLOPS, BYTES = 15e9, 150e6
 HEADS = 4  # alphas and shares of the step that go through the passes, at most
+UNEVEN = 1.5  # times its equal share of a source that is kept: what one of the workers may hold
 HELD_SHARE = 0.4  # of the workers' memory: what a source may take that is kept between passes
 
 
@@ -37,6 +39,7 @@ class Plan:
     ----------
     worker_bytes : of each worker's process (of this process, where threads do the work)
     client_bytes : of the client, beside that
+    reading_bytes : of each worker while it reads: with fewer columns it is hardly less
     memory_limit : of each worker, None where none is known
     kept : whether the source stays in the workers' memory between passes
     in_process : whether the work is done in the client's own process
@@ -61,6 +64,7 @@ class Plan:
     setup_flops: float
     pass_flops: float
     checkpoint_bytes: int = 0
+    reading_bytes: int = 0
     seconds: float = 0.0
 
     @classmethod
@@ -79,20 +83,28 @@ class Plan:
         picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
         wide = D > MOST_DENSE and recipe.rank is None and recipe.solver not in ("normal", "exact")
         working = _wide_working(D, outputs) if wide else _working(D, outputs)
-        squares = _wide_client(D, recipe.features == "nystrom") if wide else 8 * matrix
+        squares = _wide_client(D, recipe.features == "nystrom") if wide else 11 * matrix
         stored = squares if wide else 3 * matrix
         reservoir = sizes.reservoir * row
         workers = executor.workers
         threads = max(1, executor.slots // workers)
-        worker = WORKER_BASE + in_flight + threads * (2 * unit + working) + reservoir + 4 * D * p
+        base = WORKER_BASE + reservoir + 4 * D * p
         client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
         if recipe.solver == "normal":
             # Each task has a Gram matrix for each fold, and the client has those of all tasks of a reading at a time.
-            worker += threads * (folds_for(D) + 1) * matrix
+            base += threads * (folds_for(D) + 1) * matrix
             client += 4 * executor.slots * folds_for(D) * matrix
         limit = executor.memory_limit
         total = limit * workers if limit else _available()
+        # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
+        # both, and not in equal shares.
+        reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
+        held = min(n * row, UNEVEN * n * row / workers)
+        worker = max(reading, base + threads * working)
+        with_data = max(reading + max(0, held - in_flight), base + held + threads * working)
         kept = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
+        kept = kept and (limit is None or with_data <= limit)
+        worker = with_data if kept else worker
         survey, turn = float(n) * p * 8, float(n) * D * (2 * p + 20 + 4 * outputs)
         passes = recipe.passes + recipe.polish
         if recipe.solver == "normal":
@@ -114,6 +126,7 @@ class Plan:
             passes=passes,
             reservoir=sizes.reservoir,
             worker_bytes=int(worker),
+            reading_bytes=int(reading),
             client_bytes=int(client),
             memory_limit=limit,
             kept=kept,
@@ -132,7 +145,7 @@ class Plan:
             fixed, smaller = self.worker_bytes - _working(self.columns, self.outputs), self.columns
             while smaller > 64 and fixed + _working(smaller, self.outputs) > self.memory_limit:
                 smaller //= 2
-            fits = fixed + _working(smaller, self.outputs) <= self.memory_limit
+            fits = max(self.reading_bytes, fixed + _working(smaller, self.outputs)) <= self.memory_limit
             fewer = f", or use n_components={smaller}" if fits else ""
             raise MemoryBudgetError(
                 f"Each worker needs about {_mib(self.worker_bytes)} and has a limit of {_mib(self.memory_limit)}. "
@@ -158,6 +171,7 @@ _WORDS = {
     "reservoir": "rows of the sample",
     "worker_bytes": "memory, each worker",
     "client_bytes": "memory, client",
+    "reading_bytes": "of it, each worker to read",
     "memory_limit": "limit of each worker",
     "kept": "data kept in memory",
     "in_process": "threads do the work",
@@ -195,8 +209,16 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _working(columns: int, outputs: int) -> int:
-    """Bytes of one task at its largest: the Gram matrix of the sample, or a tile of rows with its gradient."""
-    return max(16 * columns**2 + 16 * 2048 * columns, 4 * 256 * columns + 48 * columns * outputs)
+    """Bytes of one task at its largest: the Gram matrix of the sample, or a tile of rows with its gradient.
+
+    A worker has four D x D matrices: the sum and the product that is added to it, and the sum of the task before, which
+    is on its way to the client as a copy.
+    """
+    return max(32 * columns**2 + 16 * 2048 * columns, _tile(columns, outputs))
+
+
+def _tile(columns: int, outputs: int) -> int:
+    return 4 * 256 * columns + 48 * columns * outputs
 
 
 def _wide_working(columns: int, outputs: int) -> int:
