@@ -35,7 +35,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "form": FORMS,
     "loss": tuple(LOSSES),
     "alpha": ("auto",),
-    "solver": ("psgd", "normal", "pcg", "lbfgs"),
+    "solver": ("psgd", "exact", "normal", "pcg", "lbfgs"),
     "scale": ("auto", "standard", "minmax", "global", "none"),
     "metric": ("auto", "identity", "diagonal", "full"),
     "class_weight": ("balanced",),
@@ -71,7 +71,8 @@ class Recipe:
     loss : one of `dkernel.linear.losses`; "huber(1.35)", "epsilon_insensitive(0.1)" and "quantile(0.5)" may have
         another number, the first two in standard deviations of the targets
     solver : "psgd", preconditioned stochastic gradients; of the exact optimum "normal" (squared loss, one pass, every
-        alpha), "pcg" (squared loss), "lbfgs" (smooth losses)
+        alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and of up to 4,096 rows, with all of them as landmarks
+        and none held out, "exact" (smooth losses)
     passes : readings of the data; of "pcg" and "lbfgs" the most, 100 where it is 1
     rounds : updates of each pass
     polish : after the passes of "psgd" at most so many more of "pcg" or "lbfgs", towards the exact optimum
@@ -147,10 +148,11 @@ class Recipe:
                 f"calibration={self.calibration!r} makes probabilities of scores, and those of loss='softmax' stand "
                 "for probabilities. Leave calibration out, or use loss='logistic'."
             )
-        if self.calibration and not self.holdout:
+        if self.calibration and (not self.holdout or self.solver == "exact"):
+            which, instead = ("solver='exact'", "solver='psgd'") if self.holdout else ("holdout=0", "holdout=0.05")
             raise RecipeError(
-                f"calibration={self.calibration!r} is fitted on the rows of the holdout, and holdout=0 keeps none. Use "
-                "holdout=0.05."
+                f"calibration={self.calibration!r} is fitted on the rows of the holdout, and {which} keeps none. Use "
+                f"{instead}."
             )
         if self.landmarks != "uniform" and self.features not in ("auto", "nystrom"):
             raise RecipeError(
@@ -169,8 +171,8 @@ class Recipe:
                 f"solver={self.solver!r} is for loss='squared' and here loss={self.loss!r}. Use loss='squared', or "
                 f"solver={'lbfgs' if loss.smooth else 'psgd'!r}."
             )
-        if (self.solver == "lbfgs" or self.polish) and not loss.smooth:
-            which = "solver='lbfgs'" if self.solver == "lbfgs" else f"polish={self.polish}"
+        if (self.solver in ("lbfgs", "exact") or self.polish) and not loss.smooth:
+            which = f"solver={self.solver!r}" if self.solver != "psgd" else f"polish={self.polish}"
             raise RecipeError(
                 f"{which} needs a loss without kinks and loss={self.loss!r} has them. Use solver='psgd' without "
                 f"polish, or loss={'huber' if loss.regresses else 'squared_hinge'!r}."

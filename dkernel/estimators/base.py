@@ -8,14 +8,16 @@ from sklearn.base import BaseEstimator
 
 from dkernel.data import from_arrays
 from dkernel.estimators.apply import Answer, apply
-from dkernel.estimators.inputs import checked_rows, rule_of, seed_of, source_of
+from dkernel.estimators.inputs import checked_rows, is_in_memory, rule_of, seed_of, source_of
 from dkernel.estimators.partial import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.refusals import require_fitted
+from dkernel.linear.losses import loss_named
 from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint
 from dkernel.run.cluster import default_executor
 from dkernel.run.evaluate import evaluate
+from dkernel.run.few import MOST_ROWS, merged
 from dkernel.run.score import digest_of
 from dkernel.run.train import train
 
@@ -31,6 +33,7 @@ class KernelMachine(BaseEstimator):
     warm_start: bool
     _partial: Partial | None
     passes: int
+    solver: str
     model_: Model
     classes_: Any
     coef_: NDArray[np.float64]
@@ -41,6 +44,8 @@ class KernelMachine(BaseEstimator):
         parameters = self.get_params(deep=False)
         seed = seed_of(parameters.pop("random_state"))
         del parameters["checkpoint"], parameters["warm_start"]
+        if parameters["solver"] == "auto":
+            parameters["solver"] = "psgd"
         parameters["landmarks"], _ = rule_of(parameters["landmarks"])
         return Recipe(task=self._task, seed=seed, **parameters)
 
@@ -53,6 +58,10 @@ class KernelMachine(BaseEstimator):
         recipe = self._recipe()
         source = source_of(self, X, y, sample_weight, recipe.dtype)
         with default_executor() as executor:
+            if is_in_memory(X) and source.n_rows <= MOST_ROWS:
+                # Weights k are k copies of a row for every solver: what it is given is the same.
+                source = merged(source, recipe, executor)
+                recipe = recipe.replace(solver="exact") if self._is_exact(recipe) else recipe
             checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
             landmarks = rule_of(self.landmarks)[1]
             result = train(source, recipe, executor, landmarks=landmarks, checkpoint=checkpoint)
@@ -61,6 +70,11 @@ class KernelMachine(BaseEstimator):
         self.n_components_ = result.model.map.n_columns
         self._learned()
         return self
+
+    def _is_exact(self, recipe: Recipe) -> bool:
+        """Whether few rows in memory are solved exactly: nothing asks for passes or for rows that are held out."""
+        streams = recipe.passes > 1 or recipe.polish or recipe.calibration is not None
+        return self.solver == "auto" and loss_named(recipe.loss).smooth and not streams
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         before = getattr(self, "_partial", None)

@@ -22,6 +22,10 @@ def _has_probabilities(estimator: "KernelClassifier") -> bool:
     )
 
 
+def _can_stream(estimator: "KernelClassifier") -> bool:
+    return estimator.calibration is None  # which wants rows that were never learned from
+
+
 class KernelClassifier(ClassifierMixin, KernelMachine):
     """Classifier of the sign of w . φ(x) + b, with φ(x) . φ(z) ≈ k(x, z); many classes one against the rest.
 
@@ -41,15 +45,18 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         array of them (c, p), in the units of X
     loss : "squared_hinge" | "hinge" | "logistic" | "softmax", all classes at once | "perceptron" | "squared"
     alpha : number | "auto", from a path judged on the holdout
-    solver : "psgd", and of the exact optimum "normal" (squared loss: one pass, every alpha), "pcg" (squared loss) and
-        "lbfgs" (losses without kinks); `partial_fit` steps as "psgd" does
+    solver : "psgd", and of the exact optimum "normal" (squared loss: one pass, every alpha), "pcg" (squared loss),
+        "lbfgs" (losses without kinks) and "exact" (the same, of up to 4,096 rows: all are landmarks and none is held
+        out); "auto" is "exact" for so few rows in memory where the loss allows it, else "psgd". `partial_fit` steps as
+        "psgd" does
     passes : over the data; of "pcg" and "lbfgs" the most, 100 where it is 1
     polish : after "psgd", at most so many passes of "pcg" or "lbfgs"
     scale : "auto" | "standard" | "minmax" | "global" | "none"; None is "none"
     metric : "auto" | "identity" | "diagonal" | "full": the inner product of the inputs, learned from the gradients of a
         first fit to the sample; "auto" takes it where it helps and gamma is open
     calibration : None | "platt" | "isotonic": `predict_proba` of any loss but softmax, by a curve for each class that
-        is fitted to the scores of the holdout, rows that the fit did not learn from; not with `partial_fit`
+        is fitted to the scores of the holdout, rows that the fit did not learn from; labels stay those of the
+        scores, and there is no `partial_fit`
     class_weight : None | "balanced" | {label: weight}
     random_state : seed; None is 0, so a fit can always be repeated; of a RandomState a seed is drawn
     checkpoint : folder in which `fit` keeps what it has done, or None; a fit that finds itself begun there goes on, to
@@ -79,7 +86,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared_hinge", alpha="auto", solver="psgd", passes=1, polish=0, scale="auto", metric="auto",
+        loss="squared_hinge", alpha="auto", solver="auto", passes=1, polish=0, scale="auto", metric="auto",
         class_weight=None, calibration=None, random_state=None, checkpoint=None, warm_start=False,
     ):  # fmt: skip
         self.kernel = kernel
@@ -105,6 +112,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self._fit(X, y, sample_weight)
         return self
 
+    @available_if(_can_stream)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "KernelClassifier":
         """Learn from one more block of rows, each of which is used once.
 

@@ -3,7 +3,6 @@
 Scaling, gamma, landmarks and preconditioner are those of the first rows and stay, so these should be like the others.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
@@ -17,6 +16,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.run.executors import Executor
+from dkernel.run.few import MOST_ROWS, merged
 from dkernel.run.labels import Targets
 from dkernel.run.stream import Stream, after, begun, widened
 from dkernel.run.train import train
@@ -47,7 +47,7 @@ class Partial:
     model: Model | None = None
     collected: tuple[Block, ...] = ()
     stream: Stream | None = None
-    counts: Mapping[Any, int] | None = None
+    counts: Mapping[Any, float] | None = None
     fitted_rows: int = 0
 
     @property
@@ -88,6 +88,8 @@ class Partial:
             dtype=self.recipe.dtype,
             kernel=self.recipe.kernels[0],
         )
+        if source.n_rows <= MOST_ROWS:
+            source = merged(source, self.recipe, executor)
         model = replace(train(source, self.recipe, executor, landmarks=landmarks).model, label=self.label)
         model = model if self.classes is None else widened(model, self.classes)
         now = replace(now, model=model)
@@ -107,13 +109,14 @@ class Partial:
         stream = after(begun(self.model, rows, counts, self.fitted_rows, executor), rows, counts, executor)
         return replace(self, collected=(), stream=stream, model=stream.model)
 
-    def _counted(self, block: Block) -> dict[Any, int]:
+    def _counted(self, block: Block) -> dict[Any, float]:
+        """The weight of each class, with this block's: rows of weight k are k rows."""
         if self.classes is None:
             return {}
         assert block.y is not None
         codes = Targets(self.classes).codes(block.y)
         before = self.counts or dict.fromkeys(self.classes.tolist(), 0)
-        found = Counter(codes.tolist())
+        found = np.bincount(codes, block.weight, minlength=len(self.classes)).tolist()
         return {label: before[label] + found[i] for i, label in enumerate(self.classes.tolist())}
 
 

@@ -42,7 +42,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared", alpha="auto", solver="psgd", passes=1, polish=0, scale="auto", metric="auto", random_state=None,
+        loss="squared", alpha="auto", solver="auto", passes=1, polish=0, scale="auto", metric="auto", random_state=None,
         checkpoint=None, warm_start=False,
     ):  # fmt: skip
         self.kernel = kernel

@@ -8,6 +8,7 @@ import numpy as np
 from dkernel.data.block import Block
 from dkernel.recipe import Recipe
 from dkernel.run.batch import MOST_PASSES, batch
+from dkernel.run.few import few
 from dkernel.run.normal import ALPHAS, normal
 from dkernel.run.passes import Outcome
 from dkernel.run.prepare import Prepared
@@ -28,6 +29,8 @@ def exactly(whole: Whole, recipe: Recipe, prepared: Prepared, sample: Block, bef
     """
     if recipe.solver == "normal":
         return normal(whole, ALPHAS if recipe.alpha == "auto" else [float(recipe.alpha)], sample)
+    if recipe.solver == "exact":
+        return few(whole, recipe, sample)
     solver = prepared.solver
     if before is not None:
         only = solver.only([(list(solver.alphas).index(before.alpha), 1.0)])

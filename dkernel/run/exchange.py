@@ -6,6 +6,7 @@ each chunk's feature means. Source: ALGORITHMS 3.9.
 
 from collections import Counter
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -76,6 +77,8 @@ def _labels_p(survey: SurveyResult, groups: Groups) -> float:
 
 def _means_p(survey: SurveyResult, groups: Groups) -> float:
     whole = survey.moments
+    if survey.reservoir is not None and survey.reservoir.weight is not None:  # chunks are seen without the weights
+        whole = reduce(Moments.merge, (moments for moments, _ in groups))
     deviation = np.sqrt(whole.variance)
     varies = deviation > 1e-7 * np.maximum(np.abs(whole.mean), survey.high - survey.low)
     if not varies.any():

@@ -28,6 +28,7 @@ __all__ = [
     "Judgement",
     "Problem",
     "augmented",
+    "right_answers",
 ]
 
 Array = NDArray[np.float64]
@@ -54,23 +55,26 @@ class Problem:
     threshold: int = -1
 
     def rows(self, block: Block, piece: Piece) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32] | None]:
-        """Features, targets and weights of a piece, without the holdout."""
+        """Features, targets and weights of a piece, without the holdout and without rows of weight 0."""
         X, y = block.X[piece.place.rows], block.y[piece.place.rows]  # type: ignore[index]
         weight = None if block.weight is None else block.weight[piece.place.rows]
-        keep = self._kept(piece)
+        keep = self._kept(block, piece)
         if not keep.all():
             X, y, weight = X[keep], y[keep], None if weight is None else weight[keep]
         return X, self.targets.of(y), self._weights(y, weight)
 
-    def folds(self, piece: Piece, k: int) -> NDArray[np.integer]:
+    def folds(self, block: Block, piece: Piece, k: int) -> NDArray[np.integer]:
         """For each of `rows` the one of k folds that it is in, by the hash of its number."""
         hashes = row_hash(self.seed, "folds", piece.first, piece.n, piece.step)
-        return np.asarray(hashes % np.uint64(k))[self._kept(piece)]
+        return np.asarray(hashes % np.uint64(k))[self._kept(block, piece)]
 
-    def _kept(self, piece: Piece) -> NDArray[np.bool_]:
+    def _kept(self, block: Block, piece: Piece) -> NDArray[np.bool_]:
+        keep = np.ones(piece.n, dtype=bool)
+        if block.weight is not None:
+            keep = block.weight[piece.place.rows] > 0
         if self.threshold < 0:
-            return np.ones(piece.n, dtype=bool)
-        return row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step) > np.uint64(self.threshold)
+            return keep
+        return keep & (row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step) > np.uint64(self.threshold))
 
     def _weights(self, y: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float32] | None:
         if self.class_weights is not None:
@@ -119,7 +123,9 @@ class Gradient(Statistic[GradientSum, GradientSum]):
                 value, R = value * weight[start : start + len(S)], R * weight[start : start + len(S)]
             np.add(loss, value.sum(axis=0, dtype=np.float64), out=loss)
             for path in range(paths):
-                right[path] += _right(self.problem.targets, y[:, :outputs], S[:, path * outputs : (path + 1) * outputs])
+                right[path] += right_answers(
+                    self.problem.targets, y[:, :outputs], S[:, path * outputs : (path + 1) * outputs]
+                )
             return R
 
         G, g = self._accumulate(X, coef, intercept, residual)
@@ -156,7 +162,7 @@ class ExactGradient(Gradient):
         return G, g
 
 
-def _right(targets: Targets, Y: NDArray[np.float32], S: NDArray[np.float32]) -> float:
+def right_answers(targets: Targets, Y: NDArray[np.floating], S: NDArray[np.floating]) -> float:
     """Rows decided rightly; of a regression, the sum of squared errors."""
     if targets.classes is None:
         return float(np.sum((S - Y).astype(np.float64) ** 2))
@@ -190,7 +196,7 @@ class Judge(Statistic[Judgement, Judgement]):
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return Judgement(
             np.array([np.sum(w * self.problem.loss.judged(Y, s), dtype=np.float64) for s in groups]),
-            np.array([_right(self.problem.targets, Y, s) for s in groups]),
+            np.array([right_answers(self.problem.targets, Y, s) for s in groups]),
             total,
             len(X),
         )
@@ -258,7 +264,7 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
 
     def step(self, block: Block, piece: Piece, broadcast: Any) -> list[GramSum]:  # noqa: ARG002
         X, Y, weight = self.problem.rows(block, piece)
-        fold = self.problem.folds(piece, self.k)
+        fold = self.problem.folds(block, piece, self.k)
         found = []
         for i in range(self.k):
             mine = fold == i

@@ -46,12 +46,14 @@ class Level:
 
 @dataclass(frozen=True, eq=False)
 class Halves:
-    """Rows to fit on and rows to judge on."""
+    """Rows to fit on and rows to judge on, each with weights or none."""
 
     X: NDArray[Any]
     y: NDArray[Any]
     X_judged: NDArray[Any]
     y_judged: NDArray[Any]
+    weight: NDArray[np.float64] | None = None
+    weight_judged: NDArray[np.float64] | None = None
 
     @classmethod
     def of(cls, rows: Block, most: Level) -> "Halves":
@@ -59,7 +61,9 @@ class Halves:
         assert rows.y is not None
         judged = min(most.judged, max(1, len(rows.X) // 3))
         end = judged + min(most.rows, len(rows.X) - judged)
-        return cls(rows.X[judged:end], rows.y[judged:end], rows.X[:judged], rows.y[:judged])
+        w = rows.weight
+        weights = (None, None) if w is None else (w[judged:end], w[:judged])
+        return cls(rows.X[judged:end], rows.y[judged:end], rows.X[:judged], rows.y[:judged], *weights)
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,15 +80,20 @@ def judge(kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: T
     map = NystromMap(kernel, X[: level.columns])
     gram, moment = np.zeros((map.n_columns + 1,) * 2), np.zeros((map.n_columns + 1, targets.outputs))
     Y = targets.of(half.y[: level.rows])
+    weight = None if half.weight is None else half.weight[: level.rows, None]
     for start in range(0, len(X), STRIP):
-        F = _with_one(map.columns(X[start : start + STRIP]))
-        gram += F.T @ F
-        moment += F.T @ Y[start : start + STRIP]
-    gram /= len(X)
-    moment /= len(X)
+        part = slice(start, start + STRIP)
+        F = _with_one(map.columns(X[part]))
+        W = F if weight is None else F * weight[part]
+        gram += W.T @ F
+        moment += W.T @ Y[part]
+    total = len(X) if weight is None else float(weight.sum())
+    gram /= total
+    moment /= total
     metric = map.coordinates().metric
     judged = _with_one(map.columns(scaling.apply(half.X_judged[: level.judged])))
     Y_judged = targets.of(half.y_judged[: level.judged])
+    weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
     best = Judged(np.inf, np.zeros((map.n_columns, targets.outputs)))
     for alpha in PATH:
         A = gram.copy()
@@ -94,10 +103,14 @@ def judge(kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: T
             w = sl.cho_solve(sl.cho_factor(A, lower=True, overwrite_a=True), moment)
         except sl.LinAlgError:  # this alpha is too small for this kernel's spectrum
             continue
-        found = float(np.mean(loss.judged(Y_judged, judged @ w)))
+        found = _mean(loss.judged(Y_judged, judged @ w), weight_judged)
         if found < best.loss:
             best = Judged(found, w[:-1])
     return best
+
+
+def _mean(values: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
+    return float(np.mean(values) if weight is None else np.average(values.mean(axis=1), weights=weight))
 
 
 def _with_one(K: NDArray[Any]) -> NDArray[np.float64]:

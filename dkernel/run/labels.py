@@ -117,7 +117,7 @@ class Targets:
 
 
 def targets_of(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
-    """What the survey found in the labels of n rows, as targets of the recipe's task; and the rows of each class."""
+    """What the survey found in the labels of n rows, as targets of the recipe's task; and the weight of each class."""
     if survey.weight == 0:
         raise DataError(
             f"The weights are 0 in all {n:,} rows: there is nothing to learn from. Give some rows a positive weight."
@@ -139,7 +139,7 @@ def targets_of(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) 
         if positive not in counts:
             some = ", ".join(map(str, sorted(counts)[:10]))
             raise DataError(f"No row has the label {positive!r}, which --positive names; there are {some}.")
-        counts = {False: n - counts[positive], True: counts[positive]}
+        counts = {False: sum(counts.values()) - counts[positive], True: counts[positive]}
         counts = {value: rows for value, rows in counts.items() if rows}
     if len(counts) < 2:
         only = next(iter(counts))

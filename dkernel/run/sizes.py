@@ -50,10 +50,12 @@ class Sizes:
         >>> Sizes.of(15_000, 16, Recipe()).columns
         3840
         """
-        columns = recipe.n_components if isinstance(recipe.n_components, int) else cls.automatic(n, p)
-        holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if recipe.holdout > 0 else 0
+        few = recipe.solver == "exact"  # every row is a landmark, and in the sample
+        auto = n if few and recipe.features in ("auto", "nystrom") else cls.automatic(n, p)
+        columns = recipe.n_components if isinstance(recipe.n_components, int) else auto
+        holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if recipe.holdout > 0 and not few else 0
         rest = n - holdout
-        held = min(HELD, max(1, rest // 10))
+        held = 0 if few else min(HELD, max(1, rest // 10))
         wanted = max(6 * columns, 8192, int(SAMPLE_FLOPS / columns**2))
         sample = min(wanted, MOST_SAMPLE, max(rest - held, 1))
         candidates = columns

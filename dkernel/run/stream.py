@@ -42,7 +42,7 @@ class Stream:
     Parameters
     ----------
     model : with the coefficients of that mean
-    counts : rows of each class so far
+    counts : rows of each class so far, each as many as its weight says
     older, newer : sums of iterates, and how many they are; `newer` begins at a power of two of rounds
     history : per round the loss and the right answers before it was learned from
     """
@@ -50,7 +50,7 @@ class Stream:
     model: Model
     problem: Problem
     solver: PSGD
-    counts: Mapping[Any, int]
+    counts: Mapping[Any, float]
     rows: int
     v: Array
     older: tuple[Array, int]
@@ -58,13 +58,15 @@ class Stream:
     history: tuple[dict[str, float], ...] = ()
 
 
-def begun(model: Model, block: Block, counts: Mapping[Any, int], rows: int, executor: Executor) -> Stream:
+def begun(model: Model, block: Block, counts: Mapping[Any, float], rows: int, executor: Executor) -> Stream:
     """A stream that goes on from a model of `rows` rows; `block` is what the preconditioner is made of."""
     assert block.y is not None
     targets = Targets(model.classes)
     if model.classes is None:
         y = block.y.astype(np.float64)
-        targets = Targets(None, None, float(y.mean()), float(y.std()) or 1.0)
+        center = np.average(y, weights=block.weight)
+        width = float(np.sqrt(np.average((y - center) ** 2, weights=block.weight)))
+        targets = Targets(None, None, float(center), width or 1.0)
     problem = Problem(ScaledColumns(model.scaling, model.map), model.loss, targets, seed=model.recipe.seed)
     problem = _weighted(problem, model, counts)
     coordinates = model.map.coordinates()
@@ -77,7 +79,7 @@ def begun(model: Model, block: Block, counts: Mapping[Any, int], rows: int, exec
     return Stream(model, problem, solver, counts, rows, v, (v * before, before), (np.zeros_like(v), 0))
 
 
-def after(stream_: Stream, block: Block, counts: Mapping[Any, int], executor: Executor) -> Stream:
+def after(stream_: Stream, block: Block, counts: Mapping[Any, float], executor: Executor) -> Stream:
     """The stream after a block: its rows in an order of the seed, in rounds."""
     model, seed = stream_.model, stream_.model.recipe.seed
     problem = _weighted(stream_.problem, model, counts)
@@ -124,9 +126,9 @@ def widened(model: Model, classes: NDArray[Any]) -> Model:
     return replace(model, coef=coef, intercept=intercept, classes=classes)
 
 
-def _weighted(problem: Problem, model: Model, counts: Mapping[Any, int]) -> Problem:
+def _weighted(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Problem:
     # A class that has not come yet counts as one row: it has no weight to speak of, and is no division by zero.
-    known = {label: max(n, 1) for label, n in counts.items()}
+    known = {label: n or 1 for label, n in counts.items()}
     return replace(problem, class_weights=problem.targets.weights_of(model.recipe.class_weight, known))
 
 

@@ -27,7 +27,7 @@ MOST_LABELS = 10_000
 
 @dataclass
 class Moments:
-    """n, mean and sum of squared deviations of each column; float64.
+    """n, mean and sum of squared deviations of each column, float64; of rows with weights, n is the sum of these.
 
     Examples
     --------
@@ -36,18 +36,25 @@ class Moments:
     3.0
     """
 
-    n: int
+    n: float
     mean: NDArray[np.float64]
     squares: NDArray[np.float64]
 
     @classmethod
-    def of(cls, X: NDArray[Any]) -> "Moments":
-        mean = X.mean(axis=0, dtype=np.float64)
+    def of(cls, X: NDArray[Any], weight: NDArray[np.float64] | None = None) -> "Moments":
+        if weight is None:
+            mean = X.mean(axis=0, dtype=np.float64)
+            deviation = X - mean
+            return cls(len(X), mean, np.einsum("ij,ij->j", deviation, deviation))
+        n = float(weight.sum())
+        mean = weight @ X.astype(np.float64) / n if n else np.zeros(X.shape[1])
         deviation = X - mean
-        return cls(len(X), mean, np.einsum("ij,ij->j", deviation, deviation))
+        return cls(n, mean, np.einsum("i,ij,ij->j", weight, deviation, deviation))
 
     def merge(self, other: "Moments") -> "Moments":
         n = self.n + other.n
+        if not n:
+            return self
         shift = other.mean - self.mean
         return Moments(
             n,
@@ -57,7 +64,7 @@ class Moments:
 
     @property
     def variance(self) -> NDArray[np.float64]:
-        return self.squares / max(self.n, 1)
+        return self.squares / (self.n or 1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,11 +111,12 @@ class SurveyResult:
 
     Parameters
     ----------
-    moments, low, high : of the features; all 0 of those that are objects
-    labels : label -> rows, None without a label or where they are too many to be classes
+    moments, low, high : of the features, a row counting as its weight says; all 0 of those that are objects
+    labels : label -> sum of the weights of its rows, without those that have none; None without a label or where they
+        are too many to be classes
     target : moments of a numeric label, else None
     weight : sum of the weights, n without them
-    chunks : chunk number -> (moments of its features, its labels)
+    chunks : chunk number -> (moments of its features, its labels), all rows alike
     sums : of `fingerprint`, for each column, the label and the weight
     """
 
@@ -150,18 +158,23 @@ class Survey(Statistic[Seen, SurveyResult]):
         X, y = block.X[piece.place.rows], None if block.y is None else block.y[piece.place.rows]
         weight = None if block.weight is None else block.weight[piece.place.rows]
         numbers = numbers_of(X)
-        moments, labels = Moments.of(numbers), None if y is None else _count(y)
+        alike = moments, labels = Moments.of(numbers), None if y is None else _count(y)
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
         kept = np.flatnonzero(hashes <= np.uint64(self.threshold))
+        seen = numbers
+        if weight is not None:
+            # A row of weight k is k rows, and one of weight 0 is none.
+            moments, labels = Moments.of(numbers, weight), None if y is None else _count(y, weight)
+            kept, seen = kept[weight[kept] > 0], numbers[weight > 0]
         row = (hashes[kept], X[kept], *(None if a is None else a[kept] for a in (y, weight)))
         return Seen(
             moments,
-            numbers.min(axis=0).astype(np.float64),
-            numbers.max(axis=0).astype(np.float64),
+            seen.min(axis=0, initial=np.inf).astype(np.float64),
+            seen.max(axis=0, initial=-np.inf).astype(np.float64),
             labels,
-            None if y is None or y.dtype.kind == "U" else Moments.of(y.astype(np.float64)[:, None]),
+            None if y is None or y.dtype.kind == "U" else Moments.of(y.astype(np.float64)[:, None], weight),
             float(piece.n if weight is None else weight.sum()),
-            {piece.chunk: (moments, labels)},
+            {piece.chunk: alike},
             column_sums(X, y, weight, piece.first, piece.step),
             [row],
         )
@@ -205,9 +218,11 @@ class Survey(Statistic[Seen, SurveyResult]):
         )  # fmt: skip
 
 
-def _count(y: NDArray[Any]) -> dict[Any, float] | None:
-    labels, counts = np.unique(y, return_counts=True)
-    return dict(zip(labels.tolist(), counts.astype(float).tolist(), strict=True))
+def _count(y: NDArray[Any], weight: NDArray[np.float64] | None = None) -> dict[Any, float] | None:
+    labels, place, counts = np.unique(y, return_inverse=True, return_counts=True)
+    if weight is not None:
+        counts = np.bincount(place, weight)
+    return {label: count for label, count in zip(labels.tolist(), counts.astype(float).tolist(), strict=True) if count}
 
 
 def _add(left: dict[Any, float] | None, right: dict[Any, float] | None) -> dict[Any, float] | None:

@@ -26,6 +26,7 @@ from dkernel.run.exactly import alpha_in_words, exactly
 from dkernel.run.exchange import exchangeable
 from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
+from dkernel.run.few import merged
 from dkernel.run.fingerprint import digest
 from dkernel.run.gradient import Problem
 from dkernel.run.journal import Journal
@@ -110,6 +111,8 @@ def train(
     kernel = recipe.for_columns(source.columns).kernels[0]
     check_source(kernel, recipe.gamma, source)
     check_metric(recipe.metric, kernel, source.n_in, bool(source.objects))
+    if recipe.solver == "exact":
+        source = merged(source, recipe, executor)
     with one_blas_thread(), progress or Progress("none") as shown:
         return Fit(source, recipe, executor, shown, scratch, landmarks, chosen).run(checkpoint)
 
@@ -198,12 +201,14 @@ class Fit:
         return targets
 
     def _say_sizes(self, roles: Roles) -> None:
-        asked, auto = self.sizes.columns, self.recipe.n_components == "auto"
+        asked, auto, exact = self.sizes.columns, self.recipe.n_components == "auto", self.recipe.solver == "exact"
+        which = "all different rows" if exact else "all rows but those kept to judge by"
         if self.features == "nystrom" and self.given is None and len(roles.landmarks.X) < asked:
-            text = f"{len(roles.landmarks.X):,}: all rows but those kept to judge by"
+            text = f"{len(roles.landmarks.X):,}: {which}"
             self._note("n_components", text if auto else f"{text}; {asked:,} were asked for")
         elif auto:
-            self._note("n_components", f"{asked:,}, by rows and by what the setup may cost")
+            why = f": {which}" if exact and self.features == "nystrom" else ", by rows and by what the setup may cost"
+            self._note("n_components", f"{asked:,}{why}")
 
     @cached_property
     def features(self) -> str:
@@ -277,7 +282,7 @@ class Fit:
         inside = replace(problem, threshold=-1)
         coordinates = problem.columns.map.coordinates()
         self.bench = Bench(self.executor, f"{self.key}-prepare", inside, coordinates)
-        if self.recipe.solver == "normal":
+        if self.recipe.solver in ("normal", "exact"):
             return Prepared(PSGD([], [], coordinates.metric, problem.loss, problem.targets.outputs), np.zeros(0), {})
         solver, start, facts, self.sample_path = self.journal.stage("prepare", lambda: self._prepared(roles))
         return Prepared(PSGD(metric=coordinates.metric, loss=problem.loss, **solver), start, facts)
@@ -353,7 +358,8 @@ class Fit:
         with judges(self.executor, roles.holdout, self.key) as holdout:
             whole = Whole(bench, self.bench, feed, pieces, holdout, self.progress, self.journal)
             outcome = exactly(whole, self.recipe, prepared, roles.sample, before)
-        return self._settled(outcome, prepared.solver.alphas or outcome.facts["ridge"]["alpha"])
+        path = outcome.facts.get("ridge") or outcome.facts.get("exact") or {"alpha": prepared.solver.alphas}
+        return self._settled(outcome, path["alpha"])
 
     def _settled(self, outcome: Outcome, found: Sequence[float]) -> Outcome:
         if self.recipe.alpha == "auto":

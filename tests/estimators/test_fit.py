@@ -274,6 +274,9 @@ def test_column_chunks_unknown_chunks_and_other_chunks_of_y():
 def test_fewer_rows_than_landmarks_uses_all_and_says_so():
     X, y = ball(60)
     machine = KernelClassifier(gamma=0.4, n_components=500).fit(X, y)
+    assert machine.n_components_ == 60
+    assert machine.chosen_["n_components"] == "60: all different rows; 500 were asked for"
+    machine = KernelClassifier(gamma=0.4, n_components=500, solver="psgd").fit(X, y)
     assert machine.n_components_ < 60
     assert "500 were asked for" in machine.chosen_["n_components"]
 

@@ -1,0 +1,287 @@
+"""`solver="exact"`: the optimum itself, of rows that are few enough to hold all their columns in memory.
+
+Equal rows are one row with the sum of their weights, and rows stand in an order that only their content decides. So
+everything that follows, whatever it chooses or draws, sees a row of weight k and k copies of it as the same: the model
+files are equal. With Nystrom features every row is a landmark, unless fewer are asked for; none is held out. The
+optimum is found in float64, to convergence: by Newton's method on the Gram matrix where all rows are landmarks, else by
+the batch solvers; alpha by the loss on rows left out of a fit.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.blas import one_blas_thread
+from dkernel.cells import encoded
+from dkernel.data import from_arrays
+from dkernel.data.block import Block
+from dkernel.data.source import Source
+from dkernel.errors import DataError, RecipeError
+from dkernel.features import NystromMap
+from dkernel.features.base import Coordinates
+from dkernel.linear.losses import Softmax
+from dkernel.linear.preconditioner import factorize
+from dkernel.linear.solvers.batch import BATCH
+from dkernel.linear.solvers.newton import Newton
+from dkernel.linear.solvers.psgd import PSGD
+from dkernel.model import ScaledColumns
+from dkernel.recipe import Recipe
+from dkernel.run.executors import Executor
+from dkernel.run.feed import Feed
+from dkernel.run.gradient import Problem, augmented, right_answers
+from dkernel.run.passes import Outcome, merit
+from dkernel.run.pieces import cut_pieces
+from dkernel.run.progress import Progress
+from dkernel.run.sample import pieces_of
+from dkernel.run.survey import Survey
+from dkernel.run.whole import Whole
+
+__all__ = ["MOST_ROWS", "few", "merged"]
+
+Array = NDArray[np.float64]
+
+MOST_ROWS = 4096
+"""Their Gram matrix is 128 MiB, and factoring it takes a second or so."""
+
+ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
+"""alpha="auto" looks at these, the largest first."""
+
+LEVEL = 1.01  # times the smallest loss is as good
+WORSE = 2  # alphas in a row that are worse than the best so far end the search
+TOLERANCE, ROUGH = 1e-9, 1e-3  # by which scores still move: of the fit, and of those that only judge an alpha
+MOST_READINGS = 300
+JUDGED_ROWS, MOST_FOLDS, THIRD = 2048, 5, 3  # rows of all fits that judge an alpha, about; folds at most and at least
+MOST_JUDGED = 3072  # rows that alphas are fitted and judged on
+JUDGED_COLUMNS = 1024  # landmarks of these fits, where not all rows are landmarks
+
+
+def merged(source: Source, recipe: Recipe, executor: Executor) -> Source:
+    """The rows of a source of up to 4,096: each different one once, with the sum of its weights if these are not all 1.
+
+    Raises
+    ------
+    RecipeError
+        for more rows
+    DataError
+        where all weights are 0
+    """
+    n = source.n_rows
+    if n > MOST_ROWS:
+        raise RecipeError(
+            f"solver='exact' is for up to {MOST_ROWS:,} rows and the data have {n:,}. Use solver='psgd', or 'normal', "
+            "'pcg' or 'lbfgs' for the exact optimum on fewer columns."
+        )
+    feed = Feed(executor, source, keep=False)
+    try:
+        with one_blas_thread():
+            pieces = cut_pieces([unit.rows for unit in source.units])
+            key = f"dkernel-merged-{source.token}"
+            rows = feed.fold(Survey(0, n, n), pieces, key, Progress("none")).reservoir.part(slice(None))
+    finally:
+        feed.close()
+    if not len(rows.X):
+        raise DataError(
+            f"The weights are 0 in all {n:,} rows: there is nothing to learn from. Give some rows a positive weight."
+        )
+    rows = _distinct(rows)
+    made = from_arrays(
+        rows.X, rows.y, rows.weight, columns=source.columns, dtype=recipe.dtype, kernel=recipe.kernels[0]
+    )
+    return replace(made, label=source.label, weight=None if rows.weight is None else source.weight or "weight")
+
+
+def _distinct(rows: Block) -> Block:
+    """Different rows in the order of a hash of what they hold: one in which nothing is sorted."""
+    first: dict[bytes, int] = {}
+    place = np.empty(len(rows.X), np.intp)
+    for i, key in enumerate(_contents(rows)):
+        place[i] = first.setdefault(key, i)
+    weight = np.bincount(place, rows.weight, minlength=len(place))
+    order = np.array([first[key] for key in sorted(first)])
+    weight = weight[order]
+    return Block(rows.X[order], None if rows.y is None else rows.y[order], None if (weight == 1).all() else weight)
+
+
+def _contents(rows: Block) -> list[bytes]:
+    X, y = rows.X, rows.y
+    labels = [None] * len(X) if y is None else y.tolist()
+    if X.dtype.kind != "O":
+        X = np.ascontiguousarray(X + 0.0)  # -0.0 is 0.0
+    held = [encoded(row[None])[0].tobytes() if X.dtype.kind == "O" else row.tobytes() for row in X]
+    return [
+        hashlib.blake2b(x + _text(label).encode(), digest_size=16).digest()
+        for x, label in zip(held, labels, strict=True)
+    ]
+
+
+def _text(label: Any) -> str:
+    """The same of 3 and 3.0."""
+    return repr(int(label) if isinstance(label, float) and label.is_integer() else label)
+
+
+def few(whole: Whole, recipe: Recipe, rows: Block) -> Outcome:
+    """The optimum on rows that are all there are, in memory.
+
+    Parameters
+    ----------
+    rows : different ones, in an order of no meaning
+    """
+    found = whole.journal.stage("exact", lambda: _found(whole, recipe, rows))
+    facts = {"exact": found["facts"]}
+    return Outcome(found["v"], found["alpha"], 1.0, "exact", found["history"], found["judged"], facts)
+
+
+def _found(whole: Whole, recipe: Recipe, rows: Block) -> dict[str, Any]:
+    problem, n = whole.inside.problem, len(rows.X)
+    losses: dict[float, float] = {}
+    judged: dict[float, dict[str, float]] = {}
+    if recipe.alpha == "auto":
+        whole.progress.phase("choose alpha")
+        losses, judged = _judged(problem, rows)
+    # Of alphas that are as good the largest: its coefficients are the smallest, and its optimum is the soonest found.
+    least = LEVEL * min(losses.values(), default=0.0)
+    alpha = next((each for each, loss in losses.items() if loss <= least), recipe.alpha)
+    assert not isinstance(alpha, str)
+    whole.progress.phase("solve")
+    matrix = _Rows.of(problem, whole.bench.coordinates, rows)
+    v, readings, moved = matrix.optimum(alpha, TOLERANCE)
+    loss, right, weight, _ = matrix.figures(matrix.F, matrix.Y, matrix.weight, v)
+    history: list[dict[str, Any]] = [
+        {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **merit(problem.targets, right, n), "steps": readings}
+    ]
+    if losses:
+        path = {f"{each:g}": value for each, value in losses.items()}
+        history.append({"holdout": "exact", "iterate": "exact", "alpha": alpha, **judged[alpha], "path": path})
+    facts = {"alpha": list(losses) or [alpha], "steps": readings, "moved": moved, "converged": moved <= TOLERANCE}
+    return {"v": v, "alpha": alpha, "history": history, "judged": judged.get(alpha, {}), "facts": facts}
+
+
+def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[float, dict[str, float]]]:
+    """Alpha -> the mean loss on rows that a fit was made without, and alpha -> all figures of these.
+
+    A third of many rows is left out once; of fewer rows up to five parts one after the other.
+    """
+    rows, problem = _first(rows, problem)
+    n = len(rows.X)
+    problem = problem if _is_expansion(problem, n) else _smaller(problem)
+    matrix = _Rows.of(problem, problem.columns.map.coordinates(), rows)
+    folds = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
+    part = np.arange(n) % max(folds, min(THIRD, n))
+    halves = [matrix.halves(part == i, rows) for i in range(folds)]
+    losses: dict[float, float] = {}
+    figures: dict[float, dict[str, float]] = {}
+    starts: list[Array | None] = [None] * folds
+    for alpha in ALPHAS:
+        found = []
+        for i, (fitted, judged) in enumerate(halves):
+            starts[i] = v = fitted.optimum(alpha, ROUGH, starts[i])[0]
+            found.append(matrix.figures(*judged, v))
+        loss, right, weight, count = (float(sum(each)) for each in zip(*found, strict=True))
+        losses[alpha] = loss / weight
+        figures[alpha] = {"loss": loss / weight, "rows": int(count), **merit(problem.targets, right, int(count))}
+        if len(losses) > WORSE and min(list(losses.values())[-WORSE:]) > min(losses.values()):
+            break
+    return losses, figures
+
+
+def _first(rows: Block, problem: Problem) -> tuple[Block, Problem]:
+    """The first rows, and where all rows are landmarks the problem with these."""
+    n, map = len(rows.X), problem.columns.map
+    if n <= MOST_JUDGED:
+        return rows, problem
+    if _is_expansion(problem, n):
+        assert isinstance(map, NystromMap)
+        problem = _with(problem, NystromMap(map.kernel, map.landmarks[:MOST_JUDGED]))
+    y, w, some = rows.y, rows.weight, slice(MOST_JUDGED)
+    return Block(rows.X[some], None if y is None else y[some], None if w is None else w[some]), problem
+
+
+def _with(problem: Problem, map: NystromMap) -> Problem:
+    return replace(problem, columns=ScaledColumns(problem.columns.scaling, map))
+
+
+def _smaller(problem: Problem) -> Problem:
+    """The problem with no more landmarks than tell one alpha from another."""
+    map = problem.columns.map
+    if not isinstance(map, NystromMap) or map.n_columns <= JUDGED_COLUMNS or map.rank is not None:
+        return problem
+    return _with(problem, NystromMap(map.kernel, map.landmarks[:JUDGED_COLUMNS]))
+
+
+def _is_expansion(problem: Problem, n: int) -> bool:
+    """Whether the n rows are the landmarks, in their order, and each output can be solved for alone."""
+    map = problem.columns.map
+    all_rows = isinstance(map, NystromMap) and map.rank is None and map.n_columns == n
+    return all_rows and not isinstance(problem.loss, Softmax)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows as matrices in float64: features with their 1 last in the solver's coordinates, targets, weights.
+
+    Parameters
+    ----------
+    F : (n, m + 1);  Y : (n, outputs);  weight : (n,)
+    expands : whether the features are the Gram matrix of these very rows
+    """
+
+    problem: Problem
+    coordinates: Coordinates
+    F: Array
+    Y: Array
+    weight: Array
+    expands: bool
+
+    @classmethod
+    def of(cls, problem: Problem, coordinates: Coordinates, rows: Block) -> "_Rows":
+        X, Y, weight = problem.rows(rows, pieces_of(len(rows.X), len(rows.X))[0])
+        w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
+        F = _features(problem, coordinates, X, "float64")
+        return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, len(X)))
+
+    def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_Rows", tuple[Array, Array, Array]]:
+        """The rows that are not out; and features, targets and weights of those that are.
+
+        Their columns are the float32 ones that a model scores by: an alpha that is too small for these is seen to be.
+        """
+        F, G = self.F[~out], _features(self.problem, self.coordinates, rows.X[out], "float32").astype(np.float64)
+        if self.expands:
+            columns = np.append(~out, True)
+            F, G = F[:, columns], G[:, columns]
+        return replace(self, F=F, Y=self.Y[~out], weight=self.weight[~out]), (G, self.Y[out], self.weight[out])
+
+    def optimum(self, alpha: float, tolerance: float, start: Array | None = None) -> tuple[Array, int, float]:
+        """The minimizer (m + 1, outputs), the steps it took, and by how much scores would still move."""
+        loss, w = self.problem.loss, self.weight / self.weight.sum()
+        if self.expands:
+            reached = Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
+            return reached.v, reached.steps, reached.moved
+        weighted, outputs = w[:, None] * self.F, self.Y.shape[1]
+        P = factorize(self.F.T @ weighted, self.coordinates.metric, max(alpha, 1e-14), self.F[:1])
+        settings = PSGD([P], [alpha], self.coordinates.metric, loss, outputs)
+        solver = BATCH["pcg" if loss.name == "squared" else "lbfgs"](settings, tolerance)
+        state = solver.start(P.solve(weighted.T @ self.Y) if start is None else start)
+        while not solver.is_over(state) and state.passes < MOST_READINGS:
+            points = solver.candidates(state)
+            S, values, slopes = self.F @ points, [], np.empty_like(points)
+            for j in range(0, points.shape[1], outputs):
+                s = S[:, j : j + outputs]
+                values.append(float(w @ loss.value(self.Y, s).sum(axis=1)))
+                slopes[:, j : j + outputs] = weighted.T @ loss.derivative(self.Y, s)
+            state = solver.advance(state, np.array(values), slopes)
+        return state.v, state.passes, float(state.decrement.max())
+
+    def figures(self, F: Array, Y: Array, weight: Array, v: Array) -> tuple[float, float, float, int]:
+        """Sums over some rows: weighted loss, right answers, weight; and how many they are."""
+        S = F @ v
+        loss = float(weight @ self.problem.loss.judged(Y, S).sum(axis=1))
+        return loss, right_answers(self.problem.targets, Y, S), float(weight.sum()), len(S)
+
+
+def _features(problem: Problem, coordinates: Coordinates, X: NDArray[Any], dtype: str) -> Array:
+    """The features of raw rows with their 1 last, (n, m + 1)."""
+    F = augmented(problem.columns, X, dtype)
+    return F if coordinates.basis is None else np.concatenate([coordinates.reduce(F[:, :-1].T).T, F[:, -1:]], axis=1)
