@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import ClusterMixin
+from sklearn.base import BaseEstimator, ClusterMixin
 from sklearn.cluster import KMeans
 
 from dkernel.blas import one_blas_thread
@@ -16,7 +16,7 @@ from dkernel.estimators.inputs import checked_rows, seed_of, source_of
 from dkernel.estimators.refusals import require_fitted
 from dkernel.estimators.sketches import KernelFeatures
 from dkernel.estimators.transformers import TransformerBase, dtype_of, nystrom_rows, random_rows
-from dkernel.features import Scaling
+from dkernel.features import FeatureMap, Scaling
 from dkernel.features.nystrom import wide
 from dkernel.model import Model
 from dkernel.recipe import Recipe
@@ -25,13 +25,13 @@ from dkernel.run.embedded import Clusters, FeatureMoments, Phi, nearest, over
 from dkernel.run.landmarks import sampled
 from dkernel.run.versions import versions
 
-__all__ = ["SAMPLE", "Clustering", "KernelKMeans", "KernelPCA", "OnFeatures", "linear_model"]
+__all__ = ["SAMPLE", "Clustering", "Embedding", "KernelKMeans", "KernelPCA", "OnFeatures", "linear_model"]
 
 FLOOR = 1e-10  # of the largest eigenvalue: below it a component is rounding
 SAMPLE = 20_000  # rows on which clusters begin
 
 
-class OnFeatures(TransformerBase):
+class Embedding(BaseEstimator):
     """An estimator on φ of the rows; subclasses say what it learns from one or more readings."""
 
     kernel: Any
@@ -39,6 +39,8 @@ class OnFeatures(TransformerBase):
     features: Any
     n_columns: Any
     random_state: Any
+    n_features_in_: int
+    map_: FeatureMap
 
     def _embed(self, X: Any) -> tuple[Source, Phi, int]:
         """The map, fitted and copied to this estimator; the rows to learn from; and the seed."""
@@ -59,6 +61,12 @@ class OnFeatures(TransformerBase):
         for array in self.map_.arrays().values():
             digest.update(np.ascontiguousarray(array).data)
         return f"dkernel-{type(self).__name__}-{digest.hexdigest()[:16]}"
+
+
+class OnFeatures(Embedding, TransformerBase):
+    """One whose answers are numbers of every row."""
+
+    map_: Any
 
 
 class KernelPCA(OnFeatures):
@@ -260,7 +268,7 @@ class KernelKMeans(Clustering):
 
 
 def linear_model(
-    machine: OnFeatures, source: Source, weights: NDArray[np.float64], offsets: NDArray[np.float64],
+    machine: Embedding, source: Source, weights: NDArray[np.float64], offsets: NDArray[np.float64],
     classes: NDArray[np.int64], facts: dict[str, Any], alpha: float = 0.0,
 ) -> Model:  # fmt: skip
     """What a machine whose answers are signs or maxima of φ(x) . weights + offsets leaves in a file."""

@@ -10,8 +10,8 @@ from dkernel.blas import one_blas_thread
 from dkernel.data import Source
 from dkernel.errors import RecipeError
 from dkernel.estimators.apply import Answer, apply
-from dkernel.estimators.base import predicted, scored
-from dkernel.estimators.embedded import SAMPLE, OnFeatures, linear_model
+from dkernel.estimators.base import predicted
+from dkernel.estimators.embedded import SAMPLE, Embedding, linear_model
 from dkernel.estimators.inputs import checked_rows
 from dkernel.estimators.refusals import require_fitted
 from dkernel.linear.solvers.oneclass import Path, begin, sums_of, widths
@@ -25,8 +25,10 @@ from dkernel.run.score import digest_of
 
 __all__ = ["OneClassSVM"]
 
+FLOOR = 1e-6  # of the largest eigenvalue of the landmarks: under it float32 columns say nothing
 
-class OneClassSVM(OutlierMixin, OnFeatures):
+
+class OneClassSVM(OutlierMixin, Embedding):
     """The one-class support vector machine on features: the region where most rows are, by a plane in the space of φ.
 
     minimize over w, ρ:  1/2 |w|² - ρ + 1/(ν n) sum of max(0, ρ - w . φ(x_i))
@@ -46,7 +48,7 @@ class OneClassSVM(OutlierMixin, OnFeatures):
     Attributes
     ----------
     model_ : the Model, for `dkernel.save` and `dkernel score`, with the classes -1 and 1
-    coef_ : w, float64 (n_columns_,);  offset_ : ρ
+    coef_ : w, float64 (n_columns_,), of φ(x) = k(x, landmarks) @ whitening_;  offset_ : ρ
     outliers_ : share of the training rows outside
     n_iter_ : readings after the map was made
     kernel_ : the kernel with numbers;  map_ : the map;  n_columns_ : its columns
@@ -58,7 +60,7 @@ class OneClassSVM(OutlierMixin, OnFeatures):
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
     >>> machine = OneClassSVM(0.1, gamma=0.5, n_columns=128).fit(X)
     >>> machine.predict([[0.0, 0.0], [5.0, 5.0]]).tolist(), round(machine.outliers_, 2)
-    ([1, -1], 0.1)
+    ([1, -1], 0.09)
     """
 
     def __init__(
@@ -81,6 +83,7 @@ class OneClassSVM(OutlierMixin, OnFeatures):
         if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
             raise RecipeError(f"max_iter={self.max_iter!r}: a positive whole number is needed.")
         source, phi, seed = self._embed(X)
+        phi = self._told_in_float32(phi)
         with default_executor() as executor:
             v, last = self._start(source, phi, seed, executor)
             path = Path(v, last, float(nu))
@@ -99,6 +102,15 @@ class OneClassSVM(OutlierMixin, OnFeatures):
         )
         return self
 
+    def _told_in_float32(self, phi: Phi) -> Phi:
+        """φ without the directions that only float64 columns tell: the model's are float32."""
+        if self.whitening_ is None:
+            return phi
+        eigenvalues = 1.0 / np.square(self.whitening_).sum(axis=0)
+        self.whitening_ = np.ascontiguousarray(self.whitening_[:, eigenvalues > FLOOR * eigenvalues.max()])
+        self.n_columns_ = self.whitening_.shape[1]
+        return Phi(phi.function, (*phi.carried[:-1], self.whitening_))
+
     def _start(
         self, source: Source, phi: Phi, seed: int, executor: Executor
     ) -> tuple[NDArray[np.float64], list[float]]:
@@ -116,16 +128,21 @@ class OneClassSVM(OutlierMixin, OnFeatures):
         return path.v, zones[-1:]
 
     def decision_function(self, X: Any) -> Any:
-        """s(x), float32 (n,): not negative for inliers."""
-        return self._answer(X, scored, "float32")
+        """s(x), float64 (n,): not negative for inliers."""
+        return self._answer(X, decided, "float64")
 
     def score_samples(self, X: Any) -> Any:
-        """w . φ(x), float32 (n,): the decision function and `offset_`."""
-        return self.decision_function(X) + np.float32(self.offset_)
+        """w . φ(x), float64 (n,): the decision function and `offset_`."""
+        return self.decision_function(X) + self.offset_
 
     def predict(self, X: Any) -> Any:
         """1 for inliers, -1 for outliers, int64 (n,)."""
         return self._answer(X, predicted, np.int64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
 
     def _answer(self, X: Any, function: Any, dtype: Any) -> Any:
         require_fitted(self, "model_")
@@ -135,3 +152,8 @@ class OneClassSVM(OutlierMixin, OnFeatures):
         return apply(
             Answer(function, model, lambda: key, model.columns, model.recipe.dtype, dtype, None, model.objects), X
         )
+
+
+def decided(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
+    """Scores of a block."""
+    return model.scores(X)[:, 0].astype(np.float64)

@@ -7,7 +7,7 @@ import sklearn.svm
 from sklearn.linear_model import SGDOneClassSVM
 
 import dkernel
-from dkernel import NystromFeatures, OneClassSVM
+from dkernel import OneClassSVM
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError
 from dkernel.linear.solvers.oneclass import Path, begin, sums_of, values, widths
@@ -20,6 +20,10 @@ def crowd(n, seed=0):
     far = rng.random(n) < 0.1
     X[far] = rng.uniform(-5, 5, (far.sum(), 2))
     return X, far
+
+
+def phi(machine, X):
+    return machine.kernel_(X, machine.map_.landmarks) @ machine.whitening_
 
 
 @pytest.mark.parametrize("nu", [0.02, 0.1, 0.5, 0.99])
@@ -40,9 +44,8 @@ def test_all_rows_as_landmarks_give_libsvms(nu):
 
 def test_its_objective_is_below_that_of_stochastic_gradients_on_the_same_features():
     X, _ = crowd(2000)
-    features = NystromFeatures(gamma=0.3, n_components=64, random_state=0)
-    F = features.fit_transform(X)
     machine = OneClassSVM(0.1, gamma=0.3, n_columns=64, random_state=0).fit(X)
+    F = phi(machine, X)
     twin = SGDOneClassSVM(nu=0.1, max_iter=2000, tol=1e-6, random_state=0).fit(F)
 
     def objective(w, rho):
@@ -58,7 +61,7 @@ def test_a_larger_source_than_the_sample_goes_on_to_the_optimum_of_all_rows(monk
     monkeypatch.setattr("dkernel.estimators.oneclass.SAMPLE", 500)
     X, far = crowd(6000)
     machine = OneClassSVM(0.1, gamma=0.3, n_columns=64, random_state=0).fit(X)
-    F = NystromFeatures(gamma=0.3, n_components=64, random_state=0).fit_transform(X)
+    F = phi(machine, X)
     v, first = begin(F, 0.1)
     path = Path(v, widths(first), 0.1)
     while not path.over:
@@ -69,7 +72,7 @@ def test_a_larger_source_than_the_sample_goes_on_to_the_optimum_of_all_rows(monk
     best, found = values(sums_of(F, both, h), both, 0.1)
     assert found == pytest.approx(best, rel=1e-4)
     assert 1 < machine.n_iter_ <= 30
-    assert machine.outliers_ == pytest.approx(0.1, abs=0.005)
+    assert 0.08 < machine.outliers_ <= 0.1
     assert (machine.predict(X)[far] == -1).mean() > 0.6
 
 

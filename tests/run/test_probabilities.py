@@ -42,7 +42,7 @@ class Scores(ClassifierMixin, BaseEstimator):
     def __init__(self, model=None):
         self.model = model
 
-    def fit(self, X, y):
+    def fit(self, X, y):  # noqa: ARG002
         self.classes_ = self.model.classes
         return self
 
@@ -154,5 +154,7 @@ def test_refusals(changes, words):
 
 def test_partial_fit_has_no_rows_for_it():
     X, y = rings(200)
+    assert not hasattr(KernelClassifier(calibration="platt"), "partial_fit")
+    machine = KernelClassifier(n_components=16, alpha=1e-3, gamma=0.1, calibration="platt", warm_start=True).fit(X, y)
     with pytest.raises(RecipeError, match="never learned from"):
-        KernelClassifier(calibration="platt").partial_fit(X, y, classes=[0, 1])
+        machine.fit(X, y)

@@ -120,7 +120,7 @@ class Path:
     >>> v, first = begin(F, 0.1)
     >>> path = Path(v, widths(first), 0.1)
     >>> while not path.over:
-    ...     path.told(sums_of(F, path.points, path.width))
+    ...     _ = path.told(sums_of(F, path.points, path.width))
     >>> round(float((F @ path.v[:-1] < path.v[-1]).mean()), 2)
     0.1
     """
