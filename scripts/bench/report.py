@@ -33,7 +33,7 @@ class Measured:
 @contextmanager
 def measured() -> Iterator[Measured]:
     """Fill a `Measured` while the block runs."""
-    result, memory = Measured(), PeakMemory(0.05)
+    result, memory = Measured(), PeakMemory(0.2)
     with memory:
         start = time.perf_counter()
         yield result
