@@ -1,0 +1,122 @@
+"""dkernel against dask-ml on the same two workers: `Incremental(SGDClassifier)` over `RBFSampler`, one pass each.
+
+A million rows of 28 columns whose class is the sign of a quadratic form (quadratic.py), as NPY files that both read.
+dask-ml maps RBFSampler over the chunks of a Dask array, standardized, and feeds them one after the other to
+SGDClassifier.partial_fit, which is how its documentation does it. dkernel: Gaussian kernel of the same gamma, one pass,
+with Fourier features and with landmarks; `pass_s` is the pass alone, `fit_s` all of the fit: survey, setup and choice
+of alpha with it. The comparison with scikit-learn's Nystroem on covtype is covtype.py.
+
+    python scripts/bench/peers.py
+    python scripts/bench/peers.py --rows 100000 --components 512
+"""
+
+import argparse
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import dask.array as da
+import numpy as np
+from dask_ml.wrappers import Incremental
+from numpy.typing import NDArray
+from quadratic import written
+from report import finish
+from sklearn.kernel_approximation import RBFSampler
+from sklearn.linear_model import SGDClassifier
+
+from dkernel.data import open_source
+from dkernel.recipe import Recipe
+from dkernel.run.cluster import connect
+from dkernel.run.executors import Executor
+from dkernel.run.progress import Progress
+from dkernel.run.train import train
+
+P = 28
+CHUNK = 16_384  # rows of dask-ml's blocks: with D = 4000, 0.5 GB of columns in float64
+TESTED = 50_000
+GAMMA = 0.02
+
+
+def block_of(path: str, first: int, n: int) -> NDArray[np.float32]:
+    """Rows of one file, label and all."""
+    return np.load(path, mmap_mode="r")[first : first + n].copy()
+
+
+def as_dask(folder: Path) -> da.Array:
+    """The rows of the files in blocks that the workers read."""
+    import dask
+
+    parts = []
+    for path in sorted(folder.glob("*.npy")):
+        n = len(np.load(path, mmap_mode="r"))
+        for first in range(0, n, CHUNK):
+            m = min(CHUNK, n - first)
+            task = dask.delayed(block_of)(str(path), first, m)
+            parts.append(da.from_delayed(task, (m, P + 1), np.float32))
+    return da.concatenate(parts)
+
+
+def incremental(train_rows: Path, test: NDArray[Any], D: int) -> dict[str, Any]:
+    """dask-ml's line. Its columns are standard already, so it gets them as they are."""
+    rows = as_dask(train_rows)
+    X, y = rows[:, :P], rows[:, P].astype(np.int64)
+    start = time.perf_counter()
+    sampler = RBFSampler(gamma=GAMMA, n_components=D, random_state=0).fit(np.zeros((1, P), np.float32))
+    columns = X.map_blocks(sampler.transform, dtype=np.float32, chunks=(X.chunks[0], (D,)))
+    model = Incremental(SGDClassifier(alpha=1e-6, average=True, random_state=0), shuffle_blocks=False)
+    begun = time.perf_counter()
+    model.fit(columns, y, classes=[0, 1])
+    end = time.perf_counter()
+    found = np.concatenate([model.estimator_.predict(sampler.transform(test[i : i + CHUNK, :P]))
+                            for i in range(0, len(test), CHUNK)])  # fmt: skip
+    error = 100 * float((found != test[:, P]).mean())
+    return {"who": "dask-ml", "D": D, "pass_s": end - begun, "fit_s": end - start, "test_error_%": error}
+
+
+def ours(executor: Executor, train_rows: Path, test: NDArray[Any], D: int, features: str) -> dict[str, Any]:
+    """dkernel's line."""
+    recipe = Recipe(kernel=f"Gaussian(gamma={GAMMA})", features=features, n_components=D, scale="standard",
+                    metric="identity", task="classify")  # fmt: skip
+    start, progress = time.perf_counter(), Progress("none")
+    source = open_source(train_rows, label=str(P))
+    result = train(source, recipe, executor, progress=progress)
+    seconds = time.perf_counter() - start
+    passes = sum(s for name, s in progress.seconds().items() if name.startswith("pass"))
+    error = 100 * float((result.model.predict(test[:, :P]) != test[:, P]).mean())
+    return {"who": f"dkernel, {features}", "D": D, "pass_s": passes, "fit_s": seconds, "test_error_%": error}
+
+
+def main(arguments: list[str] | None = None) -> int:
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask.add_argument("--rows", type=int, default=1_000_000)
+    ask.add_argument("--components", type=int, nargs="+", default=[1000, 4000])
+    ask.add_argument("--repeats", type=int, default=2, help="turns of both; the best of each counts")
+    ask.add_argument("--place", type=Path, help="folder for the data; a temporary one when it is not given")
+    ask.add_argument("--json", action="store_true", help="only the JSON line")
+    args = ask.parse_args(arguments)
+    lines: list[dict[str, Any]] = []
+    with tempfile.TemporaryDirectory() as scratch, connect(workers=2, memory_limit="4GiB") as executor:
+        place = args.place or Path(scratch)
+        data = written(place, args.rows)
+        [held] = written(place, TESTED, seed=1).glob("*.npy")
+        test = np.load(held)
+        for D in args.components:
+            turns = []
+            for _ in range(args.repeats):
+                theirs = incremental(data, test, D)
+                turns.append([theirs, *(ours(executor, data, test, D, f) for f in ("fourier", "nystrom"))])
+                print(f"D = {D}: {[round(line['pass_s'], 2) for line in turns[-1]]} s", file=sys.stderr)
+            best = [{**turns[0][i], **{name: min(t[i][name] for t in turns) for name in ("pass_s", "fit_s")}}
+                    for i in range(3)]  # fmt: skip
+            for line in best[1:]:
+                line["times a pass"] = best[0]["pass_s"] / line["pass_s"]
+                line["times the fit"] = best[0]["fit_s"] / line["fit_s"]
+            lines += best
+    finish(f"dask-ml's Incremental beside dkernel, {args.rows:,} rows x {P}, 2 workers", lines, args.json)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

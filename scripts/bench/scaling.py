@@ -1,0 +1,146 @@
+"""One worker process against two, what a task and a round cost Dask, and from these what 10, 100 and 1000 would do.
+
+Three parts. *Speedup*: the same training by 1 and by 2 worker processes in turns, the seconds of the pass and of the
+command, the best of --repeats; the two models must be the same bytes. *Constants*: rounds of calls that do nothing, of
+several numbers of tasks; the line through their medians is the cost of a round and of a task. *Model*: with them
+
+    seconds of a round = n D t / (W T) + a + b k + 2 D C 4 bytes / B,    k = 2 W tasks
+
+t is the measured time of a feature on one worker, T the rounds of a pass, B a network of 10 Gb/s. Printed for one
+number of rows in all (the more workers, the less each has to do) and for one number a worker; `fewest rows` is how many
+rows W workers need for an overhead of 5 %.
+
+    python scripts/bench/scaling.py
+    python scripts/bench/scaling.py --rows 200000 --components 1024 --repeats 1
+"""
+
+import argparse
+import hashlib
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from commands import made, phases_of, train
+from report import finish
+
+from dkernel.run.cluster import connect
+from dkernel.run.executors import Call, Executor
+from dkernel.run.reduce import TASKS_A_SLOT
+
+ROUNDS = 64
+NETWORK = 10e9 / 8
+HEADS = 4
+TASKS = (2, 4, 8, 16, 32)
+SETTINGS = ("--kernel", "Gaussian(gamma=0.08)", "--features", "nystrom", "--scale", "global", "--metric", "identity")
+
+
+def speedup(place: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
+    """A line for each number of processes; refuses to go on if their models differ."""
+    data, model = made(place, "npy", args.rows), place / "model.safetensors"
+    options = [*SETTINGS, "--n-components", str(args.components), "--alpha", "1e-6", "--memory-limit", "4GiB"]
+    best: dict[int, dict[str, Any]] = {}
+    digests = set()
+    for turn in range(args.repeats):
+        for workers in (1, 2):
+            found = train(data, model, [*options, "--workers", str(workers)])
+            digests.add(hashlib.sha256(model.read_bytes()).hexdigest())
+            phases = phases_of(found["record"])
+            line = {"workers": workers, "pass_s": phases["pass"], "survey_s": phases["survey"],
+                    "setup_s": phases["setup"], "command_s": found["seconds"]}  # fmt: skip
+            held = best.get(workers, line)
+            best[workers] = {name: min(value, held[name]) for name, value in line.items()}
+            print(f"turn {turn + 1}, {workers} workers: pass {phases['pass']:.2f} s", file=sys.stderr)
+    if len(digests) > 1:
+        raise SystemExit("The models of 1 and 2 workers differ: the speed of a wrong answer is of no interest.")
+    for workers, line in best.items():
+        line["pass_rows_s"] = args.rows / line["pass_s"]
+        line["speedup_pass"] = best[1]["pass_s"] / line["pass_s"]
+        line["speedup_fit"] = sum(best[1][f"{p}_s"] for p in ("survey", "setup", "pass")) / sum(
+            best[workers][f"{p}_s"] for p in ("survey", "setup", "pass")
+        )
+    return [best[1], best[2]]
+
+
+def nothing(coefficients: Any, number: int) -> Any:
+    """What a round's task gives back, for no work."""
+    return np.zeros((len(coefficients[0]), HEADS)), number
+
+
+def one_round(executor: Executor, D: int, tasks: int, name: str) -> float:
+    """Seconds of a round whose calls do nothing, with its coefficients and sums."""
+    sent = np.random.default_rng(0).random((D, HEADS)).astype(np.float32), np.zeros(HEADS, np.float32)
+    start = time.perf_counter()
+    held = executor.keep(sent, f"{name}-at")
+    executor.compute([Call(f"{name}-{i}", nothing, (held, i)) for i in range(tasks)])
+    executor.release([held])
+    return time.perf_counter() - start
+
+
+def constants(D: int, rounds: int, workers: int = 2) -> tuple[list[dict[str, Any]], float, float]:
+    """Lines of measured rounds, and the seconds of a round and of a task."""
+    lines = []
+    with connect(workers=workers, memory_limit="2GiB") as executor:
+        for tasks in TASKS:
+            found = sorted(one_round(executor, D, tasks, f"cost-{tasks}-{i}") for i in range(rounds + 3))
+            lines.append({
+                "tasks of a round": tasks, "least_ms": 1e3 * found[0], "median_ms": 1e3 * found[len(found) // 2],
+            })  # fmt: skip
+    slope, at_zero = np.polyfit([line["tasks of a round"] for line in lines], [line["median_ms"] for line in lines], 1)
+    return lines, max(float(at_zero), 0.0) / 1e3, max(float(slope), 1e-5) / 1e3
+
+
+def predicted(n: float, D: int, workers: int, feature: float, a: float, b: float) -> tuple[float, float]:
+    """Seconds of a pass, and which share of them is no work on the rows."""
+    work = n * D * feature / workers
+    overhead = ROUNDS * (a + b * TASKS_A_SLOT * workers + 2 * D * HEADS * 4 / NETWORK)
+    return work + overhead, overhead / (work + overhead)
+
+
+def table(args: argparse.Namespace, feature: float, a: float, b: float) -> list[dict[str, Any]]:
+    """The model's lines."""
+    lines = []
+    for workers in (1, 2, 10, 100, 1000):
+        whole, share = predicted(args.total, args.components, workers, feature, a, b)
+        each, share_each = predicted(args.each * workers, args.components, workers, feature, a, b)
+        overhead = predicted(0, args.components, workers, feature, a, b)[0]
+        fewest = 19 * overhead * workers / (args.components * feature)
+        lines.append({
+            "workers": workers, f"{args.total:.0e} rows: pass_s": whole, "overhead_%": 100 * share,
+            f"{args.each:.0e} rows each: pass_s": each, "their overhead_%": 100 * share_each,
+            "fewest rows for 5 %": fewest,
+        })  # fmt: skip
+    return lines
+
+
+def main(arguments: list[str] | None = None) -> int:
+    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask.add_argument("--rows", type=int, default=2_000_000)
+    ask.add_argument("--components", type=int, default=4096)
+    ask.add_argument("--repeats", type=int, default=3, help="turns of 1 and 2 workers")
+    ask.add_argument("--rounds", type=int, default=100, help="rounds of each number of tasks")
+    ask.add_argument("--total", type=float, default=1e9, help="rows of the model's table, in all")
+    ask.add_argument("--each", type=float, default=1e7, help="rows of the model's table, a worker")
+    ask.add_argument("--place", type=Path, help="folder for the data; a temporary one when it is not given")
+    ask.add_argument("--json", action="store_true", help="only the JSON line")
+    args = ask.parse_args(arguments)
+    with tempfile.TemporaryDirectory() as scratch:
+        pair = speedup(args.place or Path(scratch), args)
+    costs, a, b = constants(args.components, args.rounds)
+    feature = (pair[0]["pass_s"] - ROUNDS * (a + TASKS_A_SLOT * b)) / (args.rows * args.components)
+    lines = table(args, feature, a, b)
+    facts = {"round_ms": 1e3 * a, "task_ms": 1e3 * b, "feature_ns": 1e9 * feature}
+    said = ", ".join(f"{name} {value:.3g}" for name, value in facts.items())
+    everything = [*pair, *costs, *lines]
+    if not args.json:
+        for title, part in (("1 and 2 processes", pair), ("rounds that do nothing", costs)):
+            finish(title, part, json_only=False)
+        finish(f"model: {said}", lines, json_only=False)
+    finish(f"scaling: {said}", everything, json_only=True, **facts)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
