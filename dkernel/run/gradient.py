@@ -227,6 +227,7 @@ class Energy(Statistic[Array, Array]):
 
 
 GRAM_ROWS = 2048
+STRIP = 512  # rows whose columns are made at one time
 
 
 @dataclass
@@ -300,6 +301,9 @@ def _gram(
 def augmented(columns: ScaledColumns, X: NDArray[Any], dtype: str | None = None) -> Array:
     """The columns of raw rows with their 1 at the end, float64 (n, D + 1)."""
     F = np.empty((len(X), columns.map.n_columns + 1))
-    F[:, :-1] = columns.map.columns(columns.scaling.apply(X), dtype or columns.map.gram_dtype)
+    # In strips: what a kernel makes on the way stays in the caches, and no page of it is fresh.
+    for start in range(0, len(X), STRIP):
+        rows = columns.scaling.apply(X[start : start + STRIP])
+        F[start : start + STRIP, :-1] = columns.map.columns(rows, dtype or columns.map.gram_dtype)
     F[:, -1] = 1.0
     return F
