@@ -1,21 +1,34 @@
 """Tuner: the search of `dkernel tune` with the face of a scikit-learn search."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.utils.metaestimators import available_if
 
 from dkernel.errors import RecipeError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
-from dkernel.estimators.inputs import rule_of, source_of
+from dkernel.estimators.inputs import is_in_memory, rule_of, source_of
 from dkernel.estimators.refusals import require_fitted
 from dkernel.run.checkpoint import Checkpoint
 from dkernel.run.cluster import default_executor
+from dkernel.run.few import MOST_ROWS, merged
 from dkernel.run.tune import tune
 
 __all__ = ["Tuner"]
+
+
+def _has(method: str) -> Callable[["Tuner"], bool]:
+    """Whether the estimator of the search has a method."""
+
+    def check(tuner: "Tuner") -> bool:
+        machine = KernelClassifier() if tuner.estimator is None else tuner.estimator
+        getattr(machine, method)  # its own refusal says why
+        return True
+
+    return check
 
 
 class Tuner(MetaEstimatorMixin, BaseEstimator):
@@ -85,6 +98,8 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
         source = source_of(best, X, y, sample_weight, recipe.dtype)
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
         with default_executor() as executor:
+            if is_in_memory(X) and source.n_rows <= MOST_ROWS:
+                source = merged(source, recipe, executor)
             found = tune(source, recipe, executor, self.grid, self.budget, checkpoint=checkpoint)
         best.model_, best.history_, best.chosen_ = found.fit.model, found.fit.history, found.fit.chosen
         best.n_components_ = best.model_.map.n_columns
@@ -103,10 +118,12 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
         """As the best estimator does."""
         return self._best().predict(X)
 
+    @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> Any:
         """As the best estimator does."""
         return self._best().decision_function(X)
 
+    @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
         """As the best estimator does, where its loss gives probabilities."""
         return self._best().predict_proba(X)

@@ -52,7 +52,7 @@ ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
 LEVEL = 1.01  # times the smallest loss is as good
 WORSE = 2  # alphas in a row that are worse than the best so far end the search
 TOLERANCE, ROUGH = 1e-9, 1e-3  # by which scores still move: of the fit, and of those that only judge an alpha
-MOST_READINGS = 300
+MOST_READINGS, FEW_READINGS = 300, 25  # of the batch solvers: likewise
 JUDGED_ROWS, MOST_FOLDS, THIRD = 2048, 5, 3  # rows of all fits that judge an alpha, about; folds at most and at least
 MOST_JUDGED = 3072  # rows that alphas are fitted and judged on
 JUDGED_COLUMNS = 1024  # landmarks of these fits, where not all rows are landmarks
@@ -264,7 +264,8 @@ class _Rows:
         settings = PSGD([P], [alpha], self.coordinates.metric, loss, outputs)
         solver = BATCH["pcg" if loss.name == "squared" else "lbfgs"](settings, tolerance)
         state = solver.start(P.solve(weighted.T @ self.Y) if start is None else start)
-        while not solver.is_over(state) and state.passes < MOST_READINGS:
+        limit = MOST_READINGS if tolerance <= TOLERANCE else FEW_READINGS
+        while not solver.is_over(state) and state.passes < limit:
             points = solver.candidates(state)
             S, values, slopes = self.F @ points, [], np.empty_like(points)
             for j in range(0, points.shape[1], outputs):

@@ -70,7 +70,7 @@ def test_made_without_arguments_cloned_and_shown(kind):
     assert clone(machine).get_params() == machine.get_params()
     assert repr(machine) == f"{kind.__name__}()"
     with pytest.raises(TypeError, match="positional"):
-        kind("gaussian", 0.5)
+        kind("gaussian", 0.5, 0.5)
 
 
 def test_a_grid_of_a_pipeline():

@@ -101,7 +101,7 @@ class Newton:
         slope = self.loss.derivative(y, s[:, None])[:, 0]
         ahead, behind = (self.loss.derivative(y, s[:, None] + e)[:, 0] for e in (APART, -APART))
         h = (ahead - behind) / (2 * APART)
-        curved = h > FLAT
+        curved = (h > FLAT) & (self.w > 0)
         to = -self.w * slope / alpha
         if not curved.any():
             return to, b
