@@ -37,10 +37,10 @@ __all__ = [
 ROWS = 256
 COLUMNS = 512
 
-_MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: adding and taking it away rounds a float32 to the nearest integer
-_C = tuple(np.float32(c) for c in (1.0, -19.7392025, 64.9390793, -85.4496994, 60.1656113, -25.9641647, 6.52815056))
-_S = tuple(np.float32(s) for s in (6.28318453, -41.3415565, 81.5993652, -76.6108475, 41.3351746, -12.4699392))
-_E = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0.0096707679, 0.0013395286))
+MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: adding and taking it away rounds a float32 to the nearest integer
+COSINE = tuple(np.float32(c) for c in (1.0, -19.7392025, 64.9390793, -85.4496994, 60.1656113, -25.9641647, 6.52815056))
+SINE = tuple(np.float32(s) for s in (6.28318453, -41.3415565, 81.5993652, -76.6108475, 41.3351746, -12.4699392))
+EXP2 = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0.0096707679, 0.0013395286))
 
 FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
 
@@ -70,45 +70,45 @@ def _float_from_bits(typingctx: Any, bits: Any) -> Any:  # noqa: ARG001 - the na
 def _exp2(z: Any) -> None:
     for i in range(z.size):
         u = max(min(z[i], np.float32(0.0)), np.float32(-126.0))
-        k = (u + _MAGIC) - _MAGIC
+        k = (u + MAGIC) - MAGIC
         f = u - k
-        r = _E[4] + f * _E[5]
-        r = _E[3] + f * r
-        r = _E[2] + f * r
-        r = _E[1] + f * r
-        r = _E[0] + f * r
+        r = EXP2[4] + f * EXP2[5]
+        r = EXP2[3] + f * r
+        r = EXP2[2] + f * r
+        r = EXP2[1] + f * r
+        r = EXP2[0] + f * r
         z[i] = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))  # type: ignore[call-arg]
 
 
 @compiled("void(float32[::1])")
 def _cos_turns(z: Any) -> None:
     for i in range(z.size):
-        f = z[i] - ((z[i] + _MAGIC) - _MAGIC)
+        f = z[i] - ((z[i] + MAGIC) - MAGIC)
         s = f * f
-        r = _C[5] + s * _C[6]
-        r = _C[4] + s * r
-        r = _C[3] + s * r
-        r = _C[2] + s * r
-        r = _C[1] + s * r
-        z[i] = _C[0] + s * r
+        r = COSINE[5] + s * COSINE[6]
+        r = COSINE[4] + s * r
+        r = COSINE[3] + s * r
+        r = COSINE[2] + s * r
+        r = COSINE[1] + s * r
+        z[i] = COSINE[0] + s * r
 
 
 @compiled("void(float32[:, ::1])")
 def _sincos_turns(z: Any) -> None:
     for i in range(z.shape[1]):
-        f = z[0, i] - ((z[0, i] + _MAGIC) - _MAGIC)
+        f = z[0, i] - ((z[0, i] + MAGIC) - MAGIC)
         s = f * f
-        c = _C[5] + s * _C[6]
-        c = _C[4] + s * c
-        c = _C[3] + s * c
-        c = _C[2] + s * c
-        c = _C[1] + s * c
-        q = _S[4] + s * _S[5]
-        q = _S[3] + s * q
-        q = _S[2] + s * q
-        q = _S[1] + s * q
-        q = _S[0] + s * q
-        z[0, i] = _C[0] + s * c
+        c = COSINE[5] + s * COSINE[6]
+        c = COSINE[4] + s * c
+        c = COSINE[3] + s * c
+        c = COSINE[2] + s * c
+        c = COSINE[1] + s * c
+        q = SINE[4] + s * SINE[5]
+        q = SINE[3] + s * q
+        q = SINE[2] + s * q
+        q = SINE[1] + s * q
+        q = SINE[0] + s * q
+        z[0, i] = COSINE[0] + s * c
         z[1, i] = f * q
 
 

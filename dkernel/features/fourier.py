@@ -13,6 +13,7 @@ from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
 from dkernel.features.base import Coordinates, FeatureMap, in_tiles
 from dkernel.features.projections import FAST, MOST_STORED, Dense, Projection, Seeded, projected
 from dkernel.kernels import Kernel
+from dkernel.products import fits, sincos_products
 from dkernel.seeds import stream
 from dkernel.tiles import COLUMNS, cos_turns_inplace, sincos_turns_inplace
 
@@ -116,7 +117,10 @@ class FourierMap(FeatureMap):
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         offsets = self._offset_turns
-        if offsets is None:
+        panels = self._turns.panels(first // 2, out.shape[2]) if offsets is None else None
+        if panels is not None and fits(panels, out[0]):
+            sincos_products(rows, panels, out)  # the same bits as by the two lines below
+        elif offsets is None:
             self._turns.fill(rows, first // 2, out[0])
             sincos_turns_inplace(out)
         else:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DKernelError, UnsupportedError
 from dkernel.kernels import Kernel
+from dkernel.products import packed
 from dkernel.seeds import stream
 
 __all__ = ["FAST", "MOST_STORED", "Dense", "Fast", "Projection", "Seeded", "is_isotropic", "projected"]
@@ -51,6 +52,10 @@ class Projection(ABC):
     @abstractmethod
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         """Write z of the frequencies from `first` on into out, float32 (ROWS, width)."""
+
+    def panels(self, first: int, width: int) -> NDArray[np.float32] | None:  # noqa: ARG002 - a matrix has them
+        """What `dkernel.products` wants of the frequencies from `first` on, None where it is of no use."""
+        return None
 
     @property
     @abstractmethod
@@ -92,14 +97,25 @@ class Dense(Projection):
     def _blocks(self) -> dict[tuple[int, int], NDArray[np.float32]]:
         return {}
 
+    @cached_property
+    def _packed(self) -> dict[tuple[int, int], NDArray[np.float32] | None]:
+        return {}
+
+    def _block(self, first: int, width: int) -> NDArray[np.float32]:
+        return np.ascontiguousarray(self._frequencies[first : first + width].T, dtype=np.float32)
+
+    def panels(self, first: int, width: int) -> NDArray[np.float32] | None:
+        if (first, width) not in self._packed:
+            self._packed[first, width] = packed(self._block(first, width))
+        return self._packed[first, width]
+
     def rows(self, X: NDArray) -> NDArray[np.float32]:
         return np.ascontiguousarray(X, dtype=np.float32)
 
     def fill(self, rows: NDArray[np.float32], first: int, out: NDArray[np.float32]) -> None:
         block = self._blocks.get((first, out.shape[1]))
         if block is None:
-            columns = self._frequencies[first : first + out.shape[1]].T
-            block = self._blocks[first, out.shape[1]] = np.ascontiguousarray(columns, dtype=np.float32)
+            block = self._blocks[first, out.shape[1]] = self._block(first, out.shape[1])
         np.matmul(rows, block, out=out)
 
     def divided(self, number: float) -> "Dense":

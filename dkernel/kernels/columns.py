@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel import tiles
+from dkernel.products import exp2_products, fits, packed
 
 __all__ = [
     "COLUMN_BLOCK",
@@ -92,6 +93,7 @@ class GaussianColumns(Columns):
         ones = np.ones(self.n)
         norms = np.einsum("ij,ij->i", centred, centred)
         self._landmarks = blocks_of(np.vstack([2 * self._g * centred.T, -self._g * norms, ones]))
+        self._panels = [packed(block) for block in self._landmarks]
 
     def rows(self, X: F32) -> F32:
         """The augmented rows, (r, p + 2)."""
@@ -106,7 +108,14 @@ class GaussianColumns(Columns):
         return wide
 
     def fill(self, rows: F32, first: int, out: F32) -> None:
-        """One sgemm into the tile, then exp2 in place; its clamp at 0 also keeps the rounded values at most 1."""
+        """Products and exp2 in one walk, or one sgemm into the tile, then exp2 in place, to the same bits.
+
+        Its clamp at 0 also keeps the rounded values at most 1.
+        """
+        panels = self._panels[first // COLUMN_BLOCK]
+        if panels is not None and fits(panels, out):
+            exp2_products(rows, panels, out)
+            return
         np.matmul(rows, self._landmarks[first // COLUMN_BLOCK][:, : out.shape[1]], out=out)
         tiles.exp2_inplace(out)
 
