@@ -2,7 +2,7 @@
 
 The same recipe twice: one pass, with the alpha that its holdout chose; then the same alpha to the optimum, by the batch
 solver that follows (`polish`: conjugate gradients or L-BFGS with the same preconditioner); hinge has a kink, so there
-the optimum is --many passes, whose steps decay. `lag` is the test error of the pass less that of the optimum, in points.
+the optimum is --many passes, whose steps decay. `lag` is the test error of the pass less that of the optimum (points).
 Covtype is class 2 against the rest; --made adds rows of a quadratic form (quadratic.py), D landmarks, gamma 0.02.
 
     python scripts/bench/optimum.py                                     covtype: 60,000 and all rows, 2000 and 5000

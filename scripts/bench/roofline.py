@@ -78,7 +78,9 @@ def limits(repeats: int) -> dict[str, float]:
 
 def model_of(map: FeatureMap, X: Any) -> Model:
     """A model of this map with coefficients that mean nothing."""
-    scaling = Scaling.of("standard", X.mean(axis=0), X.var(axis=0), X.min(axis=0), X.max(axis=0))
+    scaling = Scaling.of(
+        "standard", *(getattr(X.astype(np.float64), what)(axis=0) for what in ("mean", "var", "min", "max"))
+    )
     coef = np.random.default_rng(1).normal(size=(map.n_columns, 1))
     names = tuple(f"x{j}" for j in range(map.n_in))
     return Model(Recipe(), scaling, map, coef, np.zeros(1), np.array([0, 1]), names, "y")

@@ -42,7 +42,9 @@ GAMMA = 0.02
 def model_of(which: str, X: NDArray[np.float32], y: NDArray[Any], D: int, names: tuple[str, ...]) -> Model:
     """A model of this map."""
     kernel, p = Gaussian(gamma=GAMMA), X.shape[1]
-    scaling = Scaling.of("standard", X.mean(axis=0), X.var(axis=0), X.min(axis=0), X.max(axis=0))
+    scaling = Scaling.of(
+        "standard", *(getattr(X.astype(np.float64), what)(axis=0) for what in ("mean", "var", "min", "max"))
+    )
     if which == "nystrom":
         map: FeatureMap = NystromMap(kernel, scaling.apply(X[:D]))
     else:
