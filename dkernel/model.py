@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -156,6 +156,13 @@ class Model:
         if self.classes is None:
             return S[:, 0]
         return self.classes[(S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)]
+
+    def partial_fit(self, *_: Any, **__: Any) -> NoReturn:
+        """Refused: a model has what answers need, and none of a solver's state."""
+        raise UnsupportedError(
+            "A Model holds no solver state (preconditioner, counts, rows that wait), so it cannot go on learning. Keep "
+            "the estimator, by pickle, or fit again; of a fit that was stopped a checkpoint goes on."
+        )
 
     def predict(self, X: NDArray) -> NDArray[Any]:
         """Labels or predictions (n,) of a block."""

@@ -46,7 +46,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
 
 AUTO_KERNELS = ("gaussian", "laplacian")
 
-YOUNGER = ("solver", "polish", "calibration")
+YOUNGER = ("solver", "polish", "calibration", "patience")
 
 GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
 
@@ -74,6 +74,8 @@ class Recipe:
         alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and of up to 4,096 rows, with all of them as landmarks
         and none held out, "exact" (smooth losses)
     passes : readings of the data; of "pcg" and "lbfgs" the most, 100 where it is 1
+    patience : of "psgd", after so many passes in a row that have not lowered the loss on the holdout there are no more;
+        0 for all of them
     rounds : updates of each pass
     polish : after the passes of "psgd" at most so many more of "pcg" or "lbfgs", towards the exact optimum
     class_weight : None, "balanced", or {label: weight}
@@ -105,6 +107,7 @@ class Recipe:
     alpha: str | float = "auto"
     solver: str = "psgd"
     passes: int = 1
+    patience: int = 0
     polish: int = 0
     rounds: int = 64
     scale: str = "auto"
@@ -367,6 +370,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "alpha": _word_or(_weight),
     "solver": _word,
     "passes": _whole(1),
+    "patience": _whole(0),
     "polish": _whole(0),
     "rounds": _whole(1),
     "scale": lambda name, value: _word(name, "none" if value is None else value),

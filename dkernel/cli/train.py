@@ -64,6 +64,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "(squared loss), lbfgs: to convergence.",
     ),
     "passes": ("N", "1", "Readings of the data; of pcg and lbfgs the most, 100 where it is 1."),
+    "patience": ("N", "0", "End after so many passes in a row without a smaller loss on the holdout; 0: never."),
     "polish": ("N", "0", "After psgd at most so many passes of pcg or lbfgs, towards the exact optimum."),
     "metric": (
         "auto|identity|diagonal|full",

@@ -6,7 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
-from dkernel.data import from_arrays
+from dkernel.data import Source, from_arrays
+from dkernel.data.block import Block
+from dkernel.errors import DataError
 from dkernel.estimators.apply import Answer, apply
 from dkernel.estimators.inputs import checked_rows, is_in_memory, rule_of, seed_of, source_of
 from dkernel.estimators.partial import Partial, blocks_of, same_classes, sorted_classes
@@ -17,8 +19,11 @@ from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint
 from dkernel.run.cluster import default_executor
 from dkernel.run.evaluate import evaluate
+from dkernel.run.executors import Executor
 from dkernel.run.few import MOST_ROWS, merged
+from dkernel.run.sample import rows_of
 from dkernel.run.score import digest_of
+from dkernel.run.sizes import MOST_HOLDOUT
 from dkernel.run.train import train
 
 __all__ = ["KernelMachine"]
@@ -34,6 +39,7 @@ class KernelMachine(BaseEstimator):
     _partial: Partial | None
     passes: int
     solver: str
+    callbacks: Any
     model_: Model
     classes_: Any
     coef_: NDArray[np.float64]
@@ -43,13 +49,13 @@ class KernelMachine(BaseEstimator):
         """The recipe that the command would make of the same words."""
         parameters = self.get_params(deep=False)
         seed = seed_of(parameters.pop("random_state"))
-        del parameters["checkpoint"], parameters["warm_start"]
+        del parameters["checkpoint"], parameters["warm_start"], parameters["callbacks"]
         if parameters["solver"] == "auto":
             parameters["solver"] = "psgd"
         parameters["landmarks"], _ = rule_of(parameters["landmarks"])
         return Recipe(task=self._task, seed=seed, **parameters)
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any) -> Any:
+    def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any = None) -> Any:
         if self.warm_start and hasattr(self, "model_"):
             for _ in range(self.passes):
                 self._partial_fit(X, y, None, sample_weight)
@@ -58,23 +64,41 @@ class KernelMachine(BaseEstimator):
         recipe = self._recipe()
         source = source_of(self, X, y, sample_weight, recipe.dtype)
         with default_executor() as executor:
+            judges = None if validation is None else self._judges(validation, recipe, executor)
             if is_in_memory(X) and source.n_rows <= MOST_ROWS:
                 # Weights k are k copies of a row for every solver: what it is given is the same.
                 source = merged(source, recipe, executor)
-                recipe = recipe.replace(solver="exact") if self._is_exact(recipe) else recipe
+                recipe = recipe.replace(solver="exact") if self._is_exact(recipe, validation) else recipe
             checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
             landmarks = rule_of(self.landmarks)[1]
-            result = train(source, recipe, executor, landmarks=landmarks, checkpoint=checkpoint)
+            result = train(source, recipe, executor, landmarks=landmarks, checkpoint=checkpoint,
+                           validation=judges, told=self._tell if self.callbacks else None)  # fmt: skip
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
         self.n_components_ = result.model.map.n_columns
         self._learned()
         return self
 
-    def _is_exact(self, recipe: Recipe) -> bool:
+    def _is_exact(self, recipe: Recipe, validation: Any) -> bool:
         """Whether few rows in memory are solved exactly: nothing asks for passes or for rows that are held out."""
-        streams = recipe.passes > 1 or recipe.polish or recipe.calibration is not None
+        streams = recipe.passes > 1 or recipe.polish or recipe.calibration is not None or validation is not None
         return self.solver == "auto" and loss_named(recipe.loss).smooth and not streams
+
+    def _judges(self, validation: Any, recipe: Recipe, executor: Executor) -> Block:
+        """The rows of a validation set, a uniform sample of them where they are many."""
+        parts = validation if isinstance(validation, tuple) else (validation,)
+        if not 1 <= len(parts) <= 3 or (len(parts) == 1 and not isinstance(parts[0], Source)):
+            raise DataError("validation is a tuple (X, y) or (X, y, sample_weight), or a Source with a label.")
+        X, y, weight = (*parts, None, None)[:3]
+        source = source_of(self, X, y, weight, recipe.dtype, fitting=False)
+        if source.label is None:
+            raise DataError("The validation set has no label to judge by: open the source with one.")
+        return rows_of(source, executor, MOST_HOLDOUT, recipe.seed)
+
+    def _tell(self, line: dict[str, Any]) -> bool:
+        """Every callback hears of it; whether one of them wants the passes to end."""
+        answers = [callback(line) for callback in self.callbacks]
+        return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         before = getattr(self, "_partial", None)

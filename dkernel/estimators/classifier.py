@@ -50,6 +50,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         out); "auto" is "exact" for so few rows in memory where the loss allows it, else "psgd". `partial_fit` steps as
         "psgd" does
     passes : over the data; of "pcg" and "lbfgs" the most, 100 where it is 1
+    patience : after so many passes of "psgd" in a row that have not lowered the loss on the validation set, or else on
+        the holdout, there are no more; 0 for all
     polish : after "psgd", at most so many passes of "pcg" or "lbfgs"
     scale : "auto" | "standard" | "minmax" | "global" | "none"; None is "none"
     metric : "auto" | "identity" | "diagonal" | "full": the inner product of the inputs, learned from the gradients of a
@@ -62,6 +64,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     checkpoint : folder in which `fit` keeps what it has done, or None; a fit that finds itself begun there goes on, to
         the same model, and one that finds another fit there is refused
     warm_start : whether a second `fit` goes on from the first, as `partial_fit` does, `passes` times over its rows
+    callbacks : functions that are called with each line of `history_` as it is made, a dict; where one returns True the
+        passes end, and the best so far is the model
 
     Attributes
     ----------
@@ -69,7 +73,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     classes_ : labels in the order of the scores
     coef_ : float64 (C, n_components_) of the map's columns, C = 1 for two classes; intercept_ : float64 (C,)
     n_components_ : columns of the map
-    history_ : per round the progressive loss and accuracy, per pass those of the holdout
+    history_ : per round the progressive loss and accuracy, per pass those of the holdout; with validation, patience or
+        callbacks at every eighth round also `holdout_loss` and `holdout_accuracy`
     chosen_ : what was left open, and what it became
 
     Examples
@@ -86,8 +91,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared_hinge", alpha="auto", solver="auto", passes=1, polish=0, scale="auto", metric="auto",
-        class_weight=None, calibration=None, random_state=None, checkpoint=None, warm_start=False,
+        loss="squared_hinge", alpha="auto", solver="auto", passes=1, patience=0, polish=0, scale="auto", metric="auto",
+        class_weight=None, calibration=None, random_state=None, checkpoint=None, warm_start=False, callbacks=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
@@ -98,6 +103,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.alpha = alpha
         self.solver = solver
         self.passes = passes
+        self.patience = patience
         self.polish = polish
         self.scale = scale
         self.metric = metric
@@ -106,10 +112,18 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.random_state = random_state
         self.checkpoint = checkpoint
         self.warm_start = warm_start
+        self.callbacks = callbacks
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "KernelClassifier":
-        """Learn from rows X (n, p) and labels y (n,): numpy, pandas, Dask; or from a Source with a label, alone."""
-        self._fit(X, y, sample_weight)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelClassifier":
+        """Learn from rows X (n, p) and labels y (n,): numpy, pandas, Dask; or from a Source with a label, alone.
+
+        Parameters
+        ----------
+        sample_weight : (n,); a row of weight k is k rows, and one of weight 0 is none
+        validation : (X, y), (X, y, sample_weight) or a Source: what alpha, iterate and the end of the passes are judged
+            by, in place of a holdout; up to 16,384 of its rows. The fit then learns from all rows of X
+        """
+        self._fit(X, y, sample_weight, validation)
         return self
 
     @available_if(_can_stream)

@@ -18,8 +18,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Parameters
     ----------
-    kernel, gamma, features, n_components, landmarks, alpha, solver, passes, polish, scale, metric, random_state,
-        checkpoint, warm_start : as of KernelClassifier; no landmarks by class
+    kernel, gamma, features, n_components, landmarks, alpha, solver, passes, patience, polish, scale, metric,
+        random_state, checkpoint, warm_start, callbacks : as of KernelClassifier; no landmarks by class
     loss : "squared" | "huber(1.35)" | "epsilon_insensitive(0.1)" | "quantile(0.5)", with numbers of your own: of the
         first two in standard deviations of y
 
@@ -42,8 +42,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared", alpha="auto", solver="auto", passes=1, polish=0, scale="auto", metric="auto", random_state=None,
-        checkpoint=None, warm_start=False,
+        loss="squared", alpha="auto", solver="auto", passes=1, patience=0, polish=0, scale="auto", metric="auto",
+        random_state=None, checkpoint=None, warm_start=False, callbacks=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
@@ -54,16 +54,21 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self.alpha = alpha
         self.solver = solver
         self.passes = passes
+        self.patience = patience
         self.polish = polish
         self.scale = scale
         self.metric = metric
         self.random_state = random_state
         self.checkpoint = checkpoint
         self.warm_start = warm_start
+        self.callbacks = callbacks
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "KernelRegressor":
-        """Learn from rows X (n, p) and numbers y (n,): numpy, pandas, Dask; or from a Source with a label, alone."""
-        self._fit(X, y, sample_weight)
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelRegressor":
+        """Learn from rows X (n, p) and numbers y (n,): numpy, pandas, Dask; or from a Source with a label, alone.
+
+        `validation` is as of `KernelClassifier.fit`.
+        """
+        self._fit(X, y, sample_weight, validation)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelRegressor":

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.blas import one_blas_thread
 from dkernel.cells import encoded
 from dkernel.data import from_arrays
 from dkernel.data.block import Block
@@ -30,13 +29,9 @@ from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
 from dkernel.recipe import Recipe
 from dkernel.run.executors import Executor
-from dkernel.run.feed import Feed
 from dkernel.run.gradient import Problem, augmented, right_answers
 from dkernel.run.passes import Outcome, merit
-from dkernel.run.pieces import cut_pieces
-from dkernel.run.progress import Progress
-from dkernel.run.sample import pieces_of
-from dkernel.run.survey import Survey
+from dkernel.run.sample import pieces_of, rows_of
 from dkernel.run.whole import Whole
 
 __all__ = ["MOST_ROWS", "few", "merged"]
@@ -74,14 +69,7 @@ def merged(source: Source, recipe: Recipe, executor: Executor) -> Source:
             f"solver='exact' is for up to {MOST_ROWS:,} rows and the data have {n:,}. Use solver='psgd', or 'normal', "
             "'pcg' or 'lbfgs' for the exact optimum on fewer columns."
         )
-    feed = Feed(executor, source, keep=False)
-    try:
-        with one_blas_thread():
-            pieces = cut_pieces([unit.rows for unit in source.units])
-            key = f"dkernel-merged-{source.token}"
-            rows = feed.fold(Survey(0, n, n), pieces, key, Progress("none")).reservoir.part(slice(None))
-    finally:
-        feed.close()
+    rows = rows_of(source, executor, n)
     if not len(rows.X):
         raise DataError(
             f"The weights are 0 in all {n:,} rows: there is nothing to learn from. Give some rows a positive weight."

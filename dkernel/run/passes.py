@@ -1,6 +1,6 @@
 """The passes over the data: rounds, progress, and the holdout that chooses. ALGORITHMS 3.2, steps H and I."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -16,12 +16,15 @@ from dkernel.run.labels import Targets
 from dkernel.run.pieces import Piece, Schedule
 from dkernel.run.prepare import Bench, is_wide, judged, mean_gradient
 
-__all__ = ["Outcome", "Passes", "Spot", "merit"]
+__all__ = ["Outcome", "Passes", "Spot", "Told", "merit"]
 
 Array = NDArray[np.float64]
 
 WORSE = 1.05  # a pass whose best candidate is worse than its start by this much is undone
 MOST_RETRIES = 2
+WATCHED = 8  # rounds from one look at the holdout to the next, where somebody wants them
+
+Told = Callable[[dict[str, Any]], Any]
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,6 +86,9 @@ class Passes:
     decayed : passes' worth of decay that the step has behind it
     window : which mean to return where there is no holdout to choose
     journal : keeps the spots, and knows where a run before this one was
+    patience : passes in a row without a smaller loss on the holdout, after which there are no more; 0 for all passes
+    told : called with each line of the history as it is made; where it returns True the passes end, None for nobody
+    watched : whether every eighth round is judged on the holdout too
     """
 
     bench: Bench
@@ -95,6 +101,9 @@ class Passes:
     decayed: int = 0
     window: str = "average"
     journal: Any = field(default_factory=Journal)
+    patience: int = 0
+    told: Told | None = None
+    watched: bool = False
 
     def run(self, start: Array) -> Outcome:
         """All passes, from `start` or from the journal's spot; the best candidate of them all."""
@@ -102,14 +111,31 @@ class Passes:
         gradient = self.bench.executor.keep(Gradient(self.bench.problem), f"{self.bench.key}-pass-Gradient")
         shown = ""
         with self.journal.kept():
-            while spot.epoch < len(self.schedules):
+            while spot.epoch < len(self.schedules) and not self._is_enough(spot):
                 if shown != spot.name:
                     shown = self._show(spot)
                 over = spot.state.done == len(self._rounds(spot.epoch))
-                spot = self._judged(spot) if over else self._after_round(spot, gradient)
+                before, spot = spot, self._judged(spot) if over else self._after_round(spot, gradient)
                 self.journal.reached(spot)
+                if self._ends(spot.history[len(before.history) :]):
+                    spot = self._judged(spot) if spot.state.done else spot
+                    break
         self.bench.executor.release([gradient])
         return replace(spot.best, history=list(spot.history))
+
+    def _is_enough(self, spot: Spot) -> bool:
+        """Whether the passes since the best have been as many as patience goes."""
+        losses = [line["loss"] for line in spot.history if "holdout" in line]
+        since = len(losses) - 1 - int(np.argmin(losses)) if losses and not spot.state.done else 0
+        if self.patience and since >= self.patience:
+            self.progress.message(f"no smaller loss on the holdout in {since} pass(es): these were the last")
+            return True
+        return False
+
+    def _ends(self, lines: Sequence[dict[str, Any]]) -> bool:
+        """Tell what is new; whether somebody wants no more of it."""
+        wanted = [self.told(dict(line)) for line in lines] if self.told is not None else []
+        return True in wanted
 
     def _rounds(self, epoch: int) -> tuple[tuple[Piece, ...], ...]:
         return self.schedules[epoch].rounds
@@ -127,7 +153,10 @@ class Passes:
 
     def _judged(self, spot: Spot) -> Spot:
         """After the last round of a pass: its best candidate, or the pass undone."""
-        found, figures = self._choose(self.solver.candidates(spot.state, spot.state.done), spot.name)
+        candidates = self.solver.candidates(spot.state, spot.state.done)
+        if spot.state.done < len(self._rounds(spot.epoch)):  # ended by somebody: the means are not complete
+            candidates = {"last": candidates["last"]}
+        found, figures = self._choose(candidates, spot.name)
         spot = replace(spot, history=spot.history + figures, steps=spot.steps + 1)
         failed = self._worse(found, spot.best)
         v = spot.before if failed else spot.state.v
@@ -164,6 +193,12 @@ class Passes:
         figures |= merit(self.bench.problem.targets, float(total.right[0]), total.n)
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
         told = {"pass": spot.epoch + 1, "round": i + 1, "rows": total.n, **figures}
+        if self.watched and self.holdout is not None and (i + 1) % WATCHED == 0:
+            v = state.v[:, : self.solver.outputs]
+            found = judged(self.inside, *self.holdout, v, f"{spot.name}-{i}-watch")
+            told["holdout_loss"] = float(found.loss[0] / found.weight)
+            right = merit(self.bench.problem.targets, float(found.right[0]), found.n)
+            told |= {f"holdout_{name}": value for name, value in right.items()}
         return replace(spot, state=state, history=(*spot.history, told), steps=spot.steps + 1)
 
     def _choose(self, candidates: dict[str, Array], name: str) -> tuple[Outcome, tuple[dict[str, Any], ...]]:

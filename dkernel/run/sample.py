@@ -6,12 +6,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.blas import one_blas_thread
 from dkernel.data.block import Block
-from dkernel.run.pieces import Piece, Place
+from dkernel.data.source import Source
+from dkernel.run.executors import Executor
+from dkernel.run.feed import Feed
+from dkernel.run.pieces import Piece, Place, cut_pieces
+from dkernel.run.progress import Progress
 from dkernel.run.sizes import Sizes
-from dkernel.run.survey import Reservoir
+from dkernel.run.survey import Reservoir, Survey
 
-__all__ = ["Roles", "pieces_of", "roles_of"]
+__all__ = ["Roles", "pieces_of", "roles_of", "rows_of"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,6 +76,18 @@ def roles_of(reservoir: Reservoir, sizes: Sizes) -> Roles:
         reservoir.part(slice(int(rest[0]), None)),
         int(reservoir.hashes[n_holdout - 1]) if n_holdout else -1,
     )
+
+
+def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Block:
+    """Up to `most` rows of a source, those with the smallest hashes, without those of weight 0: one reading."""
+    n, feed = source.n_rows, Feed(executor, source, keep=False)
+    try:
+        with one_blas_thread():
+            pieces = cut_pieces([unit.rows for unit in source.units])
+            key = f"dkernel-rows-{source.token}-{seed}-{most}"
+            return feed.fold(Survey(seed, n, min(n, most)), pieces, key, Progress("none")).reservoir.part(slice(None))
+    finally:
+        feed.close()
 
 
 def pieces_of(n: int, size: int) -> tuple[Piece, ...]:

@@ -14,7 +14,7 @@ from dkernel.cells import encoded
 from dkernel.data.block import Block
 from dkernel.data.domains import check_source
 from dkernel.data.source import Source
-from dkernel.errors import DataError
+from dkernel.errors import DataError, RecipeError
 from dkernel.features import FeatureMap, NystromMap, choose_map, features_named, words_of
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD
@@ -34,7 +34,7 @@ from dkernel.run.labels import Targets, resolve_task, targets_of
 from dkernel.run.landmarks import for_given, landmarks_of
 from dkernel.run.made import made
 from dkernel.run.metric import check_metric
-from dkernel.run.passes import Outcome, Passes
+from dkernel.run.passes import Outcome, Passes, Told
 from dkernel.run.pieces import Schedule, bundle_size, cut_pieces, interleaved, shuffled
 from dkernel.run.plan import Plan
 from dkernel.run.prepare import (
@@ -92,7 +92,7 @@ def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
 def train(
     source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None,
     scratch: str | None = None, landmarks: Any = None, checkpoint: Checkpoint | None = None,
-    chosen: Chosen | None = None,
+    chosen: Chosen | None = None, validation: Block | None = None, told: Told | None = None,
 ) -> TrainResult:  # fmt: skip
     """Fit a model; the same bytes for every executor.
 
@@ -103,6 +103,8 @@ def train(
     landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
     checkpoint : where to keep what is done, and to go on from; the model has the bytes of a run without one
     chosen : kernel and scaling that a search has settled, in place of a choice on the sample
+    validation : rows to judge by, in place of a holdout: then all rows of the source are learned from
+    told : called with each line of the history, after each round of the passes; where it returns True they end
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
@@ -112,9 +114,11 @@ def train(
     check_source(kernel, recipe.gamma, source)
     check_metric(recipe.metric, kernel, source.n_in, bool(source.objects))
     if recipe.solver == "exact":
+        if validation is not None:
+            raise RecipeError("solver='exact' judges alpha on its own rows. Use solver='psgd' with a validation set.")
         source = merged(source, recipe, executor)
     with one_blas_thread(), progress or Progress("none") as shown:
-        return Fit(source, recipe, executor, shown, scratch, landmarks, chosen).run(checkpoint)
+        return Fit(source, recipe, executor, shown, scratch, landmarks, chosen, validation, told).run(checkpoint)
 
 
 class Fit:
@@ -122,9 +126,10 @@ class Fit:
 
     def __init__(
         self, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None,
-        landmarks: Any = None, chosen: Chosen | None = None,
+        landmarks: Any = None, chosen: Chosen | None = None, validation: Block | None = None, told: Told | None = None,
     ) -> None:  # fmt: skip
-        self.settled, self.journal = chosen, Journal()
+        self.settled, self.journal, self.validation, self.told = chosen, Journal(), validation, told
+        recipe = recipe if validation is None else recipe.replace(holdout=0.0)
         recipe, self.given = for_given(recipe.for_columns(source.columns), landmarks, source)
         self.source, self.recipe, self.executor, self.progress, self.scratch = (
             source, recipe, executor, progress, scratch,
@@ -132,11 +137,8 @@ class Fit:
         self.plan = Plan.of(source, recipe, executor)
         self.plan.check()
         self.sizes = Sizes.of(source.n_rows, source.n_in, recipe)
-        given = ""
-        if self.given is not None:
-            Z: Any = self.given
-            held = encoded(Z)[0] if Z.dtype.kind == "O" else Z
-            given = hashlib.sha256(held.tobytes()).hexdigest()
+        beside = [self.given] if validation is None else [self.given, validation.X, validation.y, validation.weight]
+        given = "".join(_digest(Z) for Z in beside if Z is not None)
         self.key = "dkernel-" + hashlib.sha256(f"{source.token}/{recipe.digest}{given}".encode()).hexdigest()[:16]
         self.identity = run_of(source, recipe, given)
         self.units = [unit.rows for unit in source.units]
@@ -168,6 +170,7 @@ class Fit:
             self.data = digest(self.sizes.n, (*self.source.columns, self.source.label or ""), survey.sums)
             targets = self.targets(survey)
             roles = roles_of(survey.reservoir, self.sizes)
+            roles = roles if self.validation is None else replace(roles, holdout=self.validation)
             self._say_sizes(roles)
             problem, roles = self.problem(survey, targets, roles)
             prepared, pieces, outcome = self._prepare(problem, roles), cut_pieces(self.units), None
@@ -347,7 +350,8 @@ class Fit:
         with judges(self.executor, roles.holdout, self.key) as holdout:
             outcome = Passes(
                 bench, prepared.solver, feed, schedules, holdout, self.progress, self.bench, decayed,
-                journal=self.journal,
+                journal=self.journal, patience=self.recipe.patience, told=self.told,
+                watched=bool(self.told or self.recipe.patience or self.validation is not None),
             ).run(prepared.start)  # fmt: skip
         return self._settled(outcome, prepared.solver.alphas)
 
@@ -358,6 +362,9 @@ class Fit:
         with judges(self.executor, roles.holdout, self.key) as holdout:
             whole = Whole(bench, self.bench, feed, pieces, holdout, self.progress, self.journal)
             outcome = exactly(whole, self.recipe, prepared, roles.sample, before)
+        for line in outcome.history[len(before.history) if before else 0 :]:
+            if self.told is not None:
+                self.told(dict(line))
         path = outcome.facts.get("ridge") or outcome.facts.get("exact") or {"alpha": prepared.solver.alphas}
         return self._settled(outcome, path["alpha"])
 
@@ -366,3 +373,9 @@ class Fit:
             self._note("alpha", alpha_in_words(outcome.alpha, found))
         self.recipe = self.recipe.replace(alpha=outcome.alpha)
         return outcome
+
+
+def _digest(Z: Any) -> str:
+    """Of an array of numbers, of texts or of objects."""
+    held = encoded(Z)[0] if Z.dtype.kind == "O" else Z
+    return hashlib.sha256(held.tobytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""Weights: a row of weight k is k rows, exactly where rows are few, and as an objective wherever the map is the same."""
+"""Weights: a row of weight k is k rows, exactly where rows are few, and as an objective where the map is the same."""
 
 import dask.array as da
 import numpy as np

@@ -1,4 +1,4 @@
-"""Newton's method on a kernel expansion: at its end the gradient is nothing, and the machine is the one of other hands."""
+"""Newton's method on a kernel expansion: its gradient at the end, and the machines of other hands."""
 
 import numpy as np
 import pytest
