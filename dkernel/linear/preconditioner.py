@@ -20,6 +20,7 @@ __all__ = ["Preconditioner", "effective_dimension", "factorize", "metric_root", 
 # A step of 2 / (largest eigenvalue) diverges; the noise of a round leaves less room than that.
 STABLE = 1.6
 
+STRIP = 512  # columns that are worked on at one time
 PROBES, STEPS = 2, 48  # of the stochastic trace: its error is a few percent divided by the root of the columns
 
 Matrix = NDArray[np.float64]
@@ -91,23 +92,23 @@ def factorize(covariance: Matrix, metric: Metric, rho: float, held: Matrix) -> P
     metric : M (n, n), or a number
     held : features of rows outside the sample with their 1 last, float64 (rows, n + 1)
     """
-    A = covariance.copy()
-    _add_metric(A, metric, rho)
-    factor = _cholesky(A)
+    factor = _factor(covariance, metric, rho)
     half = sl.solve_triangular(factor, held.T, lower=True, check_finite=False)
     leverage = np.einsum("ij,ij->j", half, half)
     return Preconditioner(rho, factor, float(np.quantile(leverage, 0.95)), float(leverage.max()))
 
 
-def _cholesky(A: Matrix) -> Matrix:
-    """Lower factor of A, or of A + ε I with the smallest of a few ε that does: landmarks that say the same (rows that
-    are equal, a linear kernel, one column) leave directions in which S and M are both 0 up to rounding.
+def _factor(covariance: Matrix, metric: Metric, rho: float) -> Matrix:
+    """Lower factor of A = S + ρ M, or of A + ε I with the smallest of a few ε that does: landmarks that say the same
+    (rows that are equal, a linear kernel, one column) leave directions in which S and M are both 0 up to rounding.
     """
-    scale = float(A.diagonal().max())
     for ridge in (0.0, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9):
+        A = np.array(covariance, order="F")  # by columns, as LAPACK wants it: the factor comes in its place
+        _add_metric(A, metric, rho)
+        if ridge:
+            A[np.diag_indices_from(A)] += ridge * float(A.diagonal().max())
         try:
-            regular = A + ridge * scale * np.eye(len(A)) if ridge else A
-            return np.asarray(sl.cholesky(regular, lower=True, check_finite=False))
+            return np.asarray(sl.cholesky(A, lower=True, overwrite_a=True, check_finite=False))
         except sl.LinAlgError:
             continue
     raise DataError(
@@ -119,11 +120,12 @@ def _cholesky(A: Matrix) -> Matrix:
 def _add_metric(A: Matrix, metric: Metric, rho: float) -> None:
     n = len(A) - 1
     if isinstance(metric, float):
-        A.flat[:: n + 2] += rho * metric
-        A[n, n] += rho * (1.0 - metric)
+        A[np.diag_indices(n)] += rho * metric
     else:
-        A[:n, :n] += rho * metric
-        A[n, n] += rho
+        for first in range(0, n, STRIP):
+            part = slice(first, min(first + STRIP, n))
+            A[:n, part] += rho * metric[:, part]
+    A[n, n] += rho
 
 
 def ridge_for(covariance: Matrix, metric: Metric, target: float, floor: float, rng: np.random.Generator) -> float:
