@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -10,11 +11,12 @@ from dkernel.data.source import Source
 from dkernel.errors import ClusterError, DKernelError
 from dkernel.run.executors import Call, Executor, Handle
 from dkernel.run.journal import Journal
-from dkernel.run.pieces import Piece
+from dkernel.run.pieces import Piece, bundle_size
 from dkernel.run.reduce import R, S, Statistic, subtrees, tree_sum
 
 __all__ = ["Feed"]
 
+ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
 # Of a long reading, what a journal is told at a time: a sixteenth, and at least so many bytes of the source.
 PARTS, PART_BYTES = 16, 256 * 2**20
 
@@ -90,15 +92,31 @@ class Feed:
     ) -> R:
         """The statistic of these pieces, while the units of the `following` ones are being read.
 
-        The sum of each chunk's pieces, and over these sums the same tree again: a chunk is on one worker.
+        The sum of each chunk's pieces, and over these sums the same tree again: a chunk is on one worker. Of a source
+        that is not kept, a window of units at a time: a round of a very large one is in more units than may be held.
         """
         now, later = _units(pieces), _units(following)
-        self._read([unit for unit in now if unit not in self._units])
-        ahead = [unit for unit in later if unit not in self._units]
-        sums = self._sums(statistic, pieces, key, held, broadcast, ahead)
-        if not self.keep:
-            self._forget([unit for unit in now if unit not in later])
+        windows, sums = self._windows(now), []
+        for window, coming in zip(windows, [*windows[1:], later[: self._window]], strict=True):
+            self._read([unit for unit in window if unit not in self._units])
+            ahead = [unit for unit in coming if unit not in self._units]
+            there = set(window)
+            mine = pieces if len(windows) == 1 else [piece for piece in pieces if piece.place.unit in there]
+            sums += self._sums(statistic, mine, key, held, broadcast, ahead)
+            if not self.keep:
+                self._forget([unit for unit in window if unit not in later])
         return statistic.finish(tree_sum(sums, statistic.merge))
+
+    @cached_property
+    def _window(self) -> int:
+        """Units of which a round's sums are made at a time: two bundles, and enough for all slots."""
+        if self.keep:
+            return len(self.source.units)
+        bundle = bundle_size([unit.rows for unit in self.source.units], self.source.row_bytes + ROW_OVERHEAD)
+        return max(2 * bundle, 2 * self.executor.slots)
+
+    def _windows(self, units: Sequence[int]) -> list[Sequence[int]]:
+        return [units[i : i + self._window] for i in range(0, len(units), self._window)]
 
     def _sums(
         self,

@@ -1,0 +1,77 @@
+"""The feed holds a bounded number of units, however large a round is, and the sums do not know."""
+
+import numpy as np
+import pytest
+
+from dkernel.run.executors import SerialExecutor
+from dkernel.run.feed import Feed
+from dkernel.run.pieces import cut_pieces
+from dkernel.run.reduce import Statistic
+
+from .sources import rings, source_of
+
+UNITS = [(300, 211)] * 40
+
+
+class Counted(SerialExecutor):
+    """Counts the units that are held, and how often one is read."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = self.most = self.read = 0
+
+    def compute(self, calls, ahead=()):
+        self.held += len(ahead)
+        self.read += len(ahead)
+        self.most = max(self.most, self.held)
+        return super().compute(calls, ahead)
+
+    def release(self, handles):
+        # A unit's blocks, which are not counted when they are picked, go with it: it has two.
+        self.held -= len(list(handles)) // 3
+
+
+class Total(Statistic):
+    """The sum of the rows in float32, which the order of additions shows in."""
+
+    def step(self, block, piece, broadcast):  # noqa: ARG002
+        return block.X[piece.place.rows].sum(axis=0)
+
+    def merge(self, left, right):
+        return left + right
+
+
+@pytest.fixture(scope="module")
+def source():
+    X, y = rings(sum(map(sum, UNITS)))
+    return source_of(X, y, UNITS)
+
+
+def total(source, keep, window=None):
+    executor = Counted()
+    feed = Feed(executor, source, keep)
+    if window is not None:
+        feed.__dict__["_window"] = window
+    pieces = cut_pieces([unit.rows for unit in source.units])
+    half = len(pieces) // 2
+    found = [
+        feed.reduce(Total(), pieces[:half], "first", following=pieces[half:]),
+        feed.reduce(Total(), pieces[half:], "second"),
+    ]
+    return np.concatenate(found).tobytes(), executor
+
+
+def test_a_round_of_many_units_is_summed_window_by_window_to_the_same_bits(source):
+    whole, kept = total(source, keep=True)
+    assert kept.most == len(UNITS)
+    for window in (3, 7, 20):
+        found, executor = total(source, keep=False, window=window)
+        assert found == whole
+        assert executor.most <= 2 * window
+        assert executor.read == len(UNITS)  # each once
+
+
+def test_a_window_is_what_the_plan_counts_on(source):
+    feed = Feed(SerialExecutor(), source, keep=False)
+    assert feed._window == 2 * len(UNITS)  # a small source is one bundle
+    assert len(feed._windows(range(len(UNITS)))) == 1
