@@ -4,7 +4,7 @@
     kept ..., label, score ..., probability ...
 
 One part per reading unit. A worker scores a unit block by block and writes the part itself; only the part's record
-comes back, so the client holds no rows. Two units per slot are in flight: one is scored while the next is read.
+comes back, so the client holds no rows. A few units per slot are scored while as many others are read.
 """
 
 import hashlib
@@ -36,6 +36,9 @@ WORDS = ("label", "score", "std", "probability", "novelty")
 """What can be written for every row, in the order of the columns."""
 
 SHOWN = 10
+# Units of a slot that go out at once: each time costs a round trip of some 20 ms, in which the workers wait. As many
+# more are being read.
+AT_ONCE, AT_ONCE_BYTES = 4, 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -117,7 +120,8 @@ def score(
         rows = [sum(unit.rows) for unit in units]
         parts = staging.finished(rows)
         reused = len(parts)
-        run = _Run(executor, model, name, words, source.kept)
+        largest = max(rows) * source.row_bytes
+        run = _Run(executor, model, name, words, source.kept, min(AT_ONCE, max(1, AT_ONCE_BYTES // max(1, largest))))
         try:
             with one_blas_thread():
                 run.fill(staging, units, parts, max_bad_rows, progress)
@@ -234,11 +238,12 @@ class _Run:
     name: str
     words: tuple[str, ...]
     kept: tuple[str, ...]
+    at_once: int
 
     def fill(
         self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, Part], max_bad_rows: int, progress: Any
     ) -> None:
-        """Add to `parts` every part that is missing, a window of one unit per slot at a time."""
+        """Add to `parts` every part that is missing, a window of some units per slot at a time."""
         _check_rejected(staging, parts, max_bad_rows)
         missing = [index for index in range(len(units)) if index not in parts]
         if progress is not None:
@@ -247,7 +252,9 @@ class _Run:
             progress.phase("score", sum(sum(units[index].rows) for index in missing))
         model = self.executor.keep(self.model, f"dkernel-model-{self.name}")
         token = uuid.uuid4().hex
-        windows = [missing[i : i + self.executor.slots] for i in range(0, len(missing), self.executor.slots)]
+        # No more than leaves every slot something to do while the last ones are read.
+        size = self.executor.slots * min(self.at_once, max(1, len(missing) // (2 * self.executor.slots)))
+        windows = [missing[i : i + size] for i in range(0, len(missing), size)]
         window: list[int] = []
         handles: list[Any] = []
         try:

@@ -210,12 +210,17 @@ def test_a_failure_at_the_first_part_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("slots", [1, 2, 3])
-def test_at_most_two_units_a_slot_are_held(tmp_path, slots):
+@pytest.mark.parametrize(
+    ("slots", "room", "most"), [(1, 1, 2), (2, 1, 4), (3, 1, 6), (1, 2**20, 8), (2, 2**20, 8), (3, 2**20, 6)]
+)
+def test_at_most_two_windows_are_held_of_as_many_units_as_there_is_room_and_use_for(
+    tmp_path, slots, room, most, monkeypatch
+):
+    monkeypatch.setattr("dkernel.run.score.AT_ONCE_BYTES", room)
     watched = Watched(slots)
     source, _ = a_source(rows=((2,),) * 10)
     score(LinearModel(TEXT), source, tmp_path / "out", watched)
-    assert watched.most == 2 * slots
+    assert watched.most == most
     # The model's handle is released too.
     assert watched.held == -1
 
