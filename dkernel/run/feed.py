@@ -16,6 +16,7 @@ from dkernel.run.reduce import R, S, Statistic, subtrees, tree_sum
 
 __all__ = ["Feed"]
 
+FARTHEST = 16  # rounds to look ahead for units to read
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
 # Of a long reading, what a journal is told at a time: a sixteenth, and at least so many bytes of the source.
 PARTS, PART_BYTES = 16, 256 * 2**20
@@ -106,6 +107,18 @@ class Feed:
             if not self.keep:
                 self._forget([unit for unit in window if unit not in later])
         return statistic.finish(tree_sum(sums, statistic.merge))
+
+    def following(self, rounds: Sequence[Sequence[Piece]], i: int) -> list[Piece]:
+        """Pieces of the round after round i, and of those after it up to the first with new units, if these have room.
+
+        So the next bundle is read in the gaps of all rounds of this one, and not in that of the last alone.
+        """
+        now, pieces = set(_units(rounds[i])), list(rounds[i + 1])
+        for turn in rounds[i + 2 : i + FARTHEST]:
+            if 2 * len(now) > self._window or not now.issuperset(_units(pieces)):
+                break
+            pieces += turn
+        return pieces
 
     @cached_property
     def _window(self) -> int:

@@ -174,7 +174,7 @@ class Passes:
     def _after_round(self, spot: Spot, gradient: Handle) -> Spot:
         rounds, i = self._rounds(spot.epoch), spot.state.done
         last = i + 1 == len(rounds)
-        following: tuple[Piece, ...] = () if last else rounds[i + 1]
+        following: Sequence[Piece] = () if last else self.feed.following(rounds, i)
         if last and spot.epoch + 1 < len(self.schedules):
             following = self._rounds(spot.epoch + 1)[0]
         executor, key = self.bench.executor, f"{self.bench.key}-{spot.name}-{i}"

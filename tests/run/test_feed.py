@@ -75,3 +75,14 @@ def test_a_window_is_what_the_plan_counts_on(source):
     feed = Feed(SerialExecutor(), source, keep=False)
     assert feed._window == 2 * len(UNITS)  # a small source is one bundle
     assert len(feed._windows(range(len(UNITS)))) == 1
+
+
+def test_the_next_units_are_read_as_early_as_there_is_room(source):
+    feed = Feed(SerialExecutor(), source, keep=False)
+    pieces = cut_pieces([unit.rows for unit in source.units])
+    by_unit = [[piece for piece in pieces if piece.place.unit == unit] for unit in range(4)]
+    rounds = [by_unit[0], by_unit[0], by_unit[0], by_unit[1], by_unit[2], by_unit[3]]
+    assert feed.following(rounds, 0) == by_unit[0] + by_unit[0] + by_unit[1]
+    assert feed.following(rounds, 2) == by_unit[1]
+    feed.__dict__["_window"] = 1
+    assert feed.following(rounds, 0) == by_unit[0]
