@@ -62,7 +62,8 @@ def line(executor: Executor, case: Case, D: int, loss: str, args: argparse.Names
     """One pass and its optimum."""
     name, source, X, y, gamma = case
     recipe = Recipe(kernel=f"Gaussian(gamma={gamma})", features="nystrom", n_components=D, scale="standard",
-                    metric="identity", task="classify", loss=loss, alpha=args.alpha, seed=args.seed)  # fmt: skip
+                    metric="identity", task="classify", loss=loss, alpha=args.alpha, seed=args.seed,
+                    rounds=args.rounds)  # fmt: skip
     start = time.perf_counter()
     one = train(source, recipe, executor)
     seconds = time.perf_counter() - start
@@ -85,6 +86,7 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--components", type=int, nargs="+", default=[2000, 5000])
     ask.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
     ask.add_argument("--many", type=int, default=30, help="readings, at most, to the optimum")
+    ask.add_argument("--rounds", type=int, default=64, help="of the pass")
     ask.add_argument("--alpha", type=lambda text: text if text == "auto" else float(text), default="auto")
     ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--place", type=Path, help="folder for made rows; a temporary one when it is not given")
