@@ -97,7 +97,9 @@ class NystromMap(FeatureMap):
     def gram(self) -> NDArray[np.float64]:
         """k(Z, Z), float64 (c, c), exactly symmetric."""
         K = self.columns(self.landmarks)
-        return 0.5 * (K + K.T)
+        K = K + K.T
+        K *= 0.5
+        return K
 
     @cached_property
     def _spectrum(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

@@ -227,6 +227,7 @@ class Energy(Statistic[Array, Array]):
 
 
 GRAM_ROWS = 2048
+BLOCK = 2048  # columns of a block of a Gram matrix
 STRIP = 512  # rows whose columns are made at one time
 
 
@@ -248,7 +249,8 @@ class Gram(Statistic[GramSum, GramSum]):
     problem: Problem
 
     def step(self, block: Block, piece: Piece, broadcast: Any) -> GramSum:  # noqa: ARG002
-        return _gram(self.problem.columns, *self.problem.rows(block, piece))
+        # A preconditioner of columns that are well conditioned can do with their products in their own precision.
+        return _gram(self.problem.columns, *self.problem.rows(block, piece), self.problem.columns.map.gram_dtype)
 
     def merge(self, left: GramSum, right: GramSum) -> GramSum:
         left.gram += right.gram
@@ -278,8 +280,9 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
 
 
 def _gram(
-    columns: ScaledColumns, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.float32] | None
-) -> GramSum:
+    columns: ScaledColumns, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.float32] | None,
+    products: str = "float64",
+) -> GramSum:  # fmt: skip
     n = columns.map.n_columns
     gram, moment = np.zeros((n + 1, n + 1)), np.zeros((n + 1, Y.shape[1]))
     energy, total = np.zeros(Y.shape[1]), 0.0
@@ -294,8 +297,19 @@ def _gram(
             total += len(F)
         moment += F.T @ T.astype(np.float64)
         energy += np.square(T, dtype=np.float64).sum(axis=0)
-        gram += F.T @ F
+        _add_products(gram, F.astype(products, copy=False))
+    for first in range(BLOCK, n + 1, BLOCK):
+        gram[:first, first : first + BLOCK] = gram[first : first + BLOCK, :first].T
     return GramSum(gram, moment, energy, total)
+
+
+def _add_products(gram: Array, F: NDArray[np.floating]) -> None:
+    """gram += F^T F, no block of it above the diagonal, and never a second matrix of its size."""
+    for first in range(0, len(gram), BLOCK):
+        mine = F[:, first : first + BLOCK]
+        own = slice(first, first + mine.shape[1])
+        gram[own, own] += mine.T @ mine  # one array twice is a symmetric product to BLAS
+        gram[own.stop :, own] += F[:, own.stop :].T @ mine
 
 
 def augmented(columns: ScaledColumns, X: NDArray[Any], dtype: str | None = None) -> Array:

@@ -43,11 +43,13 @@ LARGE_SHARE, SMALL_SHARE = 0.75, 0.5  # of the columns that effective dimensions
 GRAM_LEAVES = 4  # pieces of the Gram matrix's sum: each holds D x D numbers, so they are few
 TARGET = 8  # rows of the sample for each effective dimension; ALGORITHMS 3.4 has 16, without the tamed directions
 WARM_ROUNDS, WARM_EPOCHS = 16, 2
+LARGE_EPOCHS = 1  # where a pass follows that sees many more rows
 SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can
 TILE_ROWS = 256
-DIRECTIONS, SUBSPACE_STEPS = 32, 6
+DIRECTIONS, SUBSPACE_STEPS = 32, 4
+UNSEEN = 8192  # rows outside the sample that say which directions are far larger there
 WIDE_DIRECTIONS = 16
-WIDE_HELD, WIDE_UNSEEN = 1000, 8192  # rows outside the sample that a sketch is measured on: each costs all its columns
+WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
 MOST_HEADS = 64
 ENOUGH_HOLDOUT = 1000  # a holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands
 SHARE = 0.25  # of the step, of the heads that are for noisy labels
@@ -114,7 +116,8 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, outputs)
     # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
     start = np.concatenate([P.solve(ground.moment) for P in preconditioners], axis=1)
-    start = warm(bench, solver, start, roles.sample, range(WARM_EPOCHS))
+    epochs = LARGE_EPOCHS if is_large(n, len(roles.sample.X)) else WARM_EPOCHS
+    start = warm(bench, solver, start, roles.sample, range(epochs))
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
     return Prepared(solver, start, facts)
 
@@ -147,7 +150,8 @@ def _dense(bench: Bench, roles: Roles, n: int) -> _Ground:
     total = bench.over(Gram(problem), sample, len(roles.sample.X), size, "gram")
     bench.executor.release([sample])
     weight = max(total.weight, 1e-300)
-    covariance, moment = in_coordinates(coordinates, total.gram / weight), total.moment / weight
+    total.gram /= weight
+    covariance, moment = in_coordinates(coordinates, total.gram), total.moment / weight
     moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
     share = LARGE_SHARE if is_large(n, len(roles.sample.X)) else SMALL_SHARE
     target = min(len(roles.sample.X) / TARGET, share * len(covariance))
@@ -243,8 +247,7 @@ def _tamed(bench: Bench, roles: Roles, P: Preconditioner) -> tuple[Preconditione
     Subspace iteration with L^{-1} S L^{-T}, S over the rows not seen, and Rayleigh-Ritz at its end. A step that does
     not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
     """
-    wide = is_wide(bench.coordinates)
-    unseen = _first(roles.unseen, WIDE_UNSEEN) if wide else roles.unseen
+    unseen, wide = _first(roles.unseen, UNSEEN), is_wide(bench.coordinates)
     block = bench.executor.keep(unseen, f"{bench.key}-unseen")
     q = min(WIDE_DIRECTIONS if wide else DIRECTIONS, P.n)
     Q = np.linalg.qr(stream(bench.problem.seed, "directions").standard_normal((P.n, q)))[0]

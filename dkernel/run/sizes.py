@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dkernel.features.base import MOST_DENSE
 from dkernel.recipe import GIVEN, Recipe
 
 __all__ = ["Sizes"]
@@ -17,6 +18,7 @@ FREE_FLOPS = 4e11
 # known of the covariance decides the step, and epochs on the sample are cheap passes.
 SAMPLE_FLOPS = 1e10
 MOST_SAMPLE = 65_536
+WIDE_SAMPLE = 16_384  # where a sketch of some of them does in place of a square: twice as many, for the start
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ class Sizes:
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if recipe.holdout > 0 and not few else 0
         rest = n - holdout
         held = 0 if few else min(HELD, max(1, rest // 10))
-        wanted = max(6 * columns, 8192, int(SAMPLE_FLOPS / columns**2))
+        wanted = max(6 * columns, 8192, int(SAMPLE_FLOPS / columns**2)) if columns <= MOST_DENSE else WIDE_SAMPLE
         sample = min(wanted, MOST_SAMPLE, max(rest - held, 1))
         candidates = columns
         if recipe.landmarks not in ("uniform", GIVEN):

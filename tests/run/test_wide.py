@@ -149,3 +149,43 @@ def test_what_a_plan_says_grows_with_the_columns_and_not_their_square():
     small, large = (planned(D, "fourier") for D in (40_000, 80_000))
     assert large.client_bytes < 2.2 * small.client_bytes
     assert large.setup_flops < 2.5 * small.setup_flops
+
+
+@pytest.mark.parametrize("block", [7, 30, 100])
+def test_a_gram_matrix_in_blocks_is_that_of_all_columns(monkeypatch, block):
+    from dkernel.run import gradient
+
+    monkeypatch.setattr(gradient, "BLOCK", block)
+    monkeypatch.setattr(gradient, "STRIP", 16)
+    F = np.random.default_rng(0).standard_normal((50, 31))
+    gram = np.zeros((31, 31))
+    gradient._add_products(gram, F)
+    np.testing.assert_allclose(np.tril(gram), np.tril(F.T @ F), atol=1e-12)
+    total = made_gram(F)
+    np.testing.assert_array_equal(total, total.T)
+    np.testing.assert_allclose(total[:-1, :-1], expected_gram(F), atol=1e-9)
+
+
+def kernel_and_landmarks(F):
+    return Gaussian(gamma=0.05), F[:30]
+
+
+def expected_gram(F):
+    kernel, Z = kernel_and_landmarks(F)
+    K = kernel(F, Z)
+    return K.T @ K
+
+
+def made_gram(F):
+    from dkernel.data.block import Block
+    from dkernel.features import Scaling
+    from dkernel.linear.losses import loss_named
+    from dkernel.model import ScaledColumns
+    from dkernel.run.gradient import Gram, Problem
+    from dkernel.run.labels import Targets
+    from dkernel.run.sample import pieces_of
+
+    columns = ScaledColumns(Scaling("none", np.zeros(31), np.ones(31)), NystromMap(*kernel_and_landmarks(F)))
+    problem = Problem(columns, loss_named("squared"), Targets(None))
+    (piece,) = pieces_of(len(F), len(F))
+    return Gram(problem).step(Block(F, np.zeros(len(F)), None), piece, None).gram
