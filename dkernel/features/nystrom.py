@@ -97,7 +97,7 @@ class NystromMap(FeatureMap):
     def gram(self) -> NDArray[np.float64]:
         """k(Z, Z), float64 (c, c), exactly symmetric."""
         K = self.columns(self.landmarks)
-        K = K + K.T
+        K = np.asarray(K + K.T, dtype=np.float64)
         K *= 0.5
         return K
 

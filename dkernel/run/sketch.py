@@ -113,7 +113,7 @@ def _range(columns: ScaledColumns, rows: tuple[Any, F32], part: tuple[int, int],
     X, root = columns.scaling.apply(rows[0]), rows[1]
     omega = root * stream(seed, "sketch").standard_normal((len(X), rank), dtype=np.float32)
     mine = slice(*part)
-    return root[mine] * (columns.map.kernel(X[mine], X).astype(np.float32) @ omega)
+    return np.asarray(root[mine] * (columns.map.kernel(X[mine], X).astype(np.float32) @ omega), dtype=np.float32)
 
 
 def _slice(columns: ScaledColumns, rows: tuple[Any, F32], basis: F32, groups: Sequence[Group]) -> F32:
@@ -149,7 +149,7 @@ def _whitened(coordinates: Coordinates, i: int, part: NDArray[np.float64]) -> ND
     if isinstance(coordinates.basis, BlockBasis):
         return coordinates.basis.T.of(i, part)
     assert isinstance(coordinates.metric, float)
-    return part / np.sqrt(coordinates.metric)
+    return np.asarray(part / np.sqrt(coordinates.metric))
 
 
 def _in_waves(executor: Executor, calls: Sequence[Call]) -> Iterator[Any]:
