@@ -16,7 +16,7 @@ from dkernel.data.arrays import check_numbers, dense, matrix
 from dkernel.data.dask_arrays import as_array
 from dkernel.estimators.inputs import is_dask, is_frame
 from dkernel.run.executors import Call, ThreadsExecutor
-from dkernel.run.remote import Parcel, unpack
+from dkernel.run.parcels import Parcel, unpack
 
 __all__ = ["Answer", "apply"]
 

@@ -20,7 +20,7 @@ from dkernel.run.checkpoint import Checkpoint
 from dkernel.run.cluster import default_executor
 from dkernel.run.evaluate import evaluate
 from dkernel.run.executors import Executor
-from dkernel.run.few import MOST_ROWS, merged
+from dkernel.run.few import is_few, merged
 from dkernel.run.sample import rows_of
 from dkernel.run.score import digest_of
 from dkernel.run.sizes import MOST_HOLDOUT
@@ -65,7 +65,7 @@ class KernelMachine(BaseEstimator):
         source = source_of(self, X, y, sample_weight, recipe.dtype)
         with default_executor() as executor:
             judges = None if validation is None else self._judges(validation, recipe, executor)
-            if is_in_memory(X) and source.n_rows <= MOST_ROWS:
+            if is_in_memory(X) and is_few(source):
                 # Weights k are k copies of a row for every solver: what it is given is the same.
                 source = merged(source, recipe, executor)
                 recipe = recipe.replace(solver="exact") if self._is_exact(recipe, validation) else recipe

@@ -16,7 +16,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.run.executors import Executor
-from dkernel.run.few import MOST_ROWS, merged
+from dkernel.run.few import is_few, merged
 from dkernel.run.labels import Targets
 from dkernel.run.stream import Stream, after, begun, widened
 from dkernel.run.train import train
@@ -88,7 +88,7 @@ class Partial:
             dtype=self.recipe.dtype,
             kernel=self.recipe.kernels[0],
         )
-        if source.n_rows <= MOST_ROWS:
+        if is_few(source):
             source = merged(source, self.recipe, executor)
         model = replace(train(source, self.recipe, executor, landmarks=landmarks).model, label=self.label)
         model = model if self.classes is None else widened(model, self.classes)

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -42,6 +43,15 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     map_: Any
 
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """scikit-learn makes pandas of what `set_output` names; of Dask collections that stays a Dask dataframe."""
+        super().__init_subclass__(**kwargs)
+        wrapped = cls.__dict__.get("transform")
+        if wrapped is not None:
+            cls.transform = _lazily_framed(wrapped)
+            if "fit_transform" not in cls.__dict__:
+                cls.fit_transform = _fit_transform
+
     def _columns(self) -> tuple[str, ...]:
         return tuple(getattr(self, "feature_names_in_", map(str, range(self.n_features_in_))))
 
@@ -80,6 +90,31 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         tags.input_tags.sparse = True
         return tags
+
+
+def _fit_transform(self: Any, X: Any, y: Any = None, **parameters: Any) -> Any:
+    """`fit`, then `transform` of the same rows."""
+    if not is_dask(X):
+        return TransformerMixin.fit_transform(self, X, y, **parameters)
+    return self.fit(X, y, **parameters).transform(X)
+
+
+def _lazily_framed(wrapped: Any) -> Any:
+    """A `transform` that answers Dask collections lazily, whatever `set_output` says."""
+
+    @wraps(wrapped)
+    def transform(self: Any, X: Any, *others: Any, **named: Any) -> Any:
+        if not is_dask(X) or others or named:
+            return wrapped(self, X, *others, **named)
+        answer = wrapped.__wrapped__(self, X)
+        if getattr(self, "_sklearn_output_config", {}).get("transform", "default") == "default":
+            return answer
+        import dask.dataframe as dd
+
+        index = X.index if hasattr(X, "index") else None
+        return dd.from_dask_array(answer, columns=list(self.get_feature_names_out()), index=index)
+
+    return transform
 
 
 class FourierFeatures(TransformerBase):

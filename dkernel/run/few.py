@@ -34,12 +34,14 @@ from dkernel.run.passes import Outcome, merit
 from dkernel.run.sample import pieces_of, rows_of
 from dkernel.run.whole import Whole
 
-__all__ = ["MOST_ROWS", "few", "merged"]
+__all__ = ["MOST_ROWS", "few", "is_few", "merged"]
 
 Array = NDArray[np.float64]
 
 MOST_ROWS = 4096
 """Their Gram matrix is 128 MiB, and factoring it takes a second or so."""
+
+MOST_BYTES = 2**29  # of their features, of which there are some copies
 
 ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
 """alpha="auto" looks at these, the largest first."""
@@ -51,6 +53,11 @@ MOST_READINGS, FEW_READINGS = 300, 25  # of the batch solvers: likewise
 JUDGED_ROWS, MOST_FOLDS, THIRD = 2048, 5, 3  # rows of all fits that judge an alpha, about; folds at most and at least
 MOST_JUDGED = 3072  # rows that alphas are fitted and judged on
 JUDGED_COLUMNS = 1024  # landmarks of these fits, where not all rows are landmarks
+
+
+def is_few(source: Source) -> bool:
+    """Whether the rows of a source can all be held, several times over."""
+    return source.n_rows <= MOST_ROWS and source.nbytes <= MOST_BYTES
 
 
 def merged(source: Source, recipe: Recipe, executor: Executor) -> Source:

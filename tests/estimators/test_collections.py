@@ -176,3 +176,31 @@ def test_saved_and_loaded(fitted, tmp_path):
     np.testing.assert_array_equal(model.predict(X), fitted.predict(X))
     with pytest.raises(DKernelError, match="NystromFeatures cannot be saved"):
         dkernel.save(NystromFeatures(n_components=4).fit(X), tmp_path / "n.safetensors")
+
+
+@pytest.mark.parametrize("method", ["transform", "fit_transform"])
+def test_set_output_of_dask_dataframes_stays_lazy_with_names_and_index(method):
+    table = frame(ball(600)[0]).set_index(np.arange(5, 605))
+    lazy = dd.from_pandas(table, npartitions=3)
+    machine = NystromFeatures(gamma=0.4, n_components=8).set_output(transform="pandas").fit(table)
+    found = getattr(machine, method)(lazy)
+    assert isinstance(found, dd.DataFrame)
+    assert found.npartitions == 3
+    wanted = getattr(machine, method)(table)
+    pd.testing.assert_index_equal(found.compute().index, table.index)
+    assert found.columns.tolist() == wanted.columns.tolist()
+    np.testing.assert_allclose(found.compute().to_numpy(), wanted.to_numpy(), atol=1e-6)
+    assert isinstance(getattr(NystromFeatures(n_components=8).fit(table), method)(lazy), da.Array)
+    assert isinstance(getattr(machine, method)(table), pd.DataFrame)
+
+
+def test_empty_partitions_of_a_dataframe():
+    X, y = ball(400)
+    lazy = dd.from_pandas(frame(X), npartitions=2)
+    first = lazy.partitions[0]
+    with_empty = dd.concat([first, first.loc[first.a > 100], lazy.partitions[1]])
+    assert with_empty.map_partitions(len).compute().tolist() == [200, 0, 200]
+    label = dd.from_pandas(pd.Series(y), npartitions=2)
+    machine = KernelClassifier(**SMALL).fit(with_empty, label)
+    np.testing.assert_array_equal(machine.coef_, KernelClassifier(**SMALL).fit(lazy, label).coef_)
+    assert machine.predict(with_empty).compute().shape == (400,)

@@ -5,6 +5,9 @@ import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.datasets import dump_svmlight_file
+from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.pipeline import make_pipeline
 
 from dkernel import (
     FourierFeatures,
@@ -14,6 +17,7 @@ from dkernel import (
     MaclaurinFeatures,
     NystromFeatures,
     TensorSketchFeatures,
+    open_source,
     save,
 )
 from dkernel.data import from_arrays
@@ -88,3 +92,21 @@ def test_bad_sparse_rows_are_named():
         features.transform(sp.csr_matrix(X[:, :5]))
     with pytest.raises(DataError, match=r"no rows|0 sample"):
         features.fit(sp.csr_matrix((0, 3)))
+
+
+def test_texts_by_hashing_and_svmlight_files(tmp_path):
+    words = [["apple", "tart", "cake", "pie"], ["car", "race", "road", "wheel"]]
+    rng = np.random.default_rng(0)
+    kinds = rng.integers(0, 2, 300)
+    texts = [" ".join([*rng.choice(words[kind], 3), *rng.choice(["red", "fast", "old"], 2)]) for kind in kinds]
+    labels = np.array(["food", "car"])[kinds]
+    machine = KernelClassifier("gaussian", gamma=0.5, n_components=48)
+    pipeline = make_pipeline(HashingVectorizer(n_features=2**12), machine).fit(texts[:200], labels[:200])
+    assert pipeline.score(texts[200:], labels[200:]) > 0.98
+    assert pipeline.predict(["an apple", "the road"]).tolist() == ["food", "car"]
+
+    rows = HashingVectorizer(n_features=2**12).transform(texts)
+    dump_svmlight_file(rows[:200], kinds[:200], str(tmp_path / "train.svmlight"))
+    source = open_source(str(tmp_path / "train.svmlight"), label="label", n_features=2**12, zero_based=True)
+    from_file = KernelClassifier("gaussian", gamma=0.5, n_components=48).fit(source)
+    assert np.mean(from_file.model_.predict(rows[200:].toarray()) == kinds[200:]) > 0.98

@@ -64,6 +64,17 @@ def test_every_random_and_exact_map(settings, dtype):
     parity(classifier("two", loss="hinge", **settings), dtype, n=2000)
 
 
+@pytest.mark.parametrize("kind", ["platt", "isotonic"])
+@pytest.mark.parametrize("which", ["two", "texts"])
+def test_calibrated_margins(which, kind):
+    machine = classifier(which, loss="squared_hinge", kernel="Gaussian(gamma=0.3)", calibration=kind)
+    found, S = parity(machine, "float64")
+    assert np.abs(found["probability"] - machine.model_.probabilities(S)).max() <= 1e-9
+    single, S = parity(machine, "float32", n=2000)
+    # A curve of few rows is steep: what float32 moves a score by counts as much.
+    assert np.abs(single["probability"] - machine.model_.probabilities(S)).max() <= 0.01
+
+
 @pytest.mark.parametrize("which", ["two", "texts"])
 def test_softmax(which):
     machine = classifier(which, loss="softmax", kernel="Gaussian(gamma=0.3)")
@@ -130,3 +141,22 @@ def test_texts_have_no_graph():
     for leave in (dkernel.to_onnx, dkernel.to_sklearn):
         with pytest.raises(UnsupportedError, match="hold texts"):
             leave(machine)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(
+    ("which", "settings"),
+    [
+        ("texts", {"kernel": "auto", "metric": "auto", "n_components": "auto", "alpha": "auto"}),
+        ("two", {"kernel": "gaussian", "metric": "full"}),
+        ("numbers", {"kernel": "0.5 * Gaussian(gamma='auto') + 0.5 * Exponential(length=2.0)", "metric": "full"}),
+    ],
+    ids=["the defaults", "a learned metric", "a sum in one"],
+)
+def test_what_is_chosen_and_learned_leaves_too(which, settings, dtype):
+    machine = classifier(which, **settings)
+    assert (machine.model_.scaling.rotation is not None) == (settings["metric"] == "full")
+    parity(machine, dtype)
+    own = machine.to_sklearn().decision_function(X)
+    S = wide_scores(machine.model_, X)
+    np.testing.assert_allclose(own.reshape(S.shape), S, rtol=0, atol=2e-5 * np.abs(S).max())
