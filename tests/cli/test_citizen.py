@@ -181,6 +181,7 @@ VALUES |= {
     "positive": "yes",
     "solver": "lbfgs",
     "polish": 2,
+    "calibration": "platt",
     "baselines": "off",
     "zero_based": "yes",
     "n_features": 7,
