@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.core import cgutils
+from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
@@ -26,6 +26,7 @@ PANEL = 64  # columns of a block in registers: four vectors of 16
 STRIP = 4  # rows
 MOST = 128  # products of more columns of the data are worth a library's blocking
 
+cgutils: Any = _cgutils  # without types
 _LANES = 16
 _VECTOR = ir.VectorType(ir.FloatType(), _LANES)
 _WHOLE = ir.VectorType(ir.IntType(32), _LANES)
@@ -34,8 +35,14 @@ _WHOLE = ir.VectorType(ir.IntType(32), _LANES)
 @cache
 def _wide_registers() -> bool:
     import llvmlite.binding as llvm
+    from numba import config
 
-    return bool(llvm.get_host_cpu_features().get("avx512f"))
+    if config.CPU_NAME or config.CPU_FEATURES:  # numba is told to compile for another processor
+        return False
+    try:
+        return bool(llvm.get_host_cpu_features().get("avx512f"))
+    except RuntimeError:  # the operating system does not say
+        return False
 
 
 def packed(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
@@ -111,7 +118,7 @@ def _block(function: str) -> Any:
                 context.make_array(kind)(context, builder, value)
                 for kind, value in zip(signature.args[:3], arguments[:3], strict=True)
             )
-            _emit(builder, A, B, C, *arguments[3:], function)
+            _emit(builder, function, A, B, C, *arguments[3:])
             return context.get_dummy_value()
 
         return types.void(rows, panels, out, i, j), generate
@@ -119,7 +126,7 @@ def _block(function: str) -> Any:
     return block
 
 
-def _emit(builder: Any, A: Any, B: Any, C: Any, i: Any, j: Any, function: str) -> None:
+def _emit(builder: Any, function: str, A: Any, B: Any, C: Any, i: Any, j: Any) -> None:
     maker = _Maker(builder)
     [_, k] = cgutils.unpack_tuple(builder, A.shape, 2)
     [_, rows, width] = cgutils.unpack_tuple(builder, C.shape, 3)

@@ -99,7 +99,7 @@ class Plan:
         # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
-        held = min(n * row, UNEVEN * n * row / workers)
+        held = int(min(1.0, UNEVEN / workers) * n * row)
         worker = max(reading, base + threads * working)
         with_data = max(reading + max(0, held - in_flight), base + held + threads * working)
         kept = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
