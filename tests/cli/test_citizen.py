@@ -182,6 +182,7 @@ VALUES |= {
     "solver": "lbfgs",
     "polish": 2,
     "calibration": "platt",
+    "patience": 2,
     "baselines": "off",
     "zero_based": "yes",
     "n_features": 7,
