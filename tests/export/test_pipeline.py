@@ -123,3 +123,11 @@ def test_what_cannot_leave_says_what_can(settings):
 def test_what_is_no_model_is_refused():
     with pytest.raises(ModelFileError, match="A str cannot be exported"):
         dkernel.to_sklearn("model.safetensors")
+
+
+def test_a_calibration_stays_behind():
+    machine = classifier("texts", loss="logistic", kernel="Gaussian(gamma=0.3)", calibration="platt")
+    pipeline = machine.to_sklearn()
+    X = rows(500, seed=1)
+    assert (pipeline.predict(X) == machine.predict(X)).mean() > 0.99
+    assert not hasattr(pipeline, "predict_proba")  # that of the scores would not be the calibrated one
