@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -111,6 +112,15 @@ def test_parquet_layout_and_sidecar(tmp_path):
     law = json.loads((tmp_path / "d" / "_law.json").read_text())
     assert law.items() <= printed.items()
     assert law["bayes_error"] == 0.1
+
+
+def test_csv_gives_the_same_numbers_again(tmp_path):
+    command("--rows", 1200, "--columns", 5, "--format", "csv", "--out", tmp_path / "d.csv", "--chunk-rows", 500)
+    stored = pyarrow.csv.read_csv(tmp_path / "d.csv").to_pandas()
+    X, y = Law(columns=5).rows(0, 1200)
+    assert list(stored.columns) == ["x00", "x01", "x02", "x03", "x04", "label"]
+    assert (stored.iloc[:, :5].to_numpy().astype(np.float32) == X).all()
+    assert (stored["label"].to_numpy() == y).all()
 
 
 def test_npy_is_one_matrix_with_the_label_last(tmp_path):
