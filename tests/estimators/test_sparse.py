@@ -108,5 +108,5 @@ def test_texts_by_hashing_and_svmlight_files(tmp_path):
     rows = HashingVectorizer(n_features=2**12).transform(texts)
     dump_svmlight_file(rows[:200], kinds[:200], str(tmp_path / "train.svmlight"))
     source = open_source(str(tmp_path / "train.svmlight"), label="label", n_features=2**12, zero_based=True)
-    from_file = KernelClassifier("gaussian", gamma=0.5, n_components=48).fit(source)
+    from_file = KernelClassifier("gaussian", gamma=0.5, n_components=48, scale="none").fit(source)
     assert np.mean(from_file.model_.predict(rows[200:].toarray()) == kinds[200:]) > 0.98
