@@ -35,7 +35,9 @@ _WHOLE = ir.VectorType(ir.IntType(32), _LANES)
 @cache
 def _wide_registers() -> bool:
     import llvmlite.binding as llvm
-    from numba import config
+    from numba.core import config as settings
+
+    config: Any = settings
 
     if config.CPU_NAME or config.CPU_FEATURES:  # numba is told to compile for another processor
         return False

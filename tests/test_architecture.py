@@ -25,7 +25,7 @@ OWNERS = {
     "distributed": {"data", "run", "estimators", "cli"},
     "sklearn": {"estimators", "export"},
     "dask_ml": {"estimators"},
-    "numba": {"tiles"},
+    "numba": {"tiles", "products"},
     "click": {"cli"},
     "matplotlib": {"report"},
     "onnx": {"export"},

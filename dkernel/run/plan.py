@@ -74,11 +74,10 @@ class Plan:
         n, p, D = sizes.n, sizes.p, sizes.columns
         row = source.row_bytes + 16
         unit = max((unit.n_rows for unit in source.units), default=0) * row
-        bundle = bundle_size([unit.rows for unit in source.units], row)
         matrix = 8 * D * D
         # While one bundle is used the next is read, and one worker may have got all of it; reading holds a unit twice,
         # as it was stored and as a block.
-        in_flight = min(2 * bundle, len(source.units)) * unit
+        in_flight = min(2 * bundle_size([unit.rows for unit in source.units], row), len(source.units)) * unit
         # A rule that evaluates the kernel holds a column of all candidates for each landmark.
         picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
         wide = D > MOST_DENSE and recipe.rank is None and recipe.solver not in ("normal", "exact")
@@ -102,19 +101,10 @@ class Plan:
         held = int(min(1.0, UNEVEN / workers) * n * row)
         worker = max(reading, base + threads * working)
         with_data = max(reading + max(0, held - in_flight), base + held + threads * working)
-        kept = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
-        kept = kept and (limit is None or with_data <= limit)
-        worker = with_data if kept else worker
-        survey, turn = float(n) * p * 8, float(n) * D * (2 * p + 20 + 4 * outputs)
-        passes = recipe.passes + recipe.polish
-        if recipe.solver == "normal":
-            passes, turn = 1, float(n) * D * (2 * p + 20 + D)
-        elif recipe.solver == "exact":
-            passes, turn = 1, float(n) * D * (2 * p + 20 + 2 * D) + 2.0 * D**3
-        elif recipe.solver != "psgd":
-            passes = recipe.passes if recipe.passes > 1 else MOST_PASSES
-        products = wide_flops(D, p) if wide else float(sizes.sample) * D * D + 2.0 * D**3
-        setup = products + float(sizes.sample) * D * (2 * p + 20) + picking / 8.0 * (D + 2 * p + 20)
+        roomy = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
+        kept = roomy and (limit is None or with_data <= limit)
+        survey = float(n) * p * 8
+        passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
         readings = 1 if kept else 1 + passes
         seconds = ((survey + setup + passes * turn) / FLOPS + readings * source.nbytes / BYTES) / executor.slots
         return cls(
@@ -125,7 +115,7 @@ class Plan:
             rounds=recipe.rounds,
             passes=passes,
             reservoir=sizes.reservoir,
-            worker_bytes=int(worker),
+            worker_bytes=int(with_data if kept else worker),
             reading_bytes=int(reading),
             client_bytes=int(client),
             memory_limit=limit,
@@ -206,6 +196,20 @@ def _in_words(name: str, value: Any) -> str:
     if name == "seconds":
         return f"{max(1, round(value)):,} s" if value < 120 else f"{value / 60:,.0f} min"
     return f"{value:,}" if isinstance(value, int) else f"{value}"
+
+
+def _work(sizes: Sizes, recipe: Recipe, outputs: int, wide: bool, picking: int) -> tuple[int, float, float]:
+    """Passes, the flops of one, and those of the setup; `picking` bytes are held to choose landmarks."""
+    n, p, D = sizes.n, sizes.p, sizes.columns
+    passes, turn = recipe.passes + recipe.polish, float(n) * D * (2 * p + 20 + 4 * outputs)
+    if recipe.solver == "normal":
+        passes, turn = 1, float(n) * D * (2 * p + 20 + D)
+    elif recipe.solver == "exact":
+        passes, turn = 1, float(n) * D * (2 * p + 20 + 2 * D) + 2.0 * D**3
+    elif recipe.solver != "psgd":
+        passes = recipe.passes if recipe.passes > 1 else MOST_PASSES
+    products = wide_flops(D, p) if wide else float(sizes.sample) * D * D + 2.0 * D**3
+    return passes, turn, products + float(sizes.sample) * D * (2 * p + 20) + picking / 8.0 * (D + 2 * p + 20)
 
 
 def _working(columns: int, outputs: int) -> int:
