@@ -132,10 +132,10 @@ class Plan:
     def check(self) -> None:
         """Refuse what cannot fit, with both numbers and what would."""
         if self.memory_limit is not None and self.worker_bytes > self.memory_limit:
-            fixed, smaller = self.worker_bytes - _working(self.columns, self.outputs), self.columns
-            while smaller > 64 and fixed + _working(smaller, self.outputs) > self.memory_limit:
+            fixed, smaller = self.worker_bytes - _task(self.columns, self.outputs), self.columns
+            while smaller > 64 and fixed + _task(smaller, self.outputs) > self.memory_limit:
                 smaller //= 2
-            fits = max(self.reading_bytes, fixed + _working(smaller, self.outputs)) <= self.memory_limit
+            fits = max(self.reading_bytes, fixed + _task(smaller, self.outputs)) <= self.memory_limit
             fewer = f", or use n_components={smaller}" if fits else ""
             raise MemoryBudgetError(
                 f"Each worker needs about {_mib(self.worker_bytes)} and has a limit of {_mib(self.memory_limit)}. "
@@ -223,6 +223,11 @@ def _working(columns: int, outputs: int) -> int:
 
 def _tile(columns: int, outputs: int) -> int:
     return 4 * 256 * columns + 48 * columns * outputs
+
+
+def _task(columns: int, outputs: int) -> int:
+    """Bytes of one task of a fit of so many columns by default."""
+    return _wide_working(columns, outputs) if columns > MOST_DENSE else _working(columns, outputs)
 
 
 def _wide_working(columns: int, outputs: int) -> int:

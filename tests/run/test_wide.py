@@ -1,5 +1,7 @@
 """Fits whose columns are too many for squares, the limit lowered to what a test can train."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -189,3 +191,16 @@ def made_gram(F):
     problem = Problem(columns, loss_named("squared"), Targets(None))
     (piece,) = pieces_of(len(F), len(F))
     return Gram(problem).step(Block(F, np.zeros(len(F)), None), piece, None).gram
+
+
+def test_a_worker_too_small_for_very_many_columns_is_told_what_fits():
+    import re
+
+    from dkernel.errors import MemoryBudgetError
+
+    plan = planned(200_000, "fourier")
+    with pytest.raises(MemoryBudgetError) as refused:
+        replace(plan, memory_limit=plan.worker_bytes - 2**27, reading_bytes=2**28).check()
+    columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
+    assert 20_000 < columns < 200_000
+    assert planned(columns, "fourier").worker_bytes <= plan.worker_bytes - 2**27
