@@ -125,7 +125,7 @@ def test_every_block_runs(example, reader):
 def test_what_is_not_run_says_why():
     left_out = [example for example in EXAMPLES if example not in TO_RUN]
     assert len(TO_RUN) >= 8
-    assert len(left_out) <= 3
+    assert len(left_out) <= 4
     for example in left_out:
         assert len(example.mark) > len("not run: ") + 10
 
