@@ -96,8 +96,8 @@ class NystromMap(FeatureMap):
     @cached_property
     def gram(self) -> NDArray[np.float64]:
         """k(Z, Z), float64 (c, c), exactly symmetric."""
-        K = self.columns(self.landmarks)
-        K = np.asarray(K + K.T, dtype=np.float64)
+        columns = self.columns(self.landmarks)
+        K: NDArray[np.float64] = np.add(columns, columns.T, dtype=np.float64)
         K *= 0.5
         return K
 

@@ -88,7 +88,7 @@ class LowRank(Preconditioner):
             total += part
         z = (total @ middle).astype(np.float32)
         lifted = _together(lambda i: pieces[i] - (z @ slices[i]).T, range(len(inside)))
-        return np.concatenate(list(lifted))
+        return np.asarray(np.concatenate(list(lifted)), dtype=np.float64)
 
 
 @dataclass(frozen=True, eq=False)
@@ -159,7 +159,7 @@ class Sketch:
         )  # fmt: skip
 
 
-def _together(function: Callable[[int], Matrix], items: range) -> Iterable[Matrix]:
+def _together(function: Callable[[int], Any], items: range) -> Iterable[Any]:
     """The function of every item, in their order, some at a time: no more than that many results wait."""
     with ThreadPoolExecutor(THREADS) as pool:
         for start in range(0, len(items), THREADS):
