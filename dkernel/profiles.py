@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.tiles import _E, _MAGIC, _float_from_bits, compiled
+from dkernel.tiles import EXP2, MAGIC, _float_from_bits, compiled
 
 __all__ = ["cauchy_products", "decay_inplace", "refine_squared"]
 
@@ -20,13 +20,13 @@ def _decay(z: Any, b: Any, c: Any) -> None:
         s = max(z[i], np.float32(0.0))
         t = np.sqrt(s)
         u = -min(t, np.float32(126.0))
-        k = (u + _MAGIC) - _MAGIC
+        k = (u + MAGIC) - MAGIC
         f = u - k
-        r = _E[4] + f * _E[5]
-        r = _E[3] + f * r
-        r = _E[2] + f * r
-        r = _E[1] + f * r
-        r = _E[0] + f * r
+        r = EXP2[4] + f * EXP2[5]
+        r = EXP2[3] + f * r
+        r = EXP2[2] + f * r
+        r = EXP2[1] + f * r
+        r = EXP2[0] + f * r
         r = r * _float_from_bits((np.int32(k) + np.int32(127)) << np.int32(23))  # type: ignore[call-arg]
         z[i] = r * (np.float32(1.0) + b * t + c * s)
 
