@@ -65,8 +65,9 @@ class KernelMachine(BaseEstimator):
         source = source_of(self, X, y, sample_weight, recipe.dtype)
         with default_executor() as executor:
             judges = None if validation is None else self._judges(validation, recipe, executor)
-            if is_in_memory(X) and is_few(source):
-                # Weights k are k copies of a row for every solver: what it is given is the same.
+            if self.solver != "psgd" and is_in_memory(X) and is_few(source):
+                # Weights k are k copies of a row: what the solver is given is the same. Asked for by name, "psgd" gets
+                # the rows as they come, and has the bytes of the command.
                 source = merged(source, recipe, executor)
                 recipe = recipe.replace(solver="exact") if self._is_exact(recipe, validation) else recipe
             checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)

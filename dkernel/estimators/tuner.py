@@ -98,7 +98,7 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
         source = source_of(best, X, y, sample_weight, recipe.dtype)
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
         with default_executor() as executor:
-            if is_in_memory(X) and is_few(source):
+            if machine.solver != "psgd" and is_in_memory(X) and is_few(source):
                 source = merged(source, recipe, executor)
             found = tune(source, recipe, executor, self.grid, self.budget, checkpoint=checkpoint)
         best.model_, best.history_, best.chosen_ = found.fit.model, found.fit.history, found.fit.chosen

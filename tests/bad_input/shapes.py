@@ -191,7 +191,8 @@ def many_landmarks(at: Doors) -> None:
     assert 48 <= model.map.n_columns < 60
     assert f"{model.map.n_columns}: all rows but those kept to judge by; 1,500 were asked for" in at.said
     X, y = arrays(60)
-    assert at.fits(X, y, n_components=1500).n_components_ < 60
+    # So few rows in memory are solved exactly, with folds in place of rows that are kept.
+    assert at.fits(X, y, n_components=1500).n_components_ == 60
 
 
 @bad("shape", "landmarks that repeat", HANDLED, "the whitening drops what repeats: finite, and as good")

@@ -9,7 +9,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.run.checkpoint import FolderJournal
 from tests.run.sources import rings, waves
 
-SMALL = {"kernel": "gaussian", "metric": "identity", "n_components": 16, "gamma": 0.15, "alpha": 1e-6}
+SMALL = {"kernel": "gaussian", "metric": "identity", "n_components": 16, "gamma": 0.15, "alpha": 1e-6, "solver": "psgd"}
 
 
 @pytest.mark.parametrize(("kind", "data"), [(KernelClassifier, rings), (KernelRegressor, waves)])

@@ -11,7 +11,7 @@ from dkernel.run.executors import ThreadsExecutor
 from dkernel.run.tune import tune
 from tests.run.sources import rings, waves
 
-SETTINGS = {"n_components": 32, "metric": "identity", "scale": "standard"}
+SETTINGS = {"n_components": 32, "metric": "identity", "scale": "standard", "solver": "psgd"}
 GRID = {"gamma": [0.001, 0.2], "alpha": [1e-6, 1e-2]}
 
 

@@ -46,7 +46,7 @@ def saved(machine, path):
     [
         ("two", {}),
         ("two", {"loss": "hinge"}),
-        ("two", {"solver": "psgd", "class_weight": "balanced"}),
+        ("two", {"loss": "hinge", "class_weight": "balanced"}),
         ("two", {"loss": "logistic", "features": "fourier", "n_components": 32}),
         ("three", {"class_weight": "balanced", "gamma": 0.3}),
         ("three", {"loss": "softmax", "gamma": 0.3, "n_components": 40, "landmarks": "kmeans"}),

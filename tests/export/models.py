@@ -50,14 +50,15 @@ def classifier(which, loss="logistic", **more):
     X = rows(600)
     values = CLASSES[which]
     cuts = np.quantile(height(X), np.arange(1, len(values)) / len(values))
-    settings = {"n_components": 64, "alpha": 1e-3, "loss": loss, "metric": "identity", **more}
+    settings = {"n_components": 64, "alpha": 1e-3, "loss": loss, "metric": "identity", "solver": "psgd", **more}
     return KernelClassifier(**settings).fit(X, values[np.searchsorted(cuts, height(X))])
 
 
 @functools.cache
 def regressor(**more):
     X = rows(600)
-    return KernelRegressor(**{"n_components": 64, "alpha": 1e-3, "metric": "identity", **more}).fit(X, height(X))
+    settings = {"n_components": 64, "alpha": 1e-3, "metric": "identity", "solver": "psgd", **more}
+    return KernelRegressor(**settings).fit(X, height(X))
 
 
 def wide_scores(model, X):

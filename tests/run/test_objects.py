@@ -156,8 +156,9 @@ def test_csv_and_parquet_and_memory_say_the_same(files):
 )
 def test_a_column_of_text_in_any_collection(X):
     y = FRAME["y"].to_numpy()
-    machine = KernelClassifier(LETTERS, **SMALL).fit(X, y)
-    expected = KernelClassifier(LETTERS, **SMALL).fit(FRAME["s"].to_numpy(dtype=object)[:, None], y)
+    # Few rows in memory, unlike those of a Dask collection, go to the optimum if left to themselves.
+    machine = KernelClassifier(LETTERS, **SMALL, solver="psgd").fit(X, y)
+    expected = KernelClassifier(LETTERS, **SMALL, solver="psgd").fit(FRAME["s"].to_numpy(dtype=object)[:, None], y)
     np.testing.assert_array_equal(machine.coef_, expected.coef_)
     answer = machine.predict(X)
     assert hasattr(answer, "dask") == hasattr(X, "dask")
