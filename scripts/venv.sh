@@ -62,7 +62,8 @@ install_into() {
     shift
     uv="$(find_uv || true)"
     if [ -n "$uv" ]; then
-        if "$uv" pip install --quiet --python "$python" "$@"; then return 0; fi
+        # Bytecode now, as pip makes it: where Python may not write it, every process would compile every import again.
+        if "$uv" pip install --quiet --compile-bytecode --python "$python" "$@"; then return 0; fi
         say "uv could not install; trying pip"
     fi
     if "$python" -m pip --version >/dev/null 2>&1; then
