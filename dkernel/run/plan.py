@@ -99,8 +99,9 @@ class Plan:
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
         held = int(min(1.0, UNEVEN / workers) * n * row)
-        worker = max(reading, base + threads * working)
-        with_data = max(reading + max(0, held - in_flight), base + held + threads * working)
+        tasks = _beside(threads * working, squares, executor)
+        worker = max(reading, base + tasks)
+        with_data = max(reading + max(0, held - in_flight), base + held + tasks)
         roomy = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
         kept = roomy and (limit is None or with_data <= limit)
         survey = float(n) * p * 8
@@ -219,6 +220,12 @@ def _working(columns: int, outputs: int) -> int:
     is on its way to the client as a copy.
     """
     return max(32 * columns**2 + 16 * 2048 * columns, _tile(columns, outputs))
+
+
+def _beside(tasks: int, squares: int, executor: Executor) -> int:
+    """Bytes of tasks beside the client's squares: in one process theirs are gone when it makes its own."""
+    together = executor.name != "cluster" and executor.memory_limit is None
+    return max(0, tasks - squares) if together else tasks
 
 
 def _tile(columns: int, outputs: int) -> int:

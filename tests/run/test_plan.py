@@ -56,6 +56,14 @@ def test_what_the_refusal_advises_is_enough(source):
     Plan.of(source, recipe, Limited(needed + 2**20)).check()
 
 
+def test_in_one_process_the_squares_of_tasks_are_gone_when_the_client_makes_its_own(source):
+    recipe = Recipe(n_components=3000)
+    here, apart = Plan.of(source, recipe, ThreadsExecutor(2)), Plan.of(source, recipe, Limited(GIB))
+    assert here.client_bytes == apart.client_bytes
+    assert here.client_bytes > 11 * 8 * 3000**2  # the Gram matrices of two tasks are fewer
+    assert here.worker_bytes < apart.worker_bytes - 4 * 8 * 3000**2
+
+
 def test_no_more_than_the_whole_source_is_in_flight():
     X = np.zeros((1_000_000, 28), np.float32)
     million = from_arrays(X, np.arange(len(X)) % 2)
