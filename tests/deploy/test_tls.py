@@ -100,6 +100,7 @@ def credentials(folder, ca=None):
 
 
 @pytest.mark.cluster
+@pytest.mark.slow
 def test_with_certificates_it_trains_to_the_same_bytes(secure, certs):
     assert secure.address.startswith("tls://")
     by_options = train(secure, "options", secure.address, *credentials(certs / "ours"))

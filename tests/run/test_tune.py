@@ -179,7 +179,7 @@ def test_the_bytes_follow_the_seed(source):
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("workers", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_processes_find_the_bytes_of_the_loop(workers, source, found, tmp_path):
     with connect(workers=workers, memory_limit=0, patience=60) as executor:
         result = tune(source, RECIPE, executor, GRID)
