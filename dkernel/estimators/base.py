@@ -65,9 +65,7 @@ class KernelMachine(BaseEstimator):
         source = source_of(self, X, y, sample_weight, recipe.dtype)
         with default_executor() as executor:
             judges = None if validation is None else self._judges(validation, recipe, executor)
-            if self.solver != "psgd" and is_in_memory(X) and is_few(source):
-                # Weights k are k copies of a row: what the solver is given is the same. Asked for by name, "psgd" gets
-                # the rows as they come, and has the bytes of the command.
+            if self._merges(X, source):
                 source = merged(source, recipe, executor)
                 recipe = recipe.replace(solver="exact") if self._is_exact(recipe, validation) else recipe
             checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
@@ -79,6 +77,13 @@ class KernelMachine(BaseEstimator):
         self.n_components_ = result.model.map.n_columns
         self._learned()
         return self
+
+    def _merges(self, X: Any, source: Source) -> bool:
+        """Whether equal rows become one, so that weights k are k copies of a row to whatever solver.
+
+        Asked for by name, "psgd" gets the rows as they come, and has the bytes of the command.
+        """
+        return self.solver != "psgd" and is_in_memory(X) and is_few(source)
 
     def _is_exact(self, recipe: Recipe, validation: Any) -> bool:
         """Whether few rows in memory are solved exactly: nothing asks for passes or for rows that are held out."""

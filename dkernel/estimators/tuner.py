@@ -10,11 +10,11 @@ from sklearn.utils.metaestimators import available_if
 from dkernel.errors import RecipeError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
-from dkernel.estimators.inputs import is_in_memory, rule_of, source_of
+from dkernel.estimators.inputs import rule_of, source_of
 from dkernel.estimators.refusals import require_fitted
 from dkernel.run.checkpoint import Checkpoint
 from dkernel.run.cluster import default_executor
-from dkernel.run.few import is_few, merged
+from dkernel.run.few import merged
 from dkernel.run.tune import tune
 
 __all__ = ["Tuner"]
@@ -98,7 +98,7 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
         source = source_of(best, X, y, sample_weight, recipe.dtype)
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
         with default_executor() as executor:
-            if machine.solver != "psgd" and is_in_memory(X) and is_few(source):
+            if best._merges(X, source):
                 source = merged(source, recipe, executor)
             found = tune(source, recipe, executor, self.grid, self.budget, checkpoint=checkpoint)
         best.model_, best.history_, best.chosen_ = found.fit.model, found.fit.history, found.fit.chosen
