@@ -58,6 +58,11 @@ class Composite(Kernel):
         return wanted
 
     @property
+    def takes_sparse(self) -> bool:
+        """Whether all members do."""
+        return all(member.takes_sparse for member in self.members)
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         """Those of the members, in their order."""
         return tuple(name for member in self.members for name in member.column_names)

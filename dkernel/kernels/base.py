@@ -24,6 +24,7 @@ from dkernel.kernels import spectral
 from dkernel.kernels.blocks import as_any, as_numbers, as_objects, one_of_each
 from dkernel.kernels.columns import Columns, PlainColumns
 from dkernel.kernels.parameters import is_number
+from dkernel.sparse import WIDE, SparseRows
 
 __all__ = ["NOT_PSD", "Kernel", "Rule"]
 
@@ -85,6 +86,11 @@ class Kernel(ABC):
     def domain(self) -> str:
         """What its rows are: "numbers", "objects", or "any" of both."""
         return "numbers"
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether it is a function of products of rows, so that sparse rows need not become dense for it."""
+        return False
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -172,7 +178,19 @@ class Kernel(ABC):
 
     def _block(self, X: Any) -> NDArray[Any]:
         """The gate: what was given, as a block of this kernel's domain."""
+        if isinstance(X, SparseRows):
+            self.require_sparse()
+            return X  # type: ignore[return-value]
         return {"numbers": as_numbers, "objects": as_objects, "any": as_any}[self.domain](X)
+
+    def require_sparse(self) -> None:
+        """Refuse sparse rows where the kernel would make them dense."""
+        if not self.takes_sparse:
+            raise UnsupportedError(
+                f"{self!r} cannot be taken of sparse rows: it is no function of their products, and all columns would "
+                "become dense. Use a kernel of the Euclidean distance or of the inner product, such as Gaussian or "
+                f"Polynomial, or at most {WIDE:,} columns, as by HashingVectorizer(n_features={WIDE})."
+            )
 
     def _require_ready(self) -> None:
         if self.column_names:

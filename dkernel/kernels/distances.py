@@ -4,6 +4,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from dkernel.sparse import SparseRows
+
 __all__ = ["l1", "l2", "squared_l2"]
 
 F64 = NDArray[np.float64]
@@ -23,6 +25,8 @@ def squared_l2(X: F64, Z: F64, tolerance: float) -> F64:
     which it can exceed the tolerance are taken pair by pair instead. Whether a row is one of them depends on it and on
     Z alone, never on the rows beside it. With Z the very array X the result is exactly symmetric, its diagonal zero.
     """
+    if isinstance(X, SparseRows):
+        return _of_sparse(X, Z)
     same = X is Z
     center = Z.mean(axis=0)
     centred_x = X - center
@@ -55,6 +59,8 @@ def l2(X: F64, Z: F64, length: float, tolerance: float) -> F64:
     A square wrong by e makes a distance d wrong by e / 2d: what is near is taken again, pair by pair. With Z the very
     array X the result is exactly symmetric, its diagonal zero.
     """
+    if isinstance(X, SparseRows):
+        return np.sqrt(_of_sparse(X, Z))
     near = NEAR * length
     distances = squared_l2(X, Z, tolerance * near * length)
     i, j = np.nonzero(distances < near * near)
@@ -65,3 +71,14 @@ def l2(X: F64, Z: F64, length: float, tolerance: float) -> F64:
         difference = X[own] - Z[other]
         distances[own, other] = np.einsum("ij,ij->i", difference, difference)
     return np.sqrt(distances, out=distances)
+
+
+def _of_sparse(X: SparseRows, Z: SparseRows) -> F64:
+    """‖x - z‖² of every pair of sparse rows: nothing is centred, and equal rows are at 0 to the bit.
+
+    The error is some ε(‖x‖² + ‖z‖²).
+    """
+    distances = X @ Z.T
+    distances *= -2
+    distances += X.squares[:, None] + Z.squares
+    return np.maximum(distances, 0, out=distances)

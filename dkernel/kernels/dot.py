@@ -13,6 +13,7 @@ from dkernel.kernels.base import NOT_PSD, Kernel
 from dkernel.kernels.columns import Columns, DotColumns, power_inplace
 from dkernel.kernels.distances import l2
 from dkernel.kernels.parameters import at_least_one, nonnegative, numbers
+from dkernel.sparse import SparseRows, squares
 
 __all__ = ["ArcCosine", "Linear", "Polynomial"]
 
@@ -40,6 +41,11 @@ class Linear(Kernel):
     def __repr__(self) -> str:
         return "Linear()" if self.A is None else f"Linear(A={self.A!r})"
 
+    @property
+    def takes_sparse(self) -> bool:
+        """Without a matrix."""
+        return self.A is None
+
     @cached_property
     def _root(self) -> F64:
         """B with A = B B^T, so that x^T A z is an inner product, and symmetric to the bit."""
@@ -58,8 +64,7 @@ class Linear(Kernel):
         return own @ (own if X is Z else self._image(Z)).T
 
     def _diag(self, X: F64) -> F64:
-        own = self._image(X)
-        return np.einsum("ij,ij->i", own, own)
+        return squares(self._image(X))
 
     def columns(self, Z: NDArray[Any]) -> Columns:
         """One sgemm a tile: A goes into the landmarks."""
@@ -85,6 +90,11 @@ class Polynomial(Kernel):
         object.__setattr__(self, "degree", at_least_one("Polynomial", "degree", self.degree))
         object.__setattr__(self, "c", nonnegative("Polynomial", "c", self.c, why))
 
+    @property
+    def takes_sparse(self) -> bool:
+        """Always."""
+        return True
+
     def _values(self, X: F64, Z: F64) -> F64:
         values: F64 = X @ Z.T
         values += self.c
@@ -92,7 +102,7 @@ class Polynomial(Kernel):
         return values
 
     def _diag(self, X: F64) -> F64:
-        values = np.einsum("ij,ij->i", X, X) + self.c
+        values: F64 = squares(X) + self.c
         power_inplace(values, self.degree)
         return values
 
@@ -121,6 +131,11 @@ class ArcCosine(Kernel):
             raise RecipeError(f"ArcCosine was given order={self.order!r}; 0 (steps) or 1 (ramps) is needed.")
         object.__setattr__(self, "order", int(self.order))
 
+    @property
+    def takes_sparse(self) -> bool:
+        """Always."""
+        return True
+
     def _values(self, X: F64, Z: F64) -> F64:
         same = X is Z
         own, norms = _directions(X)
@@ -137,14 +152,17 @@ class ArcCosine(Kernel):
         return np.multiply.outer(norms, lengths) * ((math.pi - angle) * cosine + sine) / math.pi
 
     def _diag(self, X: F64) -> F64:
-        squares = np.einsum("ij,ij->i", X, X)
-        return squares if self.order else np.where(squares > 0, 1.0, 0.5)
+        lengths = squares(X)
+        return lengths if self.order else np.where(lengths > 0, 1.0, 0.5)
 
 
 def _directions(X: F64) -> tuple[F64, F64]:
     """Unit vectors of the rows, and their lengths; a zero row has no direction and stays 0."""
-    lengths = np.sqrt(np.einsum("ij,ij->i", X, X))
-    return X / np.where(lengths > 0, lengths, 1.0)[:, None], lengths
+    lengths = np.sqrt(squares(X))
+    divisors = np.where(lengths > 0, lengths, 1.0)
+    if isinstance(X, SparseRows):
+        return X.times(1.0 / divisors), lengths
+    return X / divisors[:, None], lengths
 
 
 def _psd_matrix(owner: str, name: str, values: Any) -> tuple[tuple[float, ...], ...]:

@@ -45,6 +45,11 @@ class Lengthed(Kernel):
         return True
 
     @property
+    def takes_sparse(self) -> bool:
+        """Of all that are functions of the Euclidean distance."""
+        return True
+
+    @property
     def placeholders(self) -> tuple[str, ...]:
         """The word that stands for the length, if one does."""
         return (self.length,) if isinstance(self.length, str) else ()
@@ -246,6 +251,11 @@ class ProductCauchy(Lengthed):
     """
 
     length: float | str = "auto"
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Never: it looks at one column after the other."""
+        return False
 
     def _values(self, X: F64, Z: F64) -> F64:
         length = self._number

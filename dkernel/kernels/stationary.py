@@ -98,6 +98,11 @@ class Gaussian(Stationary):
         else:
             object.__setattr__(self, "gamma", per_column("Gaussian", "gamma", self.gamma))
 
+    @property
+    def takes_sparse(self) -> bool:
+        """With one gamma for all columns."""
+        return not isinstance(self.gamma, tuple)
+
     def _factors(self, p: int) -> F64 | None:
         """√γ_j of each of p columns, or None where there is one gamma for all."""
         if not isinstance(self.gamma, tuple):

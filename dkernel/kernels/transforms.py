@@ -167,6 +167,11 @@ class Weighted(OfOne):
         """The kernel's columns, times the weights of rows and landmarks."""
         return WeightedColumns(self.kernel.columns(Z), self._weights, self._landmarks(Z))
 
+    @property
+    def takes_sparse(self) -> bool:
+        """Never: the function is one of a table."""
+        return False
+
     def _weights(self, X: F64) -> F64:
         weights = np.asarray(self.function(X), dtype=np.float64)  # type: ignore[operator]
         if weights.shape != (len(X),):
@@ -272,6 +277,11 @@ class Selection(OfOne, operator="on"):
     def column_names(self) -> tuple[str, ...]:
         """The names without a position."""
         return (*(self.names if self.at is None else ()), *self.kernel.column_names)
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Never: some columns of sparse rows are few enough to be dense."""
+        return False
 
     def bind_columns(self, names: Sequence[str]) -> Kernel:
         """The kernel with the positions of its names among `names`."""
