@@ -18,18 +18,31 @@ from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dkernel.tiles import COSINE, EXP2, MAGIC, SINE, compiled
+from dkernel.tiles import COSINE, EXP2, MAGIC, SINE, aligned, compiled
 
-__all__ = ["exp2_products", "fits", "packed", "sincos_products"]
+__all__ = [
+    "LANES",
+    "PANEL",
+    "STRIP",
+    "Maker",
+    "arrays_of",
+    "cgutils",
+    "exp2_products",
+    "fits",
+    "goes",
+    "intrinsic_block",
+    "packed",
+    "sincos_products",
+]
 
 PANEL = 64  # columns of a block in registers: four vectors of 16
 STRIP = 4  # rows
 MOST = 128  # products of more columns of the data are worth a library's blocking
+LANES = 16
 
 cgutils: Any = _cgutils  # without types
-_LANES = 16
-_VECTOR = ir.VectorType(ir.FloatType(), _LANES)
-_WHOLE = ir.VectorType(ir.IntType(32), _LANES)
+_VECTOR = ir.VectorType(ir.FloatType(), LANES)
+_WHOLE = ir.VectorType(ir.IntType(32), LANES)
 
 
 @cache
@@ -47,6 +60,11 @@ def _wide_registers() -> bool:
         return False
 
 
+def goes(k: int) -> bool:
+    """Whether products over k columns of the data go this way on this processor."""
+    return k <= MOST and _wide_registers()
+
+
 def packed(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
     """The block (k, width) as panels (width / 64, k, 64), or None where the fused products do not go.
 
@@ -56,9 +74,11 @@ def packed(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
     True
     """
     k, width = block.shape
-    if width == 0 or width % PANEL or k > MOST or not _wide_registers():
+    if width == 0 or width % PANEL or not goes(k):
         return None
-    return np.ascontiguousarray(block.reshape(k, width // PANEL, PANEL).transpose(1, 0, 2))
+    panels = aligned((width // PANEL, k, PANEL))
+    panels[...] = block.reshape(k, width // PANEL, PANEL).transpose(1, 0, 2)
+    return panels
 
 
 def fits(panels: NDArray[np.float32], out: NDArray[np.float32]) -> bool:
@@ -67,16 +87,50 @@ def fits(panels: NDArray[np.float32], out: NDArray[np.float32]) -> bool:
 
 
 def _constant(value: Any, vector: ir.VectorType = _VECTOR) -> ir.Constant:
-    return ir.Constant(vector, [vector.element(value)] * _LANES)
+    return ir.Constant(vector, [vector.element(value)] * LANES)
 
 
-class _Maker:
+class Maker:
     """Instructions on vectors."""
 
     def __init__(self, builder: Any) -> None:
         self.builder = builder
         kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-        self._fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{_LANES}f32")
+        self._fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
+
+    def load(self, array: Any, offset: Any) -> Any:
+        """A vector from an array on."""
+        return self.builder.load(self._pointer(array, offset), align=4)
+
+    def store(self, value: Any, array: Any, offset: Any) -> None:
+        self.builder.store(value, self._pointer(array, offset), align=4)
+
+    def _pointer(self, array: Any, offset: Any) -> Any:
+        return self.builder.bitcast(self.builder.gep(array.data, [offset]), _VECTOR.as_pointer())
+
+    def spread(self, array: Any, offset: Any) -> Any:
+        """One number of an array in all lanes."""
+        number, undefined = (
+            self.builder.load(self.builder.gep(array.data, [offset])),
+            ir.Constant(_VECTOR, ir.Undefined),
+        )
+        one = self.builder.insert_element(undefined, number, ir.IntType(32)(0))
+        return self.builder.shuffle_vector(one, undefined, ir.Constant(_WHOLE, [0] * LANES))
+
+    def variables(self, rows: int, columns: int) -> list[list[Any]]:
+        """Vectors of zeros to add to, which end up in registers."""
+        found = [[cgutils.alloca_once(self.builder, _VECTOR) for _ in range(columns)] for _ in range(rows)]
+        for line in found:
+            for place in line:
+                self.builder.store(_constant(0.0), place)
+        return found
+
+    def index(self, sizes: Any, places: Any) -> Any:
+        """Where the element at these places is in an array of these sizes."""
+        at = places[0]
+        for size, place in zip(sizes[1:], places[1:], strict=True):
+            at = self.builder.add(self.builder.mul(at, size), place)
+        return at
 
     def fma(self, a: Any, b: Any, c: Any) -> Any:
         return self.builder.call(self._fma, [a, b, c])
@@ -110,73 +164,76 @@ class _Maker:
         return self.polynomial(s, COSINE), b.fmul(f, self.polynomial(s, SINE))
 
 
-def _block(function: str) -> Any:
-    """The intrinsic (rows, panels, out, i, j): out[:, i : i + 4, 64 j : 64 j + 64] of the panel j."""
+def arrays_of(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
+    """The arrays among the arguments of an intrinsic, as numba knows them."""
+    return [
+        context.make_array(kind)(context, builder, value)
+        for kind, value in zip(signature.args, arguments, strict=True)
+        if isinstance(kind, types.Array)
+    ]
+
+
+def intrinsic_block(function: str, by_panels: bool = False) -> Any:
+    """The intrinsic (rows, panels, out, first, i, j): rows first + i and the next three times panel j, its function.
+
+    They go to out[:, i : i + 4, 64 j : 64 j + 64], or by panels to out[j, :, i : i + 4].
+    """
 
     @intrinsic
-    def block(typingctx: Any, rows: Any, panels: Any, out: Any, i: Any, j: Any) -> Any:  # noqa: ARG001
+    def block(typingctx: Any, rows: Any, panels: Any, out: Any, first: Any, i: Any, j: Any) -> Any:  # noqa: ARG001
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            A, B, C = (
-                context.make_array(kind)(context, builder, value)
-                for kind, value in zip(signature.args[:3], arguments[:3], strict=True)
-            )
-            _emit(builder, function, A, B, C, *arguments[3:])
+            arrays = arrays_of(context, builder, signature, arguments)
+            _emit(builder, function, arrays, arguments[3:], by_panels)
             return context.get_dummy_value()
 
-        return types.void(rows, panels, out, i, j), generate
+        return types.void(rows, panels, out, first, i, j), generate
 
     return block
 
 
-def _emit(builder: Any, function: str, A: Any, B: Any, C: Any, i: Any, j: Any) -> None:
-    maker = _Maker(builder)
+def _emit(builder: Any, function: str, arrays: Any, places: Any, by_panels: bool) -> None:
+    maker, (A, B, C), (start, i, j) = Maker(builder), arrays, places
     [_, k] = cgutils.unpack_tuple(builder, A.shape, 2)
-    [_, rows, width] = cgutils.unpack_tuple(builder, C.shape, 3)
+    sizes = cgutils.unpack_tuple(builder, C.shape, 4 if by_panels else 3)
     whole = k.type
-    parts = PANEL // _LANES
-    sums = [[cgutils.alloca_once(builder, _VECTOR) for _ in range(parts)] for _ in range(STRIP)]
-    for line in sums:
-        for place in line:
-            builder.store(_constant(0.0), place)
-    first = builder.mul(i, k)
+    parts = PANEL // LANES
+    sums = maker.variables(STRIP, parts)
+    first = builder.mul(builder.add(start, i), k)
     panel = builder.mul(builder.mul(j, k), whole(PANEL))
     with cgutils.for_range(builder, k) as loop:
         at = builder.add(panel, builder.mul(loop.index, whole(PANEL)))
-        b = []
-        for part in range(parts):
-            pointer = builder.gep(B.data, [builder.add(at, whole(part * _LANES))])
-            b.append(builder.load(builder.bitcast(pointer, _VECTOR.as_pointer()), align=4))
+        b = [maker.load(B, builder.add(at, whole(part * LANES))) for part in range(parts)]
         for row, line in enumerate(sums):
             offset = builder.add(builder.add(first, builder.mul(whole(row), k)), loop.index)
-            number = builder.load(builder.gep(A.data, [offset]))
-            one = builder.insert_element(ir.Constant(_VECTOR, ir.Undefined), number, ir.IntType(32)(0))
-            a = builder.shuffle_vector(one, ir.Constant(_VECTOR, ir.Undefined), ir.Constant(_WHOLE, [0] * _LANES))
+            a = maker.spread(A, offset)
             for part, place in enumerate(line):
                 builder.store(maker.fma(a, b[part], builder.load(place)), place)
     for row, line in enumerate(sums):
         for part, place in enumerate(line):
             for layer, value in enumerate(getattr(maker, function)(builder.load(place))):
-                line_of = builder.add(builder.mul(whole(layer), rows), builder.add(i, whole(row)))
-                column = builder.add(builder.mul(j, whole(PANEL)), whole(part * _LANES))
-                offset = builder.add(builder.mul(line_of, width), column)
-                pointer = builder.bitcast(builder.gep(C.data, [offset]), _VECTOR.as_pointer())
-                builder.store(value, pointer, align=4)
+                line_of, column = builder.add(i, whole(row)), whole(part * LANES)
+                if by_panels:
+                    offset = maker.index(sizes, (j, whole(layer), line_of, column))
+                else:
+                    column = builder.add(builder.mul(j, whole(PANEL)), column)
+                    offset = maker.index(sizes, (whole(layer), line_of, column))
+                maker.store(value, C, offset)
 
 
-_exp2_block, _sincos_block = _block("exp2"), _block("sincos")
+_exp2_block, _sincos_block = intrinsic_block("exp2"), intrinsic_block("sincos")
 _SIGNATURE = "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, ::1])"
 
 
 def _exp2_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
-            _exp2_block(rows, panels, out, i, j)
+            _exp2_block(rows, panels, out, 0, i, j)
 
 
 def _sincos_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
-            _sincos_block(rows, panels, out, i, j)
+            _sincos_block(rows, panels, out, 0, i, j)
 
 
 @cache

@@ -9,6 +9,7 @@ the frequencies), exp2 of a clamped exponent. Coefficients are Chebyshev fits, r
 `reassoc`: it would cancel the magic constant that rounds to the nearest integer.
 """
 
+import math
 import threading
 from collections.abc import Callable
 from typing import Any, Protocol
@@ -25,17 +26,20 @@ __all__ = [
     "ROWS",
     "Columns",
     "accumulate",
+    "aligned",
     "compiled",
     "cos_turns_inplace",
     "exp2_inplace",
     "l1_distances",
     "scores",
+    "scratch",
     "sincos_turns_inplace",
 ]
 
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
 ROWS = 256
 COLUMNS = 512
+LINE = 16  # float32 numbers of a line of the caches
 
 MAGIC = np.float32(12582912.0)  # 1.5 * 2**23: adding and taking it away rounds a float32 to the nearest integer
 COSINE = tuple(np.float32(c) for c in (1.0, -19.7392025, 64.9390793, -85.4496994, 60.1656113, -25.9641647, 6.52815056))
@@ -208,11 +212,19 @@ class Columns(Protocol):
 _workspace = threading.local()
 
 
-def _buffer(size: int) -> NDArray[np.float32]:
-    """Scratch of this thread, kept between calls: fresh pages for every piece would cost a tenth of the work."""
+def aligned(shape: tuple[int, ...]) -> NDArray[np.float32]:
+    """An empty float32 array that begins with a line of the cache: a vector in two lines is read and written twice."""
+    size = math.prod(shape)
+    held = np.empty(size + LINE, np.float32)
+    first = -held.ctypes.data % (4 * LINE) // 4
+    return held[first : first + size].reshape(shape)
+
+
+def scratch(size: int) -> NDArray[np.float32]:
+    """Numbers of this thread's own, kept between calls: fresh pages for every piece would cost a tenth of the work."""
     held: NDArray[np.float32] | None = getattr(_workspace, "buffer", None)
     if held is None or held.size < size:
-        held = _workspace.buffer = np.empty(size, np.float32)
+        held = _workspace.buffer = aligned((size,))
     return held
 
 
@@ -255,7 +267,7 @@ def scores(columns: Columns, X: NDArray, coef: NDArray, intercept: NDArray) -> N
     """
     coef = np.ascontiguousarray(coef, dtype=np.float32)
     shift = intercept.astype(np.float32)
-    buffer = _buffer(max((k * ROWS * width for _, k, width in columns.groups), default=0))
+    buffer = scratch(max((k * ROWS * width for _, k, width in columns.groups), default=0))
     out = np.empty((len(X), coef.shape[1]), np.float32)
     S = np.empty((ROWS, coef.shape[1]), np.float32)
     for first in range(0, len(X), ROWS):
@@ -284,7 +296,7 @@ def accumulate(
     n_columns, n_outputs = coef.shape
     coef = np.ascontiguousarray(coef, dtype=np.float32)
     shift = intercept.astype(np.float32)
-    buffer = _buffer(ROWS * n_columns)
+    buffer = scratch(ROWS * n_columns)
     G, g = np.zeros((n_columns, n_outputs)), np.zeros(n_outputs)
     S, R = np.empty((ROWS, n_outputs), np.float32), np.zeros((ROWS, n_outputs), np.float32)
     for start in range(0, len(X), ROWS):

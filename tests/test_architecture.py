@@ -15,7 +15,9 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py"))
 # Room -> floor. A file of the top level is a room of its own floor: "ground" (0), "model" (3) or the face (6).
 FLOORS = {"ground": 0, "kernels": 1, "features": 2, "linear": 2, "model": 3, "data": 3, "run": 4, "estimators": 5}
 FLOORS |= {"export": 4, "report": 5, "cli": 6, "face": 7}
-GROUND = ("blas", "cells", "checks", "errors", "hadamard", "products", "profiles", "seeds", "sparse", "tiles")
+GROUND = (
+    "blas", "cells", "checks", "descent", "errors", "hadamard", "products", "profiles", "seeds", "sparse", "tiles",
+)  # fmt: skip
 TOP = dict.fromkeys(GROUND, "ground") | {"__init__": "face"}
 TOP |= {"model": "model", "modelfile": "model", "tensorfile": "model", "recipe": "model", "__main__": "face"}
 
@@ -25,7 +27,7 @@ OWNERS = {
     "distributed": {"data", "run", "estimators", "cli"},
     "sklearn": {"estimators", "export"},
     "dask_ml": {"estimators"},
-    "numba": {"tiles", "products"},
+    "numba": {"tiles", "products", "descent"},
     "click": {"cli"},
     "matplotlib": {"report"},
     "onnx": {"export"},

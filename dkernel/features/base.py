@@ -13,6 +13,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.descent import Panels
 from dkernel.errors import ModelFileError
 from dkernel.features.blocks import BlockBasis
 from dkernel.kernels import Kernel
@@ -80,6 +81,11 @@ class FeatureMap(ABC):
     def objects(self) -> tuple[int, ...]:
         """Which of its inputs are objects; the others are numbers."""
         return ()
+
+    @property
+    def panels(self) -> Panels | None:
+        """All columns as products with one block, where a compiled walk over rows can make them; else None."""
+        return None
 
     @property
     @abstractmethod

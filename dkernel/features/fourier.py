@@ -1,6 +1,7 @@
 """Random Fourier features: cosines and sines at frequencies drawn from the kernel's spectral law."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel import kernels
+from dkernel.descent import Panels
 from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
 from dkernel.features.base import Coordinates, FeatureMap, in_tiles
 from dkernel.features.projections import FAST, MOST_STORED, Dense, Projection, Seeded, projected
@@ -102,6 +104,16 @@ class FourierMap(FeatureMap):
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         return self.groups_
+
+    @cached_property
+    def panels(self) -> Panels | None:
+        whole = self._turns.whole if self.pairs else None
+        if whole is None:
+            return None
+        # Cosines and sines stand group by group; in the layers all cosines come before all sines.
+        groups = [np.arange(first // 2, first // 2 + width) for first, _, width in self.groups_]
+        m = self.n_columns // 2
+        return replace(whole, order=np.concatenate([part for group in groups for part in (group, m + group)]))
 
     @cached_property
     def _turns(self) -> Projection:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dkernel import kernels
 from dkernel.cells import decoded, encoded, number_columns
+from dkernel.descent import Panels
 from dkernel.errors import DataError, RecipeError
 from dkernel.features.base import MOST_DENSE, Coordinates, FeatureMap
 from dkernel.features.blocks import BLOCK, BlockBasis
@@ -69,6 +70,10 @@ class NystromMap(FeatureMap):
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         return self.groups_
+
+    @property
+    def panels(self) -> Panels | None:
+        return self._prepared.panels  # type: ignore[no-any-return]
 
     @cached_property
     def _prepared(self) -> Any:

@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.descent import Panels
 from dkernel.errors import DKernelError, UnsupportedError
 from dkernel.kernels import Kernel
-from dkernel.products import packed
+from dkernel.products import goes
 from dkernel.seeds import stream
 
 __all__ = ["FAST", "MOST_STORED", "Dense", "Fast", "Projection", "Seeded", "is_isotropic", "projected"]
@@ -52,6 +53,11 @@ class Projection(ABC):
     @abstractmethod
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         """Write z of the frequencies from `first` on into out, float32 (ROWS, width)."""
+
+    @property
+    def whole(self) -> Panels | None:
+        """All frequencies as one block; of a matrix that is held."""
+        return None
 
     def panels(self, first: int, width: int) -> NDArray[np.float32] | None:  # noqa: ARG002 - a matrix has them
         """What `dkernel.products` wants of the frequencies from `first` on, None where it is of no use."""
@@ -98,16 +104,14 @@ class Dense(Projection):
         return {}
 
     @cached_property
-    def _packed(self) -> dict[tuple[int, int], NDArray[np.float32] | None]:
-        return {}
+    def whole(self) -> Panels | None:
+        return Panels.of("sincos", self._block(0, self.m)) if goes(self.p) else None
 
     def _block(self, first: int, width: int) -> NDArray[np.float32]:
         return np.ascontiguousarray(self._frequencies[first : first + width].T, dtype=np.float32)
 
     def panels(self, first: int, width: int) -> NDArray[np.float32] | None:
-        if (first, width) not in self._packed:
-            self._packed[first, width] = packed(self._block(first, width))
-        return self._packed[first, width]
+        return None if self.whole is None else self.whole.some(first, width)
 
     def rows(self, X: NDArray) -> NDArray[np.float32]:
         return np.ascontiguousarray(X, dtype=np.float32)

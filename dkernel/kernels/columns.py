@@ -8,13 +8,15 @@ Centring comes first everywhere that the kernel allows it: an offset common to a
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel import tiles
-from dkernel.products import exp2_products, fits, packed
+from dkernel.descent import Panels
+from dkernel.products import exp2_products, fits
 
 __all__ = [
     "COLUMN_BLOCK",
@@ -45,6 +47,11 @@ class Columns(ABC):
     """
 
     n: int
+
+    @property
+    def panels(self) -> Panels | None:
+        """All columns as products of `rows` with one block, where a compiled walk can make them; else None."""
+        return None
 
     def rows(self, X: F32) -> Any:
         """What `fill` needs of a tile of rows, computed once for all its blocks of columns."""
@@ -93,7 +100,10 @@ class GaussianColumns(Columns):
         ones = np.ones(self.n)
         norms = np.einsum("ij,ij->i", centred, centred)
         self._landmarks = blocks_of(np.vstack([2 * self._g * centred.T, -self._g * norms, ones]))
-        self._panels = [packed(block) for block in self._landmarks]
+
+    @cached_property
+    def panels(self) -> Panels | None:
+        return Panels.of("exp2", np.concatenate(self._landmarks, axis=1))
 
     def rows(self, X: F32) -> F32:
         """The augmented rows, (r, p + 2)."""
@@ -112,7 +122,7 @@ class GaussianColumns(Columns):
 
         Its clamp at 0 also keeps the rounded values at most 1.
         """
-        panels = self._panels[first // COLUMN_BLOCK]
+        panels = None if self.panels is None else self.panels.some(first, out.shape[1])
         if panels is not None and fits(panels, out):
             exp2_products(rows, panels, out)
             return

@@ -56,6 +56,11 @@ class Loss(ABC):
     needed: ClassVar[str] = ""
     """Of its number, where it takes one, as a condition in words."""
 
+    @property
+    def number(self) -> float:
+        """Its number, 0 of a loss that takes none."""
+        return _number(self) if is_dataclass(self) else 0.0
+
     def of(self, outputs: int) -> "Loss":  # noqa: ARG002
         """The loss that does this one's work on so many columns of scores."""
         return self

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from dkernel import tiles
 from dkernel.data.block import Block
+from dkernel.descent import DERIVATIVES, Panels, descend
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledColumns
 from dkernel.run.labels import Targets
@@ -113,24 +114,38 @@ class Gradient(Statistic[GradientSum, GradientSum]):
         # All heads in one call of each function: a tile is small, and the calls are what costs.
         targets = np.tile(Y, (1, paths))
 
-        def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
+        def tell(S: NDArray[np.float32], start: int) -> None:
             y = targets[start : start + len(S)]
             # A loss may see the outputs of a row, its last axis, together; the paths are apart.
             grouped = len(S), paths, outputs
             value = self.problem.loss.value(y.reshape(grouped), S.reshape(grouped)).reshape(S.shape)
-            R = self.problem.loss.derivative(y.reshape(grouped), S.reshape(grouped)).reshape(S.shape)
             if weight is not None:
-                value, R = value * weight[start : start + len(S)], R * weight[start : start + len(S)]
+                value = value * weight[start : start + len(S)]
             np.add(loss, value.sum(axis=0, dtype=np.float64), out=loss)
             for path in range(paths):
                 right[path] += right_answers(
                     self.problem.targets, y[:, :outputs], S[:, path * outputs : (path + 1) * outputs]
                 )
-            return R
 
-        G, g = self._accumulate(X, coef, intercept, residual)
+        def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
+            tell(S, start)
+            y, grouped = targets[start : start + len(S)], (len(S), paths, outputs)
+            R = self.problem.loss.derivative(y.reshape(grouped), S.reshape(grouped)).reshape(S.shape)
+            return R if weight is None else R * weight[start : start + len(S)]
+
+        panels = self._panels()
+        if panels is None:
+            G, g = self._accumulate(X, coef, intercept, residual)
+        else:
+            rows, how = self.problem.columns.rows(X), (self.problem.loss.name, self.problem.loss.number)
+            G, g, S = descend(panels, rows, coef, intercept, Y, weight, how)
+            tell(S, 0)
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return GradientSum(G, g, total, len(X), loss.reshape(paths, outputs).sum(axis=1), right)
+
+    def _panels(self) -> Panels | None:
+        """The way of the compiled walk, where it goes."""
+        return self.problem.columns.map.panels if self.problem.loss.name in DERIVATIVES else None
 
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
         return tiles.accumulate(self.problem.columns, X, coef, intercept, residual)
@@ -151,6 +166,9 @@ class Gradient(Statistic[GradientSum, GradientSum]):
 @dataclass(frozen=True, eq=False)
 class ExactGradient(Gradient):
     """The same with columns, coefficients and scores in float64: some times slower, for optima to the last digits."""
+
+    def _panels(self) -> None:
+        return None
 
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
         G, g = np.zeros(coef.shape), np.zeros(len(intercept))
@@ -212,12 +230,16 @@ class Energy(Statistic[Array, Array]):
     problem: Problem
 
     def step(self, block: Block, piece: Piece, broadcast: Coefficients) -> Array:
-        X, _, weight = self.problem.rows(block, piece)
+        X, Y, weight = self.problem.rows(block, piece)
 
         def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
             return S if weight is None else S * weight[start : start + len(S)]
 
-        G, g = tiles.accumulate(self.problem.columns, X, *broadcast, residual)
+        panels = self.problem.columns.map.panels
+        if panels is None:
+            G, g = tiles.accumulate(self.problem.columns, X, *broadcast, residual)
+        else:
+            G, g, _ = descend(panels, self.problem.columns.rows(X), *broadcast, Y, weight, ("", 0.0))
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return np.concatenate([G, g[None], np.full((1, len(g)), total)])
 
