@@ -73,7 +73,8 @@ class NystromMap(FeatureMap):
 
     @property
     def panels(self) -> Panels | None:
-        return self._prepared.panels  # type: ignore[no-any-return]
+        found: Panels | None = self._prepared.panels
+        return found
 
     @cached_property
     def _prepared(self) -> Any:
