@@ -26,6 +26,8 @@ __all__ = ["Entry", "Lane", "Mixed", "Score", "Several", "raced"]
 
 Array = NDArray[np.float64]
 
+LEAST_STEP = 0.05  # of the step of a fit
+
 
 @dataclass(frozen=True)
 class Several(Statistic[list[Any], list[Any]]):
@@ -182,7 +184,7 @@ class Score:
 
 
 def raced(
-    lanes: Sequence[Lane], rounds: Sequence[Sequence[Piece]], feed: Feed, key: str, first: int, length: int,
+    lanes: Sequence[Lane], rounds: Sequence[Sequence[Piece]], feed: Feed, key: str, first: int, length: int, whole: int,
     following: Sequence[Piece], progress: Any,
 ) -> tuple[list[Lane], dict[int, Score]]:  # fmt: skip
     """Some rounds of all lanes; the lanes after them, and each candidate's score on their rows.
@@ -190,7 +192,7 @@ def raced(
     Parameters
     ----------
     first : number of the first of these rounds in the whole race
-    length : rounds of a pass: from one pass to the next the steps become smaller, as those of a fit do
+    length, whole : rounds of a pass, and of a race that nothing ends before
     following : the pieces after the last of these rounds, which are read ahead
     """
     now = list(lanes)
@@ -204,7 +206,9 @@ def raced(
         ahead = rounds[i + 1] if i + 1 < len(rounds) else following
         totals = feed.reduce(statistic, pieces, name, following=ahead, held=held, broadcast=broadcast)
         executor.release([broadcast])
-        factor = 1 / (1 + 3 * ((first + i) // length))
+        # Towards the end the steps become small: otherwise the noise of few rows in the last iterate is what is judged,
+        # and who is regularized most wins.
+        factor = max(LEAST_STEP, 1 - (first + i) / whole)
         for j, (lane, total) in enumerate(zip(now, totals, strict=True)):
             for number, loss, right in zip(lane.candidates, total.loss, total.right, strict=True):
                 scores[number].add(float(loss), float(right), total.weight, total.n)

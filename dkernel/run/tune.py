@@ -7,8 +7,9 @@ c makes the whole race about two passes, whatever the number of candidates; of m
 Successive halving (Jamieson and Talwalkar 2016) where a candidate costs a few heads or, with a gamma of its own, a map.
 The maps of the race are small: the largest has RACED columns, the others as many in proportion, and what is chosen are
 the settings. The survivor is trained at its full size, by the same fit as any other, with the kernel, the scaling and
-the metric that it raced with. Nothing depends on the workers; a budget of time can end the race at a rung alone, and
-the passes until there, which are recorded, are the budget that gives the same bytes again.
+the metric that it raced with, and with its alpha where the grid names alphas. Nothing depends on the workers; a budget
+of time can end the race at a rung alone, and the passes until there, which are recorded, are the budget that gives the
+same bytes again.
 """
 
 import hashlib
@@ -111,9 +112,10 @@ def tune(
             search.journal.finish(found)
         winner, chosen, board, passes = (found[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
         result = train(source, winner, executor, progress=progress, scratch=scratch, checkpoint=fit, chosen=chosen)
-    facts = {"candidates": len(board), "passes": passes, "rungs": board[0]["rungs"], "winner": found["params"]}
+    params = found["params"] if winner.alpha != "auto" else {**found["params"], "alpha": result.model.recipe.alpha}
+    facts = {"candidates": len(board), "passes": passes, "rungs": board[0]["rungs"], "winner": params}
     model = replace(result.model, facts={**result.model.facts, "search": facts})
-    return TuneResult(replace(result, model=model), board, found["params"], winner, passes)
+    return TuneResult(replace(result, model=model), board, params, winner, passes)
 
 
 class _Search:
@@ -127,6 +129,7 @@ class _Search:
         self.progress, self.scratch = progress, scratch
         recipe = recipe.for_columns(source.columns)
         self.candidates = candidates_of(recipe, grid, source.n_in, bool(source.objects))
+        self.alpha_asked = recipe.alpha != "auto" or "alpha" in (grid or {})
         self.clock, self.began = clock, clock()
         self.journal = Journal()
         self._choices: dict[str, Chosen] = {}
@@ -228,6 +231,7 @@ class _Search:
         alive = list(range(len(self.candidates)))
         last: dict[int, tuple[int, Score]] = {}
         first = max(1, PASSES * length // self.shares)
+        self.whole = first * self.shares
         done = rung = 0
         spent = 0.0
         while len(alive) > 1 and done < len(rounds):
@@ -258,7 +262,7 @@ class _Search:
         self, lanes: list[Lane], turns: Sequence[Any], feed: Feed, done: int, length: int, following: Sequence[Any]
     ) -> dict[str, Any]:
         ahead = following[0] if following else ()
-        lanes, scores = raced(lanes, turns, feed, f"{self.key}-race", done, length, ahead, self.progress)
+        lanes, scores = raced(lanes, turns, feed, f"{self.key}-race", done, length, self.whole, ahead, self.progress)
         entries = [entry for lane in lanes for entry in lane.entries]
         v = {number: np.array(entry.of(number)) for entry in entries for number in entry.candidates}
         return {"v": v, "scores": {number: (s.loss, s.right, s.weight, s.n) for number, s in scores.items()}}
@@ -287,8 +291,10 @@ class _Search:
         params = {name: value for name, value in best.asked.items() if name != "gamma"}
         params["kernel"] = repr(chosen.kernel)
         text = f"{len(order)} candidates in {passes:.6g} passes, which is the budget that does the same again"
+        # What small maps want is no rule for alpha at full size: unless it was searched, the fit chooses it once more.
+        alpha = best.recipe.alpha if self.alpha_asked else "auto"
         recipe = fit.recipe.replace(
-            kernel=repr(chosen.kernel), loss=best.recipe.loss, alpha=best.recipe.alpha, scale=chosen.scaling.kind
+            kernel=repr(chosen.kernel), loss=best.recipe.loss, alpha=alpha, scale=chosen.scaling.kind
         )
         return {
             "recipe": recipe,

@@ -11,6 +11,7 @@ from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint
 from dkernel.run.cluster import connect
 from dkernel.run.executors import SerialExecutor, ThreadsExecutor
+from dkernel.run.train import train
 from dkernel.run.tune import tune
 from tests.run.sources import rings, source_of, waves
 
@@ -115,6 +116,16 @@ def test_what_is_open_is_searched_with_a_metric(source):
     assert result.fit.model.recipe.metric == result.params["metric"]
 
 
+def test_alpha_that_no_grid_names_is_chosen_again_at_full_size(source):
+    recipe = RECIPE.replace(alpha="auto")
+    result = tune(source, recipe, SerialExecutor(), {"gamma": [0.001, 0.2]}, "1passes")
+    alone = train(source, recipe.replace(kernel="Gaussian(gamma=0.2)"), SerialExecutor())
+    assert len(result.leaderboard) == 2 * len({line["alpha"] for line in result.leaderboard}) == 16
+    assert result.params["alpha"] == result.fit.model.recipe.alpha == alone.model.recipe.alpha
+    assert result.fit.model.facts["search"]["winner"] == result.params
+    assert np.array_equal(result.fit.model.coef, alone.model.coef)
+
+
 def test_sizes_and_kernels_of_a_regression():
     X, y = waves(1200, p=4)
     grid = {"n_components": [16, 64], "kernel": ["Gaussian(gamma=0.2)", "Laplacian(gamma=0.1)"], "alpha": [1e-6]}
@@ -133,7 +144,7 @@ def test_three_classes_with_a_loss_over_all_of_them():
     result = tune(source, RECIPE.replace(class_weight="balanced"), SerialExecutor(), grid, "1passes")
     assert result.params["kernel"] == "Gaussian(gamma=0.2)"
     assert result.fit.model.coef.shape[1] == 3
-    assert result.leaderboard[0]["error"] < 0.3 < result.leaderboard[-1]["error"]
+    assert result.leaderboard[0]["error"] < 0.25 < result.leaderboard[-1]["error"]
     assert result.fit.model.recipe.loss == result.params["loss"]
 
 
