@@ -30,6 +30,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "gamma": GAMMA_WORDS,
     "features": tuple(FEATURES),
     "n_components": ("auto",),
+    "rounds": ("auto",),
     "landmarks": ("uniform", "stratified", "kmeans", "leverage", "rpcholesky"),
     "sampling": ("auto", *SAMPLINGS, *FAST),
     "form": FORMS,
@@ -42,7 +43,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "calibration": tuple(CALIBRATIONS),
     "dtype": ("float32", "float64"),
 }
-"""The words that each parameter understands; those with a number beside them are `gamma`, `n_components`, `alpha`."""
+"""The words that each parameter understands; those with a number beside them are `gamma`, `n_components`, `rounds`,
+`alpha`."""
 
 AUTO_KERNELS = ("gaussian", "laplacian")
 
@@ -76,7 +78,7 @@ class Recipe:
     passes : readings of the data; of "pcg" and "lbfgs" the most, 100 where it is 1
     patience : of "psgd", after so many passes in a row that have not lowered the loss on the holdout there are no more;
         0 for all of them
-    rounds : updates of each pass
+    rounds : updates of each pass; "auto", 64, of many rows with little work fewer, down to 16
     polish : after the passes of "psgd" at most so many more of "pcg" or "lbfgs", towards the exact optimum
     class_weight : None, "balanced", or {label: weight}
     positive : this label against the rest
@@ -109,7 +111,7 @@ class Recipe:
     passes: int = 1
     patience: int = 0
     polish: int = 0
-    rounds: int = 64
+    rounds: str | int = "auto"
     scale: str = "auto"
     metric: str = "auto"
     class_weight: str | Mapping[Label, float] | None = field(default=None, hash=False)
@@ -372,7 +374,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "passes": _whole(1),
     "patience": _whole(0),
     "polish": _whole(0),
-    "rounds": _whole(1),
+    "rounds": _word_or(_whole(1)),
     "scale": lambda name, value: _word(name, "none" if value is None else value),
     "metric": _word,
     "class_weight": _class_weight,

@@ -113,7 +113,7 @@ class Plan:
             p=p,
             columns=D,
             outputs=outputs,
-            rounds=recipe.rounds,
+            rounds=sizes.rounds,
             passes=passes,
             reservoir=sizes.reservoir,
             worker_bytes=int(with_data if kept else worker),

@@ -17,8 +17,18 @@ FREE_FLOPS = 4e11
 # The sample is six rows a column (ALGORITHMS 3.3 insists on three), and as many more as are multiplied at once: what is
 # known of the covariance decides the step, and epochs on the sample are cheap passes.
 SAMPLE_FLOPS = 1e10
+# A round has its price whatever its work, a message to a scheduler and one back, so it should be worth some 50 ms. A
+# pass of 16 rounds learns what one of 64 does (ALGORITHMS 3.4), where a round has rows enough for a good mean.
+MOST_ROUNDS, LEAST_ROUNDS = 64, 16
+ROUND_FLOPS = 4e9
+MANY_ROWS = 2**18
 MOST_SAMPLE = 65_536
 WIDE_SAMPLE = 16_384  # where a sketch of some of them does in place of a square: twice as many, for the start
+
+
+def flops_of(n: int, p: int, columns: int) -> float:
+    """Of a pass: the products, and some twenty for the function of a column and what is done with it."""
+    return float(n) * columns * (2 * p + 20)
 
 
 @dataclass(frozen=True)
@@ -33,6 +43,7 @@ class Sizes:
     held : rows outside the sample, for the leverage
     sample : rows of the preconditioner's Gram matrix and of the warm start
     candidates : rows to choose landmarks from, which may be in the sample; as many as columns where all are taken
+    rounds : of a pass
     """
 
     n: int
@@ -42,6 +53,7 @@ class Sizes:
     held: int
     sample: int
     candidates: int
+    rounds: int
 
     @classmethod
     def of(cls, n: int, p: int, recipe: Recipe) -> "Sizes":
@@ -63,7 +75,21 @@ class Sizes:
         candidates = columns
         if recipe.landmarks not in ("uniform", GIVEN):
             candidates = max(1, min(max(CANDIDATES, 4 * columns), rest - held))
-        return cls(n, p, columns, holdout, held, sample, candidates)
+        rounds = recipe.rounds if isinstance(recipe.rounds, int) else cls.rounds_of(n, p, columns)
+        return cls(n, p, columns, holdout, held, sample, candidates, rounds)
+
+    @staticmethod
+    def rounds_of(n: int, p: int, columns: int) -> int:
+        """64 rounds; of many rows so few that each has ROUND_FLOPS to do, but not under 16.
+
+        Examples
+        --------
+        >>> [Sizes.rounds_of(n, 28, D) for n, D in [(100_000, 1000), (1_000_000, 1000), (1_000_000, 4000)]]
+        [64, 19, 64]
+        """
+        if n < MANY_ROWS:
+            return MOST_ROUNDS
+        return int(min(MOST_ROUNDS, max(LEAST_ROUNDS, flops_of(n, p, columns) // ROUND_FLOPS)))
 
     @staticmethod
     def automatic(n: int, p: int) -> int:
@@ -73,7 +99,7 @@ class Sizes:
         or FREE_FLOPS. Rounded to half tiles.
         """
         wanted = float(np.clip(max(8 * n**0.5, n / 4), 1024, 16384))
-        affordable: float = max((FREE_FLOPS / 6) ** (1 / 3), (n * (2 * p + 20) / 12) ** 0.5)
+        affordable: float = max((FREE_FLOPS / 6) ** (1 / 3), (flops_of(n, p, 1) / 12) ** 0.5)
         return max(1024, 256 * round(min(wanted, affordable) / 256))
 
     @property

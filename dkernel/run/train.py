@@ -254,6 +254,7 @@ class Fit:
             metric=chosen.metric,
             features=self.features,
             n_components=map.n_columns,
+            rounds=self.sizes.rounds,
         )
         columns, loss = ScaledColumns(chosen.scaling, map), loss_named(self.recipe.loss).of(targets.outputs)
         return Problem(columns, loss, targets, weights, self.recipe.seed, roles.threshold), roles
@@ -324,7 +325,7 @@ class Fit:
 
     def schedules(self, survey: SurveyResult, feed: Feed) -> tuple[list[Schedule], Feed]:
         verdict = exchangeable(survey)
-        rounds, passes = self.recipe.rounds, self.recipe.passes
+        rounds, passes = self.sizes.rounds, self.recipe.passes
         if verdict.alike:
             bundle = bundle_size(self.units, self.source.nbytes // self.sizes.n)
             return [shuffled(self.units, rounds, self.recipe.seed, epoch, bundle) for epoch in range(passes)], feed

@@ -10,13 +10,13 @@ import pytest
 
 from dkernel.data import open_source
 from dkernel.errors import ClusterError, DataError, DKernelWarning, RecipeError
-from dkernel.recipe import Recipe
 from dkernel.run import checkpoint as checkpoints
 from dkernel.run import feed, passes, shuffle
 from dkernel.run.checkpoint import EVERY, Checkpoint, FolderJournal
 from dkernel.run.cluster import connect
 from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.progress import Progress
+from dkernel.run.sizes import MOST_ROUNDS
 from dkernel.run.survey import Survey
 from dkernel.run.train import train
 from tests.run.fits import RECIPE, ROUNDS, a_source, digest, fit
@@ -211,7 +211,7 @@ def test_a_survey_goes_on_in_its_middle(damage, tmp_path, whole, monkeypatch):
 
 
 def test_by_default_a_sixteenth_of_a_pass():
-    assert Recipe().rounds == EVERY * 16
+    assert MOST_ROUNDS == EVERY * 16
     with pytest.raises(RecipeError, match="checkpoint_every=0"):
         Checkpoint("c", every=0)
 

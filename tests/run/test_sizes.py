@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dkernel.recipe import Recipe
 from dkernel.run.sample import pieces_of, roles_of
-from dkernel.run.sizes import MOST_HOLDOUT, Sizes
+from dkernel.run.sizes import LEAST_ROUNDS, MANY_ROWS, MOST_HOLDOUT, MOST_ROUNDS, ROUND_FLOPS, Sizes, flops_of
 from dkernel.run.survey import Reservoir
 from dkernel.seeds import row_hash
 
@@ -27,6 +27,16 @@ def test_the_roles_fit_into_the_rows(n, p, columns, holdout):
     assert sizes.sample >= 1
     assert sizes.held >= 1
     assert sizes == Sizes.of(n, p, Recipe(n_components=columns, holdout=holdout))
+
+
+@given(n=st.integers(MANY_ROWS, 10**8), p=st.integers(1, 1000), columns=st.integers(16, 100_000))
+def test_rounds_are_fewer_where_many_rows_have_little_work(n, p, columns):
+    rounds = Sizes.of(n, p, Recipe(n_components=columns)).rounds
+    assert LEAST_ROUNDS <= rounds <= MOST_ROUNDS
+    assert rounds == LEAST_ROUNDS or flops_of(n, p, columns) / rounds >= ROUND_FLOPS
+    assert rounds <= Sizes.of(n, p, Recipe(n_components=columns + 100)).rounds
+    assert Sizes.of(n, p, Recipe(n_components=columns, rounds=5)).rounds == 5
+    assert Sizes.of(MANY_ROWS - 1, p, Recipe(n_components=columns)).rounds == MOST_ROUNDS
 
 
 @pytest.mark.parametrize(
