@@ -1,5 +1,6 @@
 """The model: what a fit leaves behind, enough to score any row and nothing more."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, NoReturn
@@ -17,6 +18,7 @@ from dkernel.linear.calibration import Calibration
 from dkernel.linear.losses import Loss, Softmax, loss_named
 from dkernel.linear.variance import Variance
 from dkernel.recipe import Recipe
+from dkernel.sparse import as_sparse
 
 __all__ = ["Model", "ScaledColumns"]
 
@@ -56,7 +58,7 @@ class Model:
     coef : float64 (n_columns, C), C = 1 for two classes and for a regression, else one column a class
     intercept : float64 (C,)
     classes : the labels in the order of their scores, None for a regression
-    columns : names of the inputs, in order
+    columns : names of the inputs, in order; numbered ones of sparse rows
     facts : what is worth knowing of the fit, JSON; no time, host, path or number of workers
     calibration : what makes probabilities of the scores, None where the loss does or nothing
     variance : of a regression by the normal equations, how sure it is
@@ -68,7 +70,7 @@ class Model:
     coef: NDArray[np.float64]
     intercept: NDArray[np.float64]
     classes: NDArray[Any] | None
-    columns: tuple[str, ...]
+    columns: Sequence[str]
     label: str
     facts: dict[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
@@ -98,8 +100,10 @@ class Model:
         """The names of the columns that hold objects; the others hold numbers."""
         return tuple(self.columns[j] for j in self.map.objects)
 
-    def block(self, X: NDArray) -> NDArray:
-        """The gate: a block (n, p) of the numbers or objects that the map is of."""
+    def block(self, X: Any) -> Any:
+        """The gate: a block (n, p) of the numbers or objects that the map is of, or of sparse rows."""
+        if self.map.sparse:
+            return as_sparse(X, self.columns, dtype=self.recipe.dtype)
         if self.map.objects:
             return as_cells(X, self.columns, self.objects, "row {}".format)
         return as_features(X, self.columns, dtype=self.recipe.dtype)

@@ -6,7 +6,7 @@ the checks that what was read is a model. Loading builds values from numbers and
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,7 @@ from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.variance import Variance
 from dkernel.model import Model
 from dkernel.recipe import Recipe
+from dkernel.sparse import Numbered
 from dkernel.tensorfile import canonical, open_tensors, read_document, read_tensors, write_tensors
 
 __all__ = ["PROTOCOL", "load", "read_header", "save"]
@@ -102,7 +103,7 @@ def _document_of(model: Model) -> dict[str, Any]:
         "protocol": PROTOCOL,
         "recipe": model.recipe.to_dict(),
         "classes": _classes_to_json(model.classes),
-        "columns": list(model.columns),
+        "columns": _columns_to_json(model.columns),
         "label": model.label,
         "scaling": model.scaling.spec(),
         "map": model.map.spec(),
@@ -127,7 +128,8 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
     for name, array in arrays.items():
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ModelFileError(f"{place} does not describe a model: a value in {name!r} is not finite.")
-    _check_numbers(document["map"], max(len(document["columns"]), len(arrays["coef"]), _ALWAYS), place)
+    columns = _columns_from_json(document["columns"])
+    _check_numbers(document["map"], max(len(columns), len(arrays["coef"]), _ALWAYS), place)
     recipe = Recipe.from_dict(document["recipe"])
     kind, variance = recipe.calibration, held("variance.")
     model = Model(
@@ -137,7 +139,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         coef=arrays["coef"],
         intercept=arrays["intercept"],
         classes=_classes_from_json(document["classes"], place),
-        columns=tuple(document["columns"]),
+        columns=_columns_from_json(document["columns"]),
         label=document["label"],
         facts=document["facts"],
         calibration=None if kind is None else CALIBRATIONS[kind].build(held("calibration.")),
@@ -183,7 +185,8 @@ def _check_parts(document: Mapping[str, Any], place: str) -> None:
     if document.keys() != _PARTS:
         odd = ", ".join(sorted(document.keys() ^ _PARTS))
         raise ModelFileError(f"{place} does not describe a model: parts missing or unknown: {odd}.")
-    if not isinstance(columns, list) or not all(isinstance(column, str) for column in columns):
+    listed = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
+    if not listed and not _is_numbered(columns):
         raise ModelFileError(f"{place} does not describe a model: its columns are no list of names.")
     if not isinstance(label, str) or not isinstance(facts, dict) or not isinstance(document["recipe"], dict):
         raise ModelFileError(f"{place} does not describe a model: its label, facts or recipe are of the wrong type.")
@@ -192,6 +195,10 @@ def _check_parts(document: Mapping[str, Any], place: str) -> None:
 def _check_shapes(model: Model, place: str) -> None:
     outputs = 1 if model.classes is None or len(model.classes) == 2 else len(model.classes)
     n_in, scaling = (len(model.columns),), model.scaling.arrays()
+    if model.map.sparse != isinstance(model.columns, Numbered):
+        raise ModelFileError(f"{place} does not describe a model: its map and its columns are of other rows.")
+    if model.map.sparse:  # one number may be for all columns
+        scaling = {name: array for name, array in scaling.items() if array.shape != (1,) or array.dtype != np.float64}
     shapes = {
         "coef": (model.coef.shape, (model.map.n_columns, outputs)),
         "intercept": (model.intercept.shape, (outputs,)),
@@ -210,6 +217,22 @@ def _check_shapes(model: Model, place: str) -> None:
         raise ModelFileError(f"{place} does not describe a model: its calibration is none of {outputs} score(s).")
     if model.variance is not None and (model.classes is not None or not model.variance.fits(model.map.n_columns)):
         raise ModelFileError(f"{place} does not describe a model: its variance is none of this map.")
+
+
+def _columns_to_json(columns: Sequence[str]) -> list[str] | dict[str, int]:
+    """The names, or of numbered ones the first and how many they are."""
+    return {"first": columns.first, "n": columns.n} if isinstance(columns, Numbered) else list(columns)
+
+
+def _columns_from_json(found: Any) -> Sequence[str]:
+    return Numbered(found["first"], found["n"]) if isinstance(found, dict) else tuple(found)
+
+
+def _is_numbered(found: Any) -> bool:
+    numbers = (
+        isinstance(found, dict) and found.keys() == {"first", "n"} and list(map(type, found.values())) == [int] * 2
+    )
+    return numbers and 0 <= found["first"] <= 1 and 0 < found["n"] < 2**31
 
 
 def _classes_to_json(classes: NDArray[Any] | None) -> dict[str, Any] | None:

@@ -17,6 +17,7 @@ from typing import Any
 from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
 from dkernel.features import FAST, FEATURES, FORMS
+from dkernel.features.scaling import SCALINGS
 from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, Kernel, parse
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.losses import LOSSES, Loss, loss_named
@@ -37,7 +38,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "loss": tuple(LOSSES),
     "alpha": ("auto",),
     "solver": ("psgd", "exact", "normal", "pcg", "lbfgs"),
-    "scale": ("auto", "standard", "minmax", "global", "none"),
+    "scale": ("auto", *SCALINGS),
     "metric": ("auto", "identity", "diagonal", "full"),
     "class_weight": ("balanced",),
     "calibration": tuple(CALIBRATIONS),

@@ -230,6 +230,8 @@ def scratch(size: int) -> NDArray[np.float32]:
 
 def _padded(X: NDArray, first: int) -> NDArray:
     """ROWS rows from `first` on. Short ones are padded: a row has the same bits alone and among others."""
+    if not isinstance(X, np.ndarray):  # sparse rows
+        return X.padded(first, ROWS)
     rows = X[first : first + ROWS]
     if len(rows) == ROWS:
         return rows

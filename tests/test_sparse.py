@@ -12,7 +12,7 @@ from dkernel.sparse import FOLDS, Numbered, SparseRows, as_sparse, is_wide, name
 
 KERNELS = [
     "Gaussian(gamma=0.1)", "Exponential(2.0)", "Matern(1.5, 2.0)", "Matern(1.2, 2.0)", "RationalQuadratic(1.0, 2.0)",
-    "Cauchy(2.0)", "Linear()", "Polynomial(3, 1.0)", "ArcCosine()", "ArcCosine(0)", "2 * Linear() + Gaussian(gamma=0.1)",
+    "Cauchy(2.0)", "Linear()", "Polynomial(3, 1.0)", "ArcCosine()", "ArcCosine(0)", "Linear() + Gaussian(gamma=0.1)",
     "Gaussian(gamma=0.1) * Polynomial(2, 1.0)", "PowerSeries(Linear(), [1, 1])", "Exp(0.1 * Linear())",
     "Normalized(Polynomial(2, 1.0))",
 ]  # fmt: skip

@@ -11,12 +11,33 @@ from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dkernel.cells import as_cells, cell_bytes, encoded
-from dkernel.data.block import Block, Raw, as_label, as_weight, chunk_limit, cut, cut_blocks, object_row_bytes
-from dkernel.data.dask_arrays import aligned, block_graphs, dense, dense_blocks, is_dask, known
+from dkernel.data.block import (
+    Block,
+    Raw,
+    as_label,
+    as_weight,
+    chunk_limit,
+    cut,
+    cut_blocks,
+    object_row_bytes,
+    one_a_row,
+)
+from dkernel.data.dask_arrays import (
+    aligned,
+    block_graphs,
+    concrete,
+    dense,
+    dense_blocks,
+    in_memory,
+    is_dask,
+    known,
+    name_of,
+)
 from dkernel.data.domains import object_columns
 from dkernel.data.members import filled
 from dkernel.data.object_arrays import holds_objects, kinds_of, object_table
 from dkernel.data.source import Source, Unit
+from dkernel.data.sparse_arrays import sparse_source, stays_sparse
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
 
@@ -34,16 +55,19 @@ def from_arrays(
     dtype: str = "float32",
     kernel: Kernel | str | None = None,
     compute: Callable[..., Any] = dask.base.compute,
+    sparse: bool | None = None,
 ) -> Source:
     """The rows of collections in memory or in Dask: X (n, p), y (n,), weight (n,).
 
     Unknown chunk sizes are computed once, several column blocks become one, empty chunks are left out. A sparse matrix,
-    or a Dask array of such, becomes dense one chunk at a time, where it is read.
+    or a Dask array of such, of more than WIDE columns (dkernel.sparse) stays sparse, but a matrix more than a tenth of
+    which is stored; any other becomes dense one chunk at a time, where it is read.
 
     Parameters
     ----------
     kernel : which the rows are for: the columns that it takes as objects may hold texts, lists or sets; then a list, a
         series or an array (n,) is one column. Without one all features are numbers
+    sparse : whether rows stay, or become, sparse; None by the rule above
 
     Examples
     --------
@@ -53,6 +77,8 @@ def from_arrays(
     """
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
+    if sparse if sparse is not None else stays_sparse(X):
+        return sparse_source(X, y, weight, dtype, compute, columns)
     if hasattr(X, "tocsr"):
         X = dense_blocks(X.tocsr(), dtype)
     objects: tuple[str, ...] = ()
@@ -66,13 +92,13 @@ def from_arrays(
         units, p, token, kind = _dask_units(X, y, weight, names, dtype, objects, compute)
         row_bytes = object_row_bytes(p, 0)
     else:
-        y, weight = _concrete((y, weight), compute)
+        y, weight = concrete((y, weight), compute)
         units, p, token, kind, row_bytes = _numpy_units(X, y, weight, names, dtype, objects)
     return Source(
         tuple(units),
         _columns(names, p),
-        None if y is None else _name_of(y, "label"),
-        None if weight is None else _name_of(weight, "weight"),
+        None if y is None else name_of(y, "label"),
+        None if weight is None else name_of(weight, "weight"),
         (),
         "object" if objects else dtype,
         token,
@@ -84,12 +110,6 @@ def from_arrays(
 
 def _names_of(X: Any) -> tuple[str, ...] | None:
     return tuple(map(str, X.columns)) if hasattr(X, "columns") else None
-
-
-def _name_of(values: Any, default: str) -> str:
-    name = getattr(values, "name", None)
-    # A Dask array's name is a key, not a name.
-    return name if isinstance(name, str) and not hasattr(values, "chunks") else default
 
 
 def _columns(names: Sequence[str] | None, p: int) -> tuple[str, ...]:
@@ -104,32 +124,6 @@ def _columns(names: Sequence[str] | None, p: int) -> tuple[str, ...]:
     return found
 
 
-def _in_memory(row: int, first: int = 0) -> str:
-    return f"X and y, row {first + row}"
-
-
-def _concrete(values: tuple[Any, ...], compute: Callable[..., Any]) -> tuple[Any, ...]:
-    lazy = [i for i, v in enumerate(values) if is_dask(v)]
-    found = list(values)
-    for i, v in zip(lazy, compute(*(values[i] for i in lazy)) if lazy else (), strict=True):
-        found[i] = v
-    return tuple(found)
-
-
-def _flat(values: Any, what: str) -> NDArray[Any] | None:
-    """One value a row as numpy; None stays None."""
-    if values is None:
-        return None
-    if hasattr(values, "to_numpy"):
-        values = values.to_numpy()
-    flat = np.asarray(values)
-    if flat.ndim == 2 and flat.shape[1] == 1:
-        flat = flat[:, 0]
-    if flat.ndim != 1:
-        raise DataError(f"{what} has the shape {flat.shape}; one value a row is needed.")
-    return flat
-
-
 def _numpy_units(
     X: Any, y: Any, weight: Any, names: Sequence[str] | None, dtype: str, objects: tuple[str, ...]
 ) -> tuple[list[Unit], int, str, str | None, int]:
@@ -139,16 +133,16 @@ def _numpy_units(
     rows, p = (int(n) for n in table.shape)
     if not rows:
         raise DataError("X has no rows.")
-    parts = {"y": _flat(y, "y"), "weight": _flat(weight, "weight")}
+    parts = {"y": one_a_row(y, "y"), "weight": one_a_row(weight, "weight")}
     for what, values in parts.items():
         if values is not None and len(values) != rows:
             raise DataError(f"X has {rows} rows, but {what} has {len(values)}; both need the same number.")
-    label = None if parts["y"] is None else as_label(parts["y"], _in_memory, "y")
-    w = None if parts["weight"] is None else as_weight(parts["weight"], _in_memory, "weight")
+    label = None if parts["y"] is None else as_label(parts["y"], in_memory, "y")
+    w = None if parts["weight"] is None else as_weight(parts["weight"], in_memory, "weight")
     columns = _columns(names, p)
     row_bytes = p * np.dtype(dtype).itemsize
     if objects:
-        table = as_cells(matrix(table, "object") if hasattr(table, "iloc") else table, columns, objects, _in_memory)
+        table = as_cells(matrix(table, "object") if hasattr(table, "iloc") else table, columns, objects, in_memory)
         row_bytes = object_row_bytes(p, -(-cell_bytes(table) // rows))
     else:
         check_numbers(table, columns)
@@ -190,8 +184,8 @@ def _blocks_of_arrays(
 ) -> tuple[Block, ...]:
     """The blocks of one unit of collections; runs on a worker."""
     values = matrix(X, "object" if objects else dtype) if hasattr(X, "iloc") else dense(X)
-    raw = Raw(values, _flat(y, "y"), _flat(weight, "weight"))
-    return cut_blocks(raw, rows, (columns, "y", "weight"), dtype, partial(_in_memory, first=first), objects)
+    raw = Raw(values, one_a_row(y, "y"), one_a_row(weight, "weight"))
+    return cut_blocks(raw, rows, (columns, "y", "weight"), dtype, partial(in_memory, first=first), objects)
 
 
 def matrix(frame: Any, dtype: str) -> NDArray[Any]:

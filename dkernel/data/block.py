@@ -10,11 +10,23 @@ from numpy.typing import NDArray
 from dkernel.cells import OVERHEAD, as_cells, cell_bytes
 from dkernel.checks import as_features
 from dkernel.errors import DataError
+from dkernel.sparse import Numbered, as_sparse
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = ["KINDS", "Block", "Raw", "as_label", "chunk_limit", "cut", "cut_blocks", "kind_of_dtype", "object_row_bytes"]
+__all__ = [
+    "KINDS",
+    "Block",
+    "Raw",
+    "as_label",
+    "chunk_limit",
+    "cut",
+    "cut_blocks",
+    "kind_of_dtype",
+    "object_row_bytes",
+    "one_a_row",
+]
 
 Place = Callable[[int], str]
 
@@ -31,10 +43,10 @@ _CHUNK_BYTES = 64 * 2**20
 class Block:
     """The rows of one chunk.
 
-    X is (rows, p), C-contiguous and finite, or of objects (dkernel.cells); y is (rows,) of bool, int64, float64 or
-    fixed-width text, None when no label was asked for; weight is (rows,) float64, finite and not negative; kept holds
-    the columns carried to the output. refused lists the rows of the file that were left out on the way (rejects.py),
-    None where that is not done.
+    X is (rows, p), C-contiguous and finite, or of objects (dkernel.cells), or sparse (dkernel.sparse); y is (rows,) of
+    bool, int64, float64 or fixed-width text, None when no label was asked for; weight is (rows,) float64, finite and
+    not negative; kept holds the columns carried to the output. refused lists the rows of the file that were left out
+    on the way (rejects.py), None where that is not done.
 
     Examples
     --------
@@ -126,6 +138,18 @@ def kind_of_dtype(dtype: Any) -> str:
     )
 
 
+def one_a_row(values: Any, what: str) -> NDArray[Any] | None:
+    """One value a row as numpy; None stays None."""
+    if values is None:
+        return None
+    flat = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
+    if flat.ndim == 2 and flat.shape[1] == 1:
+        flat = flat[:, 0]
+    if flat.ndim != 1:
+        raise DataError(f"{what} has the shape {flat.shape}; one value a row is needed.")
+    return flat
+
+
 def as_label(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
     """A label as bool, int64, float64 or fixed-width text; a missing one is refused with its row.
 
@@ -196,14 +220,20 @@ def cut_blocks(
 ) -> tuple[Block, ...]:
     """The checked blocks of one unit; `names` are those of the features, the label and the weight.
 
-    With `objects`, the features among them that are objects, the blocks are of cells (dkernel.cells).
+    With `objects`, the features among them that are objects, the blocks are of cells (dkernel.cells); with numbered
+    names they are sparse.
     """
     columns, label, weight = names
-    if len(raw.X) != sum(rows):
+    if raw.X.shape[0] != sum(rows):
         raise DataError(
-            f"{place(0)}: {len(raw.X)} rows were read where {sum(rows)} were counted: the file changed or is damaged."
+            f"{place(0)}: {raw.X.shape[0]} rows were read where {sum(rows)} were counted: the file changed or is "
+            "damaged."
         )
-    X: NDArray[Any] = as_cells(raw.X, columns, objects, place) if objects else as_features(raw.X, columns, dtype, place)
+    X: Any
+    if isinstance(columns, Numbered):
+        X = as_sparse(raw.X, columns, dtype, place)
+    else:
+        X = as_cells(raw.X, columns, objects, place) if objects else as_features(raw.X, columns, dtype, place)
     y = as_label(raw.label, place, label or "label") if raw.label is not None else None
     w = as_weight(raw.weight, place, weight or "weight") if raw.weight is not None else None
     blocks, first = [], 0

@@ -14,7 +14,18 @@ from numpy.typing import NDArray
 from dkernel.data.block import chunk_limit, cut
 from dkernel.errors import DataError
 
-__all__ = ["aligned", "as_array", "block_graphs", "dense", "dense_blocks", "is_dask", "known"]
+__all__ = [
+    "aligned",
+    "as_array",
+    "block_graphs",
+    "concrete",
+    "dense",
+    "dense_blocks",
+    "in_memory",
+    "is_dask",
+    "known",
+    "name_of",
+]
 
 log = logging.getLogger("dkernel")
 
@@ -22,6 +33,27 @@ log = logging.getLogger("dkernel")
 def is_dask(value: Any) -> bool:
     """Whether it is a Dask collection."""
     return bool(is_dask_collection(value))
+
+
+def in_memory(row: int, first: int = 0) -> str:
+    """The place of a row of what is in memory, or of a chunk that begins at `first`."""
+    return f"X and y, row {first + row}"
+
+
+def name_of(values: Any, default: str) -> str:
+    """The name of a series."""
+    name = getattr(values, "name", None)
+    # A Dask array's name is a key, not a name.
+    return name if isinstance(name, str) and not hasattr(values, "chunks") else default
+
+
+def concrete(values: tuple[Any, ...], compute: Callable[..., Any]) -> tuple[Any, ...]:
+    """The values, computed where they are Dask's."""
+    lazy = [i for i, v in enumerate(values) if is_dask(v)]
+    found = list(values)
+    for i, v in zip(lazy, compute(*(values[i] for i in lazy)) if lazy else (), strict=True):
+        found[i] = v
+    return tuple(found)
 
 
 def dense(block: Any) -> NDArray[Any]:

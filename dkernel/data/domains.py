@@ -85,6 +85,10 @@ def word_of(kind: str) -> str:
 
 def check_source(kernel: Kernel, gamma: Any, source: Any) -> None:
     """Refuse a kernel for which the source was not opened, and a gamma that nothing in a kernel of objects takes."""
+    if source.sparse:  # all columns are numbers
+        if (domain := kernel.domain) == "objects":
+            raise DataError(f"{kernel!r} takes {domain}, and the source holds sparse rows of numbers.")
+        return
     objects = tuple(name for name, domain in kernel.wants(source.columns).items() if domain == "objects")
     if missing := [name for name in objects if name not in source.objects]:
         raise DataError(

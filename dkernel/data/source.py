@@ -1,6 +1,6 @@
 """Where the rows of a fit come from: units that a worker reads at once, cut into chunks of known size."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +8,7 @@ import numpy as np
 from dask.delayed import Delayed
 
 from dkernel.data.block import Block
+from dkernel.sparse import Numbered
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -40,7 +41,8 @@ class Source:
     """An ordered table of n_rows x n_in features, with label, weight and kept columns, nothing of it read yet.
 
     The columns named in `objects` hold texts, lists or sets; there are such only if dtype is "object" (see
-    dkernel.cells), and then a row takes about `object_bytes`.
+    dkernel.cells), and then a row takes about `object_bytes`. Where the names are `Numbered` the rows are sparse
+    (dkernel.sparse), and take so many too.
     Rows are those of `units` in their order; all chunks are known. `label_kind` is "bool", "int", "float" or "text"
     where the files say it (None otherwise, and without a label). `label_dtype` is the dtype of y
     (text of any width: "U"). `stamps` say of each of `files` its size and date.
@@ -56,7 +58,7 @@ class Source:
     """
 
     units: tuple[Unit, ...]
-    columns: tuple[str, ...]
+    columns: Sequence[str]
     label: str | None = None
     weight: str | None = None
     kept: tuple[str, ...] = ()
@@ -84,13 +86,23 @@ class Source:
         return len(self.columns)
 
     @property
+    def sparse(self) -> bool:
+        """Whether its blocks are of sparse rows."""
+        return isinstance(self.columns, Numbered)
+
+    @property
+    def n_terms(self) -> int:
+        """Numbers that a product with a row goes through: its columns, of a sparse one about those that are stored."""
+        return max(1, self.object_bytes // (4 + np.dtype(self.dtype).itemsize)) if self.sparse else self.n_in
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all features as blocks."""
         return self.n_rows * self.row_bytes
 
     @property
     def row_bytes(self) -> int:
-        """Bytes of the features of one row; of objects about."""
+        """Bytes of the features of one row; of objects and of sparse rows about."""
         return self.object_bytes or self.n_in * np.dtype(self.dtype).itemsize
 
     @property
@@ -100,7 +112,7 @@ class Source:
 
     @property
     def X(self) -> "da.Array":  # noqa: N802
-        """The features as a Dask array (n_rows, n_in), one column block."""
+        """The features as a Dask array (n_rows, n_in), one column block; of sparse rows with chunks of scipy's CSR."""
         return self._array("X", (self.chunk_rows, (self.n_in,)), self.dtype)
 
     @property
@@ -140,5 +152,7 @@ class Source:
 
 def _part_of(blocks: tuple[Block, ...], number: int, part: str) -> Any:
     values = getattr(blocks[number], part)
+    if hasattr(values, "tocsr"):
+        return values.tocsr()
     # Blocks of text differ in width, and Dask would cut all of them to the width of the first.
     return values.astype(object) if values.dtype.kind == "U" else values

@@ -1,6 +1,6 @@
 """One function of a block of rows, applied to whatever X is: at once and on threads in memory, lazily in Dask."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,6 +17,7 @@ from dkernel.data.dask_arrays import as_array
 from dkernel.estimators.inputs import is_dask, is_frame
 from dkernel.run.executors import Call, ThreadsExecutor
 from dkernel.run.parcels import Parcel, unpack
+from dkernel.sparse import Numbered, as_sparse
 
 __all__ = ["Answer", "apply"]
 
@@ -31,7 +32,7 @@ class Answer:
     function : (carried, block) -> array of `rows` or (rows, width); module-level, so that a task can name it
     carried : what the function needs: a model, a map
     key : names the content of `carried`; called only where tasks are made
-    columns : of a block, their names
+    columns : of a block, their names; numbered ones of sparse rows
     dtype : of a block
     objects : the columns that hold objects; with such a block is of cells (dkernel.cells)
     made : dtype of the answer
@@ -42,7 +43,7 @@ class Answer:
         function: Callable[[Any, NDArray[Any]], NDArray[Any]],
         carried: Any,
         key: Callable[[], str],
-        columns: tuple[str, ...],
+        columns: Sequence[str],
         dtype: str,
         made: Any,
         width: int | None = None,
@@ -52,15 +53,16 @@ class Answer:
         self.dtype, self.made, self.width = "object" if objects else dtype, np.dtype(made), width
         self.objects = objects
 
-    def of(self, X: NDArray[Any], first: int = 0) -> NDArray[Any]:
+    def of(self, X: Any, first: int = 0) -> NDArray[Any]:
         """The answer of a block whose first row has the number `first`."""
         X = _gate(X, self.columns, self.dtype, self.objects, lambda row: f"X, row {first + row}")
         return self.function(self.carried, X)
 
 
-def _gate(
-    X: NDArray[Any], columns: tuple[str, ...], dtype: str, objects: tuple[str, ...], place: Callable[[int], str]
-) -> NDArray[Any]:
+def _gate(X: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], place: Callable[[int], str]) -> Any:
+    if isinstance(columns, Numbered):
+        return as_sparse(X, columns, dtype, place)
+    X = dense(X)
     return as_cells(X, columns, objects, place) if objects else as_features(X, columns, dtype, place)
 
 
@@ -75,8 +77,8 @@ def apply(answer: Answer, X: Any) -> Any:
         return answer.of(_rows(X, 0, n, answer)) if n <= BLOCK_ROWS else _on_threads(answer, X)
 
 
-def _rows(X: Any, first: int, stop: int, answer: Answer) -> NDArray[Any]:
-    return matrix(X.iloc[first:stop], answer.dtype) if is_frame(X) else dense(X[first:stop])
+def _rows(X: Any, first: int, stop: int, answer: Answer) -> Any:
+    return matrix(X.iloc[first:stop], answer.dtype) if is_frame(X) else X[first:stop]
 
 
 def _on_threads(answer: Answer, X: Any) -> NDArray[Any]:
@@ -109,7 +111,7 @@ def _lazily(answer: Answer, X: Any) -> da.Array:
 
 
 def _block(
-    X: NDArray[Any], function: Any, carried: Any, columns: tuple[str, ...], as_dtype: str, objects: tuple[str, ...]
+    X: Any, function: Any, carried: Any, columns: Sequence[str], as_dtype: str, objects: tuple[str, ...]
 ) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
-    return function(carried, _gate(dense(X), columns, as_dtype, objects, "row {} of a chunk of X".format))
+    return function(carried, _gate(X, columns, as_dtype, objects, "row {} of a chunk of X".format))

@@ -159,7 +159,10 @@ class KernelMachine(BaseEstimator):
         require_fitted(self, "model_")
         model = self.model_
         X = checked_rows(self, X, objects=bool(model.objects))
-        source = from_arrays(X, y, sample_weight, dtype=model.recipe.dtype, kernel=model.map.kernel)
+        source = from_arrays(
+            X, y, sample_weight, dtype=model.recipe.dtype, kernel=model.map.kernel, sparse=model.map.sparse,
+            columns=model.columns if model.map.sparse else None,
+        )  # fmt: skip
         with default_executor() as executor:
             return float(evaluate(model, source, executor)[name])
 

@@ -65,8 +65,9 @@ def source_of(
             raise DataError("A Source holds its own label and weights: fit(source), and nothing beside it.")
         if fitting:
             estimator.n_features_in_ = X.n_in
-            estimator.feature_names_in_ = np.array(X.columns, dtype=object)
-        elif list(X.columns) != list(known := _columns_of(estimator)):
+            if not X.sparse:  # whose columns have numbers
+                estimator.feature_names_in_ = np.array(X.columns, dtype=object)
+        elif not X.sparse and list(X.columns) != list(known := _columns_of(estimator)):
             raise DataError(f"The source has the columns {list(X.columns)}, and the rows before it had {list(known)}.")
         return X
     # Of the kernels in question by kernel="auto" all take numbers.

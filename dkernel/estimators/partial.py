@@ -3,7 +3,7 @@
 Scaling, gamma, landmarks and preconditioner are those of the first rows and stay, so these should be like the others.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from dkernel.run.few import is_few, merged
 from dkernel.run.labels import Targets
 from dkernel.run.stream import Stream, after, begun, widened
 from dkernel.run.train import train
+from dkernel.sparse import stacked
 
 __all__ = ["Partial", "blocks_of"]
 
@@ -41,7 +42,7 @@ class Partial:
     """
 
     recipe: Recipe
-    columns: tuple[str, ...]
+    columns: Sequence[str]
     label: str
     classes: Classes
     model: Model | None = None
@@ -154,8 +155,6 @@ def _joined(blocks: tuple[Block, ...]) -> Block:
         parts = [getattr(block, name) for block in blocks]
         if all(part is None for part in parts):
             return None
-        return np.concatenate(
-            [np.ones(len(b.X)) if part is None else part for part, b in zip(parts, blocks, strict=True)]
-        )
+        return stacked([np.ones(len(b.X)) if part is None else part for part, b in zip(parts, blocks, strict=True)])
 
     return Block(join("X"), join("y"), join("weight"))

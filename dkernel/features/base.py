@@ -17,6 +17,7 @@ from dkernel.descent import Panels
 from dkernel.errors import ModelFileError
 from dkernel.features.blocks import BlockBasis
 from dkernel.kernels import Kernel
+from dkernel.sparse import SparseRows
 from dkernel.tiles import ROWS, Columns
 
 __all__ = ["MOST_DENSE", "Coordinates", "FeatureMap", "in_tiles", "map_from"]
@@ -83,6 +84,11 @@ class FeatureMap(ABC):
         return ()
 
     @property
+    def sparse(self) -> bool:
+        """Whether its inputs are sparse rows (dkernel.sparse)."""
+        return False
+
+    @property
     def panels(self) -> Panels | None:
         """All columns as products with one block, where a compiled walk over rows can make them; else None."""
         return None
@@ -145,9 +151,7 @@ def in_tiles(columns: Columns, X: NDArray, groups: Sequence[tuple[int, int, int]
     buffer = np.empty(max(k * ROWS * width for _, k, width in groups), np.float32)
     for row in range(0, len(X), ROWS):
         n = min(ROWS, len(X) - row)
-        rows = np.zeros((ROWS, X.shape[1]), np.float32)
-        rows[:n] = X[row : row + n]
-        prepared = columns.rows(rows)
+        prepared = columns.rows(_tile(X, row, n))
         for first, k, width in groups:
             tile = buffer[: k * ROWS * width].reshape(k, ROWS, width)
             columns.fill(prepared, first, tile)
@@ -155,6 +159,14 @@ def in_tiles(columns: Columns, X: NDArray, groups: Sequence[tuple[int, int, int]
                 at = first - start + t * width
                 out[row : row + n, at : at + width] = tile[t, :n]
     return out
+
+
+def _tile(X: NDArray, first: int, n: int) -> NDArray:
+    if isinstance(X, SparseRows):
+        return X.padded(first, ROWS)
+    rows = np.zeros((ROWS, X.shape[1]), np.float32)
+    rows[:n] = X[first : first + n]
+    return rows
 
 
 def map_from(spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureMap:

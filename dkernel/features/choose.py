@@ -32,7 +32,7 @@ from dkernel.kernels import (
 )
 from dkernel.seeds import stream
 
-__all__ = ["FEATURES", "MAPS", "MOST_LANDMARKS", "choose_map", "features_named", "words_of"]
+__all__ = ["FEATURES", "MAPS", "MOST_LANDMARKS", "choose_map", "features_named", "features_of_sparse", "words_of"]
 
 MAPS: tuple[type[FeatureMap], ...] = (
     NystromMap, FourierMap, MonomialMap, TaylorMap, MaclaurinMap, TensorSketchMap, ReluMap, Chi2Map, StackedMap,
@@ -82,6 +82,30 @@ def features_named(kernel: Kernel, n_in: int, n_components: int, features: str =
             return "nystrom"
         raise
     return word
+
+
+def features_of_sparse(kernel: Kernel, n_components: int, features: str = "auto") -> str:
+    """The same of sparse rows, "nystrom" or "fourier"; refuses all else.
+
+    Parameters
+    ----------
+    kernel : its numbers may still be words: then it is evaluated to choose them
+
+    Examples
+    --------
+    >>> features_of_sparse(Gaussian(), 1000), features_of_sparse(Gaussian(gamma=0.5), 50_000)
+    ('nystrom', 'fourier')
+    """
+    drawn = features in ("random", "fourier") or (features == "auto" and n_components > MOST_LANDMARKS)
+    if features not in ("auto", "nystrom", "random", "fourier"):
+        raise UnsupportedError(f"features={features!r} would make sparse rows dense. Use 'nystrom' or 'fourier'.")
+    if not drawn or (features == "auto" and not kernel.shift_invariant):
+        kernel.require_sparse()
+        return "nystrom"
+    if kernel.placeholders:
+        kernel.require_sparse()
+    kernel.bind(lambda *_: 1.0).law(1).coordinate(1, stream(0, "law"))  # refuses what has no such law
+    return "fourier"
 
 
 def choose_map(

@@ -14,6 +14,7 @@ from dkernel.descent import Panels
 from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
 from dkernel.features.base import Coordinates, FeatureMap, in_tiles
 from dkernel.features.projections import FAST, MOST_STORED, Dense, Projection, Seeded, projected
+from dkernel.features.scattered import SCATTERED, Scattered
 from dkernel.kernels import Kernel
 from dkernel.products import fits, sincos_products
 from dkernel.seeds import stream
@@ -72,9 +73,17 @@ class FourierMap(FeatureMap):
 
     @classmethod
     def draw(
-        cls, kernel: Kernel, n_in: int, n_components: int, seed: int, sampling: str = "auto", form: str = "pairs"
+        cls,
+        kernel: Kernel,
+        n_in: int,
+        n_components: int,
+        seed: int,
+        sampling: str = "auto",
+        form: str = "pairs",
+        sparse: bool = False,
     ) -> "FourierMap":
-        """The map of `n_components` columns whose frequencies are a function of the seed."""
+        """The map of `n_components` columns whose frequencies are a function of the seed; with `sparse`, of sparse
+        rows."""
         if not kernel.shift_invariant:
             raise UnsupportedError(
                 f"FourierFeatures cannot approximate {kernel!r}: it is not shift-invariant. Use features='nystrom'."
@@ -87,7 +96,14 @@ class FourierMap(FeatureMap):
                 "or form='offset'."
             )
         m = n_components if form == "offset" else n_components // 2
-        projection = projected(kernel, n_in, m, seed, sampling, MOST_STORED)
+        if sparse and sampling not in ("auto", "iid"):
+            raise UnsupportedError(
+                f"sampling={sampling!r} draws all columns of the data together, and those of sparse rows are drawn "
+                "where they occur. Use sampling='auto'."
+            )
+        projection = (
+            Scattered(kernel, n_in, m, seed) if sparse else projected(kernel, n_in, m, seed, sampling, MOST_STORED)
+        )
         offsets = stream(seed, "offsets").uniform(0.0, 2 * np.pi, m) if form == "offset" else None
         return cls(kernel, projection, offsets, form)
 
@@ -100,6 +116,10 @@ class FourierMap(FeatureMap):
     def sampling(self) -> str:
         """How the frequencies were drawn, "" where that is not known."""
         return self.projection.sampling
+
+    @property
+    def sparse(self) -> bool:
+        return isinstance(self.projection, Scattered)
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
@@ -144,7 +164,7 @@ class FourierMap(FeatureMap):
         seeded = isinstance(self.projection, Seeded)
         if dtype == "float32" and (seeded or self.sampling in FAST):
             return in_tiles(self, X)
-        z = X.astype(dtype, copy=False) @ self.frequencies.T.astype(dtype)
+        z = self.projection.products(X, dtype)
         if self.offsets is not None:
             return np.asarray(np.cos(z + self.offsets.astype(dtype)))
         out = np.empty((len(X), self.n_columns), dtype)
@@ -192,6 +212,8 @@ class FourierMap(FeatureMap):
             if not all(type(number) is int and number >= 0 for number in numbers) or numbers[1] > MOST_DRAWN:
                 raise ModelFileError(f"Frequencies of the numbers {numbers} cannot be drawn: this is no model's.")
             p, m, seed = numbers
+            if sampling == SCATTERED:
+                return cls(kernel, Scattered(kernel, p, m, seed), arrays.get("offsets"), spec["form"])
             return cls(kernel, Seeded(kernel, p, m, seed, sampling), arrays.get("offsets"), spec["form"])
         projection = Projection.build(sampling, spec.get("n_in", 0), arrays)
         return cls(kernel, projection, arrays.get("offsets"), spec["form"])

@@ -16,6 +16,7 @@ from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel
 from dkernel.seeds import stream
+from dkernel.sparse import SparseRows
 
 __all__ = ["RULES", "Landmarks", "leverage_scores", "ridge_at", "select"]
 
@@ -79,7 +80,7 @@ def select(
         return Landmarks(_centres(X, n), None)
     rows = _stratified(classes, n) if rule == "stratified" else _BY_KERNEL[rule](kernel, X, n, seed)
     rows = np.sort(rows)
-    return Landmarks(np.ascontiguousarray(X[rows]), rows)
+    return Landmarks(X[rows] if isinstance(X, SparseRows) else np.ascontiguousarray(X[rows]), rows)
 
 
 def _uniform(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDArray[np.intp]:  # noqa: ARG001
@@ -105,6 +106,11 @@ def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
     """Lloyd's iteration from the first n rows; a centre without rows stays where it is."""
     if X.dtype.kind == "O":
         raise UnsupportedError("landmarks='kmeans' takes means of rows, and objects have none: use another rule.")
+    if isinstance(X, SparseRows):
+        raise UnsupportedError(
+            "landmarks='kmeans' takes means of rows, and those of sparse rows are dense. Use landmarks='rpcholesky', "
+            "'leverage' or 'uniform', which are rows."
+        )
     mean = X.mean(axis=0, dtype=np.float64)
     points = X - mean  # distances by scalar products lose no digits to a common offset
     centres = points[:n].copy()

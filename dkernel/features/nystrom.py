@@ -16,6 +16,8 @@ from dkernel.features.base import MOST_DENSE, Coordinates, FeatureMap
 from dkernel.features.blocks import BLOCK, BlockBasis
 from dkernel.kernels import Kernel
 from dkernel.kernels.blocks import as_objects
+from dkernel.kernels.columns import SparseColumns
+from dkernel.sparse import SparseRows
 from dkernel.tiles import COLUMNS
 
 __all__ = ["NystromMap", "wide"]
@@ -44,7 +46,7 @@ class NystromMap(FeatureMap):
     Parameters
     ----------
     kernel : a kernel without placeholders
-    landmarks : Z, (c, p), in scaled coordinates
+    landmarks : Z, (c, p), in scaled coordinates; sparse rows where the rows will be
     rank : keep the `rank` largest eigenvalues only (the rank-k form of Drineas and Mahoney 2005)
 
     Examples
@@ -58,11 +60,13 @@ class NystromMap(FeatureMap):
 
     kind = "nystrom"
 
-    def __init__(self, kernel: Kernel, landmarks: NDArray, rank: int | None = None) -> None:
+    def __init__(self, kernel: Kernel, landmarks: Any, rank: int | None = None) -> None:
         if rank is not None and rank < 1:
             raise RecipeError(f"rank={rank}: a Nystrom map keeps at least 1 eigenvalue; give a positive rank or None.")
         self.kernel = kernel
-        self.landmarks = np.ascontiguousarray(landmarks)
+        if isinstance(landmarks, SparseRows):
+            kernel.require_sparse()
+        self.landmarks: Any = landmarks if isinstance(landmarks, SparseRows) else np.ascontiguousarray(landmarks)
         self.rank = None if rank is None or rank >= len(landmarks) else rank
         self.n_columns, self.n_in = self.landmarks.shape
         self.groups_ = tuple((i, 1, min(COLUMNS, self.n_columns - i)) for i in range(0, self.n_columns, COLUMNS))
@@ -78,7 +82,13 @@ class NystromMap(FeatureMap):
 
     @cached_property
     def _prepared(self) -> Any:
+        if isinstance(self.landmarks, SparseRows):
+            return SparseColumns(self.kernel, self.landmarks)
         return self.kernel.columns(self.landmarks)
+
+    @property
+    def sparse(self) -> bool:
+        return isinstance(self.landmarks, SparseRows)
 
     @property
     def objects(self) -> tuple[int, ...]:
@@ -216,16 +226,22 @@ class NystromMap(FeatureMap):
         return np.asarray(self(X) * np.sqrt(self.n_columns / self.eigenvalues()))
 
     def spec(self) -> dict[str, Any]:
-        return {"kind": self.kind, "kernel": repr(self.kernel), "rank": self.rank}
+        spec = {"kind": self.kind, "kernel": repr(self.kernel), "rank": self.rank}
+        return {**spec, "width": self.n_in} if self.sparse else spec
 
     def arrays(self) -> dict[str, NDArray]:
-        """The landmarks (c, p); those that are objects as JSON, and the place (c, p) where each cell ends in it."""
+        """The landmarks (c, p); those that are objects as JSON, and the place (c, p) where each cell ends in it; sparse
+        ones by what they hold."""
+        if isinstance(self.landmarks, SparseRows):
+            return self.landmarks.arrays()
         if self.landmarks.dtype.kind == "O":
             return dict(zip(("landmarks", "ends"), encoded(self.landmarks), strict=True))
         return {"landmarks": self.landmarks}
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "NystromMap":
+        if "width" in spec:
+            return cls(kernels.parse(spec["kernel"]), SparseRows.build(arrays, spec["width"]), spec["rank"])
         landmarks = arrays["landmarks"]
         if "ends" in arrays:
             landmarks = decoded(landmarks, arrays["ends"])

@@ -22,7 +22,17 @@ from dkernel.kernels import Kernel
 from dkernel.products import goes
 from dkernel.seeds import stream
 
-__all__ = ["FAST", "MOST_STORED", "Dense", "Fast", "Projection", "Seeded", "is_isotropic", "projected"]
+__all__ = [
+    "FAST",
+    "MOST_KEPT",
+    "MOST_STORED",
+    "Dense",
+    "Fast",
+    "Projection",
+    "Seeded",
+    "is_isotropic",
+    "projected",
+]
 
 FAST = ("structured", "fastfood")
 """Samplings that are made of Hadamard transforms."""
@@ -67,6 +77,10 @@ class Projection(ABC):
     @abstractmethod
     def frequencies(self) -> NDArray[np.float64]:
         """Ω, float64 (m, p)."""
+
+    def products(self, X: NDArray, dtype: str) -> NDArray[np.floating]:
+        """X Ω^T of a small block in a dtype, (n, m)."""
+        return np.asarray(X.astype(dtype, copy=False) @ self.frequencies.T.astype(dtype))
 
     @abstractmethod
     def divided(self, number: float) -> "Projection":

@@ -8,10 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.cells import number_columns
+from dkernel.errors import RecipeError
+from dkernel.sparse import SparseRows
 
-__all__ = ["SCALINGS", "Scaling"]
+__all__ = ["SCALINGS", "SPARSE", "Scaling"]
 
-SCALINGS = ("standard", "minmax", "global", "none")
+SCALINGS = ("standard", "minmax", "global", "maxabs", "none")
+SPARSE = ("none", "maxabs")
+"""Those that leave a 0 what it is, so that sparse rows stay sparse."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -21,7 +25,7 @@ class Scaling:
     Parameters
     ----------
     kind : one of SCALINGS, for the record
-    shift, factor : float64 (p,)
+    shift, factor : float64 (p,); of sparse rows (1,) where one number is for all columns
     rotation : R, float64 (p, p), or None for the identity
 
     Examples
@@ -47,9 +51,10 @@ class Scaling:
     ) -> "Scaling":
         """The scaling of that kind for data of these moments, (p,) each.
 
-        standard: every column to variance 1; minmax: to [0, 1]; global: one factor for all, to mean variance 1, which
-        keeps the columns' own proportions (pixels); none: centred only, since no shift-invariant kernel sees a shift
-        and float32 distances are more exact near the origin -- but dot products do see it, so none leaves the shift 0.
+        standard: every column to variance 1; minmax: to [0, 1]; maxabs: to [-1, 1] with 0 where it was; global: one
+        factor for all, to mean variance 1, which keeps the columns' own proportions (pixels); none: as it is. The first
+        two and global centre: no shift-invariant kernel sees a shift and float32 distances are more exact near the
+        origin; dot products do see it, so maxabs and none leave the shift 0.
         A constant column is centred and its factor is 1: it carries nothing.
         """
         deviation = np.sqrt(variance)
@@ -58,6 +63,8 @@ class Scaling:
         one = np.ones_like(mean)
         if kind == "none":
             return cls(kind, np.zeros_like(mean), one)
+        if kind == "maxabs":
+            return cls(kind, np.zeros_like(mean), _reciprocals(np.maximum(np.abs(low), np.abs(high))))
         if kind == "standard":
             return cls(kind, mean, np.where(constant, 1.0, 1.0 / np.where(constant, 1.0, deviation)))
         if kind == "minmax":
@@ -65,6 +72,23 @@ class Scaling:
             return cls(kind, low.astype(np.float64), 1.0 / width)
         total = float(np.sqrt(np.mean(np.where(constant, 0.0, variance))))
         return cls(kind, mean, one / (total if total > 0 else 1.0))
+
+    @classmethod
+    def of_sparse(cls, kind: str, largest: NDArray[np.floating]) -> "Scaling":
+        """The scaling of that kind for sparse rows whose columns have these largest absolute values, (p,).
+
+        Raises
+        ------
+        RecipeError
+            for a kind that would make every 0 another number
+        """
+        if kind not in SPARSE:
+            raise RecipeError(
+                f"scale={kind!r} shifts the columns, and sparse rows of {len(largest):,} columns would become dense. "
+                f"Use scale={' or '.join(map(repr, SPARSE))}, or 'auto', which chooses of these."
+            )
+        factor = np.ones(1) if kind == "none" else _reciprocals(largest.astype(np.float64))
+        return cls(kind, np.zeros(1), factor)
 
     def apply(self, X: NDArray, dtype: str = "float32") -> NDArray[np.floating]:
         """The scaled block, C-contiguous (rows, p) of `dtype`; the difference is taken in the dtype of X.
@@ -76,6 +100,8 @@ class Scaling:
             scaled = X.copy()
             scaled[:, numbers] = (X[:, numbers].astype(np.float64) - self.shift[numbers]) * self.factor[numbers]
             return scaled
+        if isinstance(X, SparseRows):
+            return self._of_sparse(X, dtype)
         # float32 rounds x - shift relative to |x|: a column with a large offset keeps what its own dtype can hold.
         shift = self.shift.astype(np.float64 if X.dtype == np.float64 else np.float32)
         # The factor of a column of subnormal numbers is larger than any float32.
@@ -84,6 +110,13 @@ class Scaling:
         if self.rotation is not None:
             scaled = scaled @ self.rotation.astype(shift.dtype)
         return np.ascontiguousarray(scaled, dtype=dtype)
+
+    def _of_sparse(self, X: SparseRows, dtype: str) -> SparseRows:
+        if self.kind == "none":
+            return X.astype(dtype)
+        small = X.dtype == np.float64 or self.factor.max(initial=0.0) <= np.finfo(np.float32).max
+        factor = self.factor[X.indices]
+        return X.with_data((X.data * (factor.astype(X.dtype) if small else factor)).astype(dtype, copy=False))
 
     def spec(self) -> dict[str, Any]:
         """What is not an array, as JSON."""
@@ -98,3 +131,8 @@ class Scaling:
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "Scaling":
         """The scaling again, from `spec` and `arrays`."""
         return cls(str(spec["kind"]), arrays["shift"], arrays["factor"], arrays.get("rotation"))
+
+
+def _reciprocals(largest: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1 over each, and 1 for a column of zeros."""
+    return 1.0 / np.where(largest > 0, largest, 1.0)

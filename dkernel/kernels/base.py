@@ -169,6 +169,11 @@ class Kernel(ABC):
         self._require_ready()
         return spectral.draw(self._law(p), m, rng, sampling)
 
+    def law(self, p: int) -> spectral.Law:
+        """The spectral law of p columns; raises UnsupportedError where there is none."""
+        self._require_ready()
+        return self._law(p)
+
     def _landmarks(self, Z: NDArray[Any]) -> F64:
         self._require_ready()
         Z = self._block(Z)

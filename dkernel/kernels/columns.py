@@ -27,6 +27,7 @@ __all__ = [
     "PlainColumns",
     "ProductColumns",
     "ScaledColumns",
+    "SparseColumns",
     "SumColumns",
     "blocks_of",
     "power_inplace",
@@ -183,6 +184,27 @@ class PlainColumns(Columns):
         """Evaluate in float64 and round into the tile."""
         wide: Any = rows if rows.dtype == object else rows.astype(np.float64)
         out[...] = self._values(wide, self._landmarks[first : first + out.shape[1]])
+
+
+class SparseColumns(Columns):
+    """The columns of a kernel of products of rows at sparse landmarks: its float64 values of a tile of rows, rounded.
+
+    All columns of the tile are made at once: a product with sparse landmarks goes through the rows' own numbers, which
+    are few, and not through the columns.
+    """
+
+    def __init__(self, kernel: Any, Z: Any) -> None:
+        self.n = len(Z)
+        self._kernel, self._landmarks = kernel, Z.astype(np.float64)
+
+    def rows(self, X: Any) -> F32:
+        """k(X, Z), (r, n)."""
+        values: F64 = self._kernel(X.astype(np.float64), self._landmarks)
+        return values.astype(np.float32)
+
+    def fill(self, rows: F32, first: int, out: F32) -> None:
+        """Hand out what is there."""
+        out[...] = rows[:, first : first + out.shape[1]]
 
 
 class _ManyColumns(Columns):

@@ -42,6 +42,14 @@ class MixtureLaw(Law):
         """Independent frequencies."""
         return self._normal.iid(m, rng) * self.roots(m, rng)
 
+    def coordinate(self, m: int, rng: np.random.Generator) -> F64:
+        """That of z."""
+        return self._normal.coordinate(m, rng)
+
+    def shared(self, m: int, rng: np.random.Generator) -> F64:
+        """√τ of each."""
+        return self.roots(m, rng)[:, 0]
+
     def orthogonal(self, m: int, rng: np.random.Generator) -> F64:
         """Blocks of orthogonal directions, each frequency with a length of its own."""
         return self._normal.orthogonal(m, rng) * self.roots(m, rng)

@@ -42,6 +42,17 @@ class Law(ABC):
         """Independent frequencies."""
         return self.from_uniforms(np.clip(rng.random((m, self.dims)), EDGE, 1 - EDGE))
 
+    def coordinate(self, m: int, rng: np.random.Generator) -> F64:  # noqa: ARG002
+        """One coordinate of m independent frequencies, (m,), but for the factors that `shared` draws."""
+        raise UnsupportedError(
+            "Frequencies of sparse rows are drawn one column at a time, and the spectral law of this kernel has none "
+            "that are drawn alone. Use features='nystrom'."
+        )
+
+    def shared(self, m: int, rng: np.random.Generator) -> F64:  # noqa: ARG002
+        """The factors of m frequencies that all their coordinates have, (m,)."""
+        return np.ones(m)
+
     def orthogonal(self, m: int, rng: np.random.Generator) -> F64:  # noqa: ARG002
         """Frequencies in blocks of orthogonal directions: for laws that are the same in every direction."""
         raise UnsupportedError(
@@ -71,6 +82,12 @@ class NormalLaw(Law):
         """The generator's own normal numbers: quicker than the inverse, and with nothing cut off."""
         return rng.standard_normal((m, self.dims)) * self._scale
 
+    def coordinate(self, m: int, rng: np.random.Generator) -> F64:
+        """Normal numbers, where all columns have one scale."""
+        if np.ndim(self._scale):
+            return super().coordinate(m, rng)
+        return rng.standard_normal(m) * self._scale
+
     def orthogonal(self, m: int, rng: np.random.Generator) -> F64:
         """ω = scale · χ_p · direction, the directions of p consecutive rows orthogonal, each uniform on the sphere."""
         p = self.dims
@@ -94,6 +111,10 @@ class IndependentLaw(Law):
     def from_uniforms(self, U: F64) -> F64:
         """The quantiles, coordinate by coordinate."""
         return self._quantile(U)
+
+    def coordinate(self, m: int, rng: np.random.Generator) -> F64:
+        """Quantiles of uniform numbers."""
+        return self._quantile(np.clip(rng.random(m), EDGE, 1 - EDGE))
 
 
 def cauchy_quantile(scale: float) -> Callable[[F64], F64]:

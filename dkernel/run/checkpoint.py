@@ -32,6 +32,7 @@ from dkernel.run.codec import decoded, encoded
 from dkernel.run.journal import Journal
 from dkernel.run.passes import Spot
 from dkernel.run.versions import versions
+from dkernel.sparse import named
 from dkernel.tensorfile import canonical, open_tensors, read_document, read_tensors, write_tensors
 
 __all__ = ["EVERY", "Checkpoint", "run_of"]
@@ -276,7 +277,7 @@ def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any
             "content": source.fingerprint or source.token,
             "rows": source.n_rows,
             "chunks": hashlib.sha256(chunks).hexdigest(),
-            "columns": list(source.columns),
+            "columns": list(named(source.columns)),
             "label": source.label,
             "weight": source.weight,
             "files": dict(zip(source.files, source.stamps, strict=False)),

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from dkernel.cells import number_columns, numbers_of
 from dkernel.data.block import Block
 from dkernel.features import Scaling
+from dkernel.features.scaling import SPARSE
 from dkernel.kernels import Kernel, Laplacian
 from dkernel.linear.losses import Loss
 from dkernel.recipe import Recipe
@@ -119,7 +120,8 @@ class _Search:
         several = len(recipe.kernels) > 1 and rows.X.shape[1] > MOST_L1
         self.families = [k for k in recipe.kernels if not (several and isinstance(k, Laplacian))]
         self.columns, self.executor, self.key = columns, executor, key
-        self.p = rows.X.shape[1]
+        self.sparse = survey.largest is not None
+        self.p = len(rows.X.data) // max(1, len(rows.X)) if self.sparse else rows.X.shape[1]
         self.budget = max(SHARE * flops, FREE_FLOPS)
         self.spent, self.calls = 0.0, 0
         self.why: dict[str, str] = {}
@@ -142,10 +144,9 @@ class _Search:
         if self.rows.X.dtype.kind == "O" and self.recipe.scale == "auto":
             # Columns that have a kernel each share no unit; and where nothing is a number nothing is scaled.
             kinds = ("standard",) if number_columns(self.rows.X) else ("none",)
-        moments = self.survey.moments
-        scalings = [
-            Scaling.of(kind, moments.mean, moments.variance, self.survey.low, self.survey.high) for kind in kinds
-        ]
+        if self.sparse and self.recipe.scale == "auto":
+            kinds = SPARSE
+        scalings = [self._scaling(kind) for kind in kinds]
         if np.allclose(scalings[0].factor, scalings[-1].factor, rtol=1e-3):  # data that were scaled before
             scalings = scalings[:1]
         return [
@@ -161,7 +162,8 @@ class _Search:
         return LAPLACIAN_GRID if isinstance(family, Laplacian) else GRID
 
     def _bound(self, family: Kernel, scaling: Scaling, factors: Sequence[float], **of: Any) -> list[Candidate]:
-        rows = numbers_of(scaling.apply(self.rows.X[:1000])).astype(np.float64)
+        scaled = scaling.apply(self.rows.X[:1000])
+        rows = (scaled if self.sparse else numbers_of(scaled)).astype(np.float64)
         rule = Gammas(self.recipe, self.survey, scaling, rows)
         if len(self._grid(family)) == 1:
             factors = (1.0,)
@@ -178,7 +180,8 @@ class _Search:
         if asked_for != "auto":
             return asked_for
         open_gamma = len(self._grid(candidate.family)) > 1
-        return learnable(candidate.family, self.p) if open_gamma and self.rows.X.dtype.kind != "O" else "identity"
+        of_numbers = self.rows.X.dtype.kind != "O" and not self.sparse
+        return learnable(candidate.family, self.p) if open_gamma and of_numbers else "identity"
 
     def run(self, candidates: list[Candidate]) -> Chosen:
         """The levels, one after the other."""
@@ -261,7 +264,7 @@ class _Search:
             (candidate.kernel, candidate.scaling, self.held, judged.coef, level, self.recipe.seed),
         )
         moment = self.executor.compute([call])[0][0]
-        base = self._base(candidate.scaling)
+        base = self._scaling(candidate.scaling.kind)
         # Gradients are of the scaled rows as they are now; the metric is one of the rows before it.
         now = candidate.scaling.rotation if kind == "full" else np.diag(candidate.scaling.factor / base.factor)
         if now is not None:
@@ -270,9 +273,11 @@ class _Search:
         weights = np.diag(moment) / max(float(np.trace(moment)), 1e-300)
         return replace(candidate, scaling=moved(base, root, X, kind == "diagonal"), metric=kind, weights=weights)
 
-    def _base(self, scaling: Scaling) -> Scaling:
+    def _scaling(self, kind: str) -> Scaling:
+        if self.survey.largest is not None:
+            return Scaling.of_sparse(kind, self.survey.largest)
         moments = self.survey.moments
-        return Scaling.of(scaling.kind, moments.mean, moments.variance, self.survey.low, self.survey.high)
+        return Scaling.of(kind, moments.mean, moments.variance, self.survey.low, self.survey.high)
 
     def _stacked(self, found: list[Found]) -> list[Found]:
         """The best, and sums of it with up to two other kernels where they are clearly better."""
@@ -320,7 +325,8 @@ class _Search:
         if losses := self.rounds.get(id(best.family)):
             self.why["metric"] = f"{best.metric}: loss by rounds of learning it {losses}"
         if len({c.scaling.kind for c in candidates}) > 1:
-            self.why["scale"] = f"{best.scaling.kind}, of standard and global, judged on {rows}"
+            tried = " and ".join(dict.fromkeys(c.scaling.kind for c in candidates))
+            self.why["scale"] = f"{best.scaling.kind}, of {tried}, judged on {rows}"
         if len(self._grid(best.family)) > 1:
             self.why["gamma"] = (
                 f"{best.factor:g} times the median value, of {len(candidates)} tried: loss {loss:.4f} on {rows}"

@@ -32,6 +32,7 @@ from dkernel.recipe import Recipe
 from dkernel.run.choose import Chosen
 from dkernel.run.passes import Outcome, Spot
 from dkernel.run.survey import Moments, Reservoir, Seen, SurveyResult
+from dkernel.sparse import Numbered, SparseRows
 
 __all__ = ["KINDS", "decoded", "encoded"]
 
@@ -56,8 +57,8 @@ KINDS: Mapping[str, Kind] = {
         of.__name__: _plain(of)
         for of in (
             # A LowRank is a Preconditioner too, so it comes first.
-            LowRank, Block, Chosen, Isotonic, Model, Moments, Outcome, Platt, Preconditioner, Reservoir, Scaling, Seen,
-            Sketch, Spot, State, SurveyResult, Variance,
+            LowRank, Block, Chosen, Isotonic, Model, Moments, Numbered, Outcome, Platt, Preconditioner, Reservoir,
+            Scaling, Seen, Sketch, SparseRows, Spot, State, SurveyResult, Variance,
         )
     },
     "FeatureMap": Kind(

@@ -9,6 +9,7 @@ the batch solvers; alpha by the loss on rows left out of a fit.
 
 import hashlib
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from dkernel.run.gradient import Problem, augmented, right_answers
 from dkernel.run.passes import Outcome, merit
 from dkernel.run.sample import pieces_of, rows_of
 from dkernel.run.whole import Whole
+from dkernel.sparse import SparseRows
 
 __all__ = ["MOST_ROWS", "few", "is_few", "merged"]
 
@@ -103,9 +105,13 @@ def _distinct(rows: Block) -> Block:
 def _contents(rows: Block) -> list[bytes]:
     X, y = rows.X, rows.y
     labels = [None] * len(X) if y is None else y.tolist()
-    if X.dtype.kind != "O":
-        X = np.ascontiguousarray(X + 0.0)  # -0.0 is 0.0
-    held = [encoded(row[None])[0].tobytes() if X.dtype.kind == "O" else row.tobytes() for row in X]
+    if isinstance(X, SparseRows):  # which hold no 0
+        ends = X.starts.tolist()
+        held = [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(ends)]
+    elif X.dtype.kind == "O":
+        held = [encoded(row[None])[0].tobytes() for row in X]
+    else:
+        held = [row.tobytes() for row in np.ascontiguousarray(X + 0.0)]  # -0.0 is 0.0
     return [
         hashlib.blake2b(x + _text(label).encode(), digest_size=16).digest()
         for x, label in zip(held, labels, strict=True)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.seeds import row_hash
+from dkernel.sparse import FOLDS, SparseRows
 
 __all__ = ["column_sums", "digest"]
 
@@ -22,6 +23,8 @@ def column_sums(
     X: NDArray[Any], y: NDArray[Any] | None, weight: NDArray[Any] | None, first: int, step: int = 1
 ) -> NDArray[np.uint64]:
     """s of some rows, uint64 (p + 2,): the columns of X (n, p), then the label and the weight, 0 where there is none.
+
+    Those of sparse rows are folded: FOLDS sums in place of p, of bits times an odd number of the column too.
 
     Parameters
     ----------
@@ -35,8 +38,21 @@ def column_sums(
     True
     """
     odd = row_hash(0, "fingerprint", first, len(X), step) | np.uint64(1)
+    if isinstance(X, SparseRows):
+        sums = np.zeros(FOLDS + 2, np.uint64)
+        row = np.repeat(np.arange(len(X)), np.diff(X.starts))
+        # The column is hashed as the row is, so that a number that changes its column changes the sum.
+        column = (X.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
+        np.add.at(sums, X.indices % FOLDS, _bits(X.data) * odd[row] * column)
+        return _with_others(sums, y, weight, odd)
     sums = np.zeros(X.shape[1] + 2, np.uint64)
     sums[:-2] = (_bits(X) * odd[:, None]).sum(axis=0, dtype=np.uint64)
+    return _with_others(sums, y, weight, odd)
+
+
+def _with_others(
+    sums: NDArray[np.uint64], y: NDArray[Any] | None, weight: NDArray[Any] | None, odd: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
     for place, values in ((-2, y), (-1, weight)):
         if values is not None:
             sums[place] = (_bits(values) * odd).sum(dtype=np.uint64)

@@ -5,9 +5,12 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.errors import UnsupportedError
 from dkernel.features import Scaling
+from dkernel.kernels.distances import l2
 from dkernel.recipe import Recipe
 from dkernel.run.survey import SurveyResult
+from dkernel.sparse import SparseRows
 
 __all__ = ["Gammas", "asked", "pair_median"]
 
@@ -17,7 +20,7 @@ class Gammas:
 
     Parameters
     ----------
-    X : scaled rows, float64
+    X : scaled rows, float64, dense or sparse
     """
 
     def __init__(self, recipe: Recipe, survey: SurveyResult, scaling: Scaling, X: NDArray[np.float64]) -> None:
@@ -30,6 +33,11 @@ class Gammas:
         if isinstance(value_or_word, float):
             return value_or_word
         if value_or_word == "scale":
+            if isinstance(self.X, SparseRows):
+                raise UnsupportedError(
+                    "gamma='scale' is the variance of all numbers together, which sparse rows are mostly without. Use "
+                    "gamma='median', 'auto' or a number."
+                )
             p = self.X.shape[1] if columns is None else len(columns)
             return 1.0 / (p * _variance(self.scaling, self.survey, columns))
         median = self._median(metric, None if columns is None else tuple(columns))
@@ -66,6 +74,9 @@ def pair_median(X: NDArray[np.float64], metric: str) -> float:
     """
     from scipy.spatial.distance import pdist
 
-    distances = pdist(X, "euclidean" if metric == "l2" else "cityblock")
+    if isinstance(X, SparseRows) and metric == "l2":
+        distances = l2(X, X, 1.0, 1e-12)[np.triu_indices(len(X), 1)]
+    else:
+        distances = pdist(X, "euclidean" if metric == "l2" else "cityblock")
     distances = distances[distances > 0]
     return float(np.median(distances)) if distances.size else 1.0

@@ -29,6 +29,7 @@ from dkernel.run.progress import Progress
 from dkernel.run.sample import Roles
 from dkernel.run.sizes import CANDIDATES, Sizes
 from dkernel.run.survey import Survey, SurveyResult
+from dkernel.sparse import as_sparse
 
 __all__ = ["certificate", "for_given", "landmarks_of", "sampled"]
 
@@ -49,7 +50,11 @@ def for_given(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, N
     if source.objects:
         table = object_table(landmarks)
         table = matrix(table, "object") if hasattr(table, "iloc") else np.asarray(table)
-        Z: NDArray[Any] = as_cells(table, source.columns, source.objects, place)
+        Z: Any = as_cells(table, source.columns, source.objects, place)
+    elif source.sparse:
+        Z = as_sparse(
+            landmarks if hasattr(landmarks, "tocsr") else np.asarray(landmarks), source.columns, source.dtype, place
+        )
     else:
         Z = as_features(np.asarray(landmarks), source.columns, source.dtype, place)
     if not len(Z):
@@ -81,6 +86,7 @@ def certificate(map: NystromMap, X: NDArray[np.floating], flops: float) -> dict[
     flops : of the fit, of which this may cost a small share: fewer rows then
     """
     c, p = map.landmarks.shape
+    p = len(map.landmarks.data) // c if map.sparse else p
     rows = int(min(len(X), CERTIFIED_ROWS, max(CERTIFIED_SHARE * flops / (c * (c + 2 * p + 20)), 100)))
     X = X[:rows]
     left = map.residual(X)
@@ -106,6 +112,8 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
     recipe = recipe.replace(scale="none", metric="identity", gamma=gamma)
     recipe = recipe.for_columns(source.columns)
     check_source(parse(recipe.kernel), "auto", source)
+    if source.sparse and recipe.features == "nystrom":
+        parse(recipe.kernel).require_sparse()
     size = min(source.n_rows, max(rows, MEDIAN_ROWS))
     if recipe.landmarks not in ("uniform", GIVEN):
         size = min(source.n_rows, max(CANDIDATES, 4 * rows))
@@ -124,7 +132,7 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
         loss = loss_named(recipe.loss)
         kernel = choose(recipe, survey, found, Targets(None), loss, rows, 0.0, executor, key).kernel
     if recipe.landmarks in ("uniform", GIVEN):
-        return kernel, np.ascontiguousarray(found.X[:rows])
+        return kernel, found.X[:rows].copy()
     with one_blas_thread():
         return kernel, select(recipe.landmarks, kernel, found.X, rows, recipe.seed, _classes(survey)).points
 

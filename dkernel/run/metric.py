@@ -43,10 +43,15 @@ def learnable(kernel: Kernel, p: int) -> str:
     return "full" if is_radial(kernel) else "diagonal"
 
 
-def check_metric(metric: str, kernel: Kernel, p: int, objects: bool) -> None:
+def check_metric(metric: str, kernel: Kernel, p: int, objects: bool, sparse: bool = False) -> None:
     """Refuse a metric that cannot be learned: of what is no number, of very many columns, of a kernel without slope."""
     if metric in ("identity", "auto"):
         return
+    if sparse:
+        raise UnsupportedError(
+            f"metric={metric!r} is learned from gradients along all columns, and sparse rows of {p:,} would become "
+            "dense. Use metric='identity'."
+        )
     if objects:
         raise UnsupportedError(
             f"metric={metric!r} moves rows of numbers, and some columns here are text or sets. Use metric='identity'."

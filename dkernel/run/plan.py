@@ -70,7 +70,7 @@ class Plan:
     @classmethod
     def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1) -> "Plan":
         """The plan for a source."""
-        sizes = Sizes.of(source.n_rows, source.n_in, recipe)
+        sizes = Sizes.of(source.n_rows, source.n_terms, recipe)
         n, p, D = sizes.n, sizes.p, sizes.columns
         row = source.row_bytes + 16
         unit = max((unit.n_rows for unit in source.units), default=0) * row
@@ -87,7 +87,7 @@ class Plan:
         reservoir = sizes.reservoir * row
         workers = executor.workers
         threads = max(1, executor.slots // workers)
-        base = WORKER_BASE + reservoir + 4 * D * p
+        base = WORKER_BASE + reservoir + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
         client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
         if recipe.solver == "normal":
             # Each task has a Gram matrix for each fold, and the client has those of all tasks of a reading at a time.

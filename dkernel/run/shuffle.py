@@ -24,6 +24,7 @@ from dkernel.errors import DataError
 from dkernel.run.feed import Feed
 from dkernel.run.journal import Journal
 from dkernel.run.pieces import Piece, Place, Schedule
+from dkernel.sparse import SparseRows
 
 __all__ = ["rewritten", "scratch_folder"]
 
@@ -93,7 +94,11 @@ def write_unit(blocks: Sequence[Block], folder: str, pieces: Sequence[Piece]) ->
         for name, values in (("X", block.X), ("y", block.y), ("weight", block.weight)):
             if values is None:
                 continue
-            if values.dtype.kind == "O":
+            if isinstance(values, SparseRows):
+                for part, held in values[order].arrays().items():
+                    _save(f"{path}-{name}-{part}.npy", held)
+                _save(f"{path}-{name}.npy", np.array([values.width]))
+            elif values.dtype.kind == "O":
                 data, ends = encoded(values[order])
                 _save(f"{path}-{name}-ends.npy", ends)
                 _save(f"{path}-{name}.npy", data)
@@ -119,11 +124,22 @@ def read_piece(path: str, start: int, stop: int) -> tuple[Block, ...]:
 
     def part(name: str) -> Any:
         file, ends = Path(f"{path}-{name}.npy"), Path(f"{path}-{name}-ends.npy")
+        if (starts := Path(f"{path}-{name}-starts.npy")).exists():
+            return _sparse(path, name, np.load(starts, mmap_mode="r")[start : stop + 1], int(np.load(file)[0]))
         if ends.exists():
             return _cells(np.load(file, mmap_mode="r"), np.load(ends, mmap_mode="r"), start, stop)
         return np.array(np.load(file, mmap_mode="r")[start:stop]) if file.exists() else None
 
     return (Block(part("X"), part("y"), part("weight")),)
+
+
+def _sparse(path: str, name: str, ends: NDArray[np.int64], width: int) -> SparseRows:
+    """The rows that end there."""
+    at = slice(int(ends[0]), int(ends[-1]))
+    data, indices = (
+        np.array(np.load(f"{path}-{name}-{part}.npy", mmap_mode="r")[at]) for part in ("values", "indices")
+    )
+    return SparseRows(data, indices, np.array(ends) - at.start, width)
 
 
 def _cells(data: NDArray[np.uint8], ends: NDArray[np.int64], start: int, stop: int) -> NDArray[Any]:

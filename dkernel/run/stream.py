@@ -27,6 +27,7 @@ from dkernel.run.prepare import TILE_ROWS, Bench, mean_gradient, prepare
 from dkernel.run.sample import Roles, pieces_of
 from dkernel.run.sizes import HELD, MOST_SAMPLE
 from dkernel.seeds import stream
+from dkernel.sparse import SparseRows
 
 __all__ = ["Stream", "after", "begun", "widened"]
 
@@ -149,8 +150,11 @@ def _at(weight: Array | None, rows: NDArray[np.intp]) -> Array | None:
 
 def _digest(block: Block) -> str:
     digest = hashlib.sha256()
-    parts: tuple[NDArray[Any] | None, ...] = (block.X, block.y, block.weight)
+    parts: tuple[Any, ...] = (block.X, block.y, block.weight)
     for part in parts:
-        if part is not None:
+        if isinstance(part, SparseRows):
+            for held in part.arrays().values():
+                digest.update(held.tobytes())
+        elif part is not None:
             digest.update((encoded(part)[0] if part.dtype.kind == "O" else part).tobytes())
     return digest.hexdigest()[:16]

@@ -18,6 +18,7 @@ from dkernel.run.fingerprint import column_sums
 from dkernel.run.pieces import Piece
 from dkernel.run.reduce import Statistic
 from dkernel.seeds import row_hash
+from dkernel.sparse import SparseRows, stacked
 
 __all__ = ["Moments", "Reservoir", "Seen", "Survey", "SurveyResult"]
 
@@ -87,7 +88,9 @@ class Reservoir:
     def part(self, rows: slice | NDArray[np.intp]) -> Block:
         """Some of its rows, as a block."""
         weight = None if self.weight is None else self.weight[rows]
-        return Block(np.ascontiguousarray(self.X[rows]), None if self.y is None else self.y[rows], weight)
+        X = self.X[rows]
+        X = X if isinstance(X, SparseRows) else np.ascontiguousarray(X)
+        return Block(X, None if self.y is None else self.y[rows], weight)
 
 
 @dataclass
@@ -103,6 +106,7 @@ class Seen:
     chunks: dict[int, tuple[Moments, dict[Any, float] | None]]
     sums: NDArray[np.uint64]
     rows: list[tuple[Any, ...]] = field(default_factory=list)
+    largest: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,6 +122,8 @@ class SurveyResult:
     weight : sum of the weights, n without them
     chunks : chunk number -> (moments of its features, its labels), all rows alike
     sums : of `fingerprint`, for each column, the label and the weight
+    largest : of sparse rows the largest absolute value in each column, float32 (p,); moments, low and high are then of
+        the columns folded to a few (`SparseRows.folded`)
     """
 
     moments: Moments
@@ -129,6 +135,7 @@ class SurveyResult:
     chunks: dict[int, tuple[Moments, dict[Any, float] | None]]
     reservoir: Reservoir
     sums: NDArray[np.uint64]
+    largest: NDArray[np.float32] | None = None
 
 
 @dataclass(frozen=True)
@@ -157,7 +164,7 @@ class Survey(Statistic[Seen, SurveyResult]):
     def step(self, block: Block, piece: Piece, broadcast: Any) -> Seen:  # noqa: ARG002
         X, y = block.X[piece.place.rows], None if block.y is None else block.y[piece.place.rows]
         weight = None if block.weight is None else block.weight[piece.place.rows]
-        numbers = numbers_of(X)
+        numbers = X.folded() if isinstance(X, SparseRows) else numbers_of(X)
         alike = moments, labels = Moments.of(numbers), None if y is None else _count(y)
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
         kept = np.flatnonzero(hashes <= np.uint64(self.threshold))
@@ -177,6 +184,7 @@ class Survey(Statistic[Seen, SurveyResult]):
             {piece.chunk: alike},
             column_sums(X, y, weight, piece.first, piece.step),
             [row],
+            _largest(X if weight is None else X[weight > 0]) if isinstance(X, SparseRows) else None,
         )
 
     def merge(self, left: Seen, right: Seen) -> Seen:
@@ -201,6 +209,7 @@ class Survey(Statistic[Seen, SurveyResult]):
             chunks,
             left.sums + right.sums,
             left.rows + right.rows,
+            None if left.largest is None or right.largest is None else np.maximum(left.largest, right.largest),
         )
 
     def finish(self, total: Seen) -> SurveyResult:
@@ -208,14 +217,21 @@ class Survey(Statistic[Seen, SurveyResult]):
         order = np.argsort(hashes, kind="stable")[: self.size]
 
         def joined(parts: list[Any]) -> Any:
-            return None if parts[0] is None else np.concatenate(parts)[order]
+            return None if parts[0] is None else stacked(parts)[order]
 
         X, y, weight = (joined([row[i] for row in total.rows]) for i in (1, 2, 3))
         reservoir = Reservoir(X, y, weight, hashes[order])
         return SurveyResult(
             total.moments, total.low, total.high, total.labels, total.target, total.weight, total.chunks, reservoir,
-            total.sums,
+            total.sums, total.largest,
         )  # fmt: skip
+
+
+def _largest(X: SparseRows) -> NDArray[np.float32]:
+    """The largest absolute value in each column, 0 for none, rounded up: nothing over it is larger than 1."""
+    out = np.zeros(X.width, np.float32)
+    np.maximum.at(out, X.indices, np.abs(X.data).astype(np.float32))
+    return out
 
 
 def _count(y: NDArray[Any], weight: NDArray[np.float64] | None = None) -> dict[Any, float] | None:

@@ -15,7 +15,15 @@ from dkernel.data.block import Block
 from dkernel.data.domains import check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
-from dkernel.features import FeatureMap, NystromMap, choose_map, features_named, words_of
+from dkernel.features import (
+    FeatureMap,
+    FourierMap,
+    NystromMap,
+    choose_map,
+    features_named,
+    features_of_sparse,
+    words_of,
+)
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import Model, ScaledColumns
@@ -55,6 +63,7 @@ from dkernel.run.shuffle import rewritten, scratch_folder
 from dkernel.run.sizes import Sizes
 from dkernel.run.survey import Survey, SurveyResult
 from dkernel.run.whole import Whole, judges
+from dkernel.sparse import SparseRows, named
 
 __all__ = ["Fit", "TrainResult", "plan", "train"]
 
@@ -112,7 +121,7 @@ def train(
         raise DataError(f"The data have {source.n_rows} row(s); a model needs at least two.")
     kernel = recipe.for_columns(source.columns).kernels[0]
     check_source(kernel, recipe.gamma, source)
-    check_metric(recipe.metric, kernel, source.n_in, bool(source.objects))
+    check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
     if recipe.solver == "exact":
         if validation is not None:
             raise RecipeError("solver='exact' judges alpha on its own rows. Use solver='psgd' with a validation set.")
@@ -136,7 +145,7 @@ class Fit:
         )  # fmt: skip
         self.plan = Plan.of(source, recipe, executor)
         self.plan.check()
-        self.sizes = Sizes.of(source.n_rows, source.n_in, recipe)
+        self.sizes = Sizes.of(source.n_rows, source.n_terms, recipe)
         beside = [self.given] if validation is None else [self.given, validation.X, validation.y, validation.weight]
         given = "".join(_digest(Z) for Z in beside if Z is not None)
         self.key = "dkernel-" + hashlib.sha256(f"{source.token}/{recipe.digest}{given}".encode()).hexdigest()[:16]
@@ -167,7 +176,7 @@ class Fit:
         feed = Feed(self.executor, self.source, self.plan.kept)
         try:
             survey = self.journal.stage("survey", lambda: self.survey(feed))
-            self.data = digest(self.sizes.n, (*self.source.columns, self.source.label or ""), survey.sums)
+            self.data = digest(self.sizes.n, (*named(self.source.columns), self.source.label or ""), survey.sums)
             targets = self.targets(survey)
             roles = roles_of(survey.reservoir, self.sizes)
             roles = roles if self.validation is None else replace(roles, holdout=self.validation)
@@ -220,6 +229,8 @@ class Fit:
         if recipe.features == "auto" and (self.given is not None or recipe.landmarks != "uniform" or recipe.rank):
             return "nystrom"
         kernel = recipe.kernels[0].bind_columns(self.source.columns)
+        if self.source.sparse:
+            return features_of_sparse(kernel, self.sizes.columns, recipe.features)
         return features_named(kernel, self.sizes.p, self.sizes.columns, recipe.features)
 
     def _note(self, name: str, text: str) -> None:
@@ -272,8 +283,12 @@ class Fit:
                 roles = replace(roles, landmarks=landmarks, sample=sample)
             return NystromMap(kernel, Z, self.recipe.rank), roles
         recipe, sizes = self.recipe, self.sizes
-        map = choose_map(kernel, sizes.p, sizes.columns, self.features, recipe.sampling, recipe.form, recipe.seed)
-        assert not isinstance(map, str)
+        map: Any
+        if self.source.sparse:
+            n = sizes.columns + (sizes.columns % 2 if recipe.form != "offset" else 0)
+            map = FourierMap.draw(kernel, self.source.n_in, n, recipe.seed, recipe.sampling, recipe.form, sparse=True)
+        else:
+            map = choose_map(kernel, sizes.p, sizes.columns, self.features, recipe.sampling, recipe.form, recipe.seed)
         self._note("features", words_of(map))
         return map, roles
 
@@ -377,6 +392,8 @@ class Fit:
 
 
 def _digest(Z: Any) -> str:
-    """Of an array of numbers, of texts or of objects."""
+    """Of an array of numbers, of texts or of objects, or of sparse rows."""
+    if isinstance(Z, SparseRows):
+        return "".join(map(_digest, Z.arrays().values()))
     held = encoded(Z)[0] if Z.dtype.kind == "O" else Z
     return hashlib.sha256(held.tobytes()).hexdigest()

@@ -70,10 +70,10 @@ def test_a_fit_on_sparse_rows_is_that_on_the_rows(kind, tmp_path):
     assert sparse.score(sp.csr_array(X), y) == dense.score(X, y) > 0.5
 
 
-def test_wide_rows_become_dense_one_chunk_at_a_time():
+def test_rows_that_are_to_be_dense_become_so_one_chunk_at_a_time():
     rows, p = 3 * chunk_limit(20_000), 20_000
     X = sp.random_array((rows, p), density=1e-4, format="csr", dtype=np.float32, rng=np.random.default_rng(0))
-    source = from_arrays(X)
+    source = from_arrays(X, sparse=False)
     assert source.chunk_rows == (chunk_limit(p),) * 3
     (block,) = dask.compute(source.units[1].task, scheduler="sync")[0]
     np.testing.assert_array_equal(block.X, X[chunk_limit(p) : 2 * chunk_limit(p)].toarray())

@@ -2,9 +2,12 @@
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 
+from dkernel.errors import RecipeError
 from dkernel.features import Scaling
-from dkernel.features.scaling import SCALINGS
+from dkernel.features.scaling import SCALINGS, SPARSE
+from dkernel.sparse import SparseRows
 
 
 def of(kind, X):
@@ -40,20 +43,36 @@ def test_none_changes_nothing(X):
     np.testing.assert_array_equal(of("none", X).apply(X), X)
 
 
+KEPT = {"none": lambda value: value, "maxabs": np.sign}  # that do not centre
+
+
 @pytest.mark.parametrize("kind", SCALINGS)
 @pytest.mark.parametrize("value", [0.0, 7.0, -3e4, 16777216.0])
 def test_a_constant_column_is_centred_and_never_blown_up(X, kind, value):
     X = np.column_stack([X, np.full(len(X), value)]).astype(np.float32)
     Y = of(kind, X).apply(X)
     assert np.isfinite(Y).all()
-    np.testing.assert_array_equal(Y[:, -1], value if kind == "none" else 0)
+    np.testing.assert_array_equal(Y[:, -1], KEPT.get(kind, np.zeros_like)(value))
 
 
 @pytest.mark.parametrize("kind", SCALINGS)
 def test_only_constant_columns(kind):
     X = np.full((5, 2), 3.0, np.float32)
     Y = of(kind, X).apply(X)
-    np.testing.assert_array_equal(Y, X if kind == "none" else 0)
+    np.testing.assert_array_equal(Y, KEPT.get(kind, np.zeros_like)(X))
+
+
+def test_sparse_rows_are_scaled_as_the_rows_are():
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((50, 5000)) * 10 * (rng.random((50, 5000)) < 0.02)).astype(np.float32)
+    rows, largest = SparseRows.of(sp.csr_array(X)), np.abs(X).max(axis=0)
+    for kind in SPARSE:
+        found, wanted = Scaling.of_sparse(kind, largest), of(kind, X)
+        np.testing.assert_array_equal(found.apply(rows).tocsr().toarray(), wanted.apply(X))
+        assert Scaling.build(found.spec(), found.arrays()).kind == kind
+    assert np.abs(Scaling.of_sparse("maxabs", largest).apply(rows).data).max() == 1
+    with pytest.raises(RecipeError, match="scale='standard' shifts the columns"):
+        Scaling.of_sparse("standard", largest)
 
 
 @pytest.mark.parametrize("kind", ["standard", "minmax", "global"])
