@@ -109,8 +109,18 @@ class Executor(ABC):
     def slots(self) -> int: ...
 
     @abstractmethod
-    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
-        """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles."""
+    def compute(
+        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), turns: Sequence[int] = ()
+    ) -> tuple[list[Any], list[Handle]]:
+        """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles.
+
+        With `turns`, a number for each of these, they are kept: numbers in a row go to one process after the other, so
+        that all have as many.
+        """
+
+    def places(self, handles: Sequence[Handle]) -> list[str | None]:
+        """The process that each value is in, None where it is not made yet or all are in this one."""
+        return [None] * len(handles)
 
     @abstractmethod
     def keep(self, value: Any, key: str) -> Handle:
@@ -161,7 +171,9 @@ class SerialExecutor(_LocalExecutor):
     name = "serial"
     slots = 1
 
-    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
+    def compute(
+        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), turns: Sequence[int] = ()  # noqa: ARG002
+    ) -> tuple[list[Any], list[Handle]]:  # fmt: skip
         results = [_patiently(_closed(call), self.faults) for call in calls]
         read = [_patiently(partial(unit.compute, scheduler=get_sync), self.faults) for unit in ahead]
         return results, [Held(value) for value in read]
@@ -189,7 +201,9 @@ class ThreadsExecutor(_LocalExecutor):
         self.slots = n or _usable_cores()
         self.memory_limit = memory_limit
 
-    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
+    def compute(
+        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), turns: Sequence[int] = ()  # noqa: ARG002
+    ) -> tuple[list[Any], list[Handle]]:  # fmt: skip
         # A function without arguments: Dask then has nothing to hash, copy or look into.
         tasks = [delayed(_closed(call), name=f"run-{call.key}", traverse=False) for call in calls]
         units = [task(dask_key_name=call.key) for task, call in zip(tasks, calls, strict=True)]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
+from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,7 @@ from dkernel.errors import ClusterError, DKernelError
 from dkernel.run.executors import Call, Executor, Handle
 from dkernel.run.journal import Journal
 from dkernel.run.pieces import Piece, bundle_size
-from dkernel.run.reduce import R, S, Statistic, subtrees, tree_sum
+from dkernel.run.reduce import R, S, Statistic, several, subtrees, tree_sum
 
 __all__ = ["Feed"]
 
@@ -80,6 +81,8 @@ class Feed:
         self.executor, self.source, self.keep = executor, source, keep
         self._units: dict[int, Handle] = {}
         self._blocks: dict[tuple[int, int], Handle] = {}
+        self._places: dict[tuple[int, int], str | None] = {}
+        self._threads = 1  # of a worker
 
     def reduce(
         self,
@@ -103,7 +106,7 @@ class Feed:
             ahead = [unit for unit in coming if unit not in self._units]
             there = set(window)
             mine = pieces if len(windows) == 1 else [piece for piece in pieces if piece.place.unit in there]
-            sums += self._sums(statistic, mine, key, held, broadcast, ahead)
+            sums += self._sums(statistic, mine, key, held, broadcast, ahead, self._together(mine))
             if not self.keep:
                 self._forget([unit for unit in window if unit not in later])
         return statistic.finish(tree_sum(sums, statistic.merge))
@@ -139,22 +142,57 @@ class Feed:
         held: Handle | None,
         broadcast: Handle | None,
         ahead: Sequence[int],
+        together: Sequence[Sequence[int]] = (),
     ) -> list[S]:
-        """The sum of each chunk's pieces, while the units `ahead` are read. A task stays in one chunk."""
-        inside: dict[int, list[Piece]] = {}
-        for piece in pieces:
-            inside.setdefault(piece.chunk, []).append(piece)
-        calls, sizes = [], []
-        share = -(-self.executor.slots // len(inside))
-        for chunk, mine in inside.items():
-            items = [(self._block(piece), piece) for piece in mine]
+        """The sum of each chunk's pieces, while the units `ahead` are read.
+
+        A task stays in one chunk, or has all pieces of some that are `together` on one worker.
+        """
+        inside = _by_chunk(pieces)
+        calls, owners = [], []
+        for chunks in together:
+            blocks = [self._block(inside[chunk][0]) for chunk in chunks]
+            parts = [[(k, piece) for piece in inside[chunk]] for k, chunk in enumerate(chunks)]
+            name = sha256(repr(chunks).encode()).hexdigest()[:16]
+            calls.append(Call(f"{key}-together-{name}", several, (held or statistic, broadcast, blocks, parts)))
+            owners.append(tuple(chunks))
+        alone = [chunk for chunk in inside if not any(chunk in chunks for chunks in together)]
+        share = -(-self.executor.slots // len(alone)) if alone else 1  # to ask takes a message
+        for chunk in alone:
+            items = [(self._block(piece), piece) for piece in inside[chunk]]
             made = subtrees(held or statistic, items, f"{key}-{chunk}", share, broadcast)
             calls += made
-            sizes.append(len(made))
+            owners += [(chunk,)] * len(made)
         results, handles = self._compute(calls, ahead)
         self._units.update(zip(ahead, handles, strict=True))
-        ends = np.cumsum(sizes)
-        return [tree_sum(results[end - size : end], statistic.merge) for end, size in zip(ends, sizes, strict=True)]
+        found: dict[int, list[S]] = {chunk: [] for chunk in inside}
+        for chunks, result in zip(owners, results, strict=True):
+            for chunk, value in zip(chunks, result if chunks in together else [result], strict=True):
+                found[chunk].append(value)
+        return [tree_sum(sums, statistic.merge) for sums in found.values()]
+
+    def _together(self, pieces: Sequence[Piece]) -> list[tuple[int, ...]]:
+        """Chunks to sum in one task: those of each worker in as many parts as it has threads.
+
+        A task costs a millisecond or two whatever it does, and a round waits for all of them. Of a source that is not
+        kept the units of a round are few, and where they will be is not known in time.
+        """
+        if not self.keep:
+            return []
+        inside = _by_chunk(pieces)
+        where = {chunk: (mine[0].place.unit, mine[0].place.block) for chunk, mine in inside.items()}
+        unknown = [chunk for chunk in inside if self._places.get(where[chunk]) is None]
+        if unknown:
+            found = self.executor.places([self._block(inside[chunk][0]) for chunk in unknown])
+            self._places.update(zip((where[chunk] for chunk in unknown), found, strict=True))
+            self._threads = -(-self.executor.slots // max(1, self.executor.workers))
+        workers: dict[str, list[int]] = {}
+        for chunk in inside:
+            place = self._places[where[chunk]]
+            if place is not None:
+                workers.setdefault(place, []).append(chunk)
+        parts = [tuple(mine[k :: self._threads]) for mine in workers.values() for k in range(self._threads)]
+        return [chunks for chunks in parts if len(chunks) > 1]
 
     def fold(
         self,
@@ -213,7 +251,8 @@ class Feed:
     def _compute(self, calls: Sequence[Call], ahead: Sequence[int] = ()) -> tuple[list[Any], list[Handle]]:
         """As the executor does, but what ended its workers is named by the rows that it reads."""
         try:
-            return self.executor.compute(calls, [self.source.units[unit].task for unit in ahead])
+            turns = ahead if self.keep else ()
+            return self.executor.compute(calls, [self.source.units[unit].task for unit in ahead], turns)
         except ClusterError as error:
             where = self._where(getattr(error, "key", ""), calls)
             if where is None:
@@ -259,6 +298,13 @@ class Feed:
     def close(self) -> None:
         """Forget everything."""
         self._forget(list(self._units))
+
+
+def _by_chunk(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
+    inside: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        inside.setdefault(piece.chunk, []).append(piece)
+    return inside
 
 
 def _units(pieces: Sequence[Piece]) -> list[int]:

@@ -123,6 +123,9 @@ def bundle_size(units: Sequence[Sequence[int]], row_bytes: int) -> int:
 def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int, bundle: int = 1) -> Schedule:
     """The order "chunks": bundles of units in an order drawn for this pass, mixed pieces within, cut into equal rounds.
 
+    The pieces of a unit come in an order drawn too, evenly spread over its bundle: a round has as much of each unit as
+    of any other, and so of each worker, which have units each.
+
     Examples
     --------
     >>> [len(r) for r in shuffled([[4096], [4096]], 2, seed=0, epoch=0).rounds]
@@ -135,8 +138,12 @@ def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int,
     order = [list(by_unit)[i] for i in rng.permutation(len(by_unit))]
     queue: list[Piece] = []
     for start in range(0, len(order), bundle):
-        inside = [piece for unit in order[start : start + bundle] for piece in by_unit[unit]]
-        queue += [inside[i] for i in rng.permutation(len(inside))]
+        inside, turns = [], []
+        for unit in order[start : start + bundle]:
+            mine = by_unit[unit]
+            inside += [mine[i] for i in rng.permutation(len(mine))]
+            turns.append((np.arange(len(mine)) + rng.random()) / len(mine))
+        queue += [inside[i] for i in np.argsort(np.concatenate(turns), kind="stable")]
     return Schedule(_dealt(queue, rounds), "chunks")
 
 

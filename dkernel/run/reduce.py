@@ -14,7 +14,7 @@ from dkernel.data.block import Block
 from dkernel.run.executors import Call, Executor, Handle
 from dkernel.run.pieces import Piece
 
-__all__ = ["Item", "Statistic", "reduce", "subtrees", "tree_sum"]
+__all__ = ["Item", "Statistic", "reduce", "several", "subtrees", "tree_sum"]
 
 Item = tuple[Handle, Piece]
 
@@ -71,6 +71,16 @@ def subtree(
     while stack:
         total = statistic.merge(stack.pop()[1], total)
     return total
+
+
+def several(
+    statistic: Statistic[Any, Any],
+    broadcast: Any,
+    blocks: Sequence[Block],
+    parts: Sequence[Sequence[tuple[int, Piece]]],
+) -> list[Any]:
+    """The sums of several lists of pieces, which need not be neighbours; runs on a worker."""
+    return [subtree(statistic, broadcast, blocks, pieces) for pieces in parts]
 
 
 def reduce(

@@ -166,15 +166,23 @@ class ClusterExecutor(Executor):
         limits = [int(worker["memory_limit"]) for worker in found if worker["memory_limit"]]
         return min(limits, default=None)
 
-    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
+    def compute(
+        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), turns: Sequence[int] = ()
+    ) -> tuple[list[Any], list[Handle]]:
         from dkernel.run.collect import Collection
 
         if self.disconnected():
             self.reconnected()
         self._warn_of_refused()
         with Collection(self, calls) as collection:
-            handles = self._read(ahead)
+            handles = self._read(ahead, turns)
             return collection.results(), handles
+
+    def places(self, handles: Sequence[Handle]) -> list[str | None]:
+        futures = [self._mine(handle).future for handle in handles]
+        with self.told():
+            found = self.reach().who_has([future for future in futures if future is not None])
+        return [next(iter(found.get(future.key, ())), None) if future is not None else None for future in futures]
 
     def keep(self, value: Any, key: str) -> Handle:
         parcel, name = Parcel(value), f"dkernel-state-{key}"
@@ -352,9 +360,16 @@ class ClusterExecutor(Executor):
             self.faults.append(table)
             warnings.warn(f"A worker that joined was refused. {table}", DKernelWarning, stacklevel=3)
 
-    def _read(self, ahead: Sequence[Delayed]) -> list[Handle]:
+    def _read(self, ahead: Sequence[Delayed], turns: Sequence[int]) -> list[Handle]:
         # Below the calls: a worker reads ahead when it has nothing better to do.
-        begun = self.reach().compute(list(ahead), priority=-1) if ahead else []
+        if turns and (threads := self._threads()):
+            places = [worker for k in range(max(threads.values())) for worker, n in threads.items() if k < n]
+            begun = []
+            for unit, turn in zip(ahead, turns, strict=True):
+                wish = {"workers": [places[turn % len(places)]], "allow_other_workers": True}
+                begun.append(self.reach().compute(unit, priority=-1, **wish))
+        else:
+            begun = self.reach().compute(list(ahead), priority=-1) if ahead else []
         return [
             self._remember(Remote(partial(self.client.compute, unit, priority=-1), future))
             for unit, future in zip(ahead, begun, strict=True)

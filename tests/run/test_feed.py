@@ -20,11 +20,11 @@ class Counted(SerialExecutor):
         super().__init__()
         self.held = self.most = self.read = 0
 
-    def compute(self, calls, ahead=()):
+    def compute(self, calls, ahead=(), turns=()):
         self.held += len(ahead)
         self.read += len(ahead)
         self.most = max(self.most, self.held)
-        return super().compute(calls, ahead)
+        return super().compute(calls, ahead, turns)
 
     def release(self, handles):
         # A unit's blocks, which are not counted when they are picked, go with it: it has two.
@@ -86,3 +86,38 @@ def test_the_next_units_are_read_as_early_as_there_is_room(source):
     assert feed.following(rounds, 2) == by_unit[1]
     feed.__dict__["_window"] = 1
     assert feed.following(rounds, 0) == by_unit[0]
+
+
+class Spread(Counted):
+    """Says of units that they are in one of three processes, of one that it is nowhere."""
+
+    workers, slots = 3, 3
+
+    def __init__(self):
+        super().__init__()
+        self.turns, self.calls, self.asked = [], [], 0
+
+    def compute(self, calls, ahead=(), turns=()):
+        self.turns += turns
+        self.calls.append([call.key for call in calls])
+        return super().compute(calls, ahead, turns)
+
+    def places(self, handles):
+        self.asked += 1
+        return [None if i == 4 else f"process {i % 3}" for i, _ in enumerate(handles)]
+
+
+def test_what_is_on_one_worker_is_summed_in_one_task_and_the_sums_do_not_know(source):
+    pieces = cut_pieces([unit.rows for unit in source.units])
+    plain = Feed(Counted(), source, keep=True).reduce(Total(), pieces, "sum")
+    executor = Spread()
+    feed = Feed(executor, source, keep=True)
+    for key in ("first", "second"):
+        assert feed.reduce(Total(), pieces, key).tobytes() == plain.tobytes()
+    assert executor.turns == list(range(len(UNITS)))
+    first, second = (keys for keys in executor.calls if keys)
+    # Three processes with a task each, and the chunk that is nowhere in one or more of its own.
+    assert sum("together" in key for key in first) == 3
+    assert all("together" in key or key.startswith("first-4-") for key in first)
+    assert len(set(first) | set(second)) == len(first) + len(second)
+    assert executor.asked == 2  # again for the one

@@ -112,3 +112,11 @@ def test_few_rows_are_cut_finer_so_that_there_are_rounds():
 def test_chunks_without_rows_have_no_pieces_and_keep_their_numbers():
     pieces = cut_pieces([[0, 10], [0], [20]])
     assert [(piece.chunk, piece.n) for piece in pieces] == [(1, 10), (3, 20)]
+
+
+@pytest.mark.parametrize("rounds", [19, 64])
+def test_a_round_has_as_much_of_each_unit_as_of_any_other(rounds):
+    units = [[131_072]] * 8
+    for turn in shuffled(units, rounds, 0, 0, bundle=8).rounds:
+        found = np.bincount([piece.place.unit for piece in turn], minlength=8)
+        assert found.max() - found.min() <= 1 + (rounds == 64)

@@ -31,8 +31,8 @@ class Watched(SerialExecutor):
         self.held = set()
         self.most = 0
 
-    def compute(self, calls, ahead=()):
-        results, handles = super().compute(calls, ahead)
+    def compute(self, calls, ahead=(), turns=()):
+        results, handles = super().compute(calls, ahead, turns)
         self.read += len(handles)
         self.held |= {id(handle) for handle in handles}
         self.kept = [*getattr(self, "kept", []), *handles]  # so that no id is used again
