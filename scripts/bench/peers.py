@@ -76,7 +76,7 @@ def incremental(train_rows: Path, test: NDArray[Any], D: int) -> dict[str, Any]:
 
 
 def ours(
-    executor: Executor, train_rows: Path, test: NDArray[Any], D: int, features: str, rounds: int
+    executor: Executor, train_rows: Path, test: NDArray[Any], D: int, features: str, rounds: str | int
 ) -> dict[str, Any]:
     """dkernel's line."""
     recipe = Recipe(kernel=f"Gaussian(gamma={GAMMA})", features=features, n_components=D, scale="standard",
@@ -87,15 +87,19 @@ def ours(
     seconds = time.perf_counter() - start
     passes = sum(s for name, s in progress.seconds().items() if name.startswith("pass"))
     error = 100 * float((result.model.predict(test[:, :P]) != test[:, P]).mean())
-    who = f"dkernel, {features}, {rounds} rounds"
+    who = f"dkernel, {features}, {result.model.recipe.rounds} rounds"
     return {"who": who, "D": D, "pass_s": passes, "fit_s": seconds, "test_error_%": error}
+
+
+def _rounds(text: str) -> str | int:
+    return text if text == "auto" else int(text)
 
 
 def main(arguments: list[str] | None = None) -> int:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ask.add_argument("--rows", type=int, default=1_000_000)
     ask.add_argument("--components", type=int, nargs="+", default=[1000, 4000])
-    ask.add_argument("--rounds", type=int, nargs="+", default=[64, 16], help="of dkernel's pass")
+    ask.add_argument("--rounds", type=_rounds, nargs="+", default=["auto"], help="of dkernel's pass; auto: by its rule")
     ask.add_argument("--repeats", type=int, default=2, help="turns of both; the best of each counts")
     ask.add_argument("--place", type=Path, help="folder for the data; a temporary one when it is not given")
     ask.add_argument("--json", action="store_true", help="only the JSON line")

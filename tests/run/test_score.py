@@ -64,7 +64,7 @@ class Watched(SerialExecutor):
         self.scored: list[int] = []
         self.held = self.most = 0
 
-    def compute(self, calls, ahead=(), turns=()):
+    def compute(self, calls, ahead=()):
         self.held += len(ahead)
         self.most = max(self.most, self.held)
         results = []
