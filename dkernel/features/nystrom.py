@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel import kernels
+from dkernel import dense, kernels
 from dkernel.cells import decoded, encoded, number_columns
 from dkernel.descent import Panels
 from dkernel.errors import DataError, RecipeError
@@ -112,9 +112,20 @@ class NystromMap(FeatureMap):
     @cached_property
     def gram(self) -> NDArray[np.float64]:
         """k(Z, Z), float64 (c, c), exactly symmetric."""
-        columns = self.columns(self.landmarks)
-        K: NDArray[np.float64] = np.add(columns, columns.T, dtype=np.float64)
-        K *= 0.5
+        return self._gram()
+
+    def _gram(self) -> NDArray[np.float64]:
+        """The same, of nobody else's: in strips of its lower half, so that there is one square of them."""
+        Z, c = wide(self.landmarks), self.n_columns
+        K = np.empty((c, c))
+        for first in range(0, c, STRIP):
+            own = slice(first, min(first + STRIP, c))
+            rows = Z[own]
+            if first:
+                K[own, :first] = self.kernel(rows, Z[:first])
+                K[:first, own] = K[own, :first].T
+            among = np.asarray(self.kernel(rows, rows), np.float64)  # one block twice: some kernels know that
+            K[own, own] = 0.5 * (among + among.T)
         return K
 
     @cached_property
@@ -141,7 +152,7 @@ class NystromMap(FeatureMap):
         if self.rank is None and self.n_columns > MOST_DENSE:
             return Coordinates(self.n_columns, 1.0, self.blocks)
         if self.rank is None:
-            return Coordinates(self.n_columns, _regular(self.gram))
+            return Coordinates(self.n_columns, _regular(self._gram()))
         values, vectors = self._spectrum
         keep = min(self.rank, int(np.count_nonzero(values > SOLVER_FLOOR * values[0])))
         return Coordinates(keep, 1.0, vectors[:, :keep] / np.sqrt(values[:keep]))
@@ -151,7 +162,7 @@ class NystromMap(FeatureMap):
         """The coordinates of blocks of landmarks, BLOCK of each."""
         parts = [NystromMap(self.kernel, self.landmarks[i : i + BLOCK]) for i in range(0, self.n_columns, BLOCK)]
         try:
-            return BlockBasis([sl.cholesky(_regular(part.gram), lower=True, check_finite=False) for part in parts])
+            return BlockBasis([sl.cholesky(_regular(part._gram()), lower=True, check_finite=False) for part in parts])
         except sl.LinAlgError:
             raise self._no_kernel() from None
 
@@ -164,8 +175,9 @@ class NystromMap(FeatureMap):
         scale = float(np.trace(self.gram))
         for ridge in (1e-14, 1e-13, 1e-12, 1e-11, 1e-10):
             try:
-                regular = self.gram + ridge * scale * np.eye(self.n_columns)
-                return np.asarray(sl.cholesky(regular, lower=True, overwrite_a=True, check_finite=False))
+                regular = self.gram.copy()
+                regular.flat[:: self.n_columns + 1] += ridge * scale
+                return dense.cholesky(regular)
             except sl.LinAlgError:
                 continue
         raise self._no_kernel()
@@ -180,14 +192,14 @@ class NystromMap(FeatureMap):
         if self.rank is None and self.n_columns > MOST_DENSE:
             return self._left(X, lambda K: self.blocks.T @ K.T)
         if self.rank is None:
-            return self._left(X, lambda K: sl.solve_triangular(self._root, K.T, lower=True, check_finite=False))
+            return self._left(X, lambda K: dense.forward(self._root, K).T)
         return self._left(X, lambda K: (K @ self.whitening).T)
 
     def beyond(self, X: NDArray) -> NDArray[np.float64]:
         """The same of a solver, in whose coordinates the smallest eigenvalues do not count: k(x, x) - c^T M^{-1} c."""
         root, basis = self._solver_root
         if root is not None:
-            return self._left(X, lambda K: sl.solve_triangular(root, K.T, lower=True, check_finite=False))
+            return self._left(X, lambda K: dense.forward(root, K).T)
         return self._left(X, lambda K: basis.T @ K.T)
 
     @cached_property
@@ -195,7 +207,8 @@ class NystromMap(FeatureMap):
         coordinates = self.coordinates()
         if coordinates.basis is not None:
             return None, coordinates.basis
-        return sl.cholesky(coordinates.metric, lower=True, check_finite=False), None
+        assert not isinstance(coordinates.metric, float)
+        return dense.cholesky(coordinates.metric), None
 
     def _left(self, X: NDArray, half_of: Callable[[Any], Any]) -> NDArray[np.float64]:
         """k(x, x) less the squared length of half_of(columns), of every row, (n,)."""
@@ -256,14 +269,13 @@ class NystromMap(FeatureMap):
 
 
 def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The Gram matrix plus SOLVER_RIDGE times its largest eigenvalue, found by power iteration from a fixed start."""
+    """The Gram matrix plus SOLVER_RIDGE times its largest eigenvalue (power iteration, a fixed start), in its place."""
     n = len(gram)
     v = np.ones(n) / np.sqrt(n)
     largest = 0.0
     for _ in range(20):
-        v = gram @ v
+        v = dense.product(gram, v[:, None])[:, 0]
         largest = float(np.linalg.norm(v))
         v /= largest
-    regular = gram.copy()
-    regular.flat[:: n + 1] += SOLVER_RIDGE * largest
-    return regular
+    gram.flat[:: n + 1] += SOLVER_RIDGE * largest
+    return gram

@@ -12,6 +12,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from dkernel import dense
 from dkernel.errors import DataError, RecipeError
 from dkernel.linear.losses import Loss
 
@@ -93,8 +94,8 @@ def factorize(covariance: Matrix, metric: Metric, rho: float, held: Matrix) -> P
     held : features of rows outside the sample with their 1 last, float64 (rows, n + 1)
     """
     factor = _factor(covariance, metric, rho)
-    half = sl.solve_triangular(factor, held.T, lower=True, check_finite=False)
-    leverage = np.einsum("ij,ij->j", half, half)
+    half = dense.forward(factor, held)
+    leverage = np.einsum("ij,ij->i", half, half)
     return Preconditioner(rho, factor, float(np.quantile(leverage, 0.95)), float(leverage.max()))
 
 
@@ -103,12 +104,12 @@ def _factor(covariance: Matrix, metric: Metric, rho: float) -> Matrix:
     (rows that are equal, a linear kernel, one column) leave directions in which S and M are both 0 up to rounding.
     """
     for ridge in (0.0, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9):
-        A = np.array(covariance, order="F")  # by columns, as LAPACK wants it: the factor comes in its place
+        A = np.array(covariance, order="C")  # the factor comes in its place
         _add_metric(A, metric, rho)
         if ridge:
             A[np.diag_indices_from(A)] += ridge * float(A.diagonal().max())
         try:
-            return np.asarray(sl.cholesky(A, lower=True, overwrite_a=True, check_finite=False))
+            return dense.cholesky(A)
         except sl.LinAlgError:
             continue
     raise DataError(
@@ -124,7 +125,7 @@ def _add_metric(A: Matrix, metric: Metric, rho: float) -> None:
     else:
         for first in range(0, n, STRIP):
             part = slice(first, min(first + STRIP, n))
-            A[:n, part] += rho * metric[:, part]
+            A[part, :n] += rho * metric[part]
     A[n, n] += rho
 
 
@@ -179,7 +180,7 @@ def _spectral_measure(covariance: Matrix, metric: Metric, rng: np.random.Generat
 def metric_root(metric: Matrix) -> Matrix:
     """L with L L^T = M, lower triangular; a kernel that is none is refused."""
     try:
-        return np.asarray(sl.cholesky(metric, lower=True, check_finite=False))
+        return dense.cholesky(metric.copy())
     except sl.LinAlgError:
         smallest, largest = sl.eigvalsh(metric)[[0, -1]]
         raise RecipeError(

@@ -11,9 +11,10 @@ from dkernel.features.blocks import BLOCK
 from dkernel.recipe import Recipe
 from dkernel.run.batch import MOST_PASSES
 from dkernel.run.executors import Executor
+from dkernel.run.gradient import GRAM_ROWS
 from dkernel.run.normal import folds_for
 from dkernel.run.pieces import bundle_size
-from dkernel.run.prepare import WIDE_DIRECTIONS
+from dkernel.run.prepare import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, is_large
 from dkernel.run.sizes import Sizes
 from dkernel.run.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.run.sketch import flops as wide_flops
@@ -82,7 +83,7 @@ class Plan:
         picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
         wide = D > MOST_DENSE and recipe.rank is None and recipe.solver not in ("normal", "exact")
         working = _wide_working(D, outputs) if wide else _working(D, outputs)
-        squares = _wide_client(D, recipe.features == "nystrom") if wide else 11 * matrix
+        squares = _wide_client(D, recipe.features == "nystrom") if wide else _squares(sizes, recipe) * matrix
         stored = squares if wide else 3 * matrix
         reservoir = sizes.reservoir * row
         workers = executor.workers
@@ -99,7 +100,8 @@ class Plan:
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
         held = int(min(1.0, UNEVEN / workers) * n * row)
-        tasks = _beside(threads * working, squares, executor)
+        together = executor.name != "cluster" and limit is None
+        tasks = _beside(D, outputs, threads, squares, wide) if together else threads * working
         worker = max(reading, base + tasks)
         with_data = max(reading + max(0, held - in_flight), base + held + tasks)
         roomy = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
@@ -222,10 +224,24 @@ def _working(columns: int, outputs: int) -> int:
     return max(32 * columns**2 + 16 * 2048 * columns, _tile(columns, outputs))
 
 
-def _beside(tasks: int, squares: int, executor: Executor) -> int:
-    """Bytes of tasks beside the client's squares: in one process theirs are gone when it makes its own."""
-    together = executor.name != "cluster" and executor.memory_limit is None
-    return max(0, tasks - squares) if together else tasks
+def _squares(sizes: Sizes, recipe: Recipe) -> int:
+    """D x D matrices of the client at one time: metric, its root, covariance and one that comes or goes; and a factor
+    for each alpha of the path that can have a ridge of its own, of which a large source has two."""
+    if recipe.solver in ("normal", "exact") or recipe.rank is not None:  # eigenvectors, and what makes them
+        return 11
+    several = 2 if is_large(sizes.n, sizes.sample) else len(PATH)
+    return 4 + (several if recipe.alpha == "auto" else 1)
+
+
+def _beside(columns: int, outputs: int, threads: int, squares: int, wide: bool) -> int:
+    """Bytes of tasks beside the client's squares in one process: theirs are gone when it makes its own.
+
+    No sum is copied there: each task has its own and the one that is added to it, and the client has the metric.
+    """
+    if wide:
+        return max(0, threads * _wide_working(columns, outputs) - squares)
+    sums = min(threads, GRAM_LEAVES) * (16 * columns**2 + 24 * GRAM_ROWS * columns) + 8 * columns**2
+    return max(0, max(sums, threads * _tile(columns, outputs)) - squares)
 
 
 def _tile(columns: int, outputs: int) -> int:

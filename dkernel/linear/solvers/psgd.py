@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel import dense
 from dkernel.linear.losses import Loss
 from dkernel.linear.preconditioner import Metric, Preconditioner
 
@@ -122,6 +123,5 @@ class PSGD:
         if isinstance(self.metric, float):
             out[:-1] = self.metric * v[:-1]
         else:
-            # M is symmetric, and BLAS takes a few rows times M at twice the speed of M times a few columns.
-            out[:-1] = (np.ascontiguousarray(v[:-1].T) @ self.metric).T
+            out[:-1] = dense.product(self.metric, v[:-1])
         return out

@@ -1,0 +1,132 @@
+"""Factors and products of large float64 squares on all processors of the client, in fixed blocks: equal bits on any.
+
+BLAS has one thread here (`dkernel.blas`), and SciPy's LAPACK holds Python's lock. So a square is walked in blocks of
+BLOCK: nearly all of the work is products of numpy, which run beside each other in threads; which thread makes which
+block moves no bit, and no second square is made. Squares are C-ordered; of symmetric ones the lower triangle is read.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+__all__ = ["cholesky", "forward", "product"]
+
+Matrix = NDArray[np.float64]
+
+BLOCK = 256  # columns of a step: what LAPACK does alone is this share of it all
+CHUNK = 512  # rows that one thread works on
+MOST_THREADS = 16
+
+
+def cholesky(A: Matrix) -> Matrix:
+    """L with L L^T = A, lower triangular, in the place of A.
+
+    Parameters
+    ----------
+    A : symmetric, float64 (n, n), C-ordered; it is overwritten
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError : where A is not positive definite
+
+    Examples
+    --------
+    >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])).tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """
+    n = len(A)
+    with _threads(n) as each:
+        for first in range(0, n, BLOCK):
+            own = slice(first, min(first + BLOCK, n))
+            known = A[own, :first].T.copy()
+
+            def update(rows: slice, own: slice = own, known: Matrix = known) -> None:
+                A[rows, own] -= A[rows, : own.start] @ known
+
+            if first:
+                each(update, _chunks(first, n))
+            A[own, own] = sl.cholesky(A[own, own], lower=True, check_finite=False)
+            for rows in _chunks(own.stop, n):
+                A[rows, own] = _halved(A[own, own], A[rows, own])
+            A[own, own.stop :] = 0.0
+    return A
+
+
+def forward(L: Matrix, rows: Matrix) -> Matrix:
+    """rows @ L^{-T}: of every row x the L^{-1} x.
+
+    Parameters
+    ----------
+    L : lower triangular, float64 (n, n), C-ordered
+    rows : float64 (m, n)
+
+    Examples
+    --------
+    >>> forward(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0, 6.0]])).tolist()
+    [[2.0, 2.0]]
+    """
+    out = np.array(rows, np.float64, order="C")
+
+    def one(part: slice) -> None:
+        mine = out[part]
+        for first in range(0, len(L), BLOCK):
+            own = slice(first, min(first + BLOCK, len(L)))
+            if first:
+                mine[:, own] -= mine[:, :first] @ L[own, :first].T
+            mine[:, own] = _halved(L[own, own], mine[:, own])
+
+    with _threads(len(out)) as each:
+        each(one, _chunks(0, len(out)))
+    return out
+
+
+def product(M: Matrix, v: Matrix) -> Matrix:
+    """M v of a symmetric M (n, n) and few columns v (n, heads).
+
+    Examples
+    --------
+    >>> product(np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([[1.0], [2.0]])).tolist()
+    [[4.0], [7.0]]
+    """
+    # BLAS takes few rows times M at twice the speed of M times few columns; rows of M lie together.
+    rows, out = np.ascontiguousarray(v.T), np.empty((v.shape[1], len(M)))
+
+    def one(part: slice) -> None:
+        out[:, part] = rows @ M[part].T
+
+    with _threads(len(M)) as each:
+        each(one, _chunks(0, len(M)))
+    return out.T
+
+
+def _halved(L: Matrix, rows: Matrix) -> Any:
+    return sl.solve_triangular(L, rows.T, lower=True, check_finite=False).T
+
+
+def _chunks(first: int, n: int) -> Iterator[slice]:
+    return (slice(i, min(i + CHUNK, n)) for i in range(first, n, CHUNK))
+
+
+@contextmanager
+def _threads(n: int) -> Iterator[Callable[[Callable[[slice], None], Iterable[slice]], None]]:
+    """A function that calls another for each slice, on as many threads as there are processors and slices for them."""
+    count = min(_processors(), MOST_THREADS, -(-n // CHUNK))
+    with ExitStack() as opened:
+        pool = opened.enter_context(ThreadPoolExecutor(count)) if count > 1 else None
+
+        def each(call: Callable[[slice], None], parts: Iterable[slice]) -> None:
+            for _ in (map if pool is None else pool.map)(call, parts):
+                pass
+
+        yield each
+
+
+def _processors() -> int:
+    own: Any = getattr(os, "sched_getaffinity", None)
+    return len(own(0)) if own else os.cpu_count() or 1

@@ -1,0 +1,60 @@
+"""Factors and products in blocks: what SciPy finds, the same bits on any number of threads, nothing else is read."""
+
+import numpy as np
+import pytest
+import scipy.linalg as sl
+
+from dkernel import dense
+from dkernel.blas import one_blas_thread
+
+SIZES = [1, 2, 255, 256, 257, 512, 700, 1290]
+
+
+def square(n, seed=0):
+    A = np.random.default_rng(seed).standard_normal((n, n))
+    return A @ A.T + np.eye(n)
+
+
+@pytest.mark.parametrize("n", SIZES)
+def test_factor_and_solutions_are_those_of_scipy(n):
+    A, rows = square(n), np.random.default_rng(1).standard_normal((37, n))
+    L = dense.cholesky(A.copy())
+    np.testing.assert_allclose(L, sl.cholesky(A, lower=True), rtol=1e-9, atol=1e-9)
+    assert not np.triu(L, 1).any()
+    np.testing.assert_allclose(
+        dense.forward(L, rows), sl.solve_triangular(L, rows.T, lower=True).T, rtol=1e-7, atol=1e-9
+    )
+    np.testing.assert_allclose(dense.product(A, rows[:3].T), A @ rows[:3].T, rtol=1e-9, atol=1e-7)
+
+
+def test_of_a_symmetric_square_the_lower_half_is_read():
+    A = square(600)
+    np.testing.assert_array_equal(dense.cholesky(np.tril(A)), dense.cholesky(A.copy()))
+
+
+@pytest.mark.parametrize("processors", [2, 3, 8])
+def test_threads_move_no_bit(monkeypatch, processors):
+    A, rows = square(1300), np.random.default_rng(1).standard_normal((1100, 1300))
+
+    def found(count):
+        monkeypatch.setattr(dense, "_processors", lambda: count)
+        with one_blas_thread():
+            L = dense.cholesky(A.copy())
+            return L, dense.forward(L, rows), dense.product(A, rows[:4].T)
+
+    for one, other in zip(found(1), found(processors), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("at", [0, 300, 699])
+def test_a_square_that_is_not_positive_is_refused(at):
+    A = square(700)
+    A[at, at] = -1.0
+    with pytest.raises(sl.LinAlgError):
+        dense.cholesky(A)
+
+
+def test_an_error_in_a_thread_is_the_callers(monkeypatch):
+    monkeypatch.setattr(dense, "_processors", lambda: 2)
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        dense.forward(square(700), np.ones((1100, 600)))
