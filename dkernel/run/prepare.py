@@ -1,5 +1,6 @@
 """Before the passes: preconditioner, step and warm start, all from the reservoir. ALGORITHMS 3.2, steps C to G."""
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -15,6 +16,7 @@ from dkernel.run.executors import Executor, Handle
 from dkernel.run.gradient import Coefficients, Energy, Gradient, GradientSum, Gram, Judge, Judgement, Problem, augmented
 from dkernel.run.reduce import Item, R, Statistic, reduce
 from dkernel.run.sample import Roles, pieces_of
+from dkernel.run.sizes import flops_of
 from dkernel.run.sketch import Moment, features_of, sketched
 from dkernel.seeds import stream
 
@@ -80,8 +82,12 @@ class Bench:
         key = f"{self.key}-{name}"
         held = self.executor.keep(statistic, f"{self.key}-{type(statistic).__name__}")
         broadcast = None if v is None else self.executor.keep(self.coefficients(v), key)
+        flops = math.inf
+        if v is not None:
+            each = flops_of(1, self.problem.columns.map.n_in, 1) + 4 * v.shape[1]
+            flops = sum(piece.n for _, piece in items) * self.problem.columns.map.n_columns * each
         try:
-            return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast)
+            return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast, flops=flops)
         finally:
             self.executor.release([held] if broadcast is None else [held, broadcast])
 

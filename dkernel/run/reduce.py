@@ -6,6 +6,7 @@ The sum follows a fixed binary tree over the positions of the pieces: neighbours
 out passed up. A task computes an aligned subtree, so the grouping may follow the workers while the bits do not.
 """
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
@@ -14,12 +15,13 @@ from dkernel.data.block import Block
 from dkernel.run.executors import Call, Executor, Handle
 from dkernel.run.pieces import Piece
 
-__all__ = ["Item", "Statistic", "reduce", "several", "subtrees", "tree_sum"]
+__all__ = ["LITTLE_FLOPS", "Item", "Statistic", "reduce", "several", "subtrees", "tree_sum"]
 
 Item = tuple[Handle, Piece]
 
 S = TypeVar("S")
 R = TypeVar("R")
+LITTLE_FLOPS = 1e9  # some 20 ms of one core: what it would take to ask another process
 TASKS_A_SLOT = 2  # enough to even out pieces of unequal cost, few enough that the scheduler does not notice
 
 
@@ -91,8 +93,9 @@ def reduce(
     *,
     held: Handle | None = None,
     broadcast: Handle | None = None,
+    flops: float = math.inf,
 ) -> R:
-    """The statistic of all pieces.
+    """The statistic of all pieces. A little work on values that this process has is done here: to the same bits.
 
     Parameters
     ----------
@@ -100,7 +103,15 @@ def reduce(
     key : made of the content of everything that decides the result
     held : handle of the statistic, where it is large and known to the executor already
     broadcast : handle of what `step` gets beside the piece
+    flops : how much work it is, as far as that is known
     """
+    if flops <= LITTLE_FLOPS and broadcast is not None:
+        blocks = [handle for handle, _ in items]
+        found = executor.at_hand([broadcast, *dict.fromkeys(blocks)])
+        if found is not None:
+            places = {handle: k for k, handle in enumerate(dict.fromkeys(blocks))}
+            numbered = [(places[handle], piece) for handle, piece in items]
+            return statistic.finish(subtree(statistic, found[0], found[1:], numbered))
     results, _ = executor.compute(subtrees(held or statistic, items, key, executor.slots, broadcast))
     return statistic.finish(tree_sum(results, statistic.merge))
 

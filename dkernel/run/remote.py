@@ -193,6 +193,10 @@ class ClusterExecutor(Executor):
 
         return self._remember(Remote(submit, kept=(name, parcel)))
 
+    def at_hand(self, handles: Sequence[Handle]) -> list[Any] | None:
+        kept = [self._mine(handle).kept for handle in handles]
+        return None if None in kept else [parcel.value for _, parcel in kept if parcel is not None]  # type: ignore[misc]
+
     def pick(self, handle: Handle, item: int) -> Handle:
         whole = self._mine(handle)
 

@@ -10,7 +10,7 @@ from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.feed import Feed
 from dkernel.run.pieces import Piece, Place, cut_pieces, interleaved, shuffled
 from dkernel.run.progress import Progress
-from dkernel.run.reduce import reduce, subtrees, tree_sum
+from dkernel.run.reduce import LITTLE_FLOPS, reduce, subtrees, tree_sum
 from tests.run.sources import source_of
 from tests.run.statistics import Sum, Words
 
@@ -154,3 +154,29 @@ def test_each_gives_every_unit_in_order(source):
         assert found == [(f"u{i}", unit.n_rows) for i, unit in enumerate(source.units)]
         feed.close()
         assert not executor.held
+
+
+class Elsewhere(Slots):
+    """Its calls would run in another process, of whose values this one has some."""
+
+    def __init__(self, has):
+        super().__init__(2)
+        self.has, self.calls = has, 0
+
+    def compute(self, calls, ahead=(), turns=()):
+        self.calls += len(calls)
+        return super().compute(calls, ahead, turns)
+
+    def at_hand(self, handles):
+        return [handle.value for handle in handles] if self.has else None
+
+
+@pytest.mark.parametrize("n", [1, 7, 20])
+def test_a_little_work_on_what_is_here_is_done_here_to_the_same_bits(n):
+    wanted = reduce(Slots(2), Sum(), some_items(Slots(2), n), "sum")
+    for has, flops, called in ((True, LITTLE_FLOPS, False), (False, 1, True), (True, 2 * LITTLE_FLOPS, True)):
+        executor = Elsewhere(has)
+        items, broadcast = some_items(executor, n), executor.keep(None, "nothing")
+        assert reduce(executor, Sum(), items, "sum", broadcast=broadcast, flops=flops) == wanted
+        assert (executor.calls > 0) == called
+    assert ThreadsExecutor(2).at_hand([broadcast]) is None
