@@ -38,7 +38,11 @@ def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     yield f"  label     {header['label']}"
     if classes is not None:
         yield f"  classes   {_some([repr(value) for value in classes['values']])} ({classes['dtype']})"
-    yield f"  columns   {len(columns)}: {_some(columns)}"
+    if isinstance(columns, dict):
+        last = columns["first"] + columns["n"] - 1
+        yield f"  columns   {columns['n']:,}, of sparse rows: {columns['first']} to {last}"
+    else:
+        yield f"  columns   {len(columns)}: {_some(columns)}"
     yield f"  kernel    {recipe['kernel']}"
     tensors = header["tensors"]
     yield f"  map       {header['map'].get('kind', '')}, {tensors['coef']['shape'][0]} columns"

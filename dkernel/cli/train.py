@@ -71,7 +71,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "auto",
         "Inner product of the features, learned from a first fit; auto: where it helps and gamma is open.",
     ),
-    "scale": ("auto|standard|minmax|global|none", "auto", "Scaling of the features."),
+    "scale": ("auto|standard|minmax|global|maxabs|none", "auto", "Scaling of the features."),
     "holdout": ("SHARE", "0.05", "Rows kept out of the training to judge it by; 0 for none."),
     "calibration": (
         "platt|isotonic",

@@ -80,7 +80,7 @@ class Block:
 class Raw:
     """What a reader found in one unit, before the checks: X (rows, p), label and weight (rows,), kept columns."""
 
-    X: NDArray[Any]
+    X: Any
     label: NDArray[Any] | None = None
     weight: NDArray[Any] | None = None
     kept: "pa.Table | None" = None

@@ -19,6 +19,7 @@ from dkernel.data.source import Source, Unit
 from dkernel.data.tables import Part, Request, Table, Wanted, divide
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.kernels import Kernel
+from dkernel.sparse import Numbered
 
 __all__ = ["open_source"]
 
@@ -75,8 +76,9 @@ def open_source(
     """
     if dtype not in ("float32", "float64"):
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
+    wanted = columns if columns is None or isinstance(columns, Numbered) else _names(columns)
     request = Request(
-        label, weight, None if columns is None else _names(columns), _names(exclude), _names(keep), dtype,
+        label, weight, wanted, _names(exclude), _names(keep), dtype,
         n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known), kept_as, quarantine, kernel,
     )  # fmt: skip
     if quarantine and (label or weight):
@@ -108,7 +110,10 @@ def _source(files: Sequence[File], tables: Sequence[Table], wanted: Wanted) -> S
 
 
 def _object_bytes(tables: Sequence[Table], wanted: Wanted) -> int:
-    """Bytes of a row of objects, by the files alone: it decides the chunks, and so the bits. 0 for numbers."""
+    """Bytes of a row of objects or a sparse one, by the files alone: it decides the chunks, and so the bits; 0 for
+    numbers."""
+    if isinstance(wanted.columns, Numbered):
+        return max(table.width for table in tables)
     if not wanted.objects:
         return 0
     rows = sum(table.rows for table in tables)
@@ -149,7 +154,7 @@ def _look_all(files: Sequence[File], request: Request) -> list[Table]:
 
 def _units(tables: Sequence[Table], wanted: Wanted, row_bytes: int) -> tuple[Unit, ...]:
     limit = chunk_limit(len(wanted.columns), 8 if wanted.dtype == "float64" else 4)
-    if wanted.objects:
+    if row_bytes:
         limit = chunk_limit(row_bytes, 1)
     token = hashlib.sha256(repr(wanted).encode()).hexdigest()
     units = []

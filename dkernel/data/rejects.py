@@ -15,6 +15,7 @@ from dkernel.data.block import Block, Place, Raw, cut_blocks
 from dkernel.data.lines import Lines
 from dkernel.data.tables import Wanted
 from dkernel.errors import DataError
+from dkernel.sparse import SparseRows
 
 __all__ = ["REJECTS", "Refusal", "Sifted", "csv_of", "described", "rows_of", "sifted_blocks"]
 
@@ -82,7 +83,13 @@ def sifted_blocks(
     return (Block(blocks[0].X, kept=blocks[0].kept, refused=table), *blocks[1:])
 
 
-def _not_finite(X: NDArray[Any], wanted: Wanted) -> dict[int, Refusal]:
+def _not_finite(X: Any, wanted: Wanted) -> dict[int, Refusal]:
+    if isinstance(X, SparseRows):
+        with np.errstate(over="ignore"):
+            odd = np.flatnonzero(~np.isfinite(X.data.astype(wanted.dtype, copy=False)))
+        rows = np.searchsorted(X.starts, odd, side="right") - 1
+        places = {int(row): int(at) for row, at in zip(rows[::-1], odd[::-1], strict=True)}  # the first of each row
+        return {row: _refusal(X.data[at], int(X.indices[at]), wanted) for row, at in sorted(places.items())}
     if X.dtype.kind not in "f":
         return {}
     with np.errstate(over="ignore", invalid="ignore"):
@@ -90,10 +97,13 @@ def _not_finite(X: NDArray[Any], wanted: Wanted) -> dict[int, Refusal]:
     found = {}
     for row in np.flatnonzero(bad.any(axis=1)).tolist():
         column = int(bad[row].argmax())
-        value = X[row, column]
-        reason = f"{value} is too large for {wanted.dtype}" if np.isfinite(value) else f"{value} is not finite"
-        found[row] = Refusal(wanted.columns[column], reason, str(value))
+        found[row] = _refusal(X[row, column], column, wanted)
     return found
+
+
+def _refusal(value: Any, column: int, wanted: Wanted) -> Refusal:
+    reason = f"{value} is too large for {wanted.dtype}" if np.isfinite(value) else f"{value} is not finite"
+    return Refusal(wanted.columns[column], reason, str(value))
 
 
 def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:

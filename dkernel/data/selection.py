@@ -13,6 +13,8 @@ __all__ = ["select"]
 def select(tables: Sequence[Table], request: Request) -> Wanted:
     """The columns that are wanted of every table, or a DataError naming file and column."""
     first = tables[0]
+    if any(table.sparse is not None for table in tables):
+        return _of_sparse(tables, request)
     request = _by_number(first, request)
     _check_named(first, request)
     _check_roles(first, request)
@@ -29,6 +31,33 @@ def select(tables: Sequence[Table], request: Request) -> Wanted:
     return Wanted(
         columns, request.label, request.weight, kept, request.dtype, kinds, request.kept_as, request.quarantine,
         objects,
+    )  # fmt: skip
+
+
+def _of_sparse(tables: Sequence[Table], request: Request) -> Wanted:
+    """The same of files whose rows stay sparse: their features are taken all together, and have numbers."""
+    first = tables[0]
+    for table in tables:
+        if table.sparse is None or table.sparse != first.sparse:
+            raise DataError(
+                f"{table.file.name} has other columns than {first.file.name}: rows that stay sparse and tables cannot "
+                "be read together."
+            )
+    assert first.sparse is not None
+    for option, names in (("exclude", request.exclude), ("keep", request.keep), ("weight", (request.weight,))):
+        for name in names:
+            if name is not None and name in first.sparse:
+                raise DataError(
+                    f"{first.file.name}: {option} names the column {name!r}, and of the {len(first.sparse):,} columns "
+                    "of sparse rows none is used alone. Leave it out, or make another file."
+                )
+    _check_named(first, request)
+    _check_roles(first, request)
+    used = {n for n in (request.label, request.weight, *request.keep) if n}
+    kinds = {name: _one_kind(name, tables, request) for name in used}
+    return Wanted(
+        first.sparse, request.label, request.weight, tuple(request.keep), request.dtype, kinds, request.kept_as,
+        request.quarantine,
     )  # fmt: skip
 
 

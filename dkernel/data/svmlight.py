@@ -1,4 +1,7 @@
-"""svmlight: 'label index:value ...' a line; one counting task a file, then byte ranges become dense blocks.
+"""svmlight: 'label index:value ...' a line; one counting task a file, then byte ranges become blocks.
+
+Of more than WIDE columns (dkernel.sparse) of which no more than a tenth is stored the blocks stay sparse, else they are
+dense; those that a model is to score are what the model's are.
 
 The number of features and whether indices begin at 0 are decided once, from all files together, never by a part.
 Columns are named by their index as the file writes it, so a model knows by its names which kind it was trained on.
@@ -19,8 +22,10 @@ from dkernel.data.block import Place, Raw
 from dkernel.data.lines import STEP_ROWS, Lines, Steps, row_blocks, row_ends, row_starts, without_newlines
 from dkernel.data.paths import File
 from dkernel.data.rejects import Refusal, Sifted
+from dkernel.data.sparse_arrays import sparse_bytes
 from dkernel.data.tables import Part, Request, Table, Wanted
 from dkernel.errors import DataError
+from dkernel.sparse import Numbered, SparseRows, is_wide
 
 __all__ = ["LABEL", "Counted", "Rows", "bad_lines", "count", "load", "look", "parse", "sift"]
 
@@ -41,7 +46,8 @@ class Rows:
 
 @dataclass(frozen=True)
 class Counted:
-    """What one file holds: steps, the least and the largest index and the row of it, whether labels are integers."""
+    """What one file holds: steps, the least and the largest index and the row of it, whether labels are integers,
+    and how many values are stored."""
 
     steps: tuple[int, ...]
     marks: tuple[int, ...]
@@ -50,6 +56,7 @@ class Counted:
     largest: int
     largest_row: int
     integer: bool
+    stored: int
 
 
 def look(files: Sequence[File], request: Request) -> list[Table]:
@@ -61,18 +68,31 @@ def look(files: Sequence[File], request: Request) -> list[Table]:
         tasks.append(Delayed(key, {key: (count, file, *asked)}))
     counted = list(request.compute(*tasks))
     base, p = _width(files, counted, request)
+    rows, stored = sum(sum(found.steps) for found in counted), sum(found.stored for found in counted)
+    sparse = None
+    if isinstance(request.columns, Numbered) or (request.columns is None and is_wide(p, stored / max(1, rows * p))):
+        sparse = Numbered(base, p)
     tables = []
     for file, found in zip(files, counted, strict=True):
         kinds = {LABEL: "int" if found.integer else "float"}
-        kinds.update((str(j), "float") for j in range(base, base + p))
-        rows = sum(found.steps)
-        marks, lines = found.marks, found.lines
-        tables.append(Table(file, kinds, rows, found.steps, marks, lines, frozenset([LABEL]), True, False, (base, p)))
+        if sparse is None:
+            kinds.update((str(j), "float") for j in range(base, base + p))
+        width = 0 if sparse is None else sparse_bytes(rows, stored, request.dtype)
+        tables.append(
+            Table(
+                file, kinds, sum(found.steps), found.steps, found.marks, found.lines, frozenset([LABEL]), True, False,
+                (base, p), width, sparse,
+            )
+        )  # fmt: skip
     return tables
 
 
 def _width(files: Sequence[File], counted: Sequence[Counted], request: Request) -> tuple[int, int]:
     """(index of the first feature, number of features) of all files together."""
+    if isinstance(request.columns, Numbered):
+        request = replace(
+            request, n_features=len(request.columns), zero_based=not request.columns.first, columns=None, keep=(),
+        )  # fmt: skip
     named = (*(request.columns or ()), *request.keep, *request.exclude, request.weight or "")
     indices = [int(n) for n in named if n.isdigit()]
     least = [c.least for c in counted if c.least is not None]
@@ -97,7 +117,7 @@ def count(file: File, scan_bytes: int, step_rows: int = STEP_ROWS, quarantine: b
     file.check()
     steps = Steps(0, step_rows, lines=0)
     least: int | None = None
-    largest, largest_row, integer = -1, 0, True
+    largest, largest_row, integer, stored = -1, 0, True, 0
     for offset, block, ends in row_blocks(file, 0, scan_bytes, b""):
         kept = _data_lines(block, ends)
         row_of = np.arange(int(kept.sum()))
@@ -115,8 +135,9 @@ def count(file: File, scan_bytes: int, step_rows: int = STEP_ROWS, quarantine: b
             if rows.index[at] > largest:
                 largest, largest_row = int(rows.index[at]), steps.rows + int(row_of[rows.row[at]])
         integer = integer and bool((rows.label == np.rint(rows.label)).all())
+        stored += len(rows.index)
         steps.add(offset, block, ends[kept])
-    return Counted(*steps.done(), steps.lines, least, largest, largest_row, integer)
+    return Counted(*steps.done(), steps.lines, least, largest, largest_row, integer, stored)
 
 
 def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -178,16 +199,18 @@ def sift(file: File, part: Part, wanted: Wanted, _: Place) -> Sifted:
     lines = replace(_lines(data, ends, _data_lines(data, ends)), offset=part.marks[0], line=part.line)
     refused = {row: Refusal("", reason) for row, reason in bad_lines(lines).items()}
     rows = np.delete(np.arange(len(lines.starts)), list(refused))
-    return Sifted(_dense(_joined(lines, rows), file, part, wanted), rows, refused, lines)
+    return Sifted(_block(_joined(lines, rows), file, part, wanted), rows, refused, lines)
 
 
 def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
-    """The rows of one byte range, dense."""
-    return _dense(file.read(*part.marks), file, part, wanted)
+    """The rows of one byte range."""
+    return _block(file.read(*part.marks), file, part, wanted)
 
 
-def _dense(data: bytes, file: File, part: Part, wanted: Wanted) -> Raw:
+def _block(data: bytes, file: File, part: Part, wanted: Wanted) -> Raw:
     rows = parse(data, file.name, part.first_row)
+    if isinstance(wanted.columns, Numbered):
+        return _sparse(rows, file, part, wanted)
     base, p = part.extra
     inside = rows.index < base + p
     dense = np.zeros((len(rows.label), p), dtype=wanted.dtype)
@@ -212,6 +235,23 @@ def _dense(data: bytes, file: File, part: Part, wanted: Wanted) -> Raw:
         column(wanted.weight) if wanted.weight else None,
         pa.table({n: column(n) for n in wanted.kept}) if wanted.kept else None,
     )
+
+
+def _sparse(rows: Rows, file: File, part: Part, wanted: Wanted) -> Raw:
+    base, p = part.extra
+    inside = rows.index < base + p
+    flat = rows.row[inside] * p + (rows.index[inside] - base)
+    _refuse_twice(file, part, flat, p, base)
+    order = np.argsort(flat, kind="stable")
+    order = order[rows.value[inside][order] != 0]
+    row, column = np.divmod(flat[order], p)
+    starts = np.searchsorted(row, np.arange(len(rows.label) + 1)).astype(np.int64)
+    X = SparseRows(rows.value[inside][order], column.astype(np.int32), starts, p)
+    label = rows.label.astype(np.int64) if wanted.kinds.get(LABEL) == "int" else rows.label
+    return Raw(
+        X, label if wanted.label else None, label if wanted.weight else None,
+        pa.table(dict.fromkeys(wanted.kept, label)) if wanted.kept else None,
+    )  # fmt: skip
 
 
 def _refuse_twice(file: File, part: Part, flat: NDArray[np.int64], p: int, base: int) -> None:

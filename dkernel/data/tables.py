@@ -1,12 +1,13 @@
 """What a file says about itself before it is read: column names and kinds, and the steps that it can be read in."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from dkernel.data.block import cut
 from dkernel.data.paths import File
 from dkernel.kernels import Kernel
+from dkernel.sparse import Numbered
 
 __all__ = ["CSV_TEXT", "Part", "Request", "Table", "Wanted", "divide"]
 
@@ -26,7 +27,7 @@ class Request:
 
     label: str | None = None
     weight: str | None = None
-    columns: tuple[str, ...] | None = None
+    columns: Sequence[str] | None = None
     exclude: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     dtype: str = "float32"
@@ -50,7 +51,8 @@ class Table:
     before each of these. `hidden` columns are only used by name. `inferred`: kinds were guessed from text, so int
     may become float. `numbered`: the columns have no names but numbers, so "-1" means the last one. `extra` is the
     format's own. `width`: bytes of a row as stored, all columns together, 0 where that is not known; it tells how large
-    rows of text are.
+    rows of text are. `sparse`: the names of the features, where the rows stay sparse; they are not in `kinds`, and
+    `width` is then that of a block's rows.
     """
 
     file: File
@@ -64,6 +66,7 @@ class Table:
     numbered: bool = False
     extra: Any = None
     width: int = 0
+    sparse: Numbered | None = None
 
 
 @dataclass(frozen=True)
@@ -73,7 +76,7 @@ class Wanted:
     `objects` are the features that are no numbers.
     """
 
-    columns: tuple[str, ...]
+    columns: Sequence[str]
     label: str | None
     weight: str | None
     kept: tuple[str, ...]

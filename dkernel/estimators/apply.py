@@ -18,10 +18,12 @@ from dkernel.estimators.inputs import is_dask, is_frame
 from dkernel.run.executors import Call, ThreadsExecutor
 from dkernel.run.parcels import Parcel, unpack
 from dkernel.sparse import Numbered, as_sparse
+from dkernel.tiles import ROWS
 
 __all__ = ["Answer", "apply"]
 
 BLOCK_ROWS = 8192
+DENSE_BYTES = 2**29  # of sparse rows that become dense
 
 
 class Answer:
@@ -74,23 +76,26 @@ def apply(answer: Answer, X: Any) -> Any:
         check_numbers(X, tuple(map(str, X.columns)))
     with one_blas_thread():
         n = X.shape[0]  # a sparse matrix has no len
-        return answer.of(_rows(X, 0, n, answer)) if n <= BLOCK_ROWS else _on_threads(answer, X)
+        step = BLOCK_ROWS
+        if hasattr(X, "tocsr") and not isinstance(answer.columns, Numbered):  # which become dense
+            step = max(ROWS, min(step, DENSE_BYTES // (8 * X.shape[1])))
+        return answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
 
 
 def _rows(X: Any, first: int, stop: int, answer: Answer) -> Any:
     return matrix(X.iloc[first:stop], answer.dtype) if is_frame(X) else X[first:stop]
 
 
-def _on_threads(answer: Answer, X: Any) -> NDArray[Any]:
+def _on_threads(answer: Answer, X: Any, step: int) -> NDArray[Any]:
     n = X.shape[0]
     shape = (n,) if answer.width is None else (n, answer.width)
     out = np.empty(shape, answer.made)
 
     def fill(first: int) -> None:
-        stop = min(first + BLOCK_ROWS, n)
+        stop = min(first + step, n)
         out[first:stop] = answer.of(_rows(X, first, stop, answer), first)
 
-    ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, n, BLOCK_ROWS)])
+    ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, n, step)])
     return out
 
 

@@ -13,7 +13,7 @@ from dkernel.blas import one_blas_thread
 from dkernel.data import Source, from_arrays
 from dkernel.data.arrays import matrix
 from dkernel.data.dask_arrays import as_array
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.estimators.embedded import OnFeatures, component_rows
 from dkernel.estimators.inputs import checked_rows, is_dask, is_frame
 from dkernel.estimators.refusals import require_fitted
@@ -37,6 +37,11 @@ class View(OnFeatures):
     def fit(self, X: Any, y: Any = None) -> "View":  # noqa: ARG002
         """Choose the map."""
         source, self._phi, _ = self._embed(X)
+        if source.sparse:
+            raise UnsupportedError(
+                f"A view of KernelCCA of {source.n_in:,} columns would make sparse rows dense. Use NystromFeatures "
+                "before it, which gives few columns."
+            )
         if source.objects:
             raise DataError("A view of KernelCCA holds numbers; KernelFeatures makes them of texts, lists and sets.")
         return self

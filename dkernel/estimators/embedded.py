@@ -48,7 +48,7 @@ class Embedding(BaseEstimator):
         made = KernelFeatures(
             self.kernel, gamma=self.gamma, features=self.features, n_components=self.n_columns, random_state=seed
         ).fit(X)
-        source = source_of(self, X, dtype=dtype_of(X))
+        source = source_of(self, X, dtype=dtype_of(X), sparse=made.map_.sparse)
         self.kernel_, self.map_, self.n_columns_ = made.kernel_, made.map_, made.n_components_
         inner = made.nystrom_
         self.whitening_ = None if inner is None else inner.whitening_
@@ -182,7 +182,7 @@ class Clustering(ClusterMixin, OnFeatures):
     def predict(self, X: Any) -> Any:
         """The cluster of each row, int64 (n,)."""
         require_fitted(self, "cluster_centers_")
-        names = self._columns()
+        names = self._names()
         X = checked_rows(self, X, objects=bool(self.map_.objects))
         objects = tuple(names[j] for j in self.map_.objects)
         centers = self.cluster_centers_
@@ -281,9 +281,12 @@ def linear_model(
         dtype="float64" if source.dtype == "object" else source.dtype,
     )  # fmt: skip
     p = machine.n_features_in_
+    scaling = Scaling("none", np.zeros(p), np.ones(p))
+    if machine.map_.sparse:
+        scaling = Scaling.of_sparse("none", np.zeros(p))
     facts = {"rows": source.n_rows, "columns": machine.map_.n_columns, **facts, "versions": versions()}
     return Model(
-        recipe=recipe, scaling=Scaling("none", np.zeros(p), np.ones(p)), map=machine.map_,
+        recipe=recipe, scaling=scaling, map=machine.map_,
         coef=np.ascontiguousarray(coef, dtype=np.float64), intercept=offsets, classes=classes, columns=source.columns,
         label="label", facts=facts,
     )  # fmt: skip

@@ -57,9 +57,21 @@ def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 
 
 
 def source_of(
-    estimator: Any, X: Any, y: Any = None, sample_weight: Any = None, dtype: str = "float32", *, fitting: bool = True
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    dtype: str = "float32",
+    *,
+    fitting: bool = True,
+    sparse: bool | None = None,
 ) -> Source:
-    """The source of a fit, or of rows that follow it: the caller's own, or that of collections, checked."""
+    """The source of a fit, or of rows that follow it: the caller's own, or that of collections, checked.
+
+    Parameters
+    ----------
+    sparse : whether rows stay sparse, None by the rule of `from_arrays`
+    """
     if isinstance(X, Source):
         if y is not None or sample_weight is not None:
             raise DataError("A Source holds its own label and weights: fit(source), and nothing beside it.")
@@ -74,7 +86,8 @@ def source_of(
     kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)
     objects = holds_objects(kernel, X)
     if not estimator.__sklearn_tags__().target_tags.required:
-        return from_arrays(checked_rows(estimator, X, fitting=True, objects=objects), dtype=dtype, kernel=kernel)
+        X = checked_rows(estimator, X, fitting=True, objects=objects)
+        return from_arrays(X, dtype=dtype, kernel=kernel, sparse=sparse)
     names = None if fitting else getattr(estimator, "feature_names_in_", None)
     label = _label(estimator, y)  # before X: scikit-learn forgets the names of X when it looks at y alone
     if names is not None:

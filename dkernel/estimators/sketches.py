@@ -3,6 +3,8 @@
 from typing import Any
 
 from dkernel.data import Source
+from dkernel.data.sparse_arrays import stays_sparse
+from dkernel.errors import UnsupportedError
 from dkernel.estimators.inputs import seed_of
 from dkernel.estimators.refusals import require_fitted
 from dkernel.estimators.transformers import NystromFeatures, TransformerBase, columns_of, random_rows
@@ -11,6 +13,8 @@ from dkernel.kernels import parse
 from dkernel.recipe import Recipe
 
 __all__ = ["KernelFeatures", "MaclaurinFeatures", "TensorSketchFeatures"]
+
+MOST_DENSE_COLUMNS = 2**16  # of sparse rows that become dense some at a time: 2,048 of them are half a gigabyte
 
 
 def _width(X: Any) -> int:
@@ -35,10 +39,15 @@ class _Chosen(TransformerBase):
             seed=seed_of(self.random_state), **more,
         )  # fmt: skip
         D = columns_of(recipe)
+        if (p := _width(X)) > MOST_DENSE_COLUMNS and stays_sparse(X):
+            raise UnsupportedError(
+                f"features={features!r} of sparse rows of {p:,} columns would make them dense. Use NystromFeatures or "
+                f"FourierFeatures, which do not, or up to {MOST_DENSE_COLUMNS:,} columns."
+            )
         trial = parse(recipe.kernel)
         if features != "exact" and not trial.column_names:
             features_named(trial, _width(X), D, features)  # refuses what has no such map before X is read
-        self.kernel_ = self._kernel(X, recipe)
+        self.kernel_ = self._kernel(X, recipe, sparse=False)
         form = "offset" if D % 2 and recipe.form == "pairs" else recipe.form
         map = choose_map(self.kernel_, self.n_features_in_, D, features, recipe.sampling, form, recipe.seed)
         assert not isinstance(map, str)
@@ -161,7 +170,11 @@ class KernelFeatures(_Chosen):
         )  # fmt: skip
         D = columns_of(recipe)
         auto = recipe.features == "auto"
-        word = features_named(parse(recipe.kernel), _width(X), D, "auto") if auto else recipe.features
+        word = recipe.features
+        if auto:
+            # Of sparse rows the map of landmarks alone knows every kernel that takes them.
+            sparse = not isinstance(X, Source) and stays_sparse(X)
+            word = "nystrom" if sparse else features_named(parse(recipe.kernel), _width(X), D, "auto")
         self.nystrom_ = None
         if word != "nystrom":
             return self._fit(X, word, sampling=recipe.sampling)

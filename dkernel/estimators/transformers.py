@@ -1,7 +1,7 @@
 """FourierFeatures and NystromFeatures: the feature maps alone, as transformers of scikit-learn."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 
 from dkernel.blas import one_blas_thread
 from dkernel.data import Source, from_arrays
+from dkernel.data.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.apply import Answer, apply
 from dkernel.estimators.inputs import checked_rows, is_dask, rule_of, seed_of, source_of
@@ -21,6 +22,7 @@ from dkernel.kernels import Kernel, parse
 from dkernel.recipe import Recipe
 from dkernel.run.cluster import default_executor
 from dkernel.run.landmarks import for_given, sampled
+from dkernel.sparse import Numbered
 from dkernel.tiles import ROWS
 
 __all__ = [
@@ -55,7 +57,11 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
     def _columns(self) -> tuple[str, ...]:
         return tuple(getattr(self, "feature_names_in_", map(str, range(self.n_features_in_))))
 
-    def _kernel(self, X: Any, recipe: Recipe) -> Kernel:
+    def _names(self) -> Sequence[str]:
+        """Names of the columns that the map takes, numbered ones of sparse rows."""
+        return Numbered(0, int(self.n_features_in_)) if self.map_.sparse else self._columns()
+
+    def _kernel(self, X: Any, recipe: Recipe, sparse: bool | None = None) -> Kernel:
         """The kernel with numbers; X is read for a gamma that asks for it, or, in memory, to check it."""
         kernel = parse(recipe.kernel)
         asked = {recipe.gamma if word == "auto" else word for word in kernel.placeholders}
@@ -63,7 +69,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             checked_rows(self, X, fitting=True)
             return kernel.bind_columns(self._columns()).bind(lambda *_: float(recipe.gamma))
         with default_executor() as executor:
-            return sampled(source_of(self, X, dtype=dtype_of(X)), recipe, 1, executor)[0]
+            return sampled(source_of(self, X, dtype=dtype_of(X), sparse=sparse), recipe, 1, executor)[0]
 
     def _transform(
         self, X: Any, function: Any, carried: Any, *arrays: NDArray[Any], made: Mapping[str, str] | None = None
@@ -74,7 +80,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
                 digest.update(np.ascontiguousarray(array).data)
             return f"map-{digest.hexdigest()}"
 
-        names, places = self._columns(), self.map_.objects
+        names, places = self._names(), self.map_.objects
         X = checked_rows(self, X, objects=bool(places))
         dtype = dtype_of(X)
         made_dtype = (made or {}).get(dtype, dtype)
@@ -165,7 +171,8 @@ class FourierFeatures(TransformerBase):
         if not trial.column_names:
             FourierMap.draw(trial.bind(lambda *_: 1.0), 1, D, 0, "iid", form)  # refuses what has no Fourier features
         self.kernel_ = self._kernel(X, recipe)
-        self.map_ = FourierMap.draw(self.kernel_, self.n_features_in_, D, recipe.seed, recipe.sampling, form)
+        sparse = X.sparse if isinstance(X, Source) else stays_sparse(X)
+        self.map_ = FourierMap.draw(self.kernel_, self.n_features_in_, D, recipe.seed, recipe.sampling, form, sparse)
         self.n_components_ = recipe.n_components
         return self
 

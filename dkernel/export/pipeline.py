@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.decomposition import PCA
@@ -10,7 +11,7 @@ from sklearn.gaussian_process import kernels as gp
 from sklearn.kernel_approximation import Nystroem, RBFSampler
 from sklearn.linear_model import LinearRegression, LogisticRegression, SGDClassifier
 from sklearn.pipeline import FeatureUnion, Pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScaler
 
 from dkernel import kernels as ours
 from dkernel.export.exact import model_of, monomials, refused
@@ -70,7 +71,7 @@ def to_sklearn(model: Any) -> Pipeline:
     True
     """
     model = model_of(model)
-    steps = [("scale", _scaler(model))]
+    steps = [("scale", _scaler_of_sparse(model) if model.map.sparse else _scaler(model))]
     if model.scaling.rotation is not None:
         steps.append(("metric", _linear_map(model.scaling.rotation)))
     features, coef = _features(model.map, model.coef)
@@ -85,6 +86,15 @@ def _scaler(model: Model) -> StandardScaler:
     scaler.var_ = scaler.scale_**2
     if model.columns != tuple(map(str, range(len(model.columns)))):
         scaler.feature_names_in_ = np.array(model.columns, dtype=object)
+    return scaler
+
+
+def _scaler_of_sparse(model: Model) -> MaxAbsScaler:
+    """x -> x factor, of scipy's sparse matrices too."""
+    p = len(model.columns)
+    scaler = MaxAbsScaler()
+    scaler.scale_ = np.broadcast_to(1.0 / model.scaling.factor, p).copy()
+    scaler.max_abs_, scaler.n_features_in_, scaler.n_samples_seen_ = scaler.scale_, p, 1
     return scaler
 
 
@@ -118,6 +128,8 @@ def _features(map: FeatureMap, coef: Linear) -> tuple[BaseEstimator | None, Line
 
 def _fourier(map: FourierMap, coef: Linear) -> tuple[RBFSampler, Linear]:
     """Sines are cosines a quarter turn later, so one sampler makes pairs as well."""
+    if map.sparse:
+        raise refused(f"The Fourier map of {map.n_in:,} columns, never made as a matrix,", "scikit-learn", _MAPS)
     m = len(map.frequencies)
     weights, offsets = np.empty((map.n_in, map.n_columns)), np.empty(map.n_columns)
     if map.offsets is not None:
@@ -139,9 +151,16 @@ def _nystrom(map: NystromMap, coef: Linear) -> Nystroem:
         nystroem = Nystroem("rbf", gamma=float(kernel.gamma), n_components=map.n_columns)
     elif isinstance(kernel, ours.Laplacian):
         nystroem = Nystroem("laplacian", gamma=float(kernel.gamma), n_components=map.n_columns)
+    elif map.sparse and isinstance(kernel, ours.Polynomial):
+        nystroem = Nystroem("poly", gamma=1.0, degree=kernel.degree, coef0=kernel.c, n_components=map.n_columns)
+    elif map.sparse and isinstance(kernel, ours.Linear):
+        nystroem = Nystroem("linear", n_components=map.n_columns)
+    elif map.sparse:
+        raise refused(f"{kernel!r} of sparse rows", "scikit-learn", "Gaussian, Polynomial and Linear have one.")
     else:
         nystroem = Nystroem(_gp_kernel(kernel), n_components=map.n_columns)
-    nystroem.components_ = map.landmarks.astype(np.float64)
+    landmarks = map.landmarks.astype(np.float64)
+    nystroem.components_ = sp.csr_matrix(landmarks.tocsr()) if map.sparse else landmarks
     nystroem.component_indices_ = np.arange(map.n_columns)
     nystroem.normalization_, nystroem.n_features_in_ = np.ascontiguousarray(coef.T), map.n_in
     nystroem._n_features_out = coef.shape[1]

@@ -36,6 +36,7 @@ class Scattered(Seeded):
     def __init__(self, kernel: Kernel, p: int, m: int, seed: int, divisor: float = 1.0) -> None:
         super().__init__(kernel, p, m, seed, SCATTERED, divisor)
         self._law = kernel.law(p)
+        self._law.coordinate(1, stream(seed, "column", 0))  # refuses what has none that is drawn alone
         self._shared = self._law.shared(m, stream(seed, "shared")) / divisor
         self._kept: dict[int, NDArray[np.float64]] = {}
 

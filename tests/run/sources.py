@@ -9,6 +9,7 @@ from dask.delayed import Delayed
 from dkernel.data import from_arrays
 from dkernel.data.block import Block
 from dkernel.data.source import Unit
+from dkernel.sparse import SparseRows
 
 
 def cut(X, y, weight, units):
@@ -31,7 +32,8 @@ def pass_on(blocks):
 
 def source_of(X, y, units, weight=None):
     """A source whose units have chunks of these sizes: [(500, 700), (1300,)] are two units of three chunks."""
-    token = hashlib.sha256(X.tobytes() + np.asarray(y).tobytes() + str(units).encode()).hexdigest()[:12]
+    content = b"".join(part.tobytes() for part in X.arrays().values()) if isinstance(X, SparseRows) else X.tobytes()
+    token = hashlib.sha256(content + np.asarray(y).tobytes() + str(units).encode()).hexdigest()[:12]
     if weight is not None:
         token += hashlib.sha256(weight.tobytes()).hexdigest()[:12]
     made = []

@@ -15,6 +15,8 @@ from dkernel.run.cluster import connect
 from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.plan import Plan
 from dkernel.run.train import train
+from dkernel.sparse import SparseRows
+from tests.estimators import wide
 from tests.run.sources import rings, source_of, waves
 
 N = 9000
@@ -27,6 +29,8 @@ def _cases():
     X, y = rings(N)
     X3, y3 = rings(N, classes=3)
     XW, yW = waves(N)
+    texts, kinds = wide.texts(N)
+    order = np.argsort(kinds, kind="stable")
     names = np.array(["inner", "middle", "outer"])
     return {
         "open": (X, y, None, Recipe(n_components=80, passes=2)),
@@ -34,6 +38,7 @@ def _cases():
         "three": (X3, names[y3], None, BASE.replace(loss="logistic", class_weight="balanced")),
         "weights": (X, y, rng.random(N), BASE.replace(holdout=0.0, alpha=1e-6, rank=40)),
         "regression": (XW, yW, None, BASE.replace(loss="squared", kernel="laplacian")),
+        "sparse": (SparseRows.of(texts[order]), kinds[order], None, BASE.replace(alpha=1e-6)),
         "sorted": (X[np.argsort(y)], np.sort(y), rng.random(N), BASE.replace(alpha=1e-6)),
     }
 

@@ -13,12 +13,16 @@ from tests.run.sources import rings, source_of
 from tests.run.test_same_bytes import CASES, UNITS, N, digest, reread, source  # noqa: F401 - a fixture
 
 
-@pytest.mark.parametrize("executor", [SerialExecutor(), ThreadsExecutor(3)], ids=["serial", "threads"])
-def test_rewritten_to_scratch_has_the_bytes_of_interleaved_in_memory(executor, tmp_path, request):
-    in_memory = digest("sorted", SerialExecutor(), tmp_path)
+@pytest.mark.parametrize(
+    ("executor", "rows"),
+    [(SerialExecutor(), "sorted"), (ThreadsExecutor(3), "sorted"), (ThreadsExecutor(2), "sparse")],
+    ids=["serial", "threads", "sparse"],
+)
+def test_rewritten_to_scratch_has_the_bytes_of_interleaved_in_memory(executor, rows, tmp_path, request):
+    in_memory = digest(rows, SerialExecutor(), tmp_path)
     request.getfixturevalue("reread")
     scratch = tmp_path / "not yet there"
-    assert digest("sorted", executor, tmp_path, scratch=str(scratch)) == in_memory
+    assert digest(rows, executor, tmp_path, scratch=str(scratch)) == in_memory
     assert list(scratch.iterdir()) == []
 
 

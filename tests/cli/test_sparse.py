@@ -1,0 +1,97 @@
+"""svmlight files of very many columns, from the command line: never dense, and the same as the rows in memory."""
+
+import json
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from click.testing import CliRunner
+from sklearn.datasets import dump_svmlight_file
+
+import dkernel
+from dkernel import KernelClassifier
+from dkernel.cli import main
+from dkernel.sparse import Numbered, SparseRows
+from tests.estimators.wide import texts
+
+FIT = ["--n-components", "48", "--gamma", "0.5", "--alpha", "1e-4", "--scale", "maxabs"]
+P = 2**18
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("svm")
+    X, y = texts(3000, P)
+    for name, part in (("train", slice(2500)), ("new", slice(2500, None))):
+        dump_svmlight_file(X[part], y[part], str(folder / f"{name}.svm"), zero_based=False)
+    return folder, X, y
+
+
+@pytest.fixture(scope="module")
+def model(files):
+    folder, *_ = files
+    out = folder / "m"
+    args = ["train", folder / "train.svm", "--label", "label", "--out", out, *FIT, "--n-features", P, "--json"]
+    found = CliRunner().invoke(main, list(map(str, args)))
+    assert found.exit_code == 0, found.output
+    return out
+
+
+def test_a_fit_of_a_file_is_that_of_its_rows(model, files):
+    _, X, y = files
+    loaded = dkernel.load(model)
+    assert loaded.columns == Numbered(1, P)
+    assert isinstance(loaded.map.landmarks, SparseRows)
+    given = {"n_components": 48, "gamma": 0.5, "alpha": 1e-4, "scale": "maxabs", "solver": "psgd"}
+    machine = KernelClassifier(**given).fit(X[:2500], y[:2500])
+    np.testing.assert_allclose(loaded.scores(X)[:, 0], machine.decision_function(X), atol=1e-3)
+
+
+def test_files_are_scored_and_evaluated(model, files, run, tmp_path):
+    folder, X, y = files
+    figures = json.loads(run("evaluate", model, folder / "new.svm", "--label", "label", "--json").stdout)
+    loaded = dkernel.load(model)
+    assert figures["accuracy"] == np.mean(loaded.predict(X[2500:]) == y[2500:]) > 0.9
+    result = run("score", model, folder / "new.svm", "--out", tmp_path / "s.parquet", "--keep", "label",
+                 "--write", "score")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    found = pq.read_table(tmp_path / "s.parquet")
+    assert found["label"].to_pylist() == y[2500:].tolist()
+    np.testing.assert_allclose(found["score"].to_numpy(), loaded.scores(X[2500:])[:, 0], atol=1e-5)
+
+
+def test_bad_lines_are_left_out_and_named(model, files, run, tmp_path):
+    folder, X, _ = files
+    lines = (folder / "new.svm").read_text().splitlines()[:20]
+    lines[3], lines[5], lines[7] = "1 3:x", "0 7:1 9:1e300", "1 4:1 4:2"
+    (tmp_path / "bad.svm").write_text("\n".join(lines) + "\n")
+    refused = run("score", model, tmp_path / "bad.svm", "--out", tmp_path / "s.csv")
+    assert refused.exit_code == 65
+    result = run("score", model, tmp_path / "bad.svm", "--out", tmp_path / "s.csv", "--max-bad-rows", "3", "--json")
+    found = json.loads(result.stdout)
+    assert (found["rows"], found["rejected"]) == (17, 3)
+    listed = next(tmp_path.glob("*.rejects-*")).read_text()
+    assert "too large for float32" in listed
+    good = np.delete(np.arange(20), [3, 5, 7])
+    scores = np.loadtxt(tmp_path / "s.csv", delimiter=",", skiprows=1)[:, -1]
+    np.testing.assert_allclose(scores, dkernel.load(model).scores(X[2500:][good])[:, 0], atol=1e-5)
+
+
+@pytest.mark.parametrize(("option", "message"), [
+    (["--exclude", "7"], "exclude names the column '7'"),
+    (["--weight", "8"], "weight names the column '8'"),
+    (["--scale", "standard"], "scale='standard' shifts the columns"),
+])  # fmt: skip
+def test_what_takes_single_columns_or_shifts_them_is_refused(files, run, tmp_path, option, message):
+    folder, *_ = files
+    result = run("train", folder / "train.svm", "--label", "label", "--out", tmp_path / "m", *FIT[:6], *option)
+    assert result.exit_code in (65, 2)
+    assert message in result.output
+
+
+def test_a_model_says_what_it_is(model, run):
+    shown = run("show", model)
+    assert f"{P:,}, of sparse rows: 1 to {P}" in shown.output
+    assert json.loads(run("show", model, "--json").stdout)["columns"] == {"first": 1, "n": P}
+    refused = run("export", model, "--format", "onnx", "--out", "x.onnx")
+    assert "has no ONNX form" in refused.output
