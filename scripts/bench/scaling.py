@@ -4,11 +4,11 @@ Three parts. *Speedup*: the same training by 1 and by 2 worker processes in turn
 command, the best of --repeats; the two models must be the same bytes. *Constants*: rounds of calls that do nothing, of
 several numbers of tasks; the line through their medians is the cost of a round and of a task. *Model*: with them
 
-    seconds of a round = n D t / (W T) + a + b k + 2 D C 4 bytes / B,    k = 2 W tasks
+    seconds of a round = n D t / (W T) + a + b k + 2 D C 4 bytes / B,    k = W tasks
 
-t is the measured time of a feature on one worker, T the rounds of a pass, B a network of 10 Gb/s. Printed for one
-number of rows in all (the more workers, the less each has to do) and for one number a worker; `fewest rows` is how many
-rows W workers need for an overhead of 5 %.
+t is the measured time of a feature on one worker, T the rounds of a pass by their rule, B a network of 10 Gb/s.
+Printed for one number of rows in all (the more workers, the less each has to do) and for one number a worker; `fewest
+rows` is how many rows W workers need for an overhead of 5 %.
 
     python scripts/bench/scaling.py
     python scripts/bench/scaling.py --rows 200000 --components 1024 --repeats 1
@@ -28,9 +28,9 @@ from report import finish
 
 from dkernel.run.cluster import connect
 from dkernel.run.executors import Call, Executor
-from dkernel.run.reduce import TASKS_A_SLOT
+from dkernel.run.sizes import Sizes
 
-ROUNDS = 64
+P = 28
 NETWORK = 10e9 / 8
 HEADS = 4
 TASKS = (2, 4, 8, 16, 32)
@@ -95,7 +95,7 @@ def constants(D: int, rounds: int, workers: int = 2) -> tuple[list[dict[str, Any
 def predicted(n: float, D: int, workers: int, feature: float, a: float, b: float) -> tuple[float, float]:
     """Seconds of a pass, and which share of them is no work on the rows."""
     work = n * D * feature / workers
-    overhead = ROUNDS * (a + b * TASKS_A_SLOT * workers + 2 * D * HEADS * 4 / NETWORK)
+    overhead = Sizes.rounds_of(int(n), P, D) * (a + b * workers + 2 * D * HEADS * 4 / NETWORK)
     return work + overhead, overhead / (work + overhead)
 
 
@@ -105,7 +105,7 @@ def table(args: argparse.Namespace, feature: float, a: float, b: float) -> list[
     for workers in (1, 2, 10, 100, 1000):
         whole, share = predicted(args.total, args.components, workers, feature, a, b)
         each, share_each = predicted(args.each * workers, args.components, workers, feature, a, b)
-        overhead = predicted(0, args.components, workers, feature, a, b)[0]
+        overhead = predicted(0, args.components, workers, feature, a, b)[0]  # of all 64 rounds
         fewest = 19 * overhead * workers / (args.components * feature)
         lines.append({
             "workers": workers, f"{args.total:.0e} rows: pass_s": whole, "overhead_%": 100 * share,
@@ -129,7 +129,7 @@ def main(arguments: list[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         pair = speedup(args.place or Path(scratch), args)
     costs, a, b = constants(args.components, args.rounds)
-    work = pair[0]["pass_s"] - ROUNDS * (a + TASKS_A_SLOT * b)
+    work = pair[0]["pass_s"] - Sizes.rounds_of(args.rows, P, args.components) * (a + b)
     if work < pair[0]["pass_s"] / 2:
         print("rounds cost more than their work: too few rows, or a busy machine; the model is none", file=sys.stderr)
         work = pair[0]["pass_s"]
