@@ -21,6 +21,9 @@ SAMPLE_FLOPS = 1e10
 # pass of 16 rounds learns what one of 64 does (ALGORITHMS 3.4), where a round has rows enough for a good mean.
 MOST_ROUNDS, LEAST_ROUNDS = 64, 16
 ROUND_FLOPS = 4e9
+# Its step reads squares of the columns, 16 D^2 bytes or twice as many, while the workers wait: as much as so many flops
+# for each of D^2. For this alone the rounds are not made fewer than 32: from these to 16 costs a tenth of a point.
+STEP_FLOPS, FEW_ROUNDS = 900.0, 32
 MANY_ROWS = 2**18
 MOST_SAMPLE = 65_536
 WIDE_SAMPLE = 16_384  # where a sketch of some of them does in place of a square: twice as many, for the start
@@ -80,16 +83,19 @@ class Sizes:
 
     @staticmethod
     def rounds_of(n: int, p: int, columns: int) -> int:
-        """64 rounds; of many rows so few that each has ROUND_FLOPS to do, but not under 16.
+        """64 rounds; of many rows so few that each has much more to do than it costs, but not under 16.
 
         Examples
         --------
         >>> [Sizes.rounds_of(n, 28, D) for n, D in [(100_000, 1000), (1_000_000, 1000), (1_000_000, 4000)]]
-        [64, 19, 64]
+        [64, 19, 32]
         """
         if n < MANY_ROWS:
             return MOST_ROUNDS
-        return int(min(MOST_ROUNDS, max(LEAST_ROUNDS, flops_of(n, p, columns) // ROUND_FLOPS)))
+        flops, rounds = flops_of(n, p, columns), float(MOST_ROUNDS)
+        if columns <= MOST_DENSE:
+            rounds = min(rounds, max(FEW_ROUNDS, flops / (STEP_FLOPS * columns**2)))
+        return int(max(LEAST_ROUNDS, min(rounds, flops / ROUND_FLOPS)))
 
     @staticmethod
     def automatic(n: int, p: int) -> int:
