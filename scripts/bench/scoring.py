@@ -69,6 +69,7 @@ def scored(model: Path, data: Path, out: Path, args: argparse.Namespace) -> tupl
     """Seconds of the phase and of the command."""
     command = [sys.executable, "-m", "dkernel", "score", str(model), str(data), "--out", str(out), "--write", "score"]
     extra = ["--allow-extra", "--overwrite", "--quiet", "--json", "--workers", str(args.workers)]
+    out.unlink(missing_ok=True)  # the same command on what is complete does nothing
     note = measured.measure([*command, *extra, "--memory-limit", "2GiB"], interval=0.2)
     if note["status"]:
         raise SystemExit(f"{' '.join(map(str, note['command']))}: exit code {note['status']}")
