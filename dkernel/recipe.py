@@ -75,7 +75,7 @@ class Recipe:
         another number, the first two in standard deviations of the targets
     solver : "psgd", preconditioned stochastic gradients; of the exact optimum "normal" (squared loss, one pass, every
         alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and of up to 4,096 rows, with all of them as landmarks
-        and none held out, "exact" (smooth losses)
+        and none held out, "exact" (every loss but the perceptron's)
     passes : readings of the data; of "pcg" and "lbfgs" the most, 100 where it is 1
     patience : of "psgd", after so many passes in a row that have not lowered the loss on the holdout there are no more;
         0 for all of them
@@ -177,7 +177,8 @@ class Recipe:
                 f"solver={self.solver!r} is for loss='squared' and here loss={self.loss!r}. Use loss='squared', or "
                 f"solver={'lbfgs' if loss.smooth else 'psgd'!r}."
             )
-        if (self.solver in ("lbfgs", "exact") or self.polish) and not loss.smooth:
+        solvable = loss.smooth or (self.solver == "exact" and loss.boxed)
+        if (self.solver in ("lbfgs", "exact") or self.polish) and not solvable:
             which = f"solver={self.solver!r}" if self.solver != "psgd" else f"polish={self.polish}"
             raise RecipeError(
                 f"{which} needs a loss without kinks and loss={self.loss!r} has them. Use solver='psgd' without "

@@ -10,7 +10,7 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
 from dkernel.errors import DataError
 from dkernel.estimators.apply import Answer, apply
-from dkernel.estimators.inputs import checked_rows, is_in_memory, rule_of, seed_of, source_of
+from dkernel.estimators.inputs import checked_rows, rule_of, seed_of, source_of
 from dkernel.estimators.partial import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.refusals import require_fitted
 from dkernel.linear.losses import loss_named
@@ -81,14 +81,16 @@ class KernelMachine(BaseEstimator):
     def _merges(self, X: Any, source: Source) -> bool:
         """Whether equal rows become one, so that weights k are k copies of a row to whatever solver.
 
-        Asked for by name, "psgd" gets the rows as they come, and has the bytes of the command.
+        Rows of Dask's are gathered as those in memory are: the same rows are the same model. Asked for by name, "psgd"
+        gets the rows as they come, and so does a Source: either has the bytes of the command.
         """
-        return self.solver != "psgd" and is_in_memory(X) and is_few(source)
+        return self.solver != "psgd" and not isinstance(X, Source) and is_few(source)
 
     def _is_exact(self, recipe: Recipe, validation: Any) -> bool:
-        """Whether few rows in memory are solved exactly: nothing asks for passes or for rows that are held out."""
+        """Whether few rows are solved exactly: nothing asks for passes or for rows that are held out."""
         streams = recipe.passes > 1 or recipe.polish or recipe.calibration is not None or validation is not None
-        return self.solver == "auto" and loss_named(recipe.loss).smooth and not streams
+        loss = loss_named(recipe.loss)
+        return self.solver == "auto" and (loss.smooth or loss.boxed) and not streams
 
     def _judges(self, validation: Any, recipe: Recipe, executor: Executor) -> Block:
         """The rows of a validation set, a uniform sample of them where they are many."""

@@ -46,8 +46,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     loss : "squared_hinge" | "hinge" | "logistic" | "softmax", all classes at once | "perceptron" | "squared"
     alpha : number | "auto", from a path judged on the holdout
     solver : "psgd", and of the exact optimum "normal" (squared loss: one pass, every alpha), "pcg" (squared loss),
-        "lbfgs" (losses without kinks) and "exact" (the same, of up to 4,096 rows: all are landmarks and none is held
-        out); "auto" is "exact" for so few rows in memory where the loss allows it, else "psgd". `partial_fit` steps as
+        "lbfgs" (losses without kinks) and "exact" (all but the perceptron, of up to 4,096 rows: all are landmarks and
+        none is held out); "auto" is "exact" for so few rows, but of a Source, else "psgd". `partial_fit` steps as
         "psgd" does
     passes : over the data; of "pcg" and "lbfgs" the most, 100 where it is 1
     patience : after so many passes of "psgd" in a row that have not lowered the loss on the validation set, or else on

@@ -18,17 +18,12 @@ from dkernel.estimators.refusals import refusals
 from dkernel.kernels import parse
 from dkernel.recipe import GIVEN
 
-__all__ = ["checked_rows", "is_dask", "is_frame", "is_in_memory", "rule_of", "seed_of", "source_of"]
+__all__ = ["checked_rows", "is_dask", "is_frame", "rule_of", "seed_of", "source_of"]
 
 
 def is_frame(X: Any) -> bool:
     """Whether it is a pandas dataframe, which is used as it is, column by column."""
     return hasattr(X, "iloc") and hasattr(X, "columns") and not is_dask(X)
-
-
-def is_in_memory(X: Any) -> bool:
-    """Whether the rows are here, and neither Dask's nor a source's."""
-    return not is_dask(X) and not isinstance(X, Source)
 
 
 def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1, objects: bool = False) -> Any:

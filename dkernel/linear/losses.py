@@ -51,6 +51,8 @@ class Loss(ABC):
     """Whether targets -1, +1 have a use with it."""
     smooth: ClassVar[bool] = True
     """Whether the derivative is continuous, as a batch solver needs it."""
+    boxed: ClassVar[bool] = False
+    """Whether it is lines with corners, so that the dual is a quadratic program in a box."""
     probable: ClassVar[bool] = False
     """Whether its minimizer's scores stand for probabilities."""
     needed: ClassVar[str] = ""
@@ -101,6 +103,7 @@ class Hinge(Loss):
     name = "hinge"
     curvature = 1.0
     smooth = False
+    boxed = True
 
     def value(self, y: Array, s: Array) -> Array:
         return np.maximum(1 - y * s, 0)
@@ -279,6 +282,7 @@ class EpsilonInsensitive(Loss):
     regresses: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
     smooth: ClassVar[bool] = False
+    boxed: ClassVar[bool] = True
     needed: ClassVar[str] = "of at least 0"
 
     def is_valid(self) -> bool:
@@ -311,6 +315,7 @@ class Quantile(Loss):
     regresses: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
     smooth: ClassVar[bool] = False
+    boxed: ClassVar[bool] = True
     needed: ClassVar[str] = "above 0 and below 1"
 
     def is_valid(self) -> bool:

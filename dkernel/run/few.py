@@ -4,7 +4,8 @@ Equal rows are one row with the sum of their weights, and rows stand in an order
 everything that follows, whatever it chooses or draws, sees a row of weight k and k copies of it as the same: the model
 files are equal. With Nystrom features every row is a landmark, unless fewer are asked for; none is held out. The
 optimum is found in float64, to convergence: by Newton's method on the Gram matrix where all rows are landmarks, else by
-the batch solvers; alpha by the loss on rows left out of a fit.
+the batch solvers; of losses with kinks by an interior-point method on the Gram matrix. Alpha is chosen by the loss on
+rows left out of a fit.
 """
 
 import hashlib
@@ -25,6 +26,7 @@ from dkernel.features.base import Coordinates
 from dkernel.linear.losses import Softmax
 from dkernel.linear.preconditioner import factorize
 from dkernel.linear.solvers.batch import BATCH
+from dkernel.linear.solvers.interior import Interior
 from dkernel.linear.solvers.newton import Newton
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
@@ -257,6 +259,8 @@ class _Rows:
     def optimum(self, alpha: float, tolerance: float, start: Array | None = None) -> tuple[Array, int, float]:
         """The minimizer (m + 1, outputs), the steps it took, and by how much scores would still move."""
         loss, w = self.problem.loss, self.weight / self.weight.sum()
+        if loss.boxed:
+            return self._in_a_box(alpha, tolerance, w)
         if self.expands:
             reached = Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
             return reached.v, reached.steps, reached.moved
@@ -275,6 +279,17 @@ class _Rows:
                 slopes[:, j : j + outputs] = weighted.T @ loss.derivative(self.Y, s)
             state = solver.advance(state, np.array(values), slopes)
         return state.v, state.passes, float(state.decrement.max())
+
+    def _in_a_box(self, alpha: float, tolerance: float, w: Array) -> tuple[Array, int, float]:
+        """The same of a loss with kinks: on the Gram matrix of the rows' features, where these are not one already."""
+        F, M = self.F[:, :-1], self.coordinates.metric
+        if self.expands:
+            reached = Interior(np.ascontiguousarray(F), self.Y, w, self.problem.loss).optimum(alpha, tolerance)
+            return reached.v, reached.steps, reached.moved
+        dual = F / M if isinstance(M, float) else np.linalg.solve(M, F.T).T
+        K = dual @ F.T
+        reached = Interior(0.5 * (K + K.T), self.Y, w, self.problem.loss).optimum(alpha, tolerance)
+        return np.concatenate([dual.T @ reached.v[:-1], reached.v[-1:]]), reached.steps, reached.moved
 
     def figures(self, F: Array, Y: Array, weight: Array, v: Array) -> tuple[float, float, float, int]:
         """Sums over some rows: weighted loss, right answers, weight; and how many they are."""

@@ -196,10 +196,22 @@ def test_few_rows_have_one_model_for_every_executor_and_input():
         np.testing.assert_array_equal(model.coef.T, machine.coef_)
     by_passes = [
         KernelClassifier(gamma=0.4, n_components=64, **more).fit(X, y).model_.recipe.solver
-        for more in ({"solver": "psgd"}, {"passes": 2}, {"loss": "hinge"}, {"polish": 1})
+        for more in ({"solver": "psgd"}, {"passes": 2}, {"loss": "perceptron"}, {"polish": 1})
     ]
     assert by_passes == ["psgd"] * 4
-    assert KernelClassifier(**SMALL).fit(da.from_array(X), da.from_array(y)).model_.recipe.solver == "psgd"
+    source = dkernel.data.from_arrays(X, y)
+    assert KernelClassifier(**SMALL).fit(source).model_.recipe.solver == "psgd"
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "hinge"])
+def test_few_rows_of_dask_make_the_file_of_those_in_memory(loss, tmp_path):
+    X, y = ball(300)
+    lazy = da.from_array(X, chunks=(80, -1)), da.from_array(y, chunks=130)
+    given = {"gamma": 0.4, "loss": loss}
+    files = [saved(KernelClassifier(**given).fit(*rows), tmp_path / "m") for rows in ((X, y), lazy)]
+    assert files[0] == files[1]
+    named = [saved(KernelClassifier(**given, solver="psgd").fit(*rows), tmp_path / "m") for rows in ((X, y), lazy)]
+    assert named[0] != named[1]  # other chunks
 
 
 def test_a_kernel_machine_of_few_rows_is_that_of_its_features():

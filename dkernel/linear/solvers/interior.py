@@ -1,0 +1,181 @@
+"""An interior-point method for losses with kinks: the exact machine of few rows, where Newton's method has no slope.
+
+    minimize over a, b:  Σ w_i ℓ(y_i, s_i) + α/2 a^T K a,   s = K a + b,   Σ w_i = 1
+
+Hinge, epsilon-insensitive and quantile losses are lines with corners, so the dual is a quadratic program in a box. With
+β = α a, each row has one side or two, β = β⁰ + Σ_k σ_k x_k, and
+
+    minimize over x:  β^T K β / 2α + Σ_k c_k^T x_k,   0 <= x_k <= u_k,   Σ β_i = 0,
+
+where b is the multiplier of the equation. Mehrotra's predictor and corrector share one Cholesky factor of K + α E a
+step, E the diagonal of the barriers, and some twenty steps end at a gap of 1e-9: K is never inverted. Sources: Mehrotra
+1992; Fine and Scheinberg 2001 for support vector machines.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from dkernel.errors import UnsupportedError
+from dkernel.linear.losses import EpsilonInsensitive, Hinge, Loss, Quantile
+from dkernel.linear.solvers.newton import Reached
+
+__all__ = ["Interior", "sides_of"]
+
+Array = NDArray[np.float64]
+Side = tuple[Array, Array, Array]
+
+MOST_STEPS = 100
+INSIDE = 0.995  # of the way to the nearest wall
+RIDGES = (0.0, 1e-14, 1e-12, 1e-10)  # of the mean of K's diagonal, where rounding leaves it no Cholesky factor
+STALLED = 1e-10  # steps shorter than that lead nowhere
+
+
+def sides_of(loss: Loss, y: Array, w: Array) -> tuple[Array, list[Side]]:
+    """β⁰ (n,), and of each side its signs, upper bounds and costs (n,): the conjugate of w ℓ(y, .).
+
+    Examples
+    --------
+    >>> beta, [(sign, upper, cost)] = sides_of(Hinge(), np.array([1.0, -1.0]), np.ones(2))
+    >>> sign.tolist(), upper.tolist(), cost.tolist()
+    ([1.0, -1.0], [1.0, 1.0], [-1.0, -1.0])
+    """
+    one, none = np.ones_like(y), np.zeros_like(y)
+    if isinstance(loss, Hinge):
+        return none, [(y, w, -one)]
+    if isinstance(loss, Quantile):
+        return -(1 - loss.q) * w, [(one, w, -y)]
+    if isinstance(loss, EpsilonInsensitive):
+        return none, [(one, w, loss.epsilon - y), (-one, w, loss.epsilon + y)]
+    raise UnsupportedError(f"The loss {loss.name} has no box: hinge, epsilon_insensitive and quantile have one.")
+
+
+@dataclass(frozen=True, eq=False)
+class Interior:
+    """The problem.
+
+    Parameters
+    ----------
+    K : Gram matrix of the rows, float64 (n, n);  Y : targets (n, outputs);  w : weights (n,) of sum 1
+
+    Examples
+    --------
+    >>> K, Y = np.eye(2), np.array([[1.0], [-1.0]])
+    >>> Interior(K, Y, np.array([0.5, 0.5]), Hinge()).optimum(0.1).v[:, 0].round(6).tolist()
+    [1.0, -1.0, 0.0]
+    """
+
+    K: Array
+    Y: Array
+    w: Array
+    loss: Loss
+
+    def optimum(self, alpha: float, tolerance: float = 1e-9) -> Reached:
+        """a and b for one α; `moved` is then the gap of primal and dual, over the primal.
+
+        Parameters
+        ----------
+        tolerance : of the gap
+        """
+        v = np.zeros((len(self.K) + 1, self.Y.shape[1]))
+        steps, worst = 0, 0.0
+        used = self.w > 0
+        whole = bool(used.all())
+        K = self.K if whole else self.K[np.ix_(used, used)]
+        for j in range(self.Y.shape[1]):
+            solved, b, n, gap = _Path(K, self.Y[used, j], self.w[used], self.loss, max(alpha, 1e-14)).run(tolerance)
+            v[:-1][used, j], v[-1, j] = solved, b
+            steps, worst = max(steps, n), max(worst, gap)
+        return Reached(v, steps, worst)
+
+
+class _Path:
+    """One output, with weights of mean 1: α is multiplied by n."""
+
+    def __init__(self, K: Array, y: Array, w: Array, loss: Loss, alpha: float) -> None:
+        n = len(y)
+        self.K, self.y, self.w, self.loss, self.alpha = K, y, n * w, loss, n * alpha
+        self.origin, sides = sides_of(loss, y, self.w)
+        self.sign, self.upper, self.cost = (np.stack(part) for part in zip(*sides, strict=True))
+        # Both distances to the walls are kept: upper - x is nothing but rounding where x is near it.
+        self.x, self.left = self.upper / 2, self.upper / 2
+        size = max(1.0, float(np.abs(self.cost).mean()))
+        self.z, self.t = np.full_like(self.x, size), np.full_like(self.x, size)
+        self.b = 0.0
+        self._moved()
+
+    def _moved(self) -> None:
+        self.beta = self.origin + (self.sign * self.x).sum(axis=0)
+        self.Kb = self.K @ self.beta
+
+    def run(self, tolerance: float) -> tuple[Array, float, int, float]:
+        """a, b, the steps, and the gap over the primal objective."""
+        steps, gap = 0, self._gap()
+        while gap > tolerance and steps < MOST_STEPS:
+            if self._step() < STALLED:
+                break
+            steps, gap = steps + 1, self._gap()
+        return self.beta / self.alpha, self.b, steps, gap
+
+    def _gap(self) -> float:
+        """Primal less dual, over the primal: an upper bound of what is still to be gained, but for a misfit of Σ β."""
+        s = self.Kb / self.alpha + self.b
+        norm = float(self.beta @ self.Kb) / self.alpha
+        primal = float(self.w @ self.loss.value(self.y, s)) + norm / 2
+        # The costs of the origin are those of a quantile's lower bound: β⁰ y.
+        dual = -norm / 2 - float((self.cost * self.x).sum()) + float(self.origin @ self.y)
+        return abs(primal - dual) / max(abs(primal), 1e-300) + abs(float(self.beta.sum())) / len(self.y)
+
+    def _step(self) -> float:
+        """One predictor and corrector; the share of the way that was gone."""
+        x, left, z, t = self.x, self.left, self.z, self.t
+        dual = self.sign * (self.Kb / self.alpha + self.b) + self.cost - z + t
+        D = z / x + t / left
+        E = 1.0 / (1.0 / D).sum(axis=0)
+        factor = self._factor(E)
+        ones = sl.cho_solve(factor, np.ones(len(self.y)), check_finite=False)
+
+        def towards(of_z: Array, of_t: Array) -> tuple[Array, Array, Array, float]:
+            r = -dual + of_z / x - of_t / left
+            wanted = E * (self.sign * r / D).sum(axis=0)
+            inner = sl.cho_solve(factor, wanted, check_finite=False)
+            db = (float(inner.sum()) + float(self.beta.sum()) / self.alpha) / float(ones.sum())
+            dbeta = self.alpha * (inner - db * ones)
+            dx = (r - self.sign * (wanted - E * dbeta)) / D
+            return dx, (of_z - z * dx) / x, (of_t + t * dx) / left, db
+
+        dx, dz, dt, db = towards(-x * z, -left * t)
+        far = self._longest(dx, dz, dt)
+        mu = float((x * z + left * t).mean()) / 2
+        ahead = float(((x + far * dx) * (z + far * dz) + (left - far * dx) * (t + far * dt)).mean()) / 2
+        aim = mu * (max(ahead, 0.0) / mu) ** 3
+        dx, dz, dt, db = towards(aim - x * z - dx * dz, aim - left * t + dx * dt)
+        far = min(1.0, INSIDE * self._longest(dx, dz, dt, 1.0 / INSIDE))
+        self.x, self.left, self.z, self.t = x + far * dx, left - far * dx, z + far * dz, t + far * dt
+        self.b += far * db
+        self._moved()
+        return far
+
+    def _longest(self, dx: Array, dz: Array, dt: Array, most: float = 1.0) -> float:
+        """The share of a step that ends at a wall."""
+        far = most
+        for at, by in ((self.x, dx), (self.left, -dx), (self.z, dz), (self.t, dt)):
+            inwards = by < 0
+            if inwards.any():
+                far = min(far, float((-at[inwards] / by[inwards]).min()))
+        return far
+
+    def _factor(self, E: Array) -> tuple[Array, bool]:
+        """Of K + α E."""
+        n = len(self.K)
+        for ridge in RIDGES:
+            A = self.K.copy()
+            A.flat[:: n + 1] += self.alpha * E + ridge * float(np.trace(self.K)) / n
+            try:
+                factor: tuple[Array, bool] = sl.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+            except sl.LinAlgError:
+                continue
+            return factor
+        raise UnsupportedError("The Gram matrix of the rows has negative eigenvalues; use a kernel that is one.")
