@@ -22,6 +22,8 @@ __all__ = ["graph_of"]
 OPSET, IR = 17, 8  # of 2022: what a runtime of the last years reads
 LARGEST = 2_000_000_000  # bytes of a protobuf message
 QUARTER = np.pi / 2
+SEEN = 256  # landmarks whose scores are looked at
+CANCELLED = 30.0  # times the scores: longer coefficients lose more than 1e-5 of these
 _MAPS = f"{KERNELS} Random features leave as Fourier and exact ones, and what is made of them."
 
 
@@ -32,7 +34,7 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
             f"This model has {model.map.n_columns:,} columns of {model.map.n_in:,} numbers; an ONNX file holds at most "
             "2 GB. Score with dkernel, or train with fewer n_components."
         )
-    to = Nodes("float64" if isinstance(model.map, NystromMap) and wants_double(model.map.kernel) else dtype)
+    to = Nodes("float64" if isinstance(model.map, NystromMap) and _is_delicate(model.map, model.coef) else dtype)
     x = "X" if to.dtype == dtype else to.cast("X", to.dtype)
     scores = _scores(to, model.map, _scaled(to, model, x), model.coef)
     scores = to("Add", scores, to.constant(model.intercept))
@@ -47,6 +49,18 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
     helper.set_model_props(made, {"columns": ",".join(model.columns), "kernel": repr(model.map.kernel)})
     onnx.checker.check_model(made, full_check=True)
     return made
+
+
+def _is_delicate(map: NystromMap, coef: NDArray[np.float64]) -> bool:
+    """Whether float32 columns lose digits of the scores: by the kernel, or by coefficients that cancel each other.
+
+    A float32 column is wrong by some 1e-7, so a score by that times the length of the coefficients. Those of an exact
+    optimum of few rows are as large as alpha lets them be, and the scores are what is left of them.
+    """
+    if wants_double(map.kernel):
+        return True
+    scores = map.columns(map.landmarks[:SEEN]) @ coef
+    return bool((np.linalg.norm(coef, axis=0) > CANCELLED * np.abs(scores).max(axis=0)).any())
 
 
 def _scaled(to: Nodes, model: Model, x: str) -> str:

@@ -17,7 +17,8 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
 
     In float64 the graph agrees with the same formulas in numpy to 1e-9; in float32 with `Model.scores` to some 1e-5 of
     the largest score. Nystrom columns of kernels with a kink at x = z (Exponential, Matern with nu < 3/2) and of
-    polynomials are computed in float64 inside either graph: float32 is not enough for them.
+    polynomials are computed in float64 inside either graph, and so are those whose coefficients cancel each other, as
+    of an exact optimum of few rows: float32 is not enough for them.
 
     Parameters
     ----------
