@@ -26,6 +26,11 @@ class AdditiveChi2(Kernel):
     array([[1.5]])
     """
 
+    @property
+    def nonnegative(self) -> bool:
+        """Always."""
+        return True
+
     def _checked(self, X: F64) -> F64:
         if (X < 0).any():
             row, column = (int(i) for i in np.argwhere(X < 0)[0])

@@ -63,6 +63,11 @@ class Composite(Kernel):
         return all(member.takes_sparse for member in self.members)
 
     @property
+    def nonnegative(self) -> bool:
+        """Whether a member is."""
+        return any(member.nonnegative for member in self.members)
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         """Those of the members, in their order."""
         return tuple(name for member in self.members for name in member.column_names)

@@ -93,6 +93,11 @@ class Kernel(ABC):
         return False
 
     @property
+    def nonnegative(self) -> bool:
+        """Whether it is of columns that are nowhere negative."""
+        return False
+
+    @property
     def column_names(self) -> tuple[str, ...]:
         """The names of columns in it that are not positions yet; () when it can be evaluated."""
         return ()

@@ -126,6 +126,7 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
     finally:
         feed.close()
     found = survey.reservoir.part(slice(None))
+    _check_signs(parse(recipe.kernel), survey)
     kernel = parse(recipe.kernel)
     if kernel.placeholders:
         # With one gamma and one scale in question, nothing is judged: neither loss nor targets are used.
@@ -135,6 +136,19 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
         return kernel, found.X[:rows].copy()
     with one_blas_thread():
         return kernel, select(recipe.landmarks, kernel, found.X, rows, recipe.seed, _classes(survey)).points
+
+
+def _check_signs(kernel: Kernel, survey: SurveyResult) -> None:
+    """Refuse columns that go below 0, of a kernel that is of none: also where no row of the sample does."""
+    if not kernel.nonnegative:
+        return
+    try:
+        kernel.bind(lambda *_: 1.0).diag(survey.low[None])  # the least of each column as one row
+    except DataError:
+        raise DataError(
+            f"{kernel!r} is for counts, shares and other columns of at least 0, and the least value of X is "
+            f"{survey.low.min():.6g}. Leave such columns out, or put a MinMaxScaler before it."
+        ) from None
 
 
 def _classes(survey: SurveyResult) -> NDArray[np.intp] | None:

@@ -4,10 +4,11 @@ import dask.array as da
 import numpy as np
 import pytest
 
-from dkernel import KernelClassifier, KernelRegressor, NystromFeatures, modelfile
+from dkernel import KernelClassifier, KernelFeatures, KernelRegressor, NystromFeatures, modelfile
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features.landmarks import RULES
+from dkernel.kernels import AdditiveChi2, Linear
 from dkernel.recipe import Recipe
 from dkernel.run.cluster import connect
 from dkernel.run.executors import SerialExecutor, ThreadsExecutor
@@ -201,3 +202,16 @@ def test_chosen_landmarks_leave_the_sample_until_all_others_are_in_it():
     np.testing.assert_array_equal(other.landmarks.y, other.landmarks.X[:, 0])
     assert set(other.landmarks.y[-len(other.landmarks.y) :]) >= set(other.sample.y[-50:])
     assert len(set(other.sample.y)) == other.sample.rows
+
+
+@pytest.mark.parametrize("features", ["random", "nystrom"])
+@pytest.mark.parametrize(
+    "kernel", [AdditiveChi2(), AdditiveChi2().on([1, 2]), 0.5 * AdditiveChi2() + Linear()], ids=repr
+)
+def test_a_map_of_counts_refuses_columns_below_0_when_it_is_fitted(kernel, features):
+    X = np.random.default_rng(0).random((5000, 3))
+    made = KernelFeatures(kernel, features=features, n_components=24).fit(X)
+    assert made.transform(X[:5]).shape == (5, made.n_components_)
+    X[4321, 2] = -0.25  # no row of the sample, perhaps
+    with pytest.raises(DataError, match=r"the least value of X is -0\.25"):
+        KernelFeatures(kernel, features=features, n_components=24).fit(X)
