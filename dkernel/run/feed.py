@@ -273,9 +273,11 @@ class Feed:
         unit = self.source.units[number]
         first = sum(other.n_rows for other in self.source.units[:number])
         size = unit.n_rows * self.source.n_in * np.dtype(self.source.dtype).itemsize
+        others = len(set(numbers)) - 1
+        or_one = f", or one of {others} other parts of the source that one task has to do with," if others else ""
         return (
             f"{unit.place}, rows {first + 1:,} to {first + unit.n_rows:,} of the source (about {size / 2**20:,.1f} MiB "
-            "when they are read) cannot be worked on."
+            f"when they are read){or_one} cannot be worked on."
         )
 
     def _read(self, units: Sequence[int]) -> None:

@@ -77,13 +77,15 @@ class Bench:
         """The statistic of the n rows of a kept block."""
         return self.part(statistic, [(block, piece) for piece in pieces_of(n, size)], name, v)
 
-    def part(self, statistic: Statistic[Any, R], items: Sequence[Item], name: str, v: Array | None = None) -> R:
-        """The statistic of some pieces of kept blocks."""
+    def part(
+        self, statistic: Statistic[Any, R], items: Sequence[Item], name: str, v: Array | None = None, many: bool = False
+    ) -> R:
+        """The statistic of some pieces of kept blocks; `many`, where there are many such one after the other."""
         key = f"{self.key}-{name}"
         held = self.executor.keep(statistic, f"{self.key}-{type(statistic).__name__}")
         broadcast = None if v is None else self.executor.keep(self.coefficients(v), key)
         flops = math.inf
-        if v is not None:
+        if many and v is not None:
             each = flops_of(1, self.problem.columns.map.n_in, 1) + 4 * v.shape[1]
             flops = sum(piece.n for _, piece in items) * self.problem.columns.map.n_columns * each
         try:
@@ -289,7 +291,7 @@ def warm(bench: Bench, solver: PSGD, start: Array, rows: Block, epochs: range) -
         order = stream(bench.problem.seed, "warm", epoch).permutation(len(turns))
         for done, i in enumerate(order):
             items = [(sample, piece) for piece in turns[i]]
-            total = bench.part(Gradient(bench.problem), items, f"warm-{epoch}-{done}", state.v)
+            total = bench.part(Gradient(bench.problem), items, f"warm-{epoch}-{done}", state.v, many=True)
             state = solver.advance(state, mean_gradient(bench.coordinates, total), total.n, len(turns), 1 / (1 + epoch))
     bench.executor.release([sample])
     return solver.candidates(state, len(turns))["average"] if epochs else start
