@@ -109,14 +109,8 @@ class Executor(ABC):
     def slots(self) -> int: ...
 
     @abstractmethod
-    def compute(
-        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), turns: Sequence[int] = ()
-    ) -> tuple[list[Any], list[Handle]]:
-        """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles.
-
-        With `turns`, a number for each of these, they are kept: numbers in a row go to one process after the other, so
-        that all have as many.
-        """
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
+        """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles."""
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         """The process that each value is in, None where it is not made yet or all are in this one."""
