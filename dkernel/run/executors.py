@@ -169,9 +169,7 @@ class SerialExecutor(_LocalExecutor):
     name = "serial"
     slots = 1
 
-    def compute(
-        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), turns: Sequence[int] = ()  # noqa: ARG002
-    ) -> tuple[list[Any], list[Handle]]:  # fmt: skip
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
         results = [_patiently(_closed(call), self.faults) for call in calls]
         read = [_patiently(partial(unit.compute, scheduler=get_sync), self.faults) for unit in ahead]
         return results, [Held(value) for value in read]
@@ -199,9 +197,7 @@ class ThreadsExecutor(_LocalExecutor):
         self.slots = n or _usable_cores()
         self.memory_limit = memory_limit
 
-    def compute(
-        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), turns: Sequence[int] = ()  # noqa: ARG002
-    ) -> tuple[list[Any], list[Handle]]:  # fmt: skip
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
         # A function without arguments: Dask then has nothing to hash, copy or look into.
         tasks = [delayed(_closed(call), name=f"run-{call.key}", traverse=False) for call in calls]
         units = [task(dask_key_name=call.key) for task, call in zip(tasks, calls, strict=True)]

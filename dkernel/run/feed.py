@@ -251,8 +251,7 @@ class Feed:
     def _compute(self, calls: Sequence[Call], ahead: Sequence[int] = ()) -> tuple[list[Any], list[Handle]]:
         """As the executor does, but what ended its workers is named by the rows that it reads."""
         try:
-            turns: Sequence[int] = ()
-            return self.executor.compute(calls, [self.source.units[unit].task for unit in ahead], turns)
+            return self.executor.compute(calls, [self.source.units[unit].task for unit in ahead])
         except ClusterError as error:
             where = self._where(getattr(error, "key", ""), calls)
             if where is None:

@@ -166,16 +166,14 @@ class ClusterExecutor(Executor):
         limits = [int(worker["memory_limit"]) for worker in found if worker["memory_limit"]]
         return min(limits, default=None)
 
-    def compute(
-        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), turns: Sequence[int] = ()
-    ) -> tuple[list[Any], list[Handle]]:
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
         from dkernel.run.collect import Collection
 
         if self.disconnected():
             self.reconnected()
         self._warn_of_refused()
         with Collection(self, calls) as collection:
-            handles = self._read(ahead, turns)
+            handles = self._read(ahead)
             return collection.results(), handles
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
@@ -364,16 +362,10 @@ class ClusterExecutor(Executor):
             self.faults.append(table)
             warnings.warn(f"A worker that joined was refused. {table}", DKernelWarning, stacklevel=3)
 
-    def _read(self, ahead: Sequence[Delayed], turns: Sequence[int]) -> list[Handle]:
-        # Below the calls: a worker reads ahead when it has nothing better to do.
-        if turns and (threads := self._threads()):
-            places = [worker for k in range(max(threads.values())) for worker, n in threads.items() if k < n]
-            begun = []
-            for unit, turn in zip(ahead, turns, strict=True):
-                wish = {"workers": [places[turn % len(places)]], "allow_other_workers": True}
-                begun.append(self.reach().compute(unit, priority=-1, **wish))
-        else:
-            begun = self.reach().compute(list(ahead), priority=-1) if ahead else []
+    def _read(self, ahead: Sequence[Delayed]) -> list[Handle]:
+        # Below the calls: a worker reads ahead when it has nothing better to do. No wish which worker it be: of a
+        # worker that is retired, units that were meant for it (allow_other_workers or not) were never read.
+        begun = self.reach().compute(list(ahead), priority=-1) if ahead else []
         return [
             self._remember(Remote(partial(self.client.compute, unit, priority=-1), future))
             for unit, future in zip(ahead, begun, strict=True)

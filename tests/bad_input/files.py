@@ -213,8 +213,8 @@ def _between_passes(at: Doors, act: object, said: str) -> None:
     class Spoiling(SerialExecutor):
         memory_limit = None
 
-        def compute(self, calls, ahead=(), turns=()):
-            found = super().compute(calls, ahead, turns)
+        def compute(self, calls, ahead=()):
+            found = super().compute(calls, ahead)
             if not done and any("survey" in call.key for call in calls):
                 done.append(act(path))
             return found

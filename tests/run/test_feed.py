@@ -20,11 +20,11 @@ class Counted(SerialExecutor):
         super().__init__()
         self.held = self.most = self.read = 0
 
-    def compute(self, calls, ahead=(), turns=()):
+    def compute(self, calls, ahead=()):
         self.held += len(ahead)
         self.read += len(ahead)
         self.most = max(self.most, self.held)
-        return super().compute(calls, ahead, turns)
+        return super().compute(calls, ahead)
 
     def release(self, handles):
         # A unit's blocks, which are not counted when they are picked, go with it: it has two.
@@ -95,12 +95,11 @@ class Spread(Counted):
 
     def __init__(self):
         super().__init__()
-        self.turns, self.calls, self.asked = [], [], 0
+        self.calls, self.asked = [], 0
 
-    def compute(self, calls, ahead=(), turns=()):
-        self.turns += turns
+    def compute(self, calls, ahead=()):
         self.calls.append([call.key for call in calls])
-        return super().compute(calls, ahead, turns)
+        return super().compute(calls, ahead)
 
     def places(self, handles):
         self.asked += 1
@@ -114,7 +113,6 @@ def test_what_is_on_one_worker_is_summed_in_one_task_and_the_sums_do_not_know(so
     feed = Feed(executor, source, keep=True)
     for key in ("first", "second"):
         assert feed.reduce(Total(), pieces, key).tobytes() == plain.tobytes()
-    assert executor.turns == list(range(len(UNITS)))
     first, second = (keys for keys in executor.calls if keys)
     # Three processes with a task each, and the chunk that is nowhere in one or more of its own.
     assert sum("together" in key for key in first) == 3

@@ -31,8 +31,8 @@ class Watched(SerialExecutor):
         self.held = set()
         self.most = 0
 
-    def compute(self, calls, ahead=(), turns=()):
-        results, handles = super().compute(calls, ahead, turns)
+    def compute(self, calls, ahead=()):
+        results, handles = super().compute(calls, ahead)
         self.read += len(handles)
         self.held |= {id(handle) for handle in handles}
         self.kept = [*getattr(self, "kept", []), *handles]  # so that no id is used again
@@ -163,9 +163,9 @@ class Elsewhere(Slots):
         super().__init__(2)
         self.has, self.calls = has, 0
 
-    def compute(self, calls, ahead=(), turns=()):
+    def compute(self, calls, ahead=()):
         self.calls += len(calls)
-        return super().compute(calls, ahead, turns)
+        return super().compute(calls, ahead)
 
     def at_hand(self, handles):
         return [handle.value for handle in handles] if self.has else None
