@@ -73,9 +73,8 @@ class Plan:
         """The plan for a source."""
         sizes = Sizes.of(source.n_rows, source.n_terms, recipe)
         n, p, D = sizes.n, sizes.p, sizes.columns
-        row = source.row_bytes + 16
+        row, matrix = source.row_bytes + 16, 8 * D * D
         unit = max((unit.n_rows for unit in source.units), default=0) * row
-        matrix = 8 * D * D
         # While one bundle is used the next is read, and one worker may have got all of it; reading holds a unit twice,
         # as it was stored and as a block.
         in_flight = min(2 * bundle_size([unit.rows for unit in source.units], row), len(source.units)) * unit
@@ -112,7 +111,7 @@ class Plan:
         seconds = ((survey + setup + passes * turn) / FLOPS + readings * source.nbytes / BYTES) / executor.slots
         return cls(
             n=n,
-            p=p,
+            p=source.n_in,
             columns=D,
             outputs=outputs,
             rounds=sizes.rounds,
