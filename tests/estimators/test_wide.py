@@ -9,7 +9,21 @@ import scipy.sparse as sp
 from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.pipeline import make_pipeline
 
-from dkernel import FourierFeatures, KernelClassifier, KernelRegressor, NystromFeatures, load, save
+from dkernel import (
+    FourierFeatures,
+    KernelCCA,
+    KernelClassifier,
+    KernelFeatures,
+    KernelKMeans,
+    KernelPCA,
+    KernelRegressor,
+    MaclaurinFeatures,
+    NystromFeatures,
+    OneClassSVM,
+    SpectralClustering,
+    load,
+    save,
+)
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.sparse import Numbered, SparseRows
@@ -186,3 +200,30 @@ def test_the_rule_is_width_and_what_is_stored():
     assert [from_arrays(X).sparse for X in (narrow, wide, full)] == [False, True, False]
     assert from_arrays(in_chunks(full)).sparse  # of Dask's nothing is known before it is read
     assert sp.issparse(from_arrays(wide).X.compute())
+
+
+@pytest.mark.parametrize("scale", ["none", "maxabs"])
+@pytest.mark.parametrize("kernel", ["Gaussian(gamma=0.5)", "Polynomial(2, 1.0)", "Linear()"])
+def test_it_leaves_as_a_pipeline_that_takes_csr(kernel, scale):
+    X, y = texts(800)
+    machine = KernelClassifier(kernel, alpha=1e-3, n_components=40, scale=scale, solver="psgd").fit(X, y)
+    left = machine.to_sklearn()
+    scores = machine.decision_function(X)
+    np.testing.assert_allclose(left.decision_function(X), scores, atol=1e-4 * np.abs(scores).max())
+    with pytest.raises(UnsupportedError, match="no counterpart in scikit-learn"):
+        KernelClassifier("Cauchy(2.0)", n_components=40, alpha=1e-3).fit(X, y).to_sklearn()
+
+
+def test_components_clusters_and_one_class_take_sparse_rows():
+    X, y = texts(900)
+    assert KernelPCA(3, gamma=0.5, n_columns=64).fit(X).transform(X).shape == (900, 3)
+    for machine in (KernelKMeans(2, gamma=0.5, n_columns=64), SpectralClustering(2, gamma=0.5, n_columns=64)):
+        found = machine.fit(X).predict(X)
+        assert max(np.mean(found == y), np.mean(found != y)) > 0.9
+    usual = OneClassSVM(0.1, gamma=0.5, n_columns=64).fit(X)
+    assert 0.05 < np.mean(usual.predict(X) == -1) < 0.2
+    for made in (MaclaurinFeatures(n_components=16), KernelFeatures(features="random", n_components=16)):
+        with pytest.raises(UnsupportedError, match="would make them dense"):
+            made.fit(X)
+    with pytest.raises(UnsupportedError, match="NystromFeatures before it"):
+        KernelCCA(1, gamma=0.5, n_columns=64).fit(X, y[:, None] + 0.0)
