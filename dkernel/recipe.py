@@ -31,6 +31,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "gamma": GAMMA_WORDS,
     "features": tuple(FEATURES),
     "n_components": ("auto",),
+    "passes": ("auto",),
     "rounds": ("auto",),
     "landmarks": ("uniform", "stratified", "kmeans", "leverage", "rpcholesky"),
     "sampling": ("auto", *SAMPLINGS, *FAST),
@@ -44,8 +45,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "calibration": tuple(CALIBRATIONS),
     "dtype": ("float32", "float64"),
 }
-"""The words that each parameter understands; those with a number beside them are `gamma`, `n_components`, `rounds`,
-`alpha`."""
+"""The words that each parameter understands; those with a number beside them are `gamma`, `n_components`, `passes`,
+`rounds`, `alpha`."""
 
 AUTO_KERNELS = ("gaussian", "laplacian")
 
@@ -76,7 +77,8 @@ class Recipe:
     solver : "psgd", preconditioned stochastic gradients; of the exact optimum "normal" (squared loss, one pass, every
         alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and of up to 4,096 rows, with all of them as landmarks
         and none held out, "exact" (every loss but the perceptron's)
-    passes : readings of the data; of "pcg" and "lbfgs" the most, 100 where it is 1
+    passes : readings of the data; "auto", 1, of many rows that are few for their columns 2; of "pcg" and "lbfgs" the
+        most, 100 where it is 1
     patience : of "psgd", after so many passes in a row that have not lowered the loss on the holdout there are no more;
         0 for all of them
     rounds : updates of each pass; "auto", 64, of many rows with little work fewer, down to 16
@@ -109,7 +111,7 @@ class Recipe:
     loss: str = "squared_hinge"
     alpha: str | float = "auto"
     solver: str = "psgd"
-    passes: int = 1
+    passes: str | int = "auto"
     patience: int = 0
     polish: int = 0
     rounds: str | int = "auto"
@@ -373,7 +375,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "loss": _loss,
     "alpha": _word_or(_weight),
     "solver": _word,
-    "passes": _whole(1),
+    "passes": _word_or(_whole(1)),
     "patience": _whole(0),
     "polish": _whole(0),
     "rounds": _word_or(_whole(1)),

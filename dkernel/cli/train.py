@@ -63,7 +63,11 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "exact: the optimum on all of up to 4,096 rows; normal: ridge regression of every alpha in one pass; pcg "
         "(squared loss), lbfgs: to convergence.",
     ),
-    "passes": ("N", "1", "Readings of the data; of pcg and lbfgs the most, 100 where it is 1."),
+    "passes": (
+        "auto|N",
+        "auto",
+        "Readings of the data: 1, of rows that are few for their columns 2; of pcg and lbfgs the most.",
+    ),
     "patience": ("N", "0", "End after so many passes in a row without a smaller loss on the holdout; 0: never."),
     "polish": ("N", "0", "After psgd at most so many passes of pcg or lbfgs, towards the exact optimum."),
     "metric": (

@@ -37,7 +37,7 @@ class KernelMachine(BaseEstimator):
     checkpoint: Any
     warm_start: bool
     _partial: Partial | None
-    passes: int
+    passes: str | int
     solver: str
     callbacks: Any
     model_: Model
@@ -57,7 +57,7 @@ class KernelMachine(BaseEstimator):
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any = None) -> Any:
         if self.warm_start and hasattr(self, "model_"):
-            for _ in range(self.passes):
+            for _ in range(1 if self.passes == "auto" else int(self.passes)):
                 self._partial_fit(X, y, None, sample_weight)
             return self
         self._partial = None
@@ -88,7 +88,7 @@ class KernelMachine(BaseEstimator):
 
     def _is_exact(self, recipe: Recipe, validation: Any) -> bool:
         """Whether few rows are solved exactly: nothing asks for passes or for rows that are held out."""
-        streams = recipe.passes > 1 or recipe.polish or recipe.calibration is not None or validation is not None
+        streams = recipe.passes not in ("auto", 1) or recipe.polish or recipe.calibration or validation is not None
         loss = loss_named(recipe.loss)
         return self.solver == "auto" and (loss.smooth or loss.boxed) and not streams
 

@@ -49,7 +49,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         "lbfgs" (losses without kinks) and "exact" (all but the perceptron, of up to 4,096 rows: all are landmarks and
         none is held out); "auto" is "exact" for so few rows, but of a Source, else "psgd". `partial_fit` steps as
         "psgd" does
-    passes : over the data; of "pcg" and "lbfgs" the most, 100 where it is 1
+    passes : over the data; "auto": 1, of rows that are few for their columns 2; of "pcg" and "lbfgs" the most, 100
+        where it is 1
     patience : after so many passes of "psgd" in a row that have not lowered the loss on the validation set, or else on
         the holdout, there are no more; 0 for all
     polish : after "psgd", at most so many passes of "pcg" or "lbfgs"
@@ -91,8 +92,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared_hinge", alpha="auto", solver="auto", passes=1, patience=0, polish=0, scale="auto", metric="auto",
-        class_weight=None, calibration=None, random_state=None, checkpoint=None, warm_start=False, callbacks=None,
+        loss="squared_hinge", alpha="auto", solver="auto", passes="auto", patience=0, polish=0, scale="auto",
+        metric="auto", class_weight=None, calibration=None, random_state=None, checkpoint=None, warm_start=False,
+        callbacks=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma

@@ -40,7 +40,7 @@ def exactly(whole: Whole, recipe: Recipe, prepared: Prepared, sample: Block, bef
     paths = [list(solver.alphas).index(alpha) for alpha in dict.fromkeys(solver.alphas)]
     heads = np.concatenate([np.arange(j * solver.outputs, (j + 1) * solver.outputs) for j in paths])
     start = np.ascontiguousarray(prepared.start[:, heads])
-    limit = recipe.passes if recipe.passes > 1 else MOST_PASSES
+    limit = recipe.passes if isinstance(recipe.passes, int) and recipe.passes > 1 else MOST_PASSES
     only = solver.only([(j, 1.0) for j in paths])
     return batch(whole, only, start, solver=recipe.solver, limit=limit, dtype=recipe.dtype, stage="batch")
 

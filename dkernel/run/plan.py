@@ -14,8 +14,8 @@ from dkernel.run.executors import Executor
 from dkernel.run.gradient import GRAM_ROWS
 from dkernel.run.normal import folds_for
 from dkernel.run.pieces import bundle_size
-from dkernel.run.prepare import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, is_large
-from dkernel.run.sizes import Sizes
+from dkernel.run.prepare import GRAM_LEAVES, PATH, WIDE_DIRECTIONS
+from dkernel.run.sizes import Sizes, is_large
 from dkernel.run.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.run.sketch import flops as wide_flops
 
@@ -81,9 +81,7 @@ class Plan:
         # A rule that evaluates the kernel holds a column of all candidates for each landmark.
         picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
         wide = D > MOST_DENSE and recipe.rank is None and recipe.solver not in ("normal", "exact")
-        working = _wide_working(D, outputs) if wide else _working(D, outputs)
         squares = _wide_client(D, recipe.features == "nystrom") if wide else _squares(sizes, recipe) * matrix
-        stored = squares if wide else 3 * matrix
         reservoir = sizes.reservoir * row
         workers = executor.workers
         threads = max(1, executor.slots // workers)
@@ -99,8 +97,8 @@ class Plan:
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
         held = int(min(1.0, UNEVEN / workers) * n * row)
-        together = executor.name != "cluster" and limit is None
-        tasks = _beside(D, outputs, threads, squares, wide) if together else threads * working
+        apart = executor.name == "cluster" or limit is not None
+        tasks = threads * _task(D, outputs, wide) if apart else _beside(D, outputs, threads, squares, wide)
         worker = max(reading, base + tasks)
         with_data = max(reading + max(0, held - in_flight), base + held + tasks)
         roomy = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
@@ -127,17 +125,19 @@ class Plan:
             setup_flops=setup,
             pass_flops=turn,
             # Sample, landmarks, preconditioners; and thrice, while the third is written, a handful of D x heads.
-            checkpoint_bytes=int(2 * reservoir + D * row + stored + 3 * 6 * 8 * D * HEADS * outputs),
+            checkpoint_bytes=int(
+                2 * reservoir + D * row + (squares if wide else 3 * matrix) + 144 * D * HEADS * outputs
+            ),
             seconds=round(seconds, 1),
         )
 
     def check(self) -> None:
         """Refuse what cannot fit, with both numbers and what would."""
         if self.memory_limit is not None and self.worker_bytes > self.memory_limit:
-            fixed, smaller = self.worker_bytes - _task(self.columns, self.outputs), self.columns
-            while smaller > 64 and fixed + _task(smaller, self.outputs) > self.memory_limit:
+            fixed, smaller = self.worker_bytes - self._task(self.columns), self.columns
+            while smaller > 64 and fixed + self._task(smaller) > self.memory_limit:
                 smaller //= 2
-            fits = max(self.reading_bytes, fixed + _task(smaller, self.outputs)) <= self.memory_limit
+            fits = max(self.reading_bytes, fixed + self._task(smaller)) <= self.memory_limit
             fewer = f", or use n_components={smaller}" if fits else ""
             raise MemoryBudgetError(
                 f"Each worker needs about {_mib(self.worker_bytes)} and has a limit of {_mib(self.memory_limit)}. "
@@ -149,6 +149,9 @@ class Plan:
                 f"This process needs about {_mib(here)}, most of it for n_components={self.columns}, "
                 f"and the machine has {_mib(_installed())}. Use fewer components."
             )
+
+    def _task(self, columns: int) -> int:
+        return _task(columns, self.outputs, columns > MOST_DENSE)
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON and for people."""
@@ -203,13 +206,13 @@ def _in_words(name: str, value: Any) -> str:
 def _work(sizes: Sizes, recipe: Recipe, outputs: int, wide: bool, picking: int) -> tuple[int, float, float]:
     """Passes, the flops of one, and those of the setup; `picking` bytes are held to choose landmarks."""
     n, p, D = sizes.n, sizes.p, sizes.columns
-    passes, turn = recipe.passes + recipe.polish, float(n) * D * (2 * p + 20 + 4 * outputs)
+    passes, turn = sizes.passes + recipe.polish, float(n) * D * (2 * p + 20 + 4 * outputs)
     if recipe.solver == "normal":
         passes, turn = 1, float(n) * D * (2 * p + 20 + D)
     elif recipe.solver == "exact":
         passes, turn = 1, float(n) * D * (2 * p + 20 + 2 * D) + 2.0 * D**3
     elif recipe.solver != "psgd":
-        passes = recipe.passes if recipe.passes > 1 else MOST_PASSES
+        passes = sizes.passes if sizes.passes > 1 else MOST_PASSES
     products = wide_flops(D, p) if wide else float(sizes.sample) * D * D + 2.0 * D**3
     return passes, turn, products + float(sizes.sample) * D * (2 * p + 20) + picking / 8.0 * (D + 2 * p + 20)
 
@@ -247,9 +250,9 @@ def _tile(columns: int, outputs: int) -> int:
     return 4 * 256 * columns + 48 * columns * outputs
 
 
-def _task(columns: int, outputs: int) -> int:
-    """Bytes of one task of a fit of so many columns by default."""
-    return _wide_working(columns, outputs) if columns > MOST_DENSE else _working(columns, outputs)
+def _task(columns: int, outputs: int, wide: bool) -> int:
+    """Bytes of one task of a fit of so many columns."""
+    return _wide_working(columns, outputs) if wide else _working(columns, outputs)
 
 
 def _wide_working(columns: int, outputs: int) -> int:

@@ -16,7 +16,7 @@ from dkernel.run.executors import Executor, Handle
 from dkernel.run.gradient import Coefficients, Energy, Gradient, GradientSum, Gram, Judge, Judgement, Problem, augmented
 from dkernel.run.reduce import Item, R, Statistic, reduce
 from dkernel.run.sample import Roles, pieces_of
-from dkernel.run.sizes import flops_of
+from dkernel.run.sizes import flops_of, is_large
 from dkernel.run.sketch import Moment, features_of, sketched
 from dkernel.seeds import stream
 
@@ -25,7 +25,6 @@ __all__ = [
     "Bench",
     "Prepared",
     "in_coordinates",
-    "is_large",
     "is_wide",
     "judged",
     "mean_gradient",
@@ -40,7 +39,6 @@ Array = NDArray[np.float64]
 PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 """alpha="auto" looks at these on the sample."""
 
-LARGE = 4  # times its sample a source must be, for the sample's epochs to be a small part of what it teaches
 LARGE_SHARE, SMALL_SHARE = 0.75, 0.5  # of the columns that effective dimensions may be: steps of few rows want fewer
 GRAM_LEAVES = 4  # pieces of the Gram matrix's sum: each holds D x D numbers, so they are few
 TARGET = 8  # rows of the sample for each effective dimension; ALGORITHMS 3.4 has 16, without the tamed directions
@@ -183,11 +181,6 @@ def _wide(bench: Bench, roles: Roles, n: int) -> _Ground:
 def path_of(outputs: int) -> tuple[float, ...]:
     """The alphas that alpha="auto" looks at: fewer where each is many heads."""
     return PATH[:: max(1, -(-len(PATH) * outputs // MOST_HEADS))]
-
-
-def is_large(n: int, sample: int) -> bool:
-    """Whether the passes teach much that the sample does not know."""
-    return n >= LARGE * sample
 
 
 def paths_for(

@@ -1,4 +1,4 @@
-"""How large everything is: columns, reservoir, rounds. Known from rows and columns alone, before anything is read."""
+"""How large all is: columns, reservoir, rounds, passes. Known from rows and columns alone, before anything is read."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ import numpy as np
 from dkernel.features.base import MOST_DENSE
 from dkernel.recipe import GIVEN, Recipe
 
-__all__ = ["Sizes"]
+__all__ = ["Sizes", "is_large"]
 
 MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
 HELD = 2_000  # rows outside the preconditioner's sample that measure its leverage
@@ -25,8 +25,18 @@ ROUND_FLOPS = 4e9
 # for each of D^2. For this alone the rounds are not made fewer than 32: from these to 16 costs a tenth of a point.
 STEP_FLOPS, FEW_ROUNDS = 900.0, 32
 MANY_ROWS = 2**18
+# Rows for a column that teach all that a pass can: of fewer the second pass taught covtype another 0.3 points (15,000
+# columns, 35 rows for each), and it costs less than the setup did.
+ENOUGH_ROWS = 64
 MOST_SAMPLE = 65_536
+LARGE = 4  # times its sample a source must be, for the sample's epochs to be a small part of what it teaches
+SETUP = 6  # times D^3 flops: the Gram matrix of six rows a column
 WIDE_SAMPLE = 16_384  # where a sketch of some of them does in place of a square: twice as many, for the start
+
+
+def is_large(n: int, sample: int) -> bool:
+    """Whether the passes teach much that the sample does not know."""
+    return n >= LARGE * sample
 
 
 def flops_of(n: int, p: int, columns: int) -> float:
@@ -47,6 +57,7 @@ class Sizes:
     sample : rows of the preconditioner's Gram matrix and of the warm start
     candidates : rows to choose landmarks from, which may be in the sample; as many as columns where all are taken
     rounds : of a pass
+    passes : of the steps
     """
 
     n: int
@@ -57,6 +68,7 @@ class Sizes:
     sample: int
     candidates: int
     rounds: int
+    passes: int
 
     @classmethod
     def of(cls, n: int, p: int, recipe: Recipe) -> "Sizes":
@@ -79,7 +91,10 @@ class Sizes:
         if recipe.landmarks not in ("uniform", GIVEN):
             candidates = max(1, min(max(CANDIDATES, 4 * columns), rest - held))
         rounds = recipe.rounds if isinstance(recipe.rounds, int) else cls.rounds_of(n, p, columns)
-        return cls(n, p, columns, holdout, held, sample, candidates, rounds)
+        passes = recipe.passes if isinstance(recipe.passes, int) else 1
+        if recipe.passes == "auto" and recipe.solver == "psgd":
+            passes = cls.passes_of(n, p, columns, sample)
+        return cls(n, p, columns, holdout, held, sample, candidates, rounds, passes)
 
     @staticmethod
     def rounds_of(n: int, p: int, columns: int) -> int:
@@ -98,6 +113,18 @@ class Sizes:
         return int(max(LEAST_ROUNDS, min(rounds, flops / ROUND_FLOPS)))
 
     @staticmethod
+    def passes_of(n: int, p: int, columns: int, sample: int) -> int:
+        """One pass; two of a large source with few rows for its columns, where the second is cheaper than the setup.
+
+        Examples
+        --------
+        >>> [Sizes.passes_of(n, 54, D, 6 * D) for n, D in [(520_000, 5000), (520_000, 10_000), (30_000, 5000)]]
+        [1, 2, 1]
+        """
+        few = is_large(n, sample) and n < ENOUGH_ROWS * columns
+        return 2 if few and flops_of(n, p, columns) < SETUP * float(columns) ** 3 else 1
+
+    @staticmethod
     def automatic(n: int, p: int) -> int:
         """clip(max(8 sqrt(n), n / 4), 1024, 16384), and no more than what the setup may cost.
 
@@ -105,7 +132,7 @@ class Sizes:
         or FREE_FLOPS. Rounded to half tiles.
         """
         wanted = float(np.clip(max(8 * n**0.5, n / 4), 1024, 16384))
-        affordable: float = max((FREE_FLOPS / 6) ** (1 / 3), (flops_of(n, p, 1) / 12) ** 0.5)
+        affordable: float = max((FREE_FLOPS / SETUP) ** (1 / 3), (flops_of(n, p, 1) / (2 * SETUP)) ** 0.5)
         return max(1024, 256 * round(min(wanted, affordable) / 256))
 
     @property

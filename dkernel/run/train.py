@@ -45,22 +45,11 @@ from dkernel.run.metric import check_metric
 from dkernel.run.passes import Outcome, Passes, Told
 from dkernel.run.pieces import Schedule, bundle_size, cut_pieces, interleaved, shuffled
 from dkernel.run.plan import Plan
-from dkernel.run.prepare import (
-    SMALL_EPOCHS,
-    WARM_EPOCHS,
-    Bench,
-    Prepared,
-    is_large,
-    judged,
-    path_of,
-    paths_for,
-    prepare,
-    warm,
-)
+from dkernel.run.prepare import SMALL_EPOCHS, WARM_EPOCHS, Bench, Prepared, judged, path_of, paths_for, prepare, warm
 from dkernel.run.progress import Progress
 from dkernel.run.sample import Roles, roles_of
 from dkernel.run.shuffle import rewritten, scratch_folder
-from dkernel.run.sizes import Sizes
+from dkernel.run.sizes import Sizes, is_large
 from dkernel.run.survey import Survey, SurveyResult
 from dkernel.run.whole import Whole, judges
 from dkernel.sparse import SparseRows, named
@@ -221,6 +210,8 @@ class Fit:
         elif auto:
             why = f": {which}" if exact and self.features == "nystrom" else ", by rows and by what the setup may cost"
             self._note("n_components", f"{asked:,}{why}")
+        if self.recipe.passes == "auto" and self.sizes.passes > 1:
+            self._note("passes", f"{self.sizes.passes}: {self.sizes.n / asked:.0f} rows for each column are few")
 
     @cached_property
     def features(self) -> str:
@@ -266,6 +257,7 @@ class Fit:
             features=self.features,
             n_components=map.n_columns,
             rounds=self.sizes.rounds,
+            passes=self.sizes.passes,
         )
         columns, loss = ScaledColumns(chosen.scaling, map), loss_named(self.recipe.loss).of(targets.outputs)
         return Problem(columns, loss, targets, weights, self.recipe.seed, roles.threshold), roles
@@ -340,7 +332,7 @@ class Fit:
 
     def schedules(self, survey: SurveyResult, feed: Feed) -> tuple[list[Schedule], Feed]:
         verdict = exchangeable(survey)
-        rounds, passes = self.sizes.rounds, self.recipe.passes
+        rounds, passes = self.sizes.rounds, self.sizes.passes
         if verdict.alike:
             bundle = bundle_size(self.units, self.source.nbytes // self.sizes.n)
             return [shuffled(self.units, rounds, self.recipe.seed, epoch, bundle) for epoch in range(passes)], feed

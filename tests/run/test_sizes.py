@@ -95,6 +95,20 @@ def test_roles_are_disjoint_and_none_is_empty_but_the_holdout(n, columns, holdou
         assert len(roles.landmarks.y) == columns
 
 
+def passes(n, columns, p=54, **settings):
+    return Sizes.of(n, p, Recipe(n_components=columns, **settings)).passes
+
+
+def test_a_second_pass_is_for_large_sources_with_few_rows_for_their_columns():
+    assert [passes(520_000, columns) for columns in (1000, 5000, 8000, 8200, 20_000)] == [1, 1, 1, 2, 2]
+    assert passes(90_000, 4000) == 1  # the sample, of which there are epochs, is a good part of it
+    assert passes(100_000, 4000) == 2
+    assert passes(100_000, 2000, p=1500) == 1  # the second pass would cost more than the setup
+    assert passes(520_000, 10_000, passes=1) == 1
+    assert passes(520_000, 10_000, passes=3) == 3
+    assert passes(520_000, 10_000, solver="lbfgs") == 1
+
+
 def test_a_hash_alone_says_who_is_holdout():
     sizes = Sizes.of(1000, 3, Recipe(n_components=10, holdout=0.1))
     found = reservoir(sizes.reservoir)
