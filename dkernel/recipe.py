@@ -9,6 +9,7 @@ import hashlib
 import json
 import math
 import operator
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from dataclasses import replace as _replace
@@ -45,11 +46,11 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "calibration": tuple(CALIBRATIONS),
     "dtype": ("float32", "float64"),
 }
-"""The words that each parameter understands; those with a number beside them are `gamma`, `n_components`, `passes`,
-`rounds`, `alpha`."""
+"""The words that each parameter understands; some take numbers too."""
 
 AUTO_KERNELS = ("gaussian", "laplacian")
 
+# Younger than the first model files: left out of a text where it has its default, a recipe has the text it had before.
 YOUNGER = ("solver", "polish", "calibration", "patience")
 
 GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
@@ -74,11 +75,11 @@ class Recipe:
     form : of the Fourier map, sin/cos pairs or cos + offset; "exponential" has the columns of the pairs
     loss : one of `dkernel.linear.losses`; "huber(1.35)", "epsilon_insensitive(0.1)" and "quantile(0.5)" may have
         another number, the first two in standard deviations of the targets
+    alpha : a number; "auto"; or "C=10", as of support vector machines: 1 / (C n), n the weight of the rows learned from
     solver : "psgd", preconditioned stochastic gradients; of the exact optimum "normal" (squared loss, one pass, every
         alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and of up to 4,096 rows, with all of them as landmarks
         and none held out, "exact" (every loss but the perceptron's)
-    passes : readings of the data; "auto", 1, of many rows that are few for their columns 2; of "pcg" and "lbfgs" the
-        most, 100 where it is 1
+    passes : readings of the data; "auto", 1, or 2 by sizes; of "pcg" and "lbfgs" the most, 100 where it is 1
     patience : of "psgd", after so many passes in a row that have not lowered the loss on the holdout there are no more;
         0 for all of them
     rounds : updates of each pass; "auto", 64, of many rows with little work fewer, down to 16
@@ -200,10 +201,7 @@ class Recipe:
 
     @property
     def kernels(self) -> tuple[Kernel, ...]:
-        """The kernels that a fit chooses from: the one there is, or those of kernel="auto", the cheapest first.
-
-        A gamma that is given is the Gaussian's.
-        """
+        """The kernels that a fit chooses from, the cheapest first; a gamma that is given is the Gaussian's."""
         several = AUTO_KERNELS if self.gamma == "auto" else AUTO_KERNELS[:1]
         return tuple(map(parse, several if self.kernel == "auto" else (self.kernel,)))
 
@@ -213,11 +211,7 @@ class Recipe:
         return self.replace(kernel=repr(kernel.bind_columns(names))) if kernel.column_names else self
 
     def to_dict(self) -> dict[str, Any]:
-        """The parameters as JSON has them; `class_weight` by label as pairs, since JSON's names are text only.
-
-        A parameter that is younger than the first model files is left out where it has its default: the same recipe is
-        the same text, before and after.
-        """
+        """The parameters as JSON has them, `class_weight` as pairs; those of YOUNGER where they are not the default."""
         names = [f.name for f in fields(self) if f.name not in YOUNGER or getattr(self, f.name) != f.default]
         values = {name: getattr(self, name) for name in names}
         if isinstance(self.class_weight, Mapping):
@@ -252,6 +246,11 @@ class Recipe:
         if not isinstance(values, dict):
             raise RecipeError(f"The text of a recipe holds a {type(values).__name__}; an object is needed.")
         return cls.from_dict(values)
+
+    @property
+    def cost(self) -> float | None:
+        """Of alpha="C=10" the 10, the weight of the sum of the losses beside |w|^2 / 2; else None."""
+        return float(self.alpha[2:]) if isinstance(self.alpha, str) and self.alpha.startswith("C=") else None
 
     @property
     def digest(self) -> str:
@@ -362,6 +361,16 @@ def _by_label(pair: tuple[Label, float]) -> tuple[str, Any]:
 
 _weight = _real("a finite number of at least 0", lambda v: math.isfinite(v) and v >= 0)
 
+
+def _alpha(name: str, value: Any) -> str | float:
+    C = re.fullmatch(r"C=(\d+\.?\d*(e[+-]?\d+)?)", value.replace(" ", "")) if isinstance(value, str) else None
+    if C is not None and 0 < float(C[1]) < math.inf:
+        return f"C={float(C[1])!r}"
+    return _word_or(_strength)(name, value)
+
+
+_strength = _real("a finite number of at least 0 | C=NUMBER above 0", lambda v: math.isfinite(v) and v >= 0)
+
 _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "task": _word,
     "kernel": _kernel,
@@ -373,7 +382,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "sampling": _word,
     "form": _word,
     "loss": _loss,
-    "alpha": _word_or(_weight),
+    "alpha": _alpha,
     "solver": _word,
     "passes": _word_or(_whole(1)),
     "patience": _whole(0),

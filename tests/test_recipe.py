@@ -82,6 +82,7 @@ def test_cannot_be_changed_and_replace_makes_a_new_one():
         ({"gamma": float("nan")}, ["gamma=nan"]),
         ({"gamma": True}, ["gamma=True"]),
         ({"alpha": -1.0}, ["alpha=-1.0", "at least 0"]),
+        ({"alpha": "C=0"}, ["alpha='C=0'", "C=NUMBER above 0"]),
         ({"alpha": float("inf")}, ["alpha=inf"]),
         ({"alpha": 10**400}, ["alpha=1000", "finite"]),
         ({"n_components": 0}, ["n_components=0", "auto | a whole number of at least 1"]),

@@ -56,7 +56,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "",
         "With a number: huber(1.35), epsilon_insensitive(0.1), quantile(0.5). Default: squared_hinge or squared.",
     ),
-    "alpha": ("auto|NUMBER", "auto", "Strength of the regularization."),
+    "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Strength of the regularization; C=10 is 1 / (10 n)."),
     "solver": (
         "psgd|exact|normal|pcg|lbfgs",
         "psgd",

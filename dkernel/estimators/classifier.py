@@ -44,7 +44,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     landmarks : of Nystrom features: "uniform" | "stratified" (by class) | "kmeans" | "leverage" | "rpcholesky"; or an
         array of them (c, p), in the units of X
     loss : "squared_hinge" | "hinge" | "logistic" | "softmax", all classes at once | "perceptron" | "squared"
-    alpha : number | "auto", from a path judged on the holdout
+    alpha : number | "auto", from a path judged on the holdout | "C=10", which is 1 / (C n) as in scikit-learn's SVC
     solver : "psgd", and of the exact optimum "normal" (squared loss: one pass, every alpha), "pcg" (squared loss),
         "lbfgs" (losses without kinks) and "exact" (all but the perceptron, of up to 4,096 rows: all are landmarks and
         none is held out); "auto" is "exact" for so few rows, but of a Source, else "psgd". `partial_fit` steps as

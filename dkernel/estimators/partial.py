@@ -68,6 +68,11 @@ class Partial:
         if self.stream is not None:
             stream = after(self.stream, block, counts, executor)
             return replace(self, stream=stream, model=stream.model, counts=counts)
+        if self.recipe.cost is not None:
+            raise RecipeError(
+                f"alpha={self.recipe.alpha!r} is 1 / (C n), and partial_fit does not know how many rows come. Give "
+                "alpha as a number, or use fit."
+            )
         now = replace(self, collected=(*self.collected, block), counts=counts)
         rows = _joined(now.collected)
         if self.fitted_rows:

@@ -115,6 +115,13 @@ class Targets:
             raise RecipeError(f"class_weight names {unknown[0]!r}, which is no class; there are {self._some()}.")
         return np.array([float(class_weight.get(c, 1.0)) for c in self.classes.tolist()])
 
+    def weight(self, class_weight: Any, counts: Mapping[Any, float], rows: float) -> float:
+        """Of all rows, that of their classes included; `rows` is their own."""
+        weights = self.weights_of(class_weight, counts)
+        if weights is None or self.classes is None:
+            return rows
+        return float(weights @ np.array([counts[c] for c in self.classes.tolist()]))
+
 
 def targets_of(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
     """What the survey found in the labels of n rows, as targets of the recipe's task; and the weight of each class."""

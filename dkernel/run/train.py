@@ -199,6 +199,11 @@ class Fit:
         kind = {"b": "bool", "i": "int", "f": "float", "U": "text"}[survey.reservoir.y.dtype.kind]
         self.recipe = self.recipe.replace(task=resolve_task(self.recipe, kind))
         targets, self.counts = targets_of(self.recipe, survey, self.source.label, self.sizes.n)
+        if self.recipe.cost is not None:
+            learned = 1 - self.sizes.holdout / self.sizes.n
+            weight = learned * targets.weight(self.recipe.class_weight, self.counts, survey.weight)
+            self._note("alpha", f"{1 / (self.recipe.cost * weight):.4g}: 1 / (C n), C = {self.recipe.cost:g}")
+            self.recipe = self.recipe.replace(alpha=1 / (self.recipe.cost * weight))
         return targets
 
     def _say_sizes(self, roles: Roles) -> None:
@@ -246,9 +251,7 @@ class Fit:
         self.weights = chosen.weights
         for name, why in chosen.why.items():
             self._note(name, why)
-        weights = None
-        if self.recipe.class_weight is not None and targets.classes is not None:
-            weights = targets.weights_of(self.recipe.class_weight, self.counts)
+        weights = targets.weights_of(self.recipe.class_weight, self.counts)
         map, roles = self._map(chosen, roles, targets)
         self.recipe = self.recipe.replace(
             kernel=repr(chosen.kernel),

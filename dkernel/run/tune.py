@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from dkernel.blas import one_blas_thread
 from dkernel.data.domains import check_source
 from dkernel.data.source import Source
-from dkernel.errors import DataError
+from dkernel.errors import DataError, RecipeError
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint, run_of
@@ -129,6 +129,10 @@ class _Search:
         self.progress, self.scratch = progress, scratch
         recipe = recipe.for_columns(source.columns)
         self.candidates = candidates_of(recipe, grid, source.n_in, bool(source.objects))
+        if any(c.recipe.cost is not None for c in self.candidates):
+            raise RecipeError(
+                "alpha='C=...': a search compares alphas on few rows at first. Give 1 / (C n) as a number."
+            )
         self.alpha_asked = recipe.alpha != "auto" or "alpha" in (grid or {})
         self.clock, self.began = clock, clock()
         self.journal = Journal()
