@@ -25,6 +25,8 @@ tries="${DKERNEL_TRIES:-20}"
 for ((try = 1; ; try++)); do
     "$@" &
     child=$!
+    # A signal between these two lines found no child to pass it on to.
+    if [ -n "$stopped" ]; then stop; fi
     # A signal ends a wait, and not what was waited for.
     while true; do
         wait "$child"

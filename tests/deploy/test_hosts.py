@@ -152,3 +152,9 @@ def test_again_passes_a_stop_on_and_ends_with_it(tmp_path):
     process.send_signal(signal.SIGTERM)
     assert process.wait(timeout=PATIENCE) == 75
     assert (tmp_path / "n").read_text().split() == ["begun", "stopped"]
+
+
+def test_again_passes_on_a_stop_that_comes_while_the_command_starts(tmp_path):
+    # The child is the quicker of the two, now and then: its parent does not know it yet.
+    for _ in range(20):
+        assert again(tmp_path, "kill -TERM $PPID; exec sleep 1000").wait(timeout=PATIENCE) == 128 + signal.SIGTERM
