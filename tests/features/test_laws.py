@@ -60,7 +60,8 @@ def test_the_error_falls_as_the_root_of_the_columns(member):
 @pytest.mark.slow
 @pytest.mark.parametrize("member", [m for m in RANDOM if m.slope], ids=repr)
 def test_and_so_it_does_up_to_16_384_columns(member):
-    assert slope_of(member, [2**j for j in range(8, 15)], 100) == pytest.approx(member.slope, abs=0.07)
+    # At least so fast: a sketch of many more columns than there are monomials has hardly a collision.
+    assert slope_of(member, [2**j for j in range(8, 15)], 100) < member.slope + 0.07
 
 
 @pytest.mark.parametrize("member", [m for m in RANDOM if m.low_discrepancy], ids=repr)
