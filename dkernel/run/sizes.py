@@ -18,12 +18,10 @@ FREE_FLOPS = 4e11
 # known of the covariance decides the step, and epochs on the sample are cheap passes.
 SAMPLE_FLOPS = 1e10
 # A round has its price whatever its work, a message to a scheduler and one back, so it should be worth some 50 ms. A
-# pass of 16 rounds learns what one of 64 does (ALGORITHMS 3.4), where a round has rows enough for a good mean.
+# pass of 16 rounds learns what one of 64 does (ALGORITHMS 3.4) where a round has far more rows than the columns have
+# leverage; where it has not, more rounds are more steps: 32 cost covtype 0.2 points at 5,000 columns.
 MOST_ROUNDS, LEAST_ROUNDS = 64, 16
 ROUND_FLOPS = 4e9
-# Its step reads squares of the columns, 16 D^2 bytes or twice as many, while the workers wait: as much as so many flops
-# for each of D^2. For this alone the rounds are not made fewer than 32: from these to 16 costs a tenth of a point.
-STEP_FLOPS, FEW_ROUNDS = 900.0, 32
 MANY_ROWS = 2**18
 # Rows for a column that teach all that a pass can: of fewer the second pass taught covtype another 0.3 points (15,000
 # columns, 35 rows for each), and it costs less than the setup did.
@@ -103,14 +101,11 @@ class Sizes:
         Examples
         --------
         >>> [Sizes.rounds_of(n, 28, D) for n, D in [(100_000, 1000), (1_000_000, 1000), (1_000_000, 4000)]]
-        [64, 19, 32]
+        [64, 19, 64]
         """
         if n < MANY_ROWS:
             return MOST_ROUNDS
-        flops, rounds = flops_of(n, p, columns), float(MOST_ROUNDS)
-        if columns <= MOST_DENSE:
-            rounds = min(rounds, max(FEW_ROUNDS, flops / (STEP_FLOPS * columns**2)))
-        return int(max(LEAST_ROUNDS, min(rounds, flops / ROUND_FLOPS)))
+        return int(min(MOST_ROUNDS, max(LEAST_ROUNDS, flops_of(n, p, columns) // ROUND_FLOPS)))
 
     @staticmethod
     def passes_of(n: int, p: int, columns: int, sample: int) -> int:

@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--components", type=int, nargs="+", default=[2000, 5000])
     ask.add_argument("--gamma", type=float, default=0.05)
     ask.add_argument("--loss", default="squared_hinge")
-    ask.add_argument("--passes", type=int, default=1)
+    ask.add_argument("--passes", type=lambda text: text if text == "auto" else int(text), default="auto")
     ask.add_argument("--rows", type=int, help="only the first rows of the training file")
     ask.add_argument("--all-classes", action="store_true")
     ask.add_argument("--choose", action="store_true", help="the defaults of kernel, gamma, scale and metric")
