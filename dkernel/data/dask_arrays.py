@@ -163,10 +163,14 @@ def aligned(X: da.Array, y: da.Array | None, weight: da.Array | None) -> tuple[A
 def block_graphs(X: da.Array, *others: da.Array | None) -> Iterator[tuple[list[Any], int, dict[Any, Any]]]:
     """(keys, rows, graph) of every chunk that has rows; the graph holds what this chunk needs and nothing else.
 
-    The whole graph is optimized once; then each chunk takes its own part.
+    The whole graph is optimized once; then each chunk takes its own part. Optimizing leaves out the chunks that were
+    persisted on a cluster, which are futures under the names of the chunks themselves: these are as they were.
     """
     given = [X, *(a for a in others if a is not None)]
-    whole = [dict(a.__dask_graph__()) for a in optimize(*given)]
+    whole = [
+        dict(array.__dask_graph__()) | dict(better.__dask_graph__())
+        for array, better in zip(given, optimize(*given), strict=True)
+    ]
     for i, n in enumerate(X.chunks[0]):
         if not n:
             continue

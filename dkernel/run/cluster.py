@@ -130,11 +130,20 @@ def _bytes(limit: str | int | None) -> int | None:
 
 
 def default_executor() -> Executor:
-    """On the caller's `Client` when this process has one, else on threads."""
-    if "distributed" in sys.modules:
+    """On the caller's `Client` when this process has one, else on threads.
+
+    Threads too in a task of a cluster, where joblib's "dask" backend leaves a client: were the tasks that fit to wait
+    for tasks of their own, they would hold every thread that these need, and wait for ever.
+    """
+    if "distributed" in sys.modules and not _in_a_task():
         with suppress(ValueError):
             return ClusterExecutor(_distributed().Client.current())
     return ThreadsExecutor()
+
+
+def _in_a_task() -> bool:
+    """Whether this thread is one of a worker's and has not seceded from them."""
+    return bool(getattr(importlib.import_module("distributed.threadpoolexecutor").thread_state, "proceed", False))
 
 
 @contextmanager
