@@ -55,7 +55,7 @@ class Model:
     Parameters
     ----------
     recipe : everything that decided the result, with the choices filled in
-    coef : float64 (n_columns, C), C = 1 for two classes and for a regression, else one column a class
+    coef : float64 (n_columns, C), C = 1 for two classes and for a regression, else one column a class or a target
     intercept : float64 (C,)
     classes : the labels in the order of their scores, None for a regression
     columns : names of the inputs, in order; numbered ones of sparse rows
@@ -123,13 +123,15 @@ class Model:
         return self.landmark_map().residual(self.scaling.apply(self.block(X)))
 
     def std(self, X: NDArray) -> NDArray[np.float64]:
-        """Standard deviation of the label at each row of a block (n, p), (n,): of the function and of the noise.
+        """Standard deviation of the label at each row of a block (n, p): of the function and of the noise.
+
+        (n,), of k targets (n, k).
 
         `facts["noise"]` is that of the noise alone. The formula stands at `dkernel.linear.variance.Variance`.
         """
         variance = self.known_variance()
         X = self.scaling.apply(self.block(X))
-        out = np.empty(len(X))
+        out = np.empty((len(X), *variance.scale.shape[1:]))
         with one_blas_thread():
             for first in range(0, len(X), STRIP):
                 part = X[first : first + STRIP]
@@ -156,9 +158,9 @@ class Model:
         return self.map
 
     def labels(self, S: NDArray[np.float32]) -> NDArray[Any]:
-        """The labels (n,) of scores; for a regression, the predictions."""
+        """The labels (n,) of scores; for a regression, the predictions, of k targets (n, k)."""
         if self.classes is None:
-            return S[:, 0]
+            return S[:, 0] if S.shape[1] == 1 else S
         return self.classes[(S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)]
 
     def partial_fit(self, *_: Any, **__: Any) -> NoReturn:
@@ -169,7 +171,7 @@ class Model:
         )
 
     def predict(self, X: NDArray) -> NDArray[Any]:
-        """Labels or predictions (n,) of a block."""
+        """Labels or predictions (n,) of a block; predictions of k targets are (n, k)."""
         return self.labels(self.scores(X))
 
     def probabilities(self, S: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -34,7 +34,8 @@ When the meaning or the layout of a file changes: (1) raise this number; (2) kee
 function from its document and tensors to the new ones, and let `load` and `read_header` choose by the number found;
 (3) add a file written by the last release to tests/golden/: it must load and predict the same numbers for ever. A new
 name among the facts is no change of the format. Numbers above its own a reader refuses. Nor are the tensors of a
-calibration or a variance: models without them are the files that they were, and what does not know them refuses them.
+calibration or a variance, or the columns of a regression of several targets: models without them are the files that
+they were, and what does not know them refuses them.
 """
 
 _PARTS = {"classes", "columns", "facts", "label", "map", "protocol", "recipe", "scaling", "sha256", "tensors"}
@@ -193,7 +194,11 @@ def _check_parts(document: Mapping[str, Any], place: str) -> None:
 
 
 def _check_shapes(model: Model, place: str) -> None:
-    outputs = 1 if model.classes is None or len(model.classes) == 2 else len(model.classes)
+    # A regression has as many targets as intercepts.
+    if model.classes is None:
+        outputs = max(1, model.intercept.size)
+    else:
+        outputs = 1 if len(model.classes) == 2 else len(model.classes)
     n_in, scaling = (len(model.columns),), model.scaling.arrays()
     if model.map.sparse != isinstance(model.columns, Numbered):
         raise ModelFileError(f"{place} does not describe a model: its map and its columns are of other rows.")
@@ -215,7 +220,8 @@ def _check_shapes(model: Model, place: str) -> None:
             raise ModelFileError(f"{place} does not describe a model: {name} is of type {array.dtype}, not float64.")
     if model.calibration is not None and (model.classes is None or not model.calibration.fits(outputs)):
         raise ModelFileError(f"{place} does not describe a model: its calibration is none of {outputs} score(s).")
-    if model.variance is not None and (model.classes is not None or not model.variance.fits(model.map.n_columns)):
+    variance = model.variance
+    if variance is not None and (model.classes is not None or not variance.fits(model.map.n_columns, outputs)):
         raise ModelFileError(f"{place} does not describe a model: its variance is none of this map.")
 
 

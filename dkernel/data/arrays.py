@@ -21,6 +21,7 @@ from dkernel.data.block import (
     cut_blocks,
     object_row_bytes,
     one_a_row,
+    targets_in,
 )
 from dkernel.data.dask_arrays import (
     aligned,
@@ -57,7 +58,7 @@ def from_arrays(
     compute: Callable[..., Any] = dask.base.compute,
     sparse: bool | None = None,
 ) -> Source:
-    """The rows of collections in memory or in Dask: X (n, p), y (n,), weight (n,).
+    """The rows of collections in memory or in Dask: X (n, p), y (n,) or of k targets (n, k), weight (n,).
 
     Unknown chunk sizes are computed once, several column blocks become one, empty chunks are left out. A sparse matrix,
     or a Dask array of such, of more than WIDE columns (dkernel.sparse) stays sparse, but a matrix more than a tenth of
@@ -105,6 +106,7 @@ def from_arrays(
         kind,
         objects=objects,
         object_bytes=row_bytes if objects else 0,
+        targets=targets_in(y),
     )
 
 
@@ -133,7 +135,7 @@ def _numpy_units(
     rows, p = (int(n) for n in table.shape)
     if not rows:
         raise DataError("X has no rows.")
-    parts = {"y": one_a_row(y, "y"), "weight": one_a_row(weight, "weight")}
+    parts = {"y": one_a_row(y, "y", several=True), "weight": one_a_row(weight, "weight")}
     for what, values in parts.items():
         if values is not None and len(values) != rows:
             raise DataError(f"X has {rows} rows, but {what} has {len(values)}; both need the same number.")
@@ -184,7 +186,7 @@ def _blocks_of_arrays(
 ) -> tuple[Block, ...]:
     """The blocks of one unit of collections; runs on a worker."""
     values = matrix(X, "object" if objects else dtype) if hasattr(X, "iloc") else dense(X)
-    raw = Raw(values, one_a_row(y, "y"), one_a_row(weight, "weight"))
+    raw = Raw(values, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
     return cut_blocks(raw, rows, (columns, "y", "weight"), dtype, partial(in_memory, first=first), objects)
 
 
@@ -250,4 +252,4 @@ def _dask_units(
         first += n
     if not units:
         raise DataError("X has no rows.")
-    return units, p, token.hexdigest(), None if y is None else _kind(y.dtype)
+    return units, p, token.hexdigest(), None if y is None else _kind(y.dtype if y.ndim == 1 else np.dtype(np.float64))

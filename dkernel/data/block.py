@@ -26,6 +26,7 @@ __all__ = [
     "kind_of_dtype",
     "object_row_bytes",
     "one_a_row",
+    "targets_in",
 ]
 
 Place = Callable[[int], str]
@@ -44,7 +45,8 @@ class Block:
     """The rows of one chunk.
 
     X is (rows, p), C-contiguous and finite, or of objects (dkernel.cells), or sparse (dkernel.sparse); y is (rows,) of
-    bool, int64, float64 or fixed-width text, None when no label was asked for; weight is (rows,) float64, finite and
+    bool, int64, float64 or fixed-width text, or several targets in float64, (rows, k), None when no label was asked
+    for; weight is (rows,) float64, finite and
     not negative; kept holds the columns carried to the output. refused lists the rows of the file that were left out
     on the way (rejects.py), None where that is not done.
 
@@ -138,26 +140,42 @@ def kind_of_dtype(dtype: Any) -> str:
     )
 
 
-def one_a_row(values: Any, what: str) -> NDArray[Any] | None:
-    """One value a row as numpy; None stays None."""
+def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | None:
+    """One value a row as numpy, or with `several` some of them; None stays None."""
     if values is None:
         return None
     flat = np.asarray(values.to_numpy() if hasattr(values, "to_numpy") else values)
     if flat.ndim == 2 and flat.shape[1] == 1:
         flat = flat[:, 0]
-    if flat.ndim != 1:
+    if flat.ndim != 1 and not (several and flat.ndim == 2 and flat.shape[1]):
         raise DataError(f"{what} has the shape {flat.shape}; one value a row is needed.")
     return flat
 
 
+def targets_in(y: Any) -> int:
+    """How many targets a label has, also 1 where there is none.
+
+    Examples
+    --------
+    >>> targets_in(np.zeros((4, 2))), targets_in([1, 2]), targets_in(None)
+    (2, 1, 1)
+    """
+    shape = y.shape if hasattr(y, "shape") else np.asarray(y).shape
+    return int(shape[1]) if len(shape) == 2 else 1
+
+
 def as_label(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
-    """A label as bool, int64, float64 or fixed-width text; a missing one is refused with its row.
+    """A label as bool, int64, float64 or fixed-width text; several targets, (rows, k), as float64.
+
+    A missing one is refused with its row, and of several with its column.
 
     Examples
     --------
     >>> as_label(np.array([1, 2], np.int8), str, "y").dtype
     dtype('int64')
     """
+    if values.ndim == 2:
+        return _as_targets(values, place, name)
     if values.ndim != 1:
         raise DataError(f"The label {name!r} has shape {values.shape}; one value a row is needed.")
     if values.dtype.kind in "bU":
@@ -176,6 +194,15 @@ def as_label(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
     if values.dtype.kind in "OT":
         return _label_of_objects(values, place, name)
     raise DataError(f"The label {name!r} is of type {values.dtype}; bool, integer, float or text is needed.")
+
+
+def _as_targets(values: NDArray[Any], place: Place, name: str) -> NDArray[np.float64]:
+    """Several targets as float64, each column through the gate of a label."""
+    columns = [as_label(column, place, f"{name}[{j}]") for j, column in enumerate(values.T)]
+    for j, column in enumerate(columns):
+        if column.dtype.kind == "U":
+            raise DataError(f"The label {name}[{j}] holds text; several targets are numbers.")
+    return np.stack(columns, axis=1, dtype=np.float64) + 0.0  # of the two zeros one
 
 
 def _label_of_objects(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:

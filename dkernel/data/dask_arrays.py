@@ -41,7 +41,9 @@ def in_memory(row: int, first: int = 0) -> str:
 
 
 def name_of(values: Any, default: str) -> str:
-    """The name of a series."""
+    """The name of a series, or those of a frame's several columns."""
+    if hasattr(values, "columns") and len(values.columns) > 1:
+        return ", ".join(map(str, values.columns))
     name = getattr(values, "name", None)
     # A Dask array's name is a key, not a name.
     return name if isinstance(name, str) and not hasattr(values, "chunks") else default
@@ -114,19 +116,19 @@ def _column(values: Any, what: str) -> da.Array | None:
         values = da.from_array(np.asarray(values), chunks=-1)
     elif not isinstance(values, da.Array):
         values = values.iloc[:, 0] if values.ndim == 2 and len(values.columns) == 1 else values
-        if values.ndim != 1:
-            raise DataError(f"{what} has {len(values.columns)} columns; one value a row is needed.")
-        dtype = values.dtype if isinstance(values.dtype, np.dtype) else np.dtype("O")
-        parts = _parts(values, _series)
-        values = da.concatenate([da.from_delayed(part, (np.nan,), dtype=dtype) for part in parts])
+        shape: Any = (np.nan,) if values.ndim == 1 else (np.nan, len(values.columns))
+        one = values.ndim == 1 and isinstance(values.dtype, np.dtype)
+        dtype = values.dtype if one else np.dtype("O")
+        parts = [da.from_delayed(part, shape, dtype=dtype) for part in _parts(values, _values)]
+        values = da.concatenate(parts, allow_unknown_chunksizes=True)
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
-    if values.ndim != 1:
+    if values.ndim != 1 and (what != "y" or values.ndim != 2):
         raise DataError(f"{what} has the shape {values.shape}; one value a row is needed.")
     return values
 
 
-def _series(part: Any) -> Any:
+def _values(part: Any) -> Any:
     return part.to_numpy()
 
 
@@ -155,8 +157,8 @@ def aligned(X: da.Array, y: da.Array | None, weight: da.Array | None) -> tuple[A
     for what, values in (("y", y), ("weight", weight)):
         if values is not None and values.chunks[0] != rows:
             log.info("%s has other chunks than X: rechunking it.", what)
-            values = values.rechunk((rows,))
-        out.append(values)
+            values = values.rechunk({0: rows})
+        out.append(values if values is None or values.ndim == 1 else values.rechunk({1: -1}))
     return out[0], out[1], out[2]
 
 
@@ -177,12 +179,12 @@ def block_graphs(X: da.Array, *others: da.Array | None) -> Iterator[tuple[list[A
         keys: list[Any] = []
         graph: dict[Any, Any] = {}
         collections = iter(zip(given, whole, strict=True))
-        for position, array in enumerate((X, *others)):
+        for array in (X, *others):
             if array is None:
                 keys.append(None)
                 continue
             found, source = next(collections)
-            key = (found.name, i, 0) if position == 0 else (found.name, i)
+            key = (found.name, i, *[0] * (found.ndim - 1))
             keys.append(key)
             _take(source, key, graph)
         yield keys, int(n), graph

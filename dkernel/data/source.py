@@ -45,7 +45,8 @@ class Source:
     (dkernel.sparse), and take so many too.
     Rows are those of `units` in their order; all chunks are known. `label_kind` is "bool", "int", "float" or "text"
     where the files say it (None otherwise, and without a label). `label_dtype` is the dtype of y
-    (text of any width: "U"). `stamps` say of each of `files` its size and date.
+    (text of any width: "U"). `stamps` say of each of `files` its size and date. Of several `targets` the label is a
+    number each.
 
     Examples
     --------
@@ -69,6 +70,7 @@ class Source:
     objects: tuple[str, ...] = ()
     object_bytes: int = 0
     stamps: tuple[str, ...] = ()
+    targets: int = 1
 
     @property
     def chunk_rows(self) -> tuple[int, ...]:
@@ -117,9 +119,10 @@ class Source:
 
     @property
     def y(self) -> "da.Array | None":
-        """The label as a Dask array (n_rows,); text as objects."""
+        """The label as a Dask array (n_rows,), of several targets (n_rows, k); text as objects."""
         dtype = "O" if self.label_dtype in (None, "U") else self.label_dtype
-        return None if self.label is None else self._array("y", (self.chunk_rows,), dtype)
+        chunks = (self.chunk_rows,) if self.targets == 1 else (self.chunk_rows, (self.targets,))
+        return None if self.label is None else self._array("y", chunks, dtype)
 
     @property
     def weight_array(self) -> "da.Array | None":
@@ -132,7 +135,7 @@ class Source:
         name = f"{part}-{self.token}"
         graph: dict[Any, Any] = {}
         for i, (key, number) in enumerate(self._places()):
-            graph[(name, i, 0) if part == "X" else (name, i)] = (_part_of, key, number, part)
+            graph[(name, i, *[0] * (len(chunks) - 1))] = (_part_of, key, number, part)
         for unit in self.units:
             graph.update(unit.task.__dask_graph__())
         return da.Array(graph, name, chunks, dtype=np.dtype(dtype))

@@ -9,7 +9,18 @@ import numpy as np
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block, Raw, as_label, as_weight, chunk_limit, cut, cut_blocks, kind_of_dtype, one_a_row
+from dkernel.data.block import (
+    Block,
+    Raw,
+    as_label,
+    as_weight,
+    chunk_limit,
+    cut,
+    cut_blocks,
+    kind_of_dtype,
+    one_a_row,
+    targets_in,
+)
 from dkernel.data.dask_arrays import aligned, block_graphs, concrete, in_memory, is_dask, known, name_of
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
@@ -78,6 +89,7 @@ def sparse_source(
         token,
         kind,
         object_bytes=row_bytes,
+        targets=targets_in(y),
     )
 
 
@@ -88,7 +100,7 @@ def _matrix_units(X: Any, y: Any, weight: Any, dtype: str, names: Numbered, comp
     y, weight = concrete((y, weight), compute)
     rows = as_sparse(X, names, dtype, in_memory)
     n = len(rows)
-    parts = {"y": one_a_row(y, "y"), "weight": one_a_row(weight, "weight")}
+    parts = {"y": one_a_row(y, "y", several=True), "weight": one_a_row(weight, "weight")}
     for what, values in parts.items():
         if values is not None and len(values) != n:
             raise DataError(f"X has {n} rows, but {what} has {len(values)}; both need the same number.")
@@ -117,14 +129,15 @@ def _dask_units(X: Any, y: Any, weight: Any, dtype: str, names: Numbered, comput
         graph[key] = (partial(_blocks, names, dtype, rows, first), *keys)
         units.append(Unit(rows, Delayed(key, graph), "X"))
         first += n
-    return units, token.hexdigest(), None if y is None else kind_of_dtype(y.dtype), row_bytes
+    kind = None if y is None else kind_of_dtype(y.dtype) if y.ndim == 1 else "float"
+    return units, token.hexdigest(), kind, row_bytes
 
 
 def _blocks(
     names: Numbered, dtype: str, rows: tuple[int, ...], first: int, X: Any, y: Any = None, weight: Any = None
 ) -> tuple[Block, ...]:
     """The blocks of one unit; runs on a worker."""
-    raw = Raw(X, one_a_row(y, "y"), one_a_row(weight, "weight"))
+    raw = Raw(X, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
     return cut_blocks(raw, rows, (names, "y", "weight"), dtype, partial(in_memory, first=first))
 
 

@@ -119,6 +119,11 @@ class KernelMachine(BaseEstimator):
         else:
             classes = same_classes(classes, self.model_.classes) if fitted else sorted_classes(classes)
         source = source_of(self, X, y, sample_weight, recipe.dtype, fitting=before is None and not fitted)
+        if fitted and self.model_.classes is None and source.targets != len(self.model_.intercept):
+            raise DataError(
+                f"y has {source.targets} column(s), and the rows before it had {len(self.model_.intercept)}. Go on "
+                "with the same targets, or begin anew with fit."
+            )
         now = before
         if now is None:
             now = Partial(recipe, source.columns, source.label or "label", classes)
@@ -176,8 +181,9 @@ class KernelMachine(BaseEstimator):
 
 
 def predicted(model: Model, X: NDArray[Any]) -> NDArray[Any]:
-    """Labels or predictions of a block."""
-    return model.predict(X)
+    """Labels or predictions of a block; of several targets in float64."""
+    found = model.predict(X)
+    return found if found.ndim == 1 else found.astype(np.float64)
 
 
 def scored(model: Model, X: NDArray[Any]) -> NDArray[np.float32]:

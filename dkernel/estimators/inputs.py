@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dkernel.data import Source, from_arrays
+from dkernel.data.block import targets_in
 from dkernel.data.dask_arrays import is_dask
 from dkernel.data.object_arrays import holds_objects, object_table
 from dkernel.errors import DataError
@@ -68,6 +69,7 @@ def source_of(
     sparse : whether rows stay sparse, None by the rule of `from_arrays`
     """
     if isinstance(X, Source):
+        _check_targets(estimator, X)
         if y is not None or sample_weight is not None:
             raise DataError("A Source holds its own label and weights: fit(source), and nothing beside it.")
         if fitting:
@@ -88,7 +90,17 @@ def source_of(
     if names is not None:
         estimator.feature_names_in_ = names
     X = checked_rows(estimator, X, fitting=fitting, least=2 if fitting else 1, objects=objects)
-    return from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel)
+    source = from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel)
+    _check_targets(estimator, source)
+    return source
+
+
+def _check_targets(estimator: Any, source: Source) -> None:
+    if source.targets > 1 and not estimator.__sklearn_tags__().target_tags.multi_output:
+        raise DataError(
+            f"y has {source.targets} columns, and a {type(estimator).__name__} learns one. Fit each alone, or numbers "
+            "with a KernelRegressor."
+        )
 
 
 def _columns_of(estimator: Any) -> Any:
@@ -102,8 +114,11 @@ def _label(estimator: Any, y: Any) -> Any:
         return y
     if is_frame(y) and y.shape[1] == 1:
         y = y.iloc[:, 0]
-    classifies = estimator.__sklearn_tags__().estimator_type == "classifier"
+    tags = estimator.__sklearn_tags__()
+    classifies = tags.estimator_type == "classifier"
     with refusals():
+        if tags.target_tags.multi_output and targets_in(y) > 1:
+            return y  # whose numbers pass the gate that names a bad one by row and column
         values = validate_data(estimator, y=y, y_numeric=not classifies)
         if classifies:
             check_classification_targets(values)

@@ -16,6 +16,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     minimize over w, b:  mean of (y - w . φ(x) - b)^2 / 2 + alpha/2 |w|^2,  y centred and scaled to variance 1
 
+    y may have several columns, (n, k): targets that share the features, the setup and alpha, each centred and scaled by
+    itself. What is chosen is chosen by the sum of their losses, and everything else is as if each were fitted alone.
+
     Parameters
     ----------
     kernel, gamma, features, n_components, landmarks, alpha, solver, passes, patience, polish, scale, metric,
@@ -26,7 +29,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     Attributes
     ----------
     model_ : the Model, for `dkernel.save`
-    coef_ : float64 (n_components_,) of the map's columns; intercept_ : float
+    coef_ : float64 (n_components_,) of the map's columns, of k targets (k, n_components_); intercept_ : float, or (k,)
     n_components_, history_, chosen_ : as of KernelClassifier
 
     Examples
@@ -36,6 +39,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     >>> machine = KernelRegressor(n_components=64).fit(X, np.sin(X[:, 0]))
     >>> machine.predict([[1.5]]).round(2)
     array([1.], dtype=float32)
+    >>> both = KernelRegressor(n_components=64).fit(X, np.column_stack([np.sin(X[:, 0]), np.cos(X[:, 0])]))
+    >>> both.predict([[1.5], [3.0]]).round(1).shape
+    (2, 2)
     """
 
     _task: ClassVar[str] = "regress"
@@ -64,7 +70,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self.callbacks = callbacks
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelRegressor":
-        """Learn from rows X (n, p) and numbers y (n,): numpy, pandas, Dask; or from a Source with a label, alone.
+        """Learn from rows X (n, p) and numbers y, (n,) or (n, k): numpy, pandas, Dask; or from a Source with a label.
 
         `validation` is as of `KernelClassifier.fit`.
         """
@@ -77,22 +83,34 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         return self
 
     def _learned(self) -> None:
-        self.coef_, self.intercept_ = self.model_.coef[:, 0], float(self.model_.intercept[0])
+        coef, intercept = self.model_.coef, self.model_.intercept
+        if len(intercept) > 1:
+            self.coef_, self.intercept_ = coef.T, intercept
+        else:
+            self.coef_, self.intercept_ = coef[:, 0], float(intercept[0])
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
         """Predictions, float32 (n,); with `return_std` the pair of them and of their standard deviations, float64 (n,).
 
+        Of k targets both are float64 (n, k): scikit-learn asks that of several outputs.
         The deviation is that of a label at x from its prediction: of the function, as a Gaussian process has it, and of
         the noise, whose own is `model_.facts["noise"]`. For solver="normal".
         """
-        if not return_std:
-            return self._answer(X, predicted, "float32")
         require_fitted(self, "model_")
+        k = len(self.model_.intercept)
+        width, made = (k, "float64") if k > 1 else (None, "float32")
+        if not return_std:
+            return self._answer(X, predicted, made, width)
         self.model_.known_variance()
-        return self._answer(X, predicted, "float32"), self._answer(X, deviating, "float64")
+        return self._answer(X, predicted, made, width), self._answer(X, deviating, "float64", width)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """R^2; of Dask collections computed where they are."""
+        """R^2, of several targets their mean; of Dask collections computed where they are."""
         if is_dask(X):
             return self._figure("r2", X, y, sample_weight)
         return float(super().score(X, y, sample_weight))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -13,7 +13,8 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
 
     Input `X`, (rows, columns) of `dtype`, unscaled. Outputs of a classifier: `label` (rows,), texts, whole numbers,
     truth values or numbers as they were learned; `score` (rows, C) with C = 1 for two classes; `probability`
-    (rows, n_classes) where the loss has it. Of a regression: `score` (rows, 1), the prediction.
+    (rows, n_classes) where the loss has it. Of a regression: `score` (rows, 1), the prediction, of k targets
+    (rows, k).
 
     In float64 the graph agrees with the same formulas in numpy to 1e-9; in float32 with `Model.scores` to some 1e-5 of
     the largest score. Nystrom columns of kernels with a kink at x = z (Exponential, Matern with nu < 3/2) and of

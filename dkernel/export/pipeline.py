@@ -223,7 +223,10 @@ def _stacked(map: StackedMap, coef: Linear) -> tuple[FeatureUnion, Linear]:
 def _last(model: Model, coef: Linear) -> BaseEstimator:
     if model.classes is None:
         last = LinearRegression()
-        last.coef_, last.intercept_ = np.ascontiguousarray(coef[:, 0]), float(model.intercept[0])
+        if len(model.intercept) > 1:
+            last.coef_, last.intercept_ = np.ascontiguousarray(coef.T), model.intercept.copy()
+        else:
+            last.coef_, last.intercept_ = np.ascontiguousarray(coef[:, 0]), float(model.intercept[0])
     else:
         # Of CalibratedClassifierCV the labels are the likeliest classes, and not those of the scores: a calibration
         # stays behind, and what it calibrates claims no probabilities.

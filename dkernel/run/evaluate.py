@@ -1,6 +1,5 @@
 """Evaluation: how good a model is on labelled rows, as one statistic that does not grow with them."""
 
-import math
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,11 +29,18 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     """Figures of a model on the labelled rows of a source, weighted where the source has weights.
 
     For classes n, accuracy, error, auc (two classes), log_loss (of a model that gives probabilities) and per_class,
-    a list of label, n, precision, recall; for a regression n, rmse, mae, r2. Fractions; None where a figure has no
-    meaning: auc with rows of one class, the precision of a class that is never predicted, r2 of a constant label.
+    a list of label, n, precision, recall; for a regression n, rmse, mae, r2, of several targets their means. Fractions;
+    None where a figure has no meaning: auc with rows of one class, the precision of a class that is never predicted, r2
+    of a constant label.
     """
     if source.label is None:
         raise DataError("Evaluation needs a label: open the source with one.")
+    heads = len(model.intercept) if model.classes is None else 1
+    if source.targets != heads:
+        raise DataError(
+            f"The model predicts {heads} target(s), and the rows have {source.targets}. Give it all of its own; files "
+            "have one label, so a model of several is evaluated from Python."
+        )
     if not source.n_rows:
         raise DataError("There are no rows to evaluate: every file of the input is empty.")
     shown = progress or Progress("none")
@@ -170,14 +176,16 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
 
 @dataclass(frozen=True, eq=False)
 class _Errors:
-    """Sums over rows of a regression; `mean` and `squares` are of the label (squared deviations from its mean)."""
+    """Sums over rows of a regression, of each target (k,); `mean` and `squares` are of the label (squared deviations
+    from its mean).
+    """
 
     rows: int
     weight: float
-    mean: float
-    squares: float
-    squared: float
-    absolute: float
+    mean: Array
+    squares: Array
+    squared: Array
+    absolute: Array
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,18 +199,11 @@ class _Regression(Statistic[_Errors, dict[str, Any]]):
             raise DataError(
                 f"{self.where.name(piece, 0)}: the label is the text {str(y[0])!r}; this model predicts numbers."
             )
-        y = y.astype(np.float64)
-        error = self.model.scores(X)[:, 0] - y
+        Y = (y[:, None] if y.ndim == 1 else y).astype(np.float64)
+        error = self.model.scores(X) - Y
         total = float(weight.sum())
-        mean = float(weight @ y) / total if total else 0.0
-        return _Errors(
-            len(y),
-            total,
-            mean,
-            float(weight @ (y - mean) ** 2),
-            float(weight @ error**2),
-            float(weight @ np.abs(error)),
-        )
+        mean = weight @ Y / total if total else np.zeros(Y.shape[1])
+        return _Errors(len(y), total, mean, weight @ (Y - mean) ** 2, weight @ error**2, weight @ np.abs(error))
 
     def merge(self, left: _Errors, right: _Errors) -> _Errors:
         weight = left.weight + right.weight
@@ -220,9 +221,9 @@ class _Regression(Statistic[_Errors, dict[str, Any]]):
         _require_weight(total.weight)
         return {
             "n": total.rows,
-            "rmse": math.sqrt(total.squared / total.weight),
-            "mae": total.absolute / total.weight,
-            "r2": 1.0 - total.squared / total.squares if total.squares > 0 else None,
+            "rmse": float(np.sqrt(total.squared / total.weight).mean()),
+            "mae": float(total.absolute.mean()) / total.weight,
+            "r2": float((1.0 - total.squared / total.squares).mean()) if (total.squares > 0).all() else None,
         }
 
 

@@ -55,7 +55,10 @@ def _with_others(
 ) -> NDArray[np.uint64]:
     for place, values in ((-2, y), (-1, weight)):
         if values is not None:
-            sums[place] = (_bits(values) * odd).sum(dtype=np.uint64)
+            bits = _bits(values)
+            if bits.ndim == 2:  # several targets: each with a number of its own, so that two that change places differ
+                bits = bits @ (2 * np.arange(bits.shape[1], dtype=np.uint64) + np.uint64(1))
+            sums[place] = (bits * odd).sum(dtype=np.uint64)
     return sums
 
 

@@ -11,7 +11,7 @@ from dkernel.checks import nearest_name
 from dkernel.errors import DataError, RecipeError
 from dkernel.linear.losses import loss_named, signs
 from dkernel.recipe import Recipe
-from dkernel.run.survey import SurveyResult
+from dkernel.run.survey import Moments, SurveyResult
 
 __all__ = ["Targets", "resolve_task", "targets_of"]
 
@@ -53,18 +53,30 @@ class Targets:
     ----------
     classes : sorted labels, None for a regression
     positive : the label that is True, of a one-against-the-rest task; the classes are then False and True
-    center, width : of the targets of a regression: (y - center) / width is what the solver sees
+    center, width : of the targets of a regression: (y - center) / width is what the solver sees; of several targets
+        (k,), each its own
     """
 
     classes: NDArray[Any] | None
     positive: Any = None
-    center: float = 0.0
-    width: float = 1.0
+    center: Any = 0.0
+    width: Any = 1.0
 
     @property
     def outputs(self) -> int:
         """Columns of scores."""
-        return 1 if self.classes is None or len(self.classes) == 2 else len(self.classes)
+        if self.classes is None:
+            return int(np.size(self.width))
+        return 1 if len(self.classes) == 2 else len(self.classes)
+
+    @property
+    def unit(self) -> float:
+        """Of an error in what the solver sees: the label's; of several targets each its own deviation, so 1."""
+        return 1.0 if np.ndim(self.width) else float(self.width)
+
+    def rmse(self, squared: float, n: int) -> float:
+        """Of a regression, in `unit`, of a sum of squared errors over n rows; over all of several targets."""
+        return self.unit * float(np.sqrt(squared / (max(n, 1) * self.outputs)))
 
     def codes(self, y: NDArray[Any], place: Callable[[int], str] = "row {} of a block".format) -> NDArray[np.intp]:
         """Class numbers (n,); a label that is none of the classes is refused, at the place of its row."""
@@ -100,7 +112,8 @@ class Targets:
     def of(self, y: NDArray[Any]) -> NDArray[np.float32]:
         """Targets (n, outputs)."""
         if self.classes is None:
-            return ((y.astype(np.float64) - self.center) / self.width).astype(np.float32)[:, None]
+            found = ((y.astype(np.float64) - self.center) / self.width).astype(np.float32)
+            return np.asarray(found[:, None] if found.ndim == 1 else found)
         return signs(self.codes(y), len(self.classes))
 
     def weights_of(self, class_weight: Any, counts: Mapping[Any, float]) -> NDArray[np.float64] | None:
@@ -123,6 +136,18 @@ class Targets:
         return float(weights @ np.array([counts[c] for c in self.classes.tolist()]))
 
 
+def _centred(found: Moments, label: str | None, several: bool) -> Targets:
+    """The targets of a regression, each with its own mean and deviation."""
+    widths = np.sqrt(found.variance)
+    constant = widths <= 1e-12 * np.abs(found.mean)
+    if constant.any():
+        which = f"Target {int(constant.argmax())} of the label {label!r}" if several else f"The label {label!r}"
+        raise DataError(f"{which} has one value in all rows: there is nothing to learn.")
+    if several:
+        return Targets(None, None, found.mean, widths)
+    return Targets(None, None, float(found.mean[0]), float(widths[0]))
+
+
 def targets_of(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
     """What the survey found in the labels of n rows, as targets of the recipe's task; and the weight of each class."""
     if survey.weight == 0:
@@ -131,10 +156,12 @@ def targets_of(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) 
         )
     if recipe.task == "regress":
         assert survey.target is not None
-        width = float(np.sqrt(survey.target.variance[0]))
-        if width <= 1e-12 * abs(float(survey.target.mean[0])):
-            raise DataError(f"The label {label!r} has one value in all rows: there is nothing to learn.")
-        return Targets(None, None, float(survey.target.mean[0]), width), {}
+        return _centred(survey.target, label, survey.reservoir.y.ndim == 2), {}
+    if survey.reservoir.y.ndim == 2:
+        raise DataError(
+            f"The label {label!r} has {survey.reservoir.y.shape[1]} targets, and a classifier learns one. Use "
+            "task='regress', or fit each target alone."
+        )
     counts = survey.labels
     if counts is None:
         raise DataError(

@@ -32,7 +32,7 @@ def made(fit: "Fit", problem: Problem, prepared: "Prepared", outcome: Outcome, r
     variance = None
     if outcome.variance is not None:
         variance = _in_columns(fit, outcome.variance, targets)
-        facts["noise"] = float(np.sqrt(variance.scale[0]))
+        facts["noise"] = np.sqrt(variance.scale[0]).tolist()
     model = Model(
         recipe=fit.recipe,
         scaling=problem.columns.scaling,
@@ -75,12 +75,12 @@ def _facts(fit: "Fit", problem: Problem, prepared: "Prepared", outcome: Outcome,
 
 def _in_columns(fit: "Fit", found: dict[str, Any], targets: Targets) -> Variance:
     """The variance that a solver found in its coordinates, in those of the columns and the label's unit."""
-    unit = targets.width**2
-    noise, alpha, n = unit * found["noise"], found["alpha"], found["weight"]
+    noise, alpha, n = targets.width**2 * np.array(found["noise"]), found["alpha"], found["weight"]
     has_rest = isinstance(fit.bench.problem.columns.map, NystromMap) and alpha > 0
-    prior = noise / (alpha * n) if has_rest else 0.0
+    prior = noise / (alpha * n) if has_rest else 0.0 * noise
     factor = np.ascontiguousarray(fit.bench.coordinates.expand(found["basis"]))
-    return Variance(factor, found["offset"], np.array([noise, prior, n]))
+    scale = np.stack([noise, prior, np.full_like(noise, n)])
+    return Variance(factor, found["offset"], scale if len(noise) > 1 else scale[:, 0])
 
 
 def calibrated(model: Model, holdout: Block, targets: Targets) -> Model:

@@ -69,8 +69,9 @@ def _path(whole: Whole, alphas: Sequence[float], sample: Block) -> dict[str, Any
     whole.progress.phase("normal equations")
     total = _accumulated(add, parts)
     ridge = solve(total, coordinates.metric)
-    # Errors of a regression in the label's units; of classes, of the targets -1 and +1. Sums over several outputs.
-    unit = problem.targets.width**2
+    # Errors of a regression in the label's units; of classes, of the targets -1 and +1. Sums over several outputs, of
+    # several targets in standard deviations.
+    unit = problem.targets.unit**2
     figures: dict[str, list[float]] = {
         "alpha": list(alphas),
         "mse": [unit * float(ridge.error(alpha).sum()) for alpha in alphas],
@@ -91,7 +92,7 @@ def _path(whole: Whole, alphas: Sequence[float], sample: Block) -> dict[str, Any
 def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:
     basis, offset = ridge.uncertainty(alpha)
     return {
-        "basis": basis, "offset": offset, "noise": float(ridge.noise(alpha)[0]), "alpha": alpha, "weight": ridge.weight,
+        "basis": basis, "offset": offset, "noise": ridge.noise(alpha).tolist(), "alpha": alpha, "weight": ridge.weight,
     }  # fmt: skip
 
 

@@ -231,9 +231,12 @@ class Passes:
 
 
 def merit(targets: Targets, right: float, n: int) -> dict[str, float]:
-    """What `right` answers on n rows say: the accuracy, or of a regression the rmse in the units of the label."""
+    """What `right` answers on n rows say: the accuracy, or of a regression the rmse in the units of the label.
+
+    Of several targets the rmse is that of all of them, each in its own standard deviation.
+    """
     if targets.classes is None:
-        return {"rmse": targets.width * float(np.sqrt(right / max(n, 1)))}
+        return {"rmse": targets.rmse(right, n)}
     return {"accuracy": right / max(n, 1)}
 
 

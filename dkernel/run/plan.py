@@ -71,7 +71,7 @@ class Plan:
     @classmethod
     def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1) -> "Plan":
         """The plan for a source."""
-        sizes = Sizes.of(source.n_rows, source.n_terms, recipe)
+        sizes, outputs = Sizes.of(source.n_rows, source.n_terms, recipe), max(outputs, source.targets)
         n, p, D = sizes.n, sizes.p, sizes.columns
         row, matrix = source.row_bytes + 16, 8 * D * D
         unit = max((unit.n_rows for unit in source.units), default=0) * row

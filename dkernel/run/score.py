@@ -207,8 +207,8 @@ def output_columns(model: Model, kept: Sequence[str], words: Sequence[str]) -> t
     for word in words:
         if word == "probability":
             made += [f"probability_{c}" for c in classes]
-        elif word == "score" and len(model.intercept) > 1:
-            made += [f"score_{c}" for c in classes]
+        elif word in ("score", "std") and len(model.intercept) > 1:
+            made += [f"{word}_{c}" for c in classes or range(len(model.intercept))]
         else:
             made.append(word)
     if twice := sorted(set(made) & set(kept)):
@@ -285,6 +285,11 @@ def score_part(model: Model, blocks: Sequence[Block], words: Sequence[str], kept
     return place.write(_tables(model, blocks, words, kept), pa.concat_tables(refused) if refused else None)
 
 
+def _arrays(found: Any) -> list[Any]:
+    """The columns of (n, k), or the one that (n,) is."""
+    return [pa.array(np.ascontiguousarray(column)) for column in found.reshape(len(found), -1).T]
+
+
 def _tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str]) -> Iterator[pa.Table]:
     names = output_columns(model, kept, words)
     for block in blocks:
@@ -300,9 +305,8 @@ def _tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: S
             elif word == "novelty":
                 arrays.append(pa.array(model.novelty(block.X)))
             elif word == "std":
-                arrays.append(pa.array(model.std(block.X)))
+                arrays += _arrays(model.std(block.X))
             else:
-                columns = S if word == "score" else model.probabilities(S)
-                arrays += [pa.array(np.ascontiguousarray(column)) for column in columns.T]
+                arrays += _arrays(S if word == "score" else model.probabilities(S))
         made = zip(names[len(fields) :], arrays[len(fields) :], strict=True)
         yield pa.table(arrays, pa.schema([*fields, *(pa.field(name, array.type) for name, array in made)]))

@@ -64,10 +64,7 @@ def begun(model: Model, block: Block, counts: Mapping[Any, float], rows: int, ex
     assert block.y is not None
     targets = Targets(model.classes)
     if model.classes is None:
-        y = block.y.astype(np.float64)
-        center = np.average(y, weights=block.weight)
-        width = float(np.sqrt(np.average((y - center) ** 2, weights=block.weight)))
-        targets = Targets(None, None, float(center), width or 1.0)
+        targets = _centred(block.y.astype(np.float64), block.weight)
     problem = Problem(ScaledColumns(model.scaling, model.map), model.loss, targets, seed=model.recipe.seed)
     problem = _weighted(problem, model, counts)
     coordinates = model.map.coordinates()
@@ -125,6 +122,17 @@ def widened(model: Model, classes: NDArray[Any]) -> Model:
     signs = np.array([-1.0, 1.0]) if len(seen) == 2 else np.ones(len(seen))
     coef[:, at], intercept[at] = model.coef * signs, model.intercept * signs
     return replace(model, coef=coef, intercept=intercept, classes=classes)
+
+
+def _centred(y: Array, weight: Array | None) -> Targets:
+    """The targets of a regression by these rows, of several targets each by itself."""
+    if y.ndim == 1:
+        center = np.average(y, weights=weight)
+        width = float(np.sqrt(np.average((y - center) ** 2, weights=weight)))
+        return Targets(None, None, float(center), width or 1.0)
+    centers = np.average(y, axis=0, weights=weight)
+    widths = np.sqrt(np.average((y - centers) ** 2, axis=0, weights=weight))
+    return Targets(None, None, centers, np.where(widths > 0, widths, 1.0))
 
 
 def _weighted(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Problem:

@@ -74,7 +74,8 @@ class Reservoir:
 
     Parameters
     ----------
-    X : (k, p) raw rows;  y : (k,) raw labels or None;  weight : (k,) or None;  hashes : uint64 (k,), increasing
+    X : (k, p) raw rows;  y : (k,) raw labels, of several targets (k, targets), or None;  weight : (k,) or None
+    hashes : uint64 (k,), increasing
     """
 
     X: NDArray[np.floating]
@@ -118,7 +119,7 @@ class SurveyResult:
     moments, low, high : of the features, a row counting as its weight says; all 0 of those that are objects
     labels : label -> sum of the weights of its rows, without those that have none; None without a label or where they
         are too many to be classes
-    target : moments of a numeric label, else None
+    target : moments of a numeric label, of several targets each a column, else None
     weight : sum of the weights, n without them
     chunks : chunk number -> (moments of its features, its labels), all rows alike
     sums : of `fingerprint`, for each column, the label and the weight
@@ -179,7 +180,7 @@ class Survey(Statistic[Seen, SurveyResult]):
             seen.min(axis=0, initial=np.inf).astype(np.float64),
             seen.max(axis=0, initial=-np.inf).astype(np.float64),
             labels,
-            None if y is None or y.dtype.kind == "U" else Moments.of(y.astype(np.float64)[:, None], weight),
+            None if y is None or y.dtype.kind == "U" else Moments.of(_columns(y).astype(np.float64), weight),
             float(piece.n if weight is None else weight.sum()),
             {piece.chunk: alike},
             column_sums(X, y, weight, piece.first, piece.step),
@@ -234,7 +235,13 @@ def _largest(X: SparseRows) -> NDArray[np.float32]:
     return out
 
 
+def _columns(y: NDArray[Any]) -> NDArray[Any]:
+    return y[:, None] if y.ndim == 1 else y
+
+
 def _count(y: NDArray[Any], weight: NDArray[np.float64] | None = None) -> dict[Any, float] | None:
+    if y.ndim == 2:  # several targets are no classes
+        return None
     labels, place, counts = np.unique(y, return_inverse=True, return_counts=True)
     if weight is not None:
         counts = np.bincount(place, weight)

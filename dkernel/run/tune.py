@@ -279,7 +279,7 @@ class _Search:
 
     def _figure(self, score: Score) -> tuple[str, float]:
         if self.targets.classes is None:
-            return "rmse", self.targets.width * math.sqrt(max(score.right, 0.0) / max(score.n, 1))
+            return "rmse", self.targets.rmse(max(score.right, 0.0), score.n)
         return "error", 1 - score.right / max(score.n, 1)
 
     def _told(self, last: Mapping[int, tuple[int, Score]], alive: Sequence[int], passes: float) -> dict[str, Any]:

@@ -130,6 +130,26 @@ def test_weights_and_labels_of_every_kind() -> None:
     assert found.tolist() == list(categories)
 
 
+@pytest.mark.parametrize("kind", ["numpy", "pandas", "dask", "frame", "beside dask", "unknown"])
+def test_several_targets(kind: str) -> None:
+    wanted = np.stack([Y, 2.0 * Y], axis=1)
+    frame, x = pd.DataFrame(wanted.astype(int), columns=["a", "b"]), da.from_array(X, chunks=(7, 2))
+    rows, targets = {
+        "numpy": (X, wanted),
+        "pandas": (X, frame),
+        "dask": (x, da.from_array(wanted, chunks=(4, 1))),
+        "frame": (dd.from_pandas(pd.DataFrame(X), npartitions=3), dd.from_pandas(frame, npartitions=3)),
+        "beside dask": (x, frame),
+        "unknown": (x[x[:, 0] >= 0], da.from_array(wanted, chunks=(4, 2))[X[:, 0] >= 0]),
+    }[kind]
+    source = from_arrays(rows, targets)
+    assert (source.targets, source.label_kind) == (2, "float")
+    assert source.label == ("a, b" if kind in ("pandas", "frame", "beside dask") else "label")
+    assert source.y is not None
+    np.testing.assert_array_equal(source.y.compute(), wanted)
+    assert source.y.dtype == np.float64
+
+
 @pytest.mark.parametrize("wrap", [np.asarray, lambda a: da.from_array(a, chunks=7)])
 def test_lengths_that_differ(wrap: object) -> None:
     with pytest.raises(DataError, match="X has 20 rows, but y has 19"):
@@ -160,7 +180,7 @@ def test_shapes_and_types_that_cannot_be() -> None:
     with pytest.raises(DataError, match="no rows"):
         from_arrays(da.from_array(X[:0], chunks=-1))
     with pytest.raises(DataError, match=r"shape \(20, 3\)"):
-        from_arrays(X, X)
+        from_arrays(X, None, X)
     with pytest.raises(DataError, match="3 columns, but 2 names"):
         from_arrays(X, columns=["a", "b"])
     with pytest.raises(DataError, match="'a' twice"):

@@ -68,6 +68,7 @@ def test_blocks_of_one_unit() -> None:
         (np.array([b"a", b"bc"]), "<U2"),
         (np.array([True, False], object), "bool"),
         (np.array([1, 2.5], object), "float64"),
+        (np.array([[1, 2], [3, 4]]), "float64"),
     ],
 )
 def test_labels(values: np.ndarray, dtype: str) -> None:
@@ -80,7 +81,9 @@ def test_labels(values: np.ndarray, dtype: str) -> None:
         (np.array([0, 2**63], np.uint64), "1, column 'y': .*64 signed bits"),
         (np.array([1.0, np.inf]), "1, column 'y': the label is inf"),
         (np.array(["2020-01-01"], "M8[D]"), "bool, integer, float or text is needed"),
-        (np.zeros((2, 2)), "one value a row"),
+        (np.zeros((2, 2, 2)), "one value a row"),
+        (np.array([[0.0, 1.0], [2.0, np.nan]]), r"1, column .y\[1\].: the label is nan"),
+        (np.array([[0.0, "a"]], object), r"y\[1\] holds text"),
     ],
 )
 def test_labels_that_cannot_be(values: np.ndarray, match: str) -> None:

@@ -9,9 +9,9 @@ import pytest
 import scipy.sparse as sp
 
 import dkernel
-from dkernel import KernelClassifier
+from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
-from tests.export.models import NYSTROM, RANDOM, classifier, regressor, rows, wide_scores
+from tests.export.models import NYSTROM, RANDOM, classifier, height, regressor, rows, wide_scores
 
 X = rows(10_000, seed=1)
 # Of the largest score: float32 columns against the float64 formula, and the same formula in another order.
@@ -50,6 +50,15 @@ def test_classes_and_probabilities(which, features, dtype):
     assert found["label"][sure].tolist() == wanted[sure].tolist()
     P = machine.model_.probabilities(S)
     assert np.abs(found["probability"] - P).max() <= (1e-4 if dtype == "float32" else 1e-9)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_several_targets(dtype):
+    Z = rows(600)
+    Y = np.column_stack([height(Z), 100 + 20 * Z[:, 0]])
+    machine = KernelRegressor("Gaussian(gamma=0.3)", n_components=64, alpha=1e-3, metric="identity").fit(Z, Y)
+    _, S = parity(machine, dtype)
+    assert S.shape == (10_000, 2)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

@@ -38,6 +38,7 @@ def _cases():
         "three": (X3, names[y3], None, BASE.replace(loss="logistic", class_weight="balanced")),
         "weights": (X, y, rng.random(N), BASE.replace(holdout=0.0, alpha=1e-6, rank=40)),
         "regression": (XW, yW, None, BASE.replace(loss="squared", kernel="laplacian")),
+        "targets": (XW, np.stack([yW, XW[:, 0] ** 2], axis=1), None, BASE.replace(loss="squared", alpha=1e-6)),
         "sparse": (SparseRows.of(texts[order]), kinds[order], None, BASE.replace(alpha=1e-6)),
         "sorted": (X[np.argsort(y)], np.sort(y), rng.random(N), BASE.replace(alpha=1e-6)),
     }
@@ -94,7 +95,7 @@ def test_twice(serial, tmp_path):
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize(("workers", "names"), [(1, ["three"]), (2, ["open"]), (4, ["fourier"])])
+@pytest.mark.parametrize(("workers", "names"), [(1, ["three"]), (2, ["open", "targets"]), (4, ["fourier"])])
 def test_processes(workers, names, serial, tmp_path):
     with connect(workers=workers, memory_limit=0, patience=60) as executor:
         assert executor.workers == workers
