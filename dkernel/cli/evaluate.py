@@ -10,6 +10,7 @@ import click
 from dkernel.cli.exits import Job
 from dkernel.cli.options import (
     NAMES,
+    Label,
     Setting,
     config_text,
     place_of,
@@ -28,7 +29,7 @@ __all__ = ["evaluate"]
 @click.command(cls=Job, short_help="Measure a model on labelled files.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@click.option("--label", cls=Setting, metavar="NAME", help="Column with the labels. Default: that of the training.")
+@click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
 @click.option("--weight", cls=Setting, metavar="COL", help="Column with the weights of the rows.")
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
 @click.option("--allow-extra", cls=Setting, is_flag=True, help="Pass over columns that the model does not know.")

@@ -16,6 +16,7 @@ __all__ = [
     "NAMES",
     "SIZE",
     "WORD_OR_NUMBER",
+    "Label",
     "Setting",
     "config_text",
     "place_of",
@@ -37,6 +38,27 @@ class Setting(click.Option):
         super().__init__(*args, **attributes)
         if self.envvar is None and self.name:
             self.envvar = f"DKERNEL_{self.name.upper()}"
+
+
+class Label(Setting):
+    """The label's option: given twice it is refused, where of other options the last counts. The first would go on as
+    a feature.
+    """
+
+    def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ARG002
+        parser.add_option(obj=self, opts=self.opts, dest=self.name, action="append", nargs=self.nargs)
+
+    def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, Any]:
+        given = opts.get(self.name or "")
+        if isinstance(given, list):
+            if len(given) > 1:
+                raise click.UsageError(
+                    f"--label is given {len(given)} times, {', '.join(map(repr, given))}: files have one label. Train "
+                    "a model of each (with --exclude of the others), or all in Python: KernelRegressor().fit(X, Y).",
+                    ctx,
+                )
+            opts = {**opts, str(self.name): given[0]}
+        return super().consume_value(ctx, opts)
 
 
 class _WordOrNumber(click.ParamType):  # type: ignore[type-arg]

@@ -11,6 +11,7 @@ from dkernel.cli.exits import Job
 from dkernel.cli.options import (
     NAMES,
     WORD_OR_NUMBER,
+    Label,
     Setting,
     config_text,
     place_of,
@@ -102,7 +103,7 @@ def recipe_options(command: Any) -> Any:
 
 @click.command(cls=Job, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@click.option("--label", cls=Setting, metavar="NAME", help="Column to predict.  [required]")
+@click.option("--label", cls=Label, metavar="NAME", help="Column to predict.  [required]")
 @click.option("--out", cls=Setting, metavar="MODEL", help="File of the model.  [required]")
 @recipe_options
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")

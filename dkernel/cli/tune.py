@@ -11,6 +11,7 @@ from dkernel.cli.exits import Job
 from dkernel.cli.options import (
     NAMES,
     WORD_OR_NUMBER,
+    Label,
     Setting,
     config_text,
     place_of,
@@ -32,7 +33,7 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 
 @click.command(cls=Job, short_help="Search over kernels, gammas, alphas, ... and train the best.")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@click.option("--label", cls=Setting, metavar="NAME", help="Column to predict.  [required]")
+@click.option("--label", cls=Label, metavar="NAME", help="Column to predict.  [required]")
 @click.option("--out", cls=Setting, metavar="MODEL", help="File of the model.  [required]")
 @click.option(
     "--budget",

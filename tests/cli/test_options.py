@@ -197,3 +197,12 @@ def test_indices_of_svmlight_files_are_what_they_are_said_to_be(tmp_path):
         result = run("train", *common, *words, "--out", str(tmp_path / "m"), "--dry-run")
         assert result.exit_code == 0, result.stderr
         assert json.loads(result.stdout)["p"] == width
+
+
+@pytest.mark.parametrize("command", ["train", "tune", "evaluate"])
+def test_a_label_given_twice_is_refused(command):
+    refused = run(command, "rows.csv", "--label", "a", "--label", "b")
+    assert refused.exit_code == 2
+    assert "--label is given 2 times, 'a', 'b': files have one label" in refused.output
+    assert settings("rows.csv", "--label", "a b", command=command)["label"] == "a b"
+    assert settings("rows.csv", command=command, DKERNEL_LABEL="a b")["label"] == "a b"
