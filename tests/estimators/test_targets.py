@@ -263,3 +263,10 @@ def test_one_column_is_one_target():
     table = KernelRegressor(**SET).fit(X, pd.DataFrame({"y": Y[:, 0]}))
     np.testing.assert_array_equal(flat.predict(X), table.predict(X))
     assert flat.predict(X).shape == (300,)
+
+
+def test_the_fingerprint_knows_which_target_is_which():
+    X, Y = pair(100)
+    whole = [fit(X, y, solver="normal").facts["data"] for y in (Y, Y[:, ::-1], Y[:, [0, 0]], Y.copy())]
+    assert len(set(whole)) == 3
+    assert whole[0] == whole[3]
