@@ -1,10 +1,12 @@
 """What classifier and regressor share: parameters to a recipe, a fit, and the model's answers."""
 
+import warnings
 from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
@@ -12,7 +14,7 @@ from dkernel.errors import DataError
 from dkernel.estimators.apply import Answer, apply
 from dkernel.estimators.inputs import checked_rows, rule_of, seed_of, source_of
 from dkernel.estimators.partial import Partial, blocks_of, same_classes, sorted_classes
-from dkernel.estimators.refusals import require_fitted
+from dkernel.estimators.refusals import check_callbacks, require_fitted
 from dkernel.linear.losses import loss_named
 from dkernel.model import Model
 from dkernel.recipe import Recipe
@@ -27,6 +29,8 @@ from dkernel.run.sizes import MOST_HOLDOUT
 from dkernel.run.train import train
 
 __all__ = ["KernelMachine"]
+
+TO_THE_END = ("pcg", "lbfgs")
 
 
 class KernelMachine(BaseEstimator):
@@ -62,6 +66,7 @@ class KernelMachine(BaseEstimator):
             return self
         self._partial = None
         recipe = self._recipe()
+        check_callbacks(self.callbacks)
         source = source_of(self, X, y, sample_weight, recipe.dtype)
         with default_executor() as executor:
             judges = None if validation is None else self._judges(validation, recipe, executor)
@@ -76,7 +81,20 @@ class KernelMachine(BaseEstimator):
         self.history_, self.chosen_ = result.history, result.chosen
         self.n_components_ = result.model.map.n_columns
         self._learned()
+        self._warn_of_an_early_end()
         return self
+
+    def _warn_of_an_early_end(self) -> None:
+        """What scikit-learn's solvers say too, where one that goes to the optimum was stopped by its passes."""
+        found = self.model_.facts.get("solver", {})
+        if self.model_.recipe.solver in TO_THE_END and not found.get("converged", True):
+            warnings.warn(
+                f"solver={self.model_.recipe.solver!r} was stopped after {found['passes']} passes: the scores would "
+                f"still move by about {found['decrement']:.1g}. Give it more (passes={2 * found['passes']}), or a "
+                "larger alpha.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
 
     def _merges(self, X: Any, source: Source) -> bool:
         """Whether equal rows become one, so that weights k are k copies of a row to whatever solver.
@@ -118,7 +136,8 @@ class KernelMachine(BaseEstimator):
             classes = same_classes(classes, before.classes)
         else:
             classes = same_classes(classes, self.model_.classes) if fitted else sorted_classes(classes)
-        source = source_of(self, X, y, sample_weight, recipe.dtype, fitting=before is None and not fitted)
+        # One row is a block too: a fit waits until there are more.
+        source = source_of(self, X, y, sample_weight, recipe.dtype, fitting=before is None and not fitted, least=1)
         if fitted and self.model_.classes is None and source.targets != len(self.model_.intercept):
             raise DataError(
                 f"y has {source.targets} column(s), and the rows before it had {len(self.model_.intercept)}. Go on "

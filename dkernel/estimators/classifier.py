@@ -2,6 +2,7 @@
 
 from typing import Any, ClassVar
 
+import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
@@ -164,6 +165,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """P(class | x), float64 (n, n_classes), with loss="logistic" or "softmax", or a calibration."""
         require_fitted(self, "classes_")
         return self._answer(X, probable, "float64", len(self.classes_))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> Any:
+        """The logarithms of `predict_proba`, -inf where that is 0."""
+        with np.errstate(divide="ignore"):
+            return np.log(self.predict_proba(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """Share of right labels; of Dask collections computed where they are."""

@@ -60,12 +60,14 @@ def source_of(
     dtype: str = "float32",
     *,
     fitting: bool = True,
+    least: int = 2,
     sparse: bool | None = None,
 ) -> Source:
     """The source of a fit, or of rows that follow it: the caller's own, or that of collections, checked.
 
     Parameters
     ----------
+    least : rows in memory that a fit to labels needs
     sparse : whether rows stay sparse, None by the rule of `from_arrays`
     """
     if isinstance(X, Source):
@@ -89,7 +91,7 @@ def source_of(
     label = _label(estimator, y)  # before X: scikit-learn forgets the names of X when it looks at y alone
     if names is not None:
         estimator.feature_names_in_ = names
-    X = checked_rows(estimator, X, fitting=fitting, least=2 if fitting else 1, objects=objects)
+    X = checked_rows(estimator, X, fitting=fitting, least=least if fitting else 1, objects=objects)
     source = from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel)
     _check_targets(estimator, source)
     return source

@@ -9,7 +9,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dkernel.errors import DataError, RecipeError
-from dkernel.estimators.refusals import require_fitted
+from dkernel.estimators.refusals import refusals, require_fitted
 from dkernel.estimators.transformers import NystromFeatures
 from dkernel.linear.losses import signs
 
@@ -60,8 +60,9 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         """Learn from rows X (n, p) and labels y (n,), in memory."""
         if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
             raise RecipeError(f"max_iter={self.max_iter!r} means nothing. Possible: a whole number of at least 1.")
-        X, y = validate_data(self, X, y, dtype=np.float64)
-        check_classification_targets(y)
+        with refusals():
+            X, y = validate_data(self, X, y, dtype=np.float64)
+            check_classification_targets(y)
         self.classes_, codes = np.unique(y, return_inverse=True)
         if len(self.classes_) < 2:
             raise DataError(
@@ -104,7 +105,8 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
     def decision_function(self, X: Any) -> NDArray[np.float64]:
         """Scores: (n,) for two classes, positive for the second; else (n, n_classes)."""
         require_fitted(self, "dual_coef_")
-        X = validate_data(self, X, dtype=np.float64, reset=False)
+        with refusals():
+            X = validate_data(self, X, dtype=np.float64, reset=False)
         S = np.asarray(self.kernel_(X, self.support_vectors_), dtype=np.float64) @ self.dual_coef_.T
         return S[:, 0] if S.shape[1] == 1 else S
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import sklearn.exceptions
 
-from dkernel.errors import DataError, DKernelError
+from dkernel.errors import DataError, DKernelError, RecipeError
 
-__all__ = ["InputTypeError", "NotFittedError", "refusals", "require_fitted"]
+__all__ = ["InputTypeError", "NotFittedError", "check_callbacks", "refusals", "require_fitted"]
 
 
 class NotFittedError(DKernelError, sklearn.exceptions.NotFittedError):
@@ -30,6 +30,13 @@ def refusals() -> Iterator[None]:
         raise DataError(str(error)) from None
     except TypeError as error:
         raise InputTypeError(str(error)) from None
+
+
+def check_callbacks(callbacks: Any) -> None:
+    """A RecipeError before anything is read, where one of them could not be called after the first round."""
+    functions = callbacks if isinstance(callbacks, list | tuple) else (callbacks,)
+    if callbacks is not None and (functions is not callbacks or not all(map(callable, functions))):
+        raise RecipeError(f"callbacks={callbacks!r}: a list of functions of one dict is needed, as in [print].")
 
 
 def require_fitted(estimator: Any, attribute: str) -> None:

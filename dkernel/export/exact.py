@@ -19,7 +19,8 @@ def model_of(model: Any) -> Model:
     model = getattr(model, "model_", model)
     if not isinstance(model, Model):
         raise ModelFileError(
-            f"A {type(model).__name__} cannot be exported. Pass a dkernel Model (dkernel.load) or a fitted estimator."
+            f"A {type(model).__name__} cannot be exported. Pass a dkernel Model (dkernel.load) or "
+            "a fitted KernelClassifier, KernelRegressor, KernelKMeans, OneClassSVM or Tuner."
         )
     if model.objects:
         raise UnsupportedError(

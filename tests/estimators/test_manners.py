@@ -1,0 +1,63 @@
+"""What a user of scikit-learn's estimators counts on beside its checks: warnings, refusals, small methods."""
+
+import dask.array as da
+import numpy as np
+import pytest
+import scipy.sparse
+from sklearn.exceptions import ConvergenceWarning
+
+import dkernel
+from dkernel import KernelClassifier, KernelPCA, KernelPerceptron, KernelRegressor
+from dkernel.errors import DataError, ModelFileError, RecipeError
+from tests.estimators.data import SMALL, ball, wave
+
+
+@pytest.mark.parametrize("solver", ["pcg", "lbfgs"])
+def test_a_solver_that_was_stopped_before_the_optimum_says_so(solver, recwarn):
+    X, y = wave(600)
+    settings = {"kernel": "gaussian", "gamma": 0.4, "alpha": 1e-7, "n_components": 60, "solver": solver}
+    with pytest.warns(ConvergenceWarning, match=f"solver='{solver}' was stopped after 2 passes.*passes=4"):
+        KernelRegressor(passes=2, **settings).fit(X, y)
+    recwarn.clear()
+    KernelRegressor(**(settings | {"alpha": 1e-2})).fit(X, y)
+    KernelRegressor(**(settings | {"solver": "psgd"}), polish=1).fit(X, y)  # which asks for no more than that
+    assert not recwarn
+
+
+def test_logarithms_of_probabilities():
+    X, y = ball(300)
+    machine = KernelClassifier(loss="logistic", **SMALL).fit(X, y)
+    wanted = np.log(machine.predict_proba(X))
+    np.testing.assert_array_equal(machine.predict_log_proba(X), wanted)
+    lazy = machine.predict_log_proba(da.from_array(X, chunks=(100, 3)))
+    assert lazy.chunks == ((100, 100, 100), (2,))
+    np.testing.assert_array_equal(lazy.compute(), wanted)
+    assert not hasattr(KernelClassifier(), "predict_log_proba")
+
+
+@pytest.mark.parametrize("callbacks", [print, [3], "print", {print}])
+def test_callbacks_that_are_none_are_refused_before_the_data_are_read(callbacks):
+    with pytest.raises(RecipeError, match=r"a list of functions of one dict is needed, as in \[print\]"):
+        KernelClassifier(callbacks=callbacks, **SMALL).fit(*ball(100))
+
+
+def test_partial_fit_takes_one_row_at_a_time():
+    X, y = ball(300)
+    one, many = (KernelClassifier(**(SMALL | {"n_components": 16, "alpha": 1e-3})) for _ in range(2))
+    for row, label in zip(X[:40], y[:40], strict=True):
+        one.partial_fit(row[None], [label], classes=[False, True])
+    many.partial_fit(X[:40], y[:40], classes=[False, True])
+    np.testing.assert_array_equal(one.predict(X), many.predict(X))
+    with pytest.raises(DataError, match="minimum of 2 is required"):
+        KernelClassifier(**SMALL).fit(X[:1], y[:1])
+
+
+def test_a_perceptron_refuses_sparse_rows_as_everything_is_refused():
+    X, y = ball(50)
+    with pytest.raises(DataError, match="Sparse data was passed"):
+        KernelPerceptron(gamma=0.4).fit(scipy.sparse.csr_array(X), y)
+
+
+def test_what_cannot_leave_hears_what_can():
+    with pytest.raises(ModelFileError, match=r"A KernelPCA cannot be exported.*KernelClassifier, KernelRegressor"):
+        dkernel.to_sklearn(KernelPCA(2, n_columns=8).fit(ball(50)[0]))
