@@ -31,6 +31,7 @@ from dkernel.run.train import train
 __all__ = ["KernelMachine"]
 
 TO_THE_END = ("pcg", "lbfgs")
+SEEN = 1e-3  # of a score: what is left of the way is worth a warning
 
 
 class KernelMachine(BaseEstimator):
@@ -87,7 +88,8 @@ class KernelMachine(BaseEstimator):
     def _warn_of_an_early_end(self) -> None:
         """What scikit-learn's solvers say too, where one that goes to the optimum was stopped by its passes."""
         found = self.model_.facts.get("solver", {})
-        if self.model_.recipe.solver in TO_THE_END and not found.get("converged", True):
+        ended = found.get("converged", True) or found["decrement"] < SEEN
+        if self.model_.recipe.solver in TO_THE_END and not ended:
             warnings.warn(
                 f"solver={self.model_.recipe.solver!r} was stopped after {found['passes']} passes: the scores would "
                 f"still move by about {found['decrement']:.1g}. Give it more (passes={2 * found['passes']}), or a "

@@ -13,6 +13,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,9 @@ from sklearn.decomposition import KernelPCA as DensePCA
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from sklearn.kernel_ridge import KernelRidge
+from sklearn.linear_model import LogisticRegression
 from sklearn.metrics import adjusted_rand_score, log_loss, roc_auc_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 from sklearn.svm import OneClassSVM as DenseOneClass
@@ -163,6 +166,39 @@ def outliers(make: Callable[[int], Any]) -> Answer:
     return run
 
 
+def mismatch(make: Callable[[int], Any], kernel: Any) -> Answer:
+    """Columns of all rows; how far their inner products are from the kernel at 1,000 test rows, in percent of it."""
+
+    def run(rows: Rows) -> float:
+        machine = make(len(rows[0])).fit(rows[0])
+        machine.transform(rows[0])
+        Z, K = machine.transform(rows[2][:1000]), kernel(rows[2][:1000], rows[2][:1000])
+        return 100 * float(np.linalg.norm(Z @ Z.T - K) / np.linalg.norm(K))
+
+    return run
+
+
+def gram(kernel: Any) -> Answer:
+    """The kernel of all pairs of rows, which has no error."""
+
+    def run(rows: Rows) -> float:
+        kernel(rows[0], rows[0])
+        return 0.0
+
+    return run
+
+
+def dense_logistic(rows: Rows) -> float:
+    """Logistic regression on the rows of the root of the whole Gram matrix, where it is that of the kernel."""
+    X, y, X_test, y_test = rows
+    k = Gaussian(gamma=0.05)
+    values, U = scipy.linalg.eigh(k(X, X))
+    U, roots = U[:, values > 1e-8], np.sqrt(values[values > 1e-8])
+    machine = LogisticRegression(C=1.0, tol=1e-4, max_iter=1000).fit(U * roots, y)
+    P = machine.predict_proba(k(X_test, X) @ (U / roots))
+    return float(log_loss(y_test, P, labels=machine.classes_))
+
+
 class Process:
     """A Gaussian process with the ratio of noise and prior that the ridge regression has, 0.01, and the size of both
     that is likeliest: y^T K^{-1} y / n."""
@@ -200,6 +236,17 @@ def twins() -> tuple[Twin, ...]:
         Twin("KernelClassifier, perceptron", "KernelPerceptron", "magic", 8000, "error, %",
              classes(lambda _: KernelClassifier(**gauss, loss="perceptron", alpha=1e-6, passes=2)),
              classes(lambda _: dkernel.KernelPerceptron(Gaussian(gamma=0.05), max_iter=10)), 1, 20_000),
+        Twin("KernelClassifier, logistic", "LogisticRegression on K^(1/2)", "magic", 3000, "log-loss",
+             classes(lambda n: KernelClassifier(**gauss, loss="logistic", alpha=1 / n, passes=2), proba=True),
+             dense_logistic, 3),
+        Twin("KernelClassifier, softmax", "LogisticRegression on K^(1/2)", "letter", 3000, "log-loss",
+             classes(lambda n: KernelClassifier(**gauss, loss="softmax", alpha=1 / n, solver="lbfgs"), proba=True),
+             dense_logistic, 3),
+        Twin("Tuner", "GridSearchCV(SVC)", "magic", 8000, "error, %",
+             classes(lambda n: dkernel.Tuner(
+                 KernelClassifier("gaussian", **same, n_components=1000, loss="hinge"),
+                 {"gamma": [0.02, 0.05, 0.2], "alpha": [1 / n, 0.1 / n]}, budget="2passes")),
+             classes(lambda _: GridSearchCV(SVC(), {"gamma": [0.02, 0.05, 0.2], "C": [1.0, 10.0]}, cv=3))),
         Twin("KernelRegressor, normal", "KernelRidge", "kin40k", 8000, "RMSE, sd",
              numbers(lambda n: KernelRegressor(**gauss, solver="normal", alpha=0.01 / n)),
              numbers(lambda _: KernelRidge(kernel="rbf", gamma=0.05, alpha=0.01)), 2),
@@ -223,7 +270,27 @@ def twins() -> tuple[Twin, ...]:
         Twin("OneClassSVM", "OneClassSVM", "magic", 15000, "1 - AUC",
              outliers(lambda _: dkernel.OneClassSVM(0.1, kernel=Gaussian(gamma=0.05), n_columns=500)),
              outliers(lambda _: DenseOneClass(gamma=0.05, nu=0.1))),
+        *maps(),
     )  # fmt: skip
+
+
+def maps() -> tuple[Twin, ...]:
+    """Lines of the transformers: the twin of a map is the Gram matrix of its kernel."""
+    near, square = Gaussian(gamma=0.05), dkernel.Polynomial(degree=2, c=1.0)
+    both = near + 0.1 * dkernel.Linear()
+    kinds = (
+        (dkernel.NystromFeatures, near), (dkernel.FourierFeatures, near), (dkernel.KernelFeatures, both),
+        (dkernel.MaclaurinFeatures, square), (dkernel.TensorSketchFeatures, square),
+    )  # fmt: skip
+    return tuple(
+        Twin(kind.__name__, f"Gram matrix, {kernel!r}", "magic", 8000, "of the kernel, %",
+             mismatch(partial(_map, kind, kernel), kernel), gram(kernel), 1)
+        for kind, kernel in kinds
+    )  # fmt: skip
+
+
+def _map(kind: Any, kernel: Any, _: int) -> Any:
+    return kind(kernel, n_components=1000, random_state=0)
 
 
 def rings(n: int, rng: np.random.Generator) -> tuple[Any, Any]:

@@ -1,9 +1,12 @@
 """What a user of scikit-learn's estimators counts on beside its checks: warnings, refusals, small methods."""
 
+from pathlib import Path
+
 import dask.array as da
 import numpy as np
 import pytest
 import scipy.sparse
+from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
 
 import dkernel
@@ -61,3 +64,12 @@ def test_a_perceptron_refuses_sparse_rows_as_everything_is_refused():
 def test_what_cannot_leave_hears_what_can():
     with pytest.raises(ModelFileError, match=r"A KernelPCA cannot be exported.*KernelClassifier, KernelRegressor"):
         dkernel.to_sklearn(KernelPCA(2, n_columns=8).fit(ball(50)[0]))
+
+
+def test_the_table_of_twins_names_every_estimator():
+    text = (Path(__file__).parents[2] / "README.md").read_text()
+    table = text.split("### Twins")[1].split("\n## ")[0]
+    kinds = [kind for name in dkernel.__all__ if isinstance(kind := getattr(dkernel, name), type)]
+    estimators = {kind.__name__ for kind in kinds if issubclass(kind, BaseEstimator)}
+    assert len(estimators) > 10
+    assert not {name for name in estimators if f"`{name}`" not in table}
