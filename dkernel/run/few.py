@@ -169,7 +169,7 @@ def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[flo
     """
     rows, problem = _first(rows, problem)
     n = len(rows.X)
-    problem = problem if _is_expansion(problem, n) else _smaller(problem)
+    problem = problem if _is_expansion(problem, rows.X) else _smaller(problem)
     matrix = _Rows.of(problem, problem.columns.map.coordinates(), rows)
     folds = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
     part = np.arange(n) % max(folds, min(THIRD, n))
@@ -195,7 +195,7 @@ def _first(rows: Block, problem: Problem) -> tuple[Block, Problem]:
     n, map = len(rows.X), problem.columns.map
     if n <= MOST_JUDGED:
         return rows, problem
-    if _is_expansion(problem, n):
+    if _is_expansion(problem, rows.X):
         assert isinstance(map, NystromMap)
         problem = _with(problem, NystromMap(map.kernel, map.landmarks[:MOST_JUDGED]))
     y, w, some = rows.y, rows.weight, slice(MOST_JUDGED)
@@ -214,11 +214,15 @@ def _smaller(problem: Problem) -> Problem:
     return _with(problem, NystromMap(map.kernel, map.landmarks[:JUDGED_COLUMNS]))
 
 
-def _is_expansion(problem: Problem, n: int) -> bool:
-    """Whether the n rows are the landmarks, in their order, and each output can be solved for alone."""
+def _is_expansion(problem: Problem, X: Any) -> bool:
+    """Whether the rows are the landmarks, in their order, and each output can be solved for alone."""
     map = problem.columns.map
-    all_rows = isinstance(map, NystromMap) and map.rank is None and map.n_columns == n
-    return all_rows and not isinstance(problem.loss, Softmax)
+    if not isinstance(map, NystromMap) or map.rank is not None or map.n_columns != len(X):
+        return False
+    Z = map.landmarks  # that may have been given, in another order
+    given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"
+    same = not given or np.array_equal(problem.columns.scaling.apply(X), Z)
+    return same and not isinstance(problem.loss, Softmax)
 
 
 @dataclass(frozen=True, eq=False)
@@ -243,7 +247,7 @@ class _Rows:
         X, Y, weight = problem.rows(rows, pieces_of(len(rows.X), len(rows.X))[0])
         w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         F = _features(problem, coordinates, X, "float64")
-        return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, len(X)))
+        return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, X))
 
     def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_Rows", tuple[Array, Array, Array]]:
         """The rows that are not out; and features, targets and weights of those that are.

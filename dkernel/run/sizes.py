@@ -80,7 +80,8 @@ class Sizes:
         few = recipe.solver == "exact"  # every row is a landmark, and in the sample
         auto = n if few and recipe.features in ("auto", "nystrom") else cls.automatic(n, p)
         columns = recipe.n_components if isinstance(recipe.n_components, int) else auto
-        holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if recipe.holdout > 0 and not few else 0
+        held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
+        holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0
         rest = n - holdout
         held = 0 if few else min(HELD, max(1, rest // 10))
         wanted = max(6 * columns, 8192, int(SAMPLE_FLOPS / columns**2)) if columns <= MOST_DENSE else WIDE_SAMPLE

@@ -307,3 +307,20 @@ LINE = np.random.default_rng(1).uniform(0, 6, (500, 1))
 )
 def test_rows_that_say_the_same(machine, X, y, least):
     assert machine.fit(X, y).score(X, y) >= least
+
+
+def test_exactly_with_landmarks_given_in_any_order():
+    X, y = wave(150)
+    settings = {"gamma": 0.4, "solver": "exact", "alpha": 1e-4, "scale": "none"}
+    all_rows = KernelRegressor("gaussian", **settings).fit(X, y)
+    given = KernelRegressor("gaussian", landmarks=X[::-1], **settings).fit(X, y)
+    np.testing.assert_allclose(given.predict(X), all_rows.predict(X), atol=1e-3)
+
+
+@pytest.mark.parametrize("solver", ["auto", "psgd"])
+def test_two_rows_are_enough_for_an_answer(solver):
+    X = np.array([[1.0], [2.0]])
+    low, high = KernelRegressor(solver=solver).fit(X, np.array([2.5, 3.5])).predict(X)
+    assert 2.4 < low < high < 3.6
+    classes = KernelClassifier(solver=solver).fit(X, np.array(["a", "b"])).predict(X).tolist()
+    assert classes == ["a", "b"] if solver == "auto" else set(classes) <= {"a", "b"}  # steps need more rows
