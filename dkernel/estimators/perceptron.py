@@ -1,5 +1,6 @@
 """KernelPerceptron: the exact one of the texts, with a coefficient for each row, for data that fit in memory."""
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -9,11 +10,16 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dkernel.errors import DataError, RecipeError
+from dkernel.estimators.apply import Answer, apply
+from dkernel.estimators.inputs import checked_rows, is_dask
 from dkernel.estimators.refusals import refusals, require_fitted
 from dkernel.estimators.transformers import NystromFeatures
 from dkernel.linear.losses import signs
 
 __all__ = ["KernelPerceptron"]
+
+Learned = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
+"""Kernel, support vectors (s, p), coefficients (C, s), classes."""
 
 MOST_ROWS = 20_000  # their Gram matrix is 3.2 GB
 
@@ -102,15 +108,49 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
                 break
         return alpha
 
-    def decision_function(self, X: Any) -> NDArray[np.float64]:
-        """Scores: (n,) for two classes, positive for the second; else (n, n_classes)."""
+    def decision_function(self, X: Any) -> Any:
+        """Scores: (n,) for two classes, positive for the second; else (n, n_classes). Of Dask collections lazily."""
         require_fitted(self, "dual_coef_")
-        with refusals():
-            X = validate_data(self, X, dtype=np.float64, reset=False)
-        S = np.asarray(self.kernel_(X, self.support_vectors_), dtype=np.float64) @ self.dual_coef_.T
-        return S[:, 0] if S.shape[1] == 1 else S
+        if is_dask(X):
+            return self._lazily(X, scored_rows, np.float64, None if len(self.dual_coef_) == 1 else len(self.classes_))
+        return scored_rows(self._learned, self._rows(X))
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Labels (n,)."""
-        S = self.decision_function(X)
-        return np.asarray(self.classes_[(S > 0).astype(np.intp) if S.ndim == 1 else S.argmax(axis=1)])
+    def predict(self, X: Any) -> Any:
+        """Labels (n,); of Dask collections lazily."""
+        require_fitted(self, "dual_coef_")
+        if is_dask(X):
+            return self._lazily(X, labelled_rows, self.classes_.dtype, None)
+        return labelled_rows(self._learned, self._rows(X))
+
+    @property
+    def _learned(self) -> Learned:
+        return self.kernel_, self.support_vectors_, self.dual_coef_, self.classes_
+
+    def _rows(self, X: Any) -> NDArray[np.float64]:
+        with refusals():
+            rows: NDArray[np.float64] = validate_data(self, X, dtype=np.float64, reset=False)
+        return rows
+
+    def _lazily(self, X: Any, function: Any, dtype: Any, width: int | None) -> Any:
+        def key() -> str:
+            digest = hashlib.sha256(f"{self.kernel_!r}{self.classes_.tolist()!r}".encode())
+            for array in (self.support_vectors_, self.dual_coef_):
+                digest.update(np.ascontiguousarray(array).data)
+            return f"perceptron-{digest.hexdigest()}"
+
+        names = getattr(self, "feature_names_in_", [str(j) for j in range(self.n_features_in_)])
+        X = checked_rows(self, X)
+        return apply(Answer(function, self._learned, key, list(names), "float64", dtype, width), X)
+
+
+def scored_rows(learned: Learned, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Scores of a block."""
+    kernel, support, coef, _ = learned
+    S = np.asarray(kernel(X, support), dtype=np.float64) @ coef.T
+    return S[:, 0] if S.shape[1] == 1 else S
+
+
+def labelled_rows(learned: Learned, X: NDArray[np.float64]) -> NDArray[Any]:
+    """Labels of a block."""
+    S = scored_rows(learned, X)
+    return np.asarray(learned[3][(S > 0).astype(np.intp) if S.ndim == 1 else S.argmax(axis=1)])

@@ -1,6 +1,9 @@
 """The exact kernel perceptron against the loop of the texts, and what is proved of it."""
 
+import dask.array as da
+import dask.dataframe as dd
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
@@ -61,3 +64,23 @@ def test_refusals():
         KernelPerceptron().fit(X, np.zeros(20))
     with pytest.raises(DataError, match="Use KernelClassifier"):
         KernelPerceptron().fit(np.zeros((20_001, 1)), np.arange(20_001) % 2)
+
+
+@pytest.mark.parametrize("classes", [2, 3])
+def test_rows_of_dask_are_answered_lazily_in_their_chunks(classes):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(200, 3))
+    y = np.array(["a", "b", "c"])[np.digitize((X**2).sum(axis=1), [2.0, 4.0][: classes - 1])]
+    machine = KernelPerceptron(gamma=0.4).fit(X[:100], y[:100])
+
+    def refuse(_):
+        raise AssertionError("this was computed")
+
+    unread = da.from_array(X, chunks=(60, 2)).map_blocks(refuse, dtype=float, meta=np.empty((0, 0)))
+    assert machine.predict(unread).chunks == ((60, 60, 60, 20),)
+    for lazy in (da.from_array(X, chunks=(60, 2)), dd.from_pandas(pd.DataFrame(X), npartitions=3)):
+        labels, scores = (getattr(machine, name)(lazy) for name in ("predict", "decision_function"))
+        assert isinstance(labels, da.Array)
+        assert labels.dtype == machine.classes_.dtype
+        np.testing.assert_array_equal(labels.compute(), machine.predict(X))
+        np.testing.assert_allclose(scores.compute(), machine.decision_function(X), atol=1e-12)
