@@ -6,7 +6,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from dask.delayed import Delayed
+from dask.delayed import Delayed, delayed
 from numpy.typing import NDArray
 
 from dkernel.blas import one_blas_thread
@@ -38,6 +38,7 @@ class Answer:
     dtype : of a block
     objects : the columns that hold objects; with such a block is of cells (dkernel.cells)
     made : dtype of the answer
+    names : gives the names of its columns, where it is a frame; None for numbers
     """
 
     def __init__(
@@ -50,7 +51,9 @@ class Answer:
         made: Any,
         width: int | None = None,
         objects: tuple[str, ...] = (),
+        names: Callable[[], Sequence[Any]] | None = None,
     ) -> None:
+        self.names = names
         self.function, self.carried, self.key, self.columns = function, carried, key, columns
         self.dtype, self.made, self.width = "object" if objects else dtype, np.dtype(made), width
         self.objects = objects
@@ -69,9 +72,9 @@ def _gate(X: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], 
 
 
 def apply(answer: Answer, X: Any) -> Any:
-    """numpy for what is in memory, else a Dask array in the row chunks of X, nothing of it computed."""
+    """numpy for what is in memory, else what X is, array or frame, in its chunks or partitions: nothing is computed."""
     if is_dask(X):
-        return _lazily(answer, X)
+        return _by_partition(answer, X) if hasattr(X, "index") else _lazily(answer, X)
     if is_frame(X) and not answer.objects:
         check_numbers(X, tuple(map(str, X.columns)))
     with one_blas_thread():
@@ -103,9 +106,7 @@ def _lazily(answer: Answer, X: Any) -> da.Array:
     X = as_array(X, partial(matrix, dtype=answer.dtype))
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
-    # One task holds what every block needs, and they depend on it: it travels once to a worker, not with each task.
-    key = f"dkernel-{answer.key()}"
-    carried = Delayed(key, {key: (unpack, Parcel(answer.carried))})
+    carried = _carried(answer)
     made: dict[str, Any] = {"drop_axis": 1, "meta": np.empty(0, answer.made)}
     if answer.width is not None:
         made = {"chunks": (X.chunks[0], (answer.width,)), "meta": np.empty((0, 0), answer.made)}
@@ -113,6 +114,39 @@ def _lazily(answer: Answer, X: Any) -> da.Array:
         _block, function=answer.function, carried=carried, columns=answer.columns, as_dtype=answer.dtype,
         objects=answer.objects, dtype=answer.made, **made
     )  # fmt: skip
+
+
+def _carried(answer: Answer) -> Any:
+    """One task that holds what every block needs, and on which they depend: it travels once to a worker."""
+    key = f"dkernel-{answer.key()}"
+    return Delayed(key, {key: (unpack, Parcel(answer.carried))})
+
+
+def _by_partition(answer: Answer, X: Any) -> Any:
+    """A Dask series, or a dataframe of more columns, with index and divisions of X."""
+    import dask.dataframe as dd
+
+    names = None if answer.width is None else list(answer.names() if answer.names else range(answer.width))
+    carried, with_index = _carried(answer), delayed(_partition, pure=True)
+    parts = [
+        with_index(part, answer.function, carried, answer.columns, answer.dtype, answer.objects, names)
+        for part in X.to_delayed()
+    ]
+    empty = np.empty(0 if names is None else (0, len(names)), answer.made)
+    return dd.from_delayed(parts, meta=_table(empty, None, names), divisions=X.divisions, verify_meta=False)
+
+
+def _partition(
+    part: Any, function: Any, carried: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], names: Any
+) -> Any:
+    """The answer of one partition; runs on a worker."""
+    return _table(_block(matrix(part, dtype), function, carried, columns, dtype, objects), part.index, names)
+
+
+def _table(values: NDArray[Any], index: Any, names: Any) -> Any:
+    import pandas as pd
+
+    return pd.Series(values, index) if names is None else pd.DataFrame(values, index, names)
 
 
 def _block(

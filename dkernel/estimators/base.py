@@ -178,7 +178,7 @@ class KernelMachine(BaseEstimator):
         X = checked_rows(self, X, objects=bool(model.objects))
         answer = Answer(
             function, model, lambda: f"model-{digest_of(model)}", model.columns, model.recipe.dtype, dtype, width,
-            model.objects,
+            model.objects, None if model.classes is None else model.classes.tolist,
         )  # fmt: skip
         return apply(answer, X)
 

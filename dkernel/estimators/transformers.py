@@ -85,7 +85,10 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         dtype = dtype_of(X)
         made_dtype = (made or {}).get(dtype, dtype)
         objects = tuple(names[j] for j in places)
-        return apply(Answer(function, carried, key, names, dtype, made_dtype, self.n_components_, objects), X)
+        answer = Answer(
+            function, carried, key, names, dtype, made_dtype, self.n_components_, objects, self.get_feature_names_out
+        )
+        return apply(answer, X)
 
     @property
     def _n_features_out(self) -> int:
@@ -113,12 +116,12 @@ def _lazily_framed(wrapped: Any) -> Any:
         if not is_dask(X) or others or named:
             return wrapped(self, X, *others, **named)
         answer = wrapped.__wrapped__(self, X)
-        if getattr(self, "_sklearn_output_config", {}).get("transform", "default") == "default":
+        default = getattr(self, "_sklearn_output_config", {}).get("transform", "default") == "default"
+        if default or hasattr(X, "index"):
             return answer
         import dask.dataframe as dd
 
-        index = X.index if hasattr(X, "index") else None
-        return dd.from_dask_array(answer, columns=list(self.get_feature_names_out()), index=index)
+        return dd.from_dask_array(answer, columns=list(self.get_feature_names_out()))
 
     return transform
 

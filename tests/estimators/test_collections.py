@@ -92,8 +92,9 @@ def test_pandas_gives_numpy_and_dask_dataframes_keep_their_partitions():
     assert type(labels) is np.ndarray
     lazy = dd.from_pandas(frame(X), npartitions=3)
     scores = machine.decision_function(lazy)
-    assert isinstance(scores, da.Array)
-    assert scores.numblocks == (3,)
+    assert isinstance(scores, dd.Series)
+    assert scores.npartitions == 3
+    assert scores.divisions == lazy.divisions
     np.testing.assert_array_equal(scores.compute(), machine.decision_function(frame(X)))
     with pytest.raises(DataError, match="feature names should match"):
         machine.predict(frame(X)[["b", "a", "c"]])
@@ -190,8 +191,23 @@ def test_set_output_of_dask_dataframes_stays_lazy_with_names_and_index(method):
     pd.testing.assert_index_equal(found.compute().index, table.index)
     assert found.columns.tolist() == wanted.columns.tolist()
     np.testing.assert_allclose(found.compute().to_numpy(), wanted.to_numpy(), atol=1e-6)
-    assert isinstance(getattr(NystromFeatures(n_components=8).fit(table), method)(lazy), da.Array)
+    same = getattr(NystromFeatures(gamma=0.4, n_components=8).fit(table), method)(lazy)
+    pd.testing.assert_frame_equal(same.compute(), found.compute())
     assert isinstance(getattr(machine, method)(table), pd.DataFrame)
+
+
+def test_answers_of_a_dataframe_stand_beside_its_columns():
+    X, y = ball(600)
+    table = frame(X).set_index(np.arange(5, 605))
+    machine = KernelClassifier(loss="logistic", **SMALL).fit(table, np.where(y, "in", "out"))
+    lazy = dd.from_pandas(table, npartitions=3)
+    proba = machine.predict_proba(lazy)
+    assert proba.columns.tolist() == ["in", "out"]
+    np.testing.assert_array_equal(proba.compute().to_numpy(), machine.predict_proba(table))
+    both = lazy.assign(said=machine.predict(lazy), sure=proba["in"])
+    both = both[both["a"] > 0].compute()
+    here = table.assign(said=machine.predict(table), sure=machine.predict_proba(table)[:, 0])
+    pd.testing.assert_frame_equal(both, here[here["a"] > 0], check_dtype=False)
 
 
 def test_empty_partitions_of_a_dataframe():

@@ -80,7 +80,6 @@ def test_rows_of_dask_are_answered_lazily_in_their_chunks(classes):
     assert machine.predict(unread).chunks == ((60, 60, 60, 20),)
     for lazy in (da.from_array(X, chunks=(60, 2)), dd.from_pandas(pd.DataFrame(X), npartitions=3)):
         labels, scores = (getattr(machine, name)(lazy) for name in ("predict", "decision_function"))
-        assert isinstance(labels, da.Array)
-        assert labels.dtype == machine.classes_.dtype
+        assert isinstance(labels, da.Array if isinstance(lazy, da.Array) else dd.Series)
         np.testing.assert_array_equal(labels.compute(), machine.predict(X))
         np.testing.assert_allclose(scores.compute(), machine.decision_function(X), atol=1e-12)
