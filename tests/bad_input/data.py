@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 
 ROWS = 300
 NAMES = ["a", "b", "c"]
-QUICK = ["--label", "label", "--n-components", "32", "--gamma", "0.3", "--alpha", "1e-4", "--scale", "standard"]
+LABEL = ["--label", "label"]  # of what names no other
+QUICK = ["--n-components", "32", "--gamma", "0.3", "--alpha", "1e-4", "--scale", "standard"]
 QUICK += ["--kernel", "gaussian", "--metric", "identity"]
 SMALL = {
     "kernel": "gaussian",

@@ -16,7 +16,7 @@ import dkernel
 from dkernel import KernelClassifier
 from dkernel.errors import DKernelError
 from dkernel.model import Model
-from tests.bad_input.data import NAMES, QUICK, SMALL, Make, frame, one
+from tests.bad_input.data import LABEL, NAMES, QUICK, SMALL, Make, frame, one
 
 
 def lazy(values: Any, rows: int = 100, columns: int = -1) -> da.Array:
@@ -38,6 +38,11 @@ KINDS: dict[str, Callable[[Any, str], Any]] = {
     "dask": lambda values, _: lazy(values),
     "dask frame": lambda values, name: dd.from_pandas(pandas_(values, name), npartitions=4),
 }
+
+
+def quick(arguments: list[str]) -> list[str]:
+    """The arguments of a quick fit, with the usual label where they name none."""
+    return [*QUICK, *([] if "--label" in arguments else LABEL), *arguments]
 
 
 @dataclass
@@ -82,7 +87,7 @@ class Doors:
 
     def train_refuses(self, make: Make, *words: str) -> None:
         """train ends with 65, one line that holds the words, and nothing left behind."""
-        self._refused(words, "train", *QUICK, *make(self.folder()), "--out", "refused")
+        self._refused(words, "train", *quick(make(self.folder())), "--out", "refused")
 
     def score_refuses(self, make: Make, *words: str, evaluate: bool = True) -> None:
         """score, to each kind of output, and evaluate likewise."""
@@ -110,7 +115,7 @@ class Doors:
     def trains(self, make: Make, *more: str) -> Model:
         """The model that train makes of it."""
         arguments = make(self.folder())
-        result = self.run("train", *QUICK, *arguments, *more, "--out", "m", "--progress", "none",
+        result = self.run("train", *quick([*arguments, *more]), "--out", "m", "--progress", "none",
                           "--scratch", self.place / "scratch")  # fmt: skip
         assert result.exit_code == 0, result.output
         self.said = result.stdout + result.stderr
