@@ -5,18 +5,26 @@ each other's. The libraries are imported first, since one that is loaded later s
 """
 
 import importlib
+import os
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
-__all__ = ["limit_this_process", "one_blas_thread"]
+__all__ = ["limit_this_process", "one_blas_thread", "usable_cores"]
 
 _LIBRARIES = ("numpy", "scipy.linalg", "numba")
 _lock = threading.Lock()
 _runs = 0
 _limits: Any = None
+
+
+def usable_cores() -> int:
+    """Cores that this process may use: a container or taskset may leave it fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def limit_this_process() -> None:

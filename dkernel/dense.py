@@ -5,7 +5,6 @@ BLOCK: nearly all of the work is products of numpy, which run beside each other 
 block moves no bit, and no second square is made. Squares are C-ordered; of symmetric ones the lower triangle is read.
 """
 
-import os
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -14,6 +13,8 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
+
+from dkernel.blas import usable_cores
 
 __all__ = ["cholesky", "forward", "product"]
 
@@ -116,7 +117,7 @@ def _chunks(first: int, n: int) -> Iterator[slice]:
 @contextmanager
 def _threads(n: int) -> Iterator[Callable[[Callable[[slice], None], Iterable[slice]], None]]:
     """A function that calls another for each slice, on as many threads as there are processors and slices for them."""
-    count = min(_processors(), MOST_THREADS, -(-n // CHUNK))
+    count = min(usable_cores(), MOST_THREADS, -(-n // CHUNK))
     with ExitStack() as opened:
         pool = opened.enter_context(ThreadPoolExecutor(count)) if count > 1 else None
 
@@ -125,8 +126,3 @@ def _threads(n: int) -> Iterator[Callable[[Callable[[slice], None], Iterable[sli
                 pass
 
         yield each
-
-
-def _processors() -> int:
-    own: Any = getattr(os, "sched_getaffinity", None)
-    return len(own(0)) if own else os.cpu_count() or 1

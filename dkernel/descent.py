@@ -260,6 +260,13 @@ def _clear(numbers: Any) -> None:
 
 
 @njit(fastmath=FLAGS, nogil=True, error_model="numpy")
+def _flush(whole: Any, G: Any) -> None:
+    for at in range(G.size):
+        G[at] += whole[at]
+    _clear(whole)
+
+
+@njit(fastmath=FLAGS, nogil=True, error_model="numpy")
 def _add_scores(tile: Any, coef: Any, sums: Any, i: Any, j: Any) -> None:
     for layer in range(tile.shape[1]):
         for h in range(coef.shape[0]):
@@ -310,9 +317,7 @@ def _exp2_walk(
         _add_gradients(start, n, shift, targets, weight, code, number, tile, sums, R, S, part, g)
         since += n
         if since >= FLUSH or start + n == rows.shape[0]:
-            for at in range(G.size):
-                G[at] += whole[at]
-            _clear(whole)
+            _flush(whole, G)
             since = 0
 
 
@@ -331,9 +336,7 @@ def _sincos_walk(
         _add_gradients(start, n, shift, targets, weight, code, number, tile, sums, R, S, part, g)
         since += n
         if since >= FLUSH or start + n == rows.shape[0]:
-            for at in range(G.size):
-                G[at] += whole[at]
-            _clear(whole)
+            _flush(whole, G)
             since = 0
 
 

@@ -37,7 +37,7 @@ def test_threads_move_no_bit(monkeypatch, processors):
     A, rows = square(1300), np.random.default_rng(1).standard_normal((1100, 1300))
 
     def found(count):
-        monkeypatch.setattr(dense, "_processors", lambda: count)
+        monkeypatch.setattr(dense, "usable_cores", lambda: count)
         with one_blas_thread():
             L = dense.cholesky(A.copy())
             return L, dense.forward(L, rows), dense.product(A, rows[:4].T)
@@ -55,6 +55,6 @@ def test_a_square_that_is_not_positive_is_refused(at):
 
 
 def test_an_error_in_a_thread_is_the_callers(monkeypatch):
-    monkeypatch.setattr(dense, "_processors", lambda: 2)
+    monkeypatch.setattr(dense, "usable_cores", lambda: 2)
     with pytest.raises(ValueError, match="could not be broadcast"):
         dense.forward(square(700), np.ones((1100, 600)))

@@ -14,8 +14,7 @@ from dkernel.cells import as_cells, cell_bytes, encoded
 from dkernel.data.block import (
     Block,
     Raw,
-    as_label,
-    as_weight,
+    checked_beside,
     chunk_limit,
     cut,
     cut_blocks,
@@ -135,12 +134,7 @@ def _numpy_units(
     rows, p = (int(n) for n in table.shape)
     if not rows:
         raise DataError("X has no rows.")
-    parts = {"y": one_a_row(y, "y", several=True), "weight": one_a_row(weight, "weight")}
-    for what, values in parts.items():
-        if values is not None and len(values) != rows:
-            raise DataError(f"X has {rows} rows, but {what} has {len(values)}; both need the same number.")
-    label = None if parts["y"] is None else as_label(parts["y"], in_memory, "y")
-    w = None if parts["weight"] is None else as_weight(parts["weight"], in_memory, "weight")
+    label, w = checked_beside(y, weight, rows, in_memory)
     columns = _columns(names, p)
     row_bytes = p * np.dtype(dtype).itemsize
     if objects:

@@ -20,6 +20,7 @@ __all__ = [
     "Block",
     "Raw",
     "as_label",
+    "checked_beside",
     "chunk_limit",
     "cut",
     "cut_blocks",
@@ -150,6 +151,18 @@ def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | N
     if flat.ndim != 1 and not (several and flat.ndim == 2 and flat.shape[1]):
         raise DataError(f"{what} has the shape {flat.shape}; one value a row is needed.")
     return flat
+
+
+def checked_beside(
+    y: Any, weight: Any, n: int, place: Callable[[int], str]
+) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    """Label and weight of the n rows of X, as numpy: one for each row, without what neither can be."""
+    parts = {"y": one_a_row(y, "y", several=True), "weight": one_a_row(weight, "weight")}
+    for what, values in parts.items():
+        if values is not None and len(values) != n:
+            raise DataError(f"X has {n} rows, but {what} has {len(values)}; both need the same number.")
+    label = None if parts["y"] is None else as_label(parts["y"], place, "y")
+    return label, None if parts["weight"] is None else as_weight(parts["weight"], place, "weight")
 
 
 def targets_in(y: Any) -> int:

@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import (
     Block,
     Raw,
-    as_label,
-    as_weight,
+    checked_beside,
     chunk_limit,
     cut,
     cut_blocks,
@@ -100,12 +99,7 @@ def _matrix_units(X: Any, y: Any, weight: Any, dtype: str, names: Numbered, comp
     y, weight = concrete((y, weight), compute)
     rows = as_sparse(X, names, dtype, in_memory)
     n = len(rows)
-    parts = {"y": one_a_row(y, "y", several=True), "weight": one_a_row(weight, "weight")}
-    for what, values in parts.items():
-        if values is not None and len(values) != n:
-            raise DataError(f"X has {n} rows, but {what} has {len(values)}; both need the same number.")
-    label = None if parts["y"] is None else as_label(parts["y"], in_memory, "y")
-    w = None if parts["weight"] is None else as_weight(parts["weight"], in_memory, "weight")
+    label, w = checked_beside(y, weight, n, in_memory)
     token = _hash(rows, label, w)
     row_bytes = sparse_bytes(n, len(rows.data), dtype)
     units, first = [], 0

@@ -9,6 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from dkernel.blas import usable_cores
 from dkernel.run import probe as probes
 from dkernel.run.plan import Plan
 from dkernel.run.versions import versions
@@ -159,7 +160,7 @@ def _plan_of(job: Job, workers: Mapping[str, Mapping[str, Any]]) -> tuple[dict[s
         return None, job.trouble
     limits = [facts["memory_limit"] for facts in workers.values() if facts.get("memory_limit")]
     slots = sum(facts.get("threads", 1) for facts in workers.values())
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cores = usable_cores()
     place: Any = _Place(
         "cluster" if workers else "threads", max(1, len(workers)), slots or cores, min(limits, default=None)
     )

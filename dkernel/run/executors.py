@@ -5,7 +5,6 @@ pure function with its arguments, so it may run twice, on any worker. Big values
 that is read ahead, and the state that every call of a round needs.
 """
 
-import os
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
@@ -18,6 +17,7 @@ from dask.delayed import Delayed, delayed
 from dask.local import get_sync
 from dask.threaded import get as get_threaded
 
+from dkernel.blas import usable_cores
 from dkernel.errors import DKernelError
 
 __all__ = ["Call", "Executor", "Handle", "Held", "SerialExecutor", "ThreadsExecutor", "may_pass", "resolve"]
@@ -194,7 +194,7 @@ class ThreadsExecutor(_LocalExecutor):
 
     def __init__(self, n: int | None = None, memory_limit: int | None = None) -> None:
         super().__init__()
-        self.slots = n or _usable_cores()
+        self.slots = n or usable_cores()
         self.memory_limit = memory_limit
 
     def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
@@ -228,10 +228,3 @@ def _patiently(function: Callable[[], T], faults: list[str]) -> T:
             faults.append(f"tried again after {type(error).__name__}: {error}")
             time.sleep(PAUSE * 2**attempt)
     return function()
-
-
-def _usable_cores() -> int:
-    """Cores that this process may use: a container or taskset may leave it fewer than the machine has."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
