@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import DATA, finish, folder, load, measured
+from report import DATA, finish, forest, measured
 from sklearn.kernel_approximation import Nystroem
 from sklearn.linear_model import SGDClassifier
 from sklearn.preprocessing import StandardScaler
@@ -76,12 +76,7 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
-    place = folder(args.data, "covtype")
-    (X, y), (X_test, y_test) = load(place / "train.parquet"), load(place / "test.parquet")
-    X, y = X[: args.rows], y[: args.rows]
-    if not args.all_classes:
-        y, y_test = y == 2, y_test == 2
-    data, rows = (X, y, X_test, y_test), []
+    data, rows = forest(args.data, args.rows, None if args.all_classes else 2), []
     for m in args.components:
         given = {} if args.choose else {"kernel": "gaussian", "gamma": args.gamma, "scale": "standard"}
         model = KernelClassifier(
@@ -100,7 +95,7 @@ def main(arguments: list[str] | None = None) -> int:
         rows.append(run_one(f"Nystroem+SGD {m}", StreamedNystroem(args.gamma, m, args.seed), data))
     task = "7 classes" if args.all_classes else "class 2 against the rest"
     setting = "all chosen" if args.choose else f"gamma {args.gamma}"
-    finish(f"covtype, {task}, {setting}", rows, args.json, passes=args.passes, n=len(X))
+    finish(f"covtype, {task}, {setting}", rows, args.json, passes=args.passes, n=len(data[0]))
     return 0
 
 

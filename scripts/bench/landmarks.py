@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import DATA, finish, folder, load
+from report import DATA, finish, folder, parts
 
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.blas import one_blas_thread
@@ -27,7 +27,7 @@ SETS = {"letter": (0.1, False), "kin40k": (0.2, True)}
 def run_set(place: Path, name: str, landmarks: int, seed: int) -> list[dict[str, Any]]:
     """A line for each rule."""
     gamma, regress = SETS[name]
-    (X, y), (X_test, y_test) = load(place / "train.parquet"), load(place / "test.parquet")
+    X, y, X_test, y_test = parts(place)
     scaling = Scaling.of("standard", X.mean(axis=0), X.var(axis=0), X.min(axis=0), X.max(axis=0))
     order = np.random.default_rng(seed).permutation(len(X))[:CANDIDATES]
     pool = scaling.apply(X[order])

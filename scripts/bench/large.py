@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from report import DATA, finish, folder, load, measured
+from report import DATA, finish, forest, measured
 
 from dkernel import KernelClassifier
 
@@ -71,15 +71,13 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
-    place = folder(args.data, "covtype")
-    (X, y), (X_test, y_test) = load(place / "train.parquet"), load(place / "test.parquet")
-    X, y = X[: args.rows], y[: args.rows]
+    data = forest(args.data, args.rows)
     rows: list[dict[str, Any]] = []
     for columns in args.components:
-        rows.append(point(args, columns, (X, y == 2, X_test, y_test == 2)))
+        rows.append(point(args, columns, data))
         if rows[-1]["fit_s"] > 60 * args.minutes:
             break
-    finish("covtype, class 2 against the rest, by columns", rows, args.json, n=len(X), minutes=args.minutes)
+    finish("covtype, class 2 against the rest, by columns", rows, args.json, n=len(data[0]), minutes=args.minutes)
     return 0
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
-from report import DATA, finish, folder, load
+from report import DATA, finish, folder, parts
 
 from dkernel import tiles
 from dkernel.blas import one_blas_thread
@@ -114,7 +114,7 @@ def ridge_error(F: NDArray, Y: NDArray, F_test: NDArray, y_test: NDArray, classe
 def run_set(place: Path, name: str, columns: list[int], rows: int, seed: int) -> list[dict[str, Any]]:
     """The lines of one data set."""
     gamma, regress = SETS[name]
-    (X, y), (X_test, y_test) = load(place / "train.parquet"), load(place / "test.parquet")
+    X, y, X_test, y_test = parts(place)
     picked = np.random.default_rng(seed).permutation(len(X))[:rows]
     X, y = X[picked], y[picked]
     moments = (X.mean(axis=0), X.var(axis=0), X.min(axis=0), X.max(axis=0))

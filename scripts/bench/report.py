@@ -21,6 +21,8 @@ from dkernel.run.memory import PeakMemory
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"
 
+Rows = tuple[NDArray[np.float32], NDArray[Any], NDArray[np.float32], NDArray[Any]]
+
 
 @dataclass
 class Measured:
@@ -55,6 +57,19 @@ def load(path: Path) -> tuple[NDArray[np.float32], NDArray[Any]]:
     table = pq.read_table(path)
     X = np.column_stack([table[name].to_numpy() for name in table.column_names if name != "label"])
     return np.ascontiguousarray(X, dtype=np.float32), table["label"].to_numpy()
+
+
+def parts(place: Path) -> Rows:
+    """X and y to train on, X and y to test on."""
+    return *load(place / "train.parquet"), *load(place / "test.parquet")
+
+
+def forest(data: Path, rows: int | None = None, one: int | None = 2) -> Rows:
+    """The first rows of forest cover to train on, all of its others to test on; class `one` against the rest."""
+    X, y, X_test, y_test = parts(folder(data, "covtype"))
+    if one is not None:
+        y, y_test = y == one, y_test == one
+    return X[:rows], y[:rows], X_test, y_test
 
 
 def machine() -> dict[str, object]:

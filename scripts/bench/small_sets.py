@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from report import DATA, finish, folder, load, measured
+from report import DATA, finish, folder, measured, parts
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from dkernel import KernelClassifier, KernelRegressor
@@ -37,7 +37,7 @@ CASES = (Case("letter", False), Case("magic", False), Case("kin40k", True), Case
 
 def run_one(case: Case, place: Path, seed: int) -> dict[str, Any]:
     """One line of the table."""
-    (X, y), (X_test, y_test) = load(place / "train.parquet"), load(place / "test.parquet")
+    X, y, X_test, y_test = parts(place)
     model = case.model(seed)
     with measured() as fit:
         model.fit(X, y)

@@ -17,7 +17,7 @@ from typing import Any
 
 import dask.array as da
 import numpy as np
-from report import DATA, finish, folder, load, measured
+from report import DATA, finish, folder, measured, parts
 from scipy.stats import loguniform
 from sklearn.experimental import enable_halving_search_cv  # noqa: F401 - the search hides behind it
 from sklearn.model_selection import HalvingRandomSearchCV
@@ -33,7 +33,7 @@ CHUNK = 131_072
 
 def covtype(place: Path, rows: int, seed: int) -> tuple[Any, Any, Any, Any]:
     """Some rows of the train file, the most frequent class against all others; and of the test file."""
-    (X, y), (X_test, y_test) = load(place / "train.parquet"), load(place / "test.parquet")
+    X, y, X_test, y_test = parts(place)
     chosen = np.random.default_rng(seed).permutation(len(X))[: rows or len(X)]
     return X[chosen], y[chosen], X_test[:50_000], y_test[:50_000]
 

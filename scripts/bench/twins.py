@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import scipy.linalg
 import scipy.sparse.linalg
-from report import DATA, finish, folder, load
+from report import DATA, finish, folder, parts
 from sklearn.calibration import CalibratedClassifierCV
 from sklearn.cluster import KMeans
 from sklearn.cluster import SpectralClustering as DenseSpectral
@@ -320,7 +320,7 @@ def rows_of(name: str, data: Path, seed: int) -> Rows:
     if name == "angle":
         return (*views(20_000, rng), *views(2000, rng))
     place = folder(data, name)
-    (X, y), (X_test, y_test) = load(place / "train.parquet"), load(place / "test.parquet")
+    X, y, X_test, y_test = parts(place)
     scaler, order = StandardScaler().fit(X), rng.permutation(len(X))
     if np.issubdtype(y.dtype, np.floating):
         mean, width = y.mean(), y.std()
