@@ -5,18 +5,21 @@ BLOCK: nearly all of the work is products of numpy, which run beside each other 
 block moves no bit, and no second square is made. Squares are C-ordered; of symmetric ones the lower triangle is read.
 """
 
+import ctypes
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
+import scipy.linalg.cython_blas as blas
 from numpy.typing import NDArray
 
 from dkernel.blas import usable_cores
 
-__all__ = ["cholesky", "forward", "product"]
+__all__ = ["add_squares", "cholesky", "forward", "product"]
 
 Matrix = NDArray[np.float64]
 
@@ -104,6 +107,51 @@ def product(M: Matrix, v: Matrix) -> Matrix:
     with _threads(len(M)) as each:
         each(one, _chunks(0, len(M)))
     return out.T
+
+
+def add_squares(total: NDArray[Any], rows: NDArray[Any]) -> None:
+    """The lower triangle of total += rows^T rows, in its place; what stands above the diagonal is left alone.
+
+    One call of BLAS, that other threads run beside: numpy would make the product in a square of its own, both halves.
+
+    Parameters
+    ----------
+    total : float32 or float64 (n, n), C-ordered
+    rows : (m, n) of the same type, C-ordered
+
+    Examples
+    --------
+    >>> add_squares(total := np.zeros((2, 2)), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> total.tolist()
+    [[10.0, 0.0], [14.0, 20.0]]
+    """
+    (m, n), kind = rows.shape, total.dtype
+    fit = rows.dtype == kind and total.shape == (n, n) and total.flags.c_contiguous and rows.flags.c_contiguous
+    if not fit or kind not in (np.float32, np.float64):
+        raise ValueError(f"add_squares of {rows.dtype} {rows.shape} to {kind} {total.shape}: they do not fit together.")
+    if m and n:
+        number = ctypes.c_float if kind == np.float32 else ctypes.c_double
+        size, depth, one = ctypes.c_int(n), ctypes.c_int(m), number(1.0)
+        # In the order of Fortran both are transposed, and a lower triangle is an upper one.
+        _syrk(kind == np.float32)(
+            b"U", b"N", size, depth, one, rows.ctypes.data, size, one, total.ctypes.data, size
+        )  # fmt: skip
+
+
+@cache
+def _syrk(single: bool) -> Callable[..., None]:
+    """SciPy's BLAS routine, called without Python's lock, which SciPy's own wrapper of it keeps."""
+    capsule = blas.__pyx_capi__["ssyrk" if single else "dsyrk"]
+    name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    size, number = ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_float if single else ctypes.c_double)
+    arguments = (ctypes.c_char_p, ctypes.c_char_p, size, size, number, ctypes.c_void_p, size)
+    made: Callable[..., None] = ctypes.CFUNCTYPE(None, *arguments, number, ctypes.c_void_p, size)(
+        pointer(capsule, name(capsule))
+    )
+    return made
 
 
 def _halved(L: Matrix, rows: Matrix) -> Any:

@@ -58,3 +58,29 @@ def test_an_error_in_a_thread_is_the_callers(monkeypatch):
     monkeypatch.setattr(dense, "usable_cores", lambda: 2)
     with pytest.raises(ValueError, match="could not be broadcast"):
         dense.forward(square(700), np.ones((1100, 600)))
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+@pytest.mark.parametrize(("m", "n"), [(1, 1), (3, 40), (500, 301)])
+def test_squares_are_added_below_the_diagonal(kind, m, n):
+    rows = np.random.default_rng(0).standard_normal((m, n)).astype(kind)
+    total = np.full((n, n), 7.0, kind)
+    dense.add_squares(total, rows)
+    tolerance = 1e-3 if kind == np.float32 else 1e-10
+    np.testing.assert_allclose(np.tril(total), np.tril(7.0 + rows.T @ rows), rtol=tolerance, atol=tolerance)
+    assert (total[np.triu_indices(n, 1)] == 7.0).all()
+
+
+@pytest.mark.parametrize(
+    ("total", "rows"),
+    [
+        (np.zeros((4, 4)), np.zeros((9, 4), np.float32)),
+        (np.zeros((4, 4)), np.zeros((4, 9))),
+        (np.zeros((4, 4), np.int64), np.zeros((9, 4), np.int64)),
+        (np.zeros((4, 4)), np.zeros((4, 9)).T),
+        (np.zeros((8, 8))[::2, ::2], np.zeros((9, 4))),
+    ],
+)
+def test_squares_of_what_does_not_fit_are_refused(total, rows):
+    with pytest.raises(ValueError, match="do not fit together"):
+        dense.add_squares(total, rows)

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel import tiles
+from dkernel import dense, tiles
 from dkernel.data.block import Block
 from dkernel.descent import DERIVATIVES, Panels, descend
 from dkernel.linear.losses import Loss
@@ -248,36 +248,56 @@ class Energy(Statistic[Array, Array]):
         return left
 
 
-GRAM_ROWS = 2048
-BLOCK = 2048  # columns of a block of a Gram matrix
-STRIP = 512  # rows whose columns are made at one time
+GRAM_ROWS = 2048  # rows whose columns there are at one time
+STRIP = 128  # rows whose columns are made at one time
+MIRRORED = 512
 
 
 @dataclass
 class GramSum:
-    """Sums over rows: columns and their 1 with themselves (D + 1, D + 1), with the targets (D + 1, outputs); the
-    squares of the targets (outputs,); weight."""
+    """Sums over rows: columns and their 1 with themselves (D + 1, D + 1), of which a sum's lower triangle counts until
+    it is finished; with the targets (D + 1, outputs); the squares of the targets (outputs,); weight."""
 
-    gram: Array
+    gram: NDArray[Any]
     moment: Array
     energy: Array
     weight: float
 
+    def merge(self, other: "GramSum") -> "GramSum":
+        self.gram = self.gram.astype(np.float64, copy=False)
+        self.gram += other.gram
+        self.moment += other.moment
+        return GramSum(self.gram, self.moment, self.energy + other.energy, self.weight + other.weight)
+
+    def finish(self) -> "GramSum":
+        """The same in float64, with the upper triangle."""
+        gram = self.gram.astype(np.float64, copy=False)
+        for first in range(0, len(gram), MIRRORED):
+            own = slice(first, min(first + MIRRORED, len(gram)))
+            gram[: own.stop, own] = gram[own, : own.stop].T
+            below = np.tril(gram[own, own].T)
+            gram[own, own] = below + np.tril(below, -1).T
+        return GramSum(gram, self.moment, self.energy, self.weight)
+
 
 @dataclass(frozen=True, eq=False)
 class Gram(Statistic[GramSum, GramSum]):
-    """Gram matrix of the columns, accumulated in float64 (raw float32 normal equations fail: ALGORITHMS 2.4)."""
+    """Gram matrix of the columns, accumulated in float64 (raw float32 normal equations fail: ALGORITHMS 2.4).
+
+    A preconditioner of columns that are well conditioned can do with their products in their own precision: the sum of
+    a piece is then one of float32, that of the pieces is not.
+    """
 
     problem: Problem
 
     def step(self, block: Block, piece: Piece, broadcast: Any) -> GramSum:  # noqa: ARG002
-        # A preconditioner of columns that are well conditioned can do with their products in their own precision.
         return _gram(self.problem.columns, *self.problem.rows(block, piece), self.problem.columns.map.gram_dtype)
 
     def merge(self, left: GramSum, right: GramSum) -> GramSum:
-        left.gram += right.gram
-        left.moment += right.moment
-        return GramSum(left.gram, left.moment, left.energy + right.energy, left.weight + right.weight)
+        return left.merge(right)
+
+    def finish(self, total: GramSum) -> GramSum:
+        return total.finish()
 
 
 @dataclass(frozen=True, eq=False)
@@ -297,8 +317,10 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
         return found
 
     def merge(self, left: list[GramSum], right: list[GramSum]) -> list[GramSum]:
-        merge = Gram(self.problem).merge
-        return [merge(one, other) for one, other in zip(left, right, strict=True)]
+        return [one.merge(other) for one, other in zip(left, right, strict=True)]
+
+    def finish(self, total: list[GramSum]) -> list[GramSum]:
+        return [one.finish() for one in total]
 
 
 def _gram(
@@ -306,37 +328,26 @@ def _gram(
     products: str = "float64",
 ) -> GramSum:  # fmt: skip
     n = columns.map.n_columns
-    gram, moment = np.zeros((n + 1, n + 1)), np.zeros((n + 1, Y.shape[1]))
+    gram, moment = np.zeros((n + 1, n + 1), products), np.zeros((n + 1, Y.shape[1]))
     energy, total = np.zeros(Y.shape[1]), 0.0
     for start in range(0, len(X), GRAM_ROWS):
         part = slice(start, start + GRAM_ROWS)
-        F, T = augmented(columns, X[part]), Y[part]
+        F, T = augmented(columns, X[part], products, products), Y[part]
         if weight is not None:
             F *= np.sqrt(weight[part])
             T = T * np.sqrt(weight[part])
             total += float(weight[part].sum(dtype=np.float64))
         else:
             total += len(F)
-        moment += F.T @ T.astype(np.float64)
+        moment += F.T @ T.astype(products, copy=False)
         energy += np.square(T, dtype=np.float64).sum(axis=0)
-        _add_products(gram, F.astype(products, copy=False))
-    for first in range(BLOCK, n + 1, BLOCK):
-        gram[:first, first : first + BLOCK] = gram[first : first + BLOCK, :first].T
+        dense.add_squares(gram, F)
     return GramSum(gram, moment, energy, total)
 
 
-def _add_products(gram: Array, F: NDArray[np.floating]) -> None:
-    """gram += F^T F, no block of it above the diagonal, and never a second matrix of its size."""
-    for first in range(0, len(gram), BLOCK):
-        mine = F[:, first : first + BLOCK]
-        own = slice(first, first + mine.shape[1])
-        gram[own, own] += mine.T @ mine  # one array twice is a symmetric product to BLAS
-        gram[own.stop :, own] += F[:, own.stop :].T @ mine
-
-
-def augmented(columns: ScaledColumns, X: NDArray[Any], dtype: str | None = None) -> Array:
-    """The columns of raw rows with their 1 at the end, float64 (n, D + 1)."""
-    F = np.empty((len(X), columns.map.n_columns + 1))
+def augmented(columns: ScaledColumns, X: NDArray[Any], dtype: str | None = None, kept: str = "float64") -> NDArray[Any]:
+    """The columns of raw rows with their 1 at the end, (n, D + 1), made in one type and kept in another."""
+    F = np.empty((len(X), columns.map.n_columns + 1), kept)
     # In strips: what a kernel makes on the way stays in the caches, and no page of it is fresh.
     for start in range(0, len(X), STRIP):
         rows = columns.scaling.apply(X[start : start + STRIP])

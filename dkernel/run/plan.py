@@ -14,7 +14,7 @@ from dkernel.run.executors import Executor
 from dkernel.run.gradient import GRAM_ROWS
 from dkernel.run.normal import folds_for
 from dkernel.run.pieces import bundle_size
-from dkernel.run.prepare import GRAM_LEAVES, PATH, WIDE_DIRECTIONS
+from dkernel.run.prepare import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, stays_home
 from dkernel.run.sizes import Sizes, is_large
 from dkernel.run.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.run.sketch import flops as wide_flops
@@ -97,8 +97,8 @@ class Plan:
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
         held = int(min(1.0, UNEVEN / workers) * n * row)
-        apart = executor.name == "cluster" or limit is not None
-        tasks = threads * _task(D, outputs, wide) if apart else _beside(D, outputs, threads, squares, wide)
+        tasks, beside = _tasks(executor, D, outputs, squares, wide)
+        client += beside
         worker = max(reading, base + tasks)
         with_data = max(reading + max(0, held - in_flight), base + held + tasks)
         roomy = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
@@ -220,10 +220,9 @@ def _work(sizes: Sizes, recipe: Recipe, outputs: int, wide: bool, picking: int) 
 def _working(columns: int, outputs: int) -> int:
     """Bytes of one task at its largest: the Gram matrix of the sample, or a tile of rows with its gradient.
 
-    A worker has four D x D matrices: the sum and the product that is added to it, and the sum of the task before, which
-    is on its way to the client as a copy.
+    A worker has three D x D matrices: its sum, and that of the task before, on its way to the client as a copy.
     """
-    return max(32 * columns**2 + 16 * 2048 * columns, _tile(columns, outputs))
+    return max(24 * columns**2 + 16 * GRAM_ROWS * columns, _tile(columns, outputs))
 
 
 def _squares(sizes: Sizes, recipe: Recipe) -> int:
@@ -235,14 +234,25 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
     return 4 + (several if recipe.alpha == "auto" else 1)
 
 
+def _tasks(executor: Executor, columns: int, outputs: int, squares: int, wide: bool) -> tuple[int, int]:
+    """Bytes of the tasks of the setup: of a worker (this process, where that works), and of a client beside workers."""
+    threads = max(1, executor.slots // executor.workers)
+    apart, home = executor.name == "cluster", stays_home(executor, wide)
+    beside = _beside(columns, outputs, executor.slots, squares, wide) if home else 0
+    if apart and home:
+        return threads * _tile(columns, outputs), beside
+    limited = apart or executor.memory_limit is not None
+    return (threads * _task(columns, outputs, wide) if limited else beside), 0
+
+
 def _beside(columns: int, outputs: int, threads: int, squares: int, wide: bool) -> int:
     """Bytes of tasks beside the client's squares in one process: theirs are gone when it makes its own.
 
-    No sum is copied there: each task has its own and the one that is added to it, and the client has the metric.
+    No sum is copied there: all leaves of the Gram matrix are there at its end, and the client has the metric.
     """
     if wide:
         return max(0, threads * _wide_working(columns, outputs) - squares)
-    sums = min(threads, GRAM_LEAVES) * (16 * columns**2 + 24 * GRAM_ROWS * columns) + 8 * columns**2
+    sums = 8 * (GRAM_LEAVES + 1) * columns**2 + min(threads, GRAM_LEAVES) * 24 * GRAM_ROWS * columns
     return max(0, max(sums, threads * _tile(columns, outputs)) - squares)
 
 

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.blas import usable_cores
 from dkernel.data.block import Block
 from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, ridge_for
 from dkernel.linear.solvers.psgd import PSGD
-from dkernel.run.executors import Executor, Handle
+from dkernel.run.executors import Executor, Handle, ThreadsExecutor
 from dkernel.run.gradient import Coefficients, Energy, Gradient, GradientSum, Gram, Judge, Judgement, Problem, augmented
 from dkernel.run.reduce import Item, R, Statistic, reduce
 from dkernel.run.sample import Roles, pieces_of
@@ -31,6 +32,7 @@ __all__ = [
     "path_of",
     "paths_for",
     "prepare",
+    "stays_home",
     "warm",
 ]
 
@@ -64,6 +66,11 @@ class Bench:
     key: str
     problem: Problem
     coordinates: Coordinates
+
+    def at_home(self) -> "Bench":
+        """The bench in this process, where the work on the reservoir is done there; its handles are of its own."""
+        here = self.executor.name == "cluster" and stays_home(self.executor, is_wide(self.coordinates))
+        return replace(self, executor=ThreadsExecutor(self.executor.slots)) if here else self
 
     def coefficients(self, v: Array) -> Coefficients:
         """What the workers are sent for v, (n + 1, heads)."""
@@ -99,6 +106,12 @@ class Prepared:
     solver: PSGD
     start: Array
     facts: dict[str, float]
+
+
+def stays_home(executor: Executor, wide: bool) -> bool:
+    """Whether the work on the reservoir is done in this process: it has as many cores as the workers, or is all there
+    is. The rows are here already, and a square of the columns takes longer to travel than to make."""
+    return executor.name != "cluster" or (not wide and usable_cores() >= executor.slots)
 
 
 def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prepared:

@@ -305,20 +305,22 @@ class Fit:
         """What the passes need to begin, without metric and loss, which are made again."""
         auto, outputs = self.recipe.alpha == "auto", self.bench.problem.targets.outputs
         alphas = path_of(outputs) if auto else (float(self.recipe.alpha),)
-        prepared = prepare(self.bench, roles, alphas, self.sizes.n)
-        prepared = self._fewer(prepared, roles) if len(prepared.solver.alphas) > 1 else self._paths(prepared, roles, 0)
+        bench = self.bench.at_home()
+        prepared = prepare(bench, roles, alphas, self.sizes.n)
+        several = len(prepared.solver.alphas) > 1
+        prepared = self._fewer(bench, prepared, roles) if several else self._paths(prepared, roles, 0)
         if not is_large(self.sizes.n, self.sizes.sample):
             rest = range(WARM_EPOCHS, SMALL_EPOCHS)
-            start = warm(self.bench, prepared.solver, prepared.start, roles.sample, rest)
+            start = warm(bench, prepared.solver, prepared.start, roles.sample, rest)
             prepared = replace(prepared, start=start)
         parts = {name: getattr(prepared.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
         return parts, prepared.start, prepared.facts, self.sample_path
 
-    def _fewer(self, prepared: Prepared, roles: Roles) -> Prepared:
+    def _fewer(self, bench: Bench, prepared: Prepared, roles: Roles) -> Prepared:
         """The alphas worth a place in the passes, judged on rows that the sample does not hold."""
-        block = self.executor.keep(roles.unseen, f"{self.key}-judge-unseen")
-        found = judged(self.bench, block, len(roles.unseen.X), prepared.start, "alphas")
-        self.executor.release([block])
+        block = bench.executor.keep(roles.unseen, f"{self.key}-judge-unseen")
+        found = judged(bench, block, len(roles.unseen.X), prepared.start, "alphas")
+        bench.executor.release([block])
         losses = (found.loss / found.weight).tolist()
         self.sample_path = {f"{a:g}": loss for a, loss in zip(prepared.solver.alphas, losses, strict=True)}
         return self._paths(prepared, roles, int(np.argmin(found.loss)))
