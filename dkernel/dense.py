@@ -1,4 +1,5 @@
-"""Factors and products of large float64 squares on all processors of the client, in fixed blocks: equal bits on any.
+"""Factors of large float64 squares and solutions of many rows, on all processors of the client in fixed blocks: equal
+bits on any number of them.
 
 BLAS has one thread here (`dkernel.blas`), and SciPy's LAPACK holds Python's lock. So a square is walked in blocks of
 BLOCK: nearly all of the work is products of numpy, which run beside each other in threads; which thread makes which
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from dkernel.blas import usable_cores
 
-__all__ = ["add_squares", "cholesky", "forward", "product"]
+__all__ = ["add_squares", "cholesky", "forward"]
 
 Matrix = NDArray[np.float64]
 
@@ -88,25 +89,6 @@ def forward(L: Matrix, rows: Matrix) -> Matrix:
     with _threads(len(out)) as each:
         each(one, _chunks(0, len(out)))
     return out
-
-
-def product(M: Matrix, v: Matrix) -> Matrix:
-    """M v of a symmetric M (n, n) and few columns v (n, heads).
-
-    Examples
-    --------
-    >>> product(np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([[1.0], [2.0]])).tolist()
-    [[4.0], [7.0]]
-    """
-    # BLAS takes few rows times M at twice the speed of M times few columns; rows of M lie together.
-    rows, out = np.ascontiguousarray(v.T), np.empty((v.shape[1], len(M)))
-
-    def one(part: slice) -> None:
-        out[:, part] = rows @ M[part].T
-
-    with _threads(len(M)) as each:
-        each(one, _chunks(0, len(M)))
-    return out.T
 
 
 def add_squares(total: NDArray[Any], rows: NDArray[Any]) -> None:

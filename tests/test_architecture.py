@@ -16,8 +16,8 @@ FILES = sorted(path for path in PACKAGE.rglob("*.py"))
 FLOORS = {"ground": 0, "kernels": 1, "features": 2, "linear": 2, "model": 3, "data": 3, "run": 4, "estimators": 5}
 FLOORS |= {"export": 4, "report": 5, "cli": 6, "face": 7}
 GROUND = (
-    "blas", "cells", "checks", "dense", "descent", "errors", "hadamard", "products", "profiles", "seeds", "sparse",
-    "tiles",
+    "allocator", "blas", "cells", "checks", "dense", "descent", "errors", "hadamard", "products", "profiles", "seeds",
+    "sparse", "thin", "tiles",
 )  # fmt: skip
 TOP = dict.fromkeys(GROUND, "ground") | {"__init__": "face"}
 TOP |= {"model": "model", "modelfile": "model", "tensorfile": "model", "recipe": "model", "__main__": "face"}

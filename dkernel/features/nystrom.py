@@ -8,7 +8,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel import dense, kernels
+from dkernel import dense, kernels, thin
 from dkernel.cells import decoded, encoded, number_columns
 from dkernel.descent import Panels
 from dkernel.errors import DataError, RecipeError
@@ -274,7 +274,7 @@ def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:
     v = np.ones(n) / np.sqrt(n)
     largest = 0.0
     for _ in range(20):
-        v = dense.product(gram, v[:, None])[:, 0]
+        v = thin.product(gram, v[:, None])[:, 0]
         largest = float(np.linalg.norm(v))
         v /= largest
     gram.flat[:: n + 1] += SOLVER_RIDGE * largest

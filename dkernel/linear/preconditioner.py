@@ -12,7 +12,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel import dense
+from dkernel import dense, thin
 from dkernel.errors import DataError, RecipeError
 from dkernel.linear.losses import Loss
 
@@ -68,11 +68,11 @@ class Preconditioner:
 
     def half(self, v: Matrix) -> Matrix:
         """L^{-1} v."""
-        return np.asarray(sl.solve_triangular(self.factor, v, lower=True, check_finite=False))
+        return thin.solve(self.factor, v)
 
     def half_transposed(self, v: Matrix) -> Matrix:
         """L^{-T} v."""
-        return np.asarray(sl.solve_triangular(self.factor, v, lower=True, trans=1, check_finite=False))
+        return thin.solve_transposed(self.factor, v)
 
     def step(self, batch: float, loss: Loss) -> float:
         """η = min(1, b / R^2, STABLE / (largest + peak / b)) / L for the mean gradient of b rows.

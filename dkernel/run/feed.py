@@ -186,6 +186,7 @@ class Feed:
             found = self.executor.places([self._block(inside[chunk][0]) for chunk in unknown])
             self._places.update(zip((where[chunk] for chunk in unknown), found, strict=True))
             self._threads = -(-self.executor.slots // max(1, self.executor.workers))
+            self._even(sorted(set(where.values())))
         workers: dict[str, list[int]] = {}
         for chunk in inside:
             place = self._places[where[chunk]]
@@ -193,6 +194,29 @@ class Feed:
                 workers.setdefault(place, []).append(chunk)
         parts = [tuple(mine[k :: self._threads]) for mine in workers.values() for k in range(self._threads)]
         return [chunks for chunks in parts if len(chunks) > 1]
+
+    def _even(self, blocks: Sequence[tuple[int, int]]) -> None:
+        """Let other workers sum what stands on those that have most of these blocks: a round waits for the last.
+
+        Which process reads a unit is luck. A task whose other blocks are on a worker is given to that worker, which
+        then fetches the one that it lacks, once.
+        """
+        sizes = {where: self.source.units[where[0]].rows[where[1]] for where in blocks}
+        loads: dict[str, list[tuple[int, int]]] = {}
+        for where in blocks:
+            place = self._places[where]
+            if place is not None:
+                loads.setdefault(place, []).append(where)
+        for _ in blocks if len(loads) > 1 else ():
+            order = sorted(loads, key=lambda place: sum(sizes[where] for where in loads[place]))
+            least, most = loads[order[0]], loads[order[-1]]
+            gap = sum(sizes[where] for where in most) - sum(sizes[where] for where in least)
+            moved = min(most, key=lambda where: abs(2 * sizes[where] - gap))
+            if 2 * abs(2 * sizes[moved] - gap) > gap:
+                break
+            least.append(moved)
+            most.remove(moved)
+            self._places[moved] = order[0]
 
     def fold(
         self,

@@ -17,11 +17,13 @@ FREE_FLOPS = 4e11
 # The sample is six rows a column (ALGORITHMS 3.3 insists on three), and as many more as are multiplied at once: what is
 # known of the covariance decides the step, and epochs on the sample are cheap passes.
 SAMPLE_FLOPS = 1e10
-# A round has its price whatever its work, a message to a scheduler and one back, so it should be worth some 50 ms. A
-# pass of 16 rounds learns what one of 64 does (ALGORITHMS 3.4) where a round has far more rows than the columns have
-# leverage; where it has not, more rounds are more steps: 32 cost covtype 0.2 points at 5,000 columns.
+# A round has its price whatever its work, a message to a scheduler and one back and a step of the client. A pass of 16
+# rounds learns what one of 64 does (ALGORITHMS 3.4) where there are rows enough for each column: on covtype 16 in place
+# of 64 cost nothing at 520 rows a column, 0.1 points at 260; 32 cost 0.2 at 105. So their number falls with the square
+# of that; where a round is so much work that its price is none, it does not fall.
 MOST_ROUNDS, LEAST_ROUNDS = 64, 16
-ROUND_FLOPS = 4e9
+ROUND_FLOPS = 2e10
+SETTLED = 288  # rows a column with which the least rounds do
 MANY_ROWS = 2**18
 # Rows for a column that teach all that a pass can: of fewer the second pass taught covtype another 0.3 points (15,000
 # columns, 35 rows for each), and it costs less than the setup did.
@@ -97,16 +99,17 @@ class Sizes:
 
     @staticmethod
     def rounds_of(n: int, p: int, columns: int) -> int:
-        """64 rounds; of many rows so few that each has much more to do than it costs, but not under 16.
+        """64 rounds; of many rows a column and little work fewer, but not under 16.
 
         Examples
         --------
         >>> [Sizes.rounds_of(n, 28, D) for n, D in [(100_000, 1000), (1_000_000, 1000), (1_000_000, 4000)]]
-        [64, 19, 64]
+        [64, 16, 21]
         """
         if n < MANY_ROWS:
             return MOST_ROUNDS
-        return int(min(MOST_ROUNDS, max(LEAST_ROUNDS, flops_of(n, p, columns) // ROUND_FLOPS)))
+        wanted = max(flops_of(n, p, columns) / ROUND_FLOPS, LEAST_ROUNDS * (SETTLED * columns / n) ** 2)
+        return int(min(MOST_ROUNDS, max(LEAST_ROUNDS, wanted)))
 
     @staticmethod
     def passes_of(n: int, p: int, columns: int, sample: int) -> int:

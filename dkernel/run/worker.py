@@ -1,4 +1,4 @@
-"""What every worker process does once, at the start of a run or when it joins: versions, logs, one BLAS thread."""
+"""What every worker process does once, at the start of a run or when it joins: versions, logs, BLAS, memory."""
 
 import asyncio
 import logging
@@ -8,6 +8,7 @@ from typing import Any
 
 from distributed import WorkerPlugin
 
+from dkernel.allocator import keep_pages
 from dkernel.blas import limit_this_process
 from dkernel.errors import ClusterError
 from dkernel.run.imports import carried, install
@@ -52,7 +53,7 @@ def quiet_logs() -> Iterator[None]:
 
 
 class WorkerSetup(WorkerPlugin):
-    """Refuses a worker of other versions; limits BLAS to one thread for as long as the process lives.
+    """Refuses a worker of other versions; one BLAS thread, and pages that stay, for as long as the process lives.
 
     A worker that joins is set up before it is given a task. One of other versions would give other bits, and a run
     cannot keep the scheduler from using it: so it is closed, with its nanny, and the run goes on without it.
@@ -78,3 +79,4 @@ class WorkerSetup(WorkerPlugin):
             await asyncio.sleep(0)
             raise
         limit_this_process()
+        keep_pages()

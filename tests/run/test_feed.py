@@ -119,3 +119,27 @@ def test_what_is_on_one_worker_is_summed_in_one_task_and_the_sums_do_not_know(so
     assert all("together" in key or key.startswith("first-4-") for key in first)
     assert len(set(first) | set(second)) == len(first) + len(second)
     assert executor.asked == 2  # again for the one
+
+
+class Uneven(Spread):
+    """Says that the first process read all units but one."""
+
+    workers, slots = 2, 2
+
+    def places(self, handles):
+        self.asked += 1
+        return ["process 1" if i == 2 else "process 0" for i, _ in enumerate(handles)]
+
+
+def test_a_process_that_read_little_sums_what_others_read(source):
+    pieces = cut_pieces([unit.rows for unit in source.units])
+    plain = Feed(Counted(), source, keep=True).reduce(Total(), pieces, "sum")
+    executor = Uneven()
+    feed = Feed(executor, source, keep=True)
+    assert feed.reduce(Total(), pieces, "sum").tobytes() == plain.tobytes()
+    rows = {}
+    for (unit, block), place in feed._places.items():
+        rows[place] = rows.get(place, 0) + source.units[unit].rows[block]
+    largest = max(n for unit in source.units for n in unit.rows)
+    assert max(rows.values()) - min(rows.values()) <= largest
+    assert executor.asked == 1

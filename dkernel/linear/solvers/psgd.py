@@ -8,12 +8,13 @@ lags, so several windows are kept and the holdout chooses. Source: ALGORITHMS 3.
 """
 
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel import dense
+from dkernel import thin
 from dkernel.linear.losses import Loss
 from dkernel.linear.preconditioner import Metric, Preconditioner
 
@@ -89,9 +90,15 @@ class PSGD:
         direction = gradient + alphas * self.regularizer(state.v)
         shares = np.repeat(self.shares or np.ones(len(self.alphas)), self.outputs)
         v = np.empty_like(state.v)
-        for P, heads in self.by_preconditioner():
+
+        def move(group: tuple[Preconditioner, list[int]]) -> None:
+            P, heads = group
             step = factor * P.step(batch, self.loss) * shares[heads]
             v[:, heads] = state.v[:, heads] - step * P.solve(direction[:, heads])
+
+        groups = self.by_preconditioner()
+        with ThreadPoolExecutor(len(groups)) as pool:
+            list(pool.map(move, groups))
         done = state.done + 1
         sums = {
             name: total + v if done > rounds - self.counted(name, rounds) else total
@@ -123,5 +130,5 @@ class PSGD:
         if isinstance(self.metric, float):
             out[:-1] = self.metric * v[:-1]
         else:
-            out[:-1] = dense.product(self.metric, v[:-1])
+            out[:-1] = thin.product(self.metric, v[:-1])
         return out

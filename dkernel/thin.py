@@ -1,0 +1,185 @@
+"""Large float64 squares times few columns, and solutions with them: as fast as the squares are read from memory.
+
+BLAS copies a square in blocks before it multiplies, which for few columns takes three times as long as reading it: at
+4,000 coordinates the step of a round was 20 ms of the client, for which all workers wait. Here a square streams past
+once for GROUP columns. Each sum is made by one thread in one order, so threads move no bit.
+"""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from functools import cache
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from dkernel.blas import usable_cores
+from dkernel.tiles import FLAGS, compiled
+
+__all__ = ["product", "solve", "solve_transposed"]
+
+Matrix = NDArray[np.float64]
+
+GROUP = 4  # columns that a square streams past for
+FEW = 2 * GROUP  # columns; with more of them BLAS is quicker
+LITTLE = 512  # rows of a square that is not worth a thread
+MOST_THREADS = 16
+
+
+def product(M: Matrix, v: Matrix) -> Matrix:
+    """M v of a symmetric M (n, n) and columns v (n, heads), on all processors.
+
+    Examples
+    --------
+    >>> product(np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([[1.0], [2.0]])).tolist()
+    [[4.0], [7.0]]
+    """
+    n, heads = v.shape
+    few = heads <= FEW and M.flags.c_contiguous
+    rows = _lines(v) if few else np.ascontiguousarray(v.T)
+    out, whole = np.empty(rows.shape), -(-n // 4)
+    count = min(usable_cores(), MOST_THREADS, -(-n // LITTLE))
+
+    def some(k: int) -> None:
+        first, last = 4 * (whole * k // count), min(n, 4 * (whole * (k + 1) // count))
+        if not few:
+            out[:, first:last] = rows @ M[first:last].T
+            return
+        for at in range(0, len(rows), GROUP):
+            _compiled("product")(M, rows[at : at + GROUP], out[at : at + GROUP], first, last)
+
+    if count > 1:
+        with ThreadPoolExecutor(count) as pool:
+            list(pool.map(some, range(count)))
+    else:
+        some(0)
+    return out[:heads].T
+
+
+def solve(L: Matrix, v: Matrix) -> Matrix:
+    """L^{-1} v of a lower triangular L (n, n), C-ordered, and columns v (n, heads).
+
+    Examples
+    --------
+    >>> solve(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [6.0]])).tolist()
+    [[2.0], [2.0]]
+    """
+    return _solved(L, v, transposed=False)
+
+
+def solve_transposed(L: Matrix, v: Matrix) -> Matrix:
+    """L^{-T} v of the same.
+
+    Examples
+    --------
+    >>> solve_transposed(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [4.0]])).tolist()
+    [[1.0], [2.0]]
+    """
+    return _solved(L, v, transposed=True)
+
+
+def _solved(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
+    if v.shape[1] > FEW or not L.flags.c_contiguous:
+        return np.asarray(sl.solve_triangular(L, v, lower=True, trans=int(transposed), check_finite=False))
+    rows = _lines(v)
+    for at in range(0, len(rows), GROUP):
+        _compiled("backward" if transposed else "forward")(L, rows[at : at + GROUP])
+    return rows[: v.shape[1]].T
+
+
+def _lines(v: Matrix) -> Matrix:
+    """The columns as lines of memory, with lines of zeros up to whole groups."""
+    n, heads = v.shape
+    rows = np.zeros((-(-heads // GROUP) * GROUP, n))
+    rows[:heads] = v.T
+    return rows
+
+
+# Four rows of the square at a time: a line of the columns is then read once for four rows, from the second cache.
+def _product(M: Any, rows: Any, out: Any, first: Any, last: Any) -> None:
+    for i in range(first, last - 3, 4):
+        a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = 0.0
+        for j in range(M.shape[1]):
+            a, b, c, d = rows[0, j], rows[1, j], rows[2, j], rows[3, j]
+            m0, m1, m2, m3 = M[i, j], M[i + 1, j], M[i + 2, j], M[i + 3, j]
+            a0, a1, a2, a3 = a0 + m0 * a, a1 + m1 * a, a2 + m2 * a, a3 + m3 * a
+            b0, b1, b2, b3 = b0 + m0 * b, b1 + m1 * b, b2 + m2 * b, b3 + m3 * b
+            c0, c1, c2, c3 = c0 + m0 * c, c1 + m1 * c, c2 + m2 * c, c3 + m3 * c
+            d0, d1, d2, d3 = d0 + m0 * d, d1 + m1 * d, d2 + m2 * d, d3 + m3 * d
+        out[0, i], out[0, i + 1], out[0, i + 2], out[0, i + 3] = a0, a1, a2, a3
+        out[1, i], out[1, i + 1], out[1, i + 2], out[1, i + 3] = b0, b1, b2, b3
+        out[2, i], out[2, i + 1], out[2, i + 2], out[2, i + 3] = c0, c1, c2, c3
+        out[3, i], out[3, i + 1], out[3, i + 2], out[3, i + 3] = d0, d1, d2, d3
+    for i in range(last - (last - first) % 4, last):
+        for h in range(4):
+            total = 0.0
+            for j in range(M.shape[1]):
+                total += M[i, j] * rows[h, j]
+            out[h, i] = total
+
+
+def _forward(L: Any, rows: Any) -> None:
+    n = L.shape[0]
+    for i in range(0, n - 3, 4):
+        a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = 0.0
+        for j in range(i):
+            a, b, c, d = rows[0, j], rows[1, j], rows[2, j], rows[3, j]
+            m0, m1, m2, m3 = L[i, j], L[i + 1, j], L[i + 2, j], L[i + 3, j]
+            a0, a1, a2, a3 = a0 + m0 * a, a1 + m1 * a, a2 + m2 * a, a3 + m3 * a
+            b0, b1, b2, b3 = b0 + m0 * b, b1 + m1 * b, b2 + m2 * b, b3 + m3 * b
+            c0, c1, c2, c3 = c0 + m0 * c, c1 + m1 * c, c2 + m2 * c, c3 + m3 * c
+            d0, d1, d2, d3 = d0 + m0 * d, d1 + m1 * d, d2 + m2 * d, d3 + m3 * d
+        for h, known in enumerate(((a0, a1, a2, a3), (b0, b1, b2, b3), (c0, c1, c2, c3), (d0, d1, d2, d3))):
+            for k in range(4):
+                total = rows[h, i + k] - known[k]
+                for j in range(i, i + k):
+                    total -= L[i + k, j] * rows[h, j]
+                rows[h, i + k] = total / L[i + k, i + k]
+    for i in range(n - n % 4, n):
+        for h in range(4):
+            total = rows[h, i]
+            for j in range(i):
+                total -= L[i, j] * rows[h, j]
+            rows[h, i] = total / L[i, i]
+
+
+def _backward(L: Any, rows: Any) -> None:
+    n = L.shape[0]
+    for i in range(n - 1, n - n % 4 - 1, -1):
+        for h in range(4):
+            found = rows[h, i] / L[i, i]
+            rows[h, i] = found
+            for j in range(i):
+                rows[h, j] -= L[i, j] * found
+    for i in range(n - n % 4 - 4, -1, -4):
+        for k in range(3, -1, -1):
+            for h in range(4):
+                total = rows[h, i + k]
+                for j in range(i + k + 1, i + 4):
+                    total -= L[j, i + k] * rows[h, j]
+                rows[h, i + k] = total / L[i + k, i + k]
+        a0, a1, a2, a3 = rows[0, i], rows[0, i + 1], rows[0, i + 2], rows[0, i + 3]
+        b0, b1, b2, b3 = rows[1, i], rows[1, i + 1], rows[1, i + 2], rows[1, i + 3]
+        c0, c1, c2, c3 = rows[2, i], rows[2, i + 1], rows[2, i + 2], rows[2, i + 3]
+        d0, d1, d2, d3 = rows[3, i], rows[3, i + 1], rows[3, i + 2], rows[3, i + 3]
+        for j in range(i):
+            m0, m1, m2, m3 = L[i, j], L[i + 1, j], L[i + 2, j], L[i + 3, j]
+            rows[0, j] -= m0 * a0 + m1 * a1 + m2 * a2 + m3 * a3
+            rows[1, j] -= m0 * b0 + m1 * b1 + m2 * b2 + m3 * b3
+            rows[2, j] -= m0 * c0 + m1 * c1 + m2 * c2 + m3 * c3
+            rows[3, j] -= m0 * d0 + m1 * d1 + m2 * d2 + m3 * d3
+
+
+_LINES = "float64[:, ::1]"
+_KINDS: dict[str, tuple[Callable[..., None], str]] = {
+    "product": (_product, f"void({_LINES}, {_LINES}, {_LINES}, int64, int64)"),
+    "forward": (_forward, f"void({_LINES}, {_LINES})"),
+    "backward": (_backward, f"void({_LINES}, {_LINES})"),
+}
+
+
+@cache
+def _compiled(kind: str) -> Any:
+    function, signature = _KINDS[kind]
+    return compiled(signature, FLAGS | {"reassoc"})(function)
