@@ -212,7 +212,7 @@ class Feed:
             least, most = loads[order[0]], loads[order[-1]]
             gap = sum(sizes[where] for where in most) - sum(sizes[where] for where in least)
             moved = min(most, key=lambda where: abs(2 * sizes[where] - gap))
-            if 2 * abs(2 * sizes[moved] - gap) > gap:
+            if abs(2 * sizes[moved] - gap) >= gap:
                 break
             least.append(moved)
             most.remove(moved)
