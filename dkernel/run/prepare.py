@@ -55,6 +55,7 @@ WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each c
 MOST_HEADS = 64
 ENOUGH_HOLDOUT = 1000  # a holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands
 SHARE = 0.25  # of the step, of the heads that are for noisy labels
+FAR = 16.0  # steps that one with momentum goes, of the heads for clean labels
 FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with so many, further heads are cheap beside the columns; or one is
 
 
@@ -212,7 +213,7 @@ def paths_for(
     several = holdout >= ENOUGH_HOLDOUT
     wanted = [(best - 1, 1.0)] if large else [(best, 1.0)]
     if several and outputs <= FEW_OUTPUTS:
-        wanted += [(best - 2, 1.0), (best - 1, SHARE), (best, SHARE)] if large else [(best - 1, 1.0), (best + 1, 1.0)]
+        wanted += [(best - 2, 1.0), (best - 2, FAR), (best, SHARE)] if large else [(best - 1, 1.0), (best + 1, 1.0)]
     elif several and large and outputs <= SOME_OUTPUTS:
         wanted += [(best - 1, SHARE)]
     return sorted({(min(max(j, 0), len(alphas) - 1), share) for j, share in wanted})

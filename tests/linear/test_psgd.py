@@ -1,5 +1,7 @@
 """P-SGD as a pure state machine, and where it ends."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -111,3 +113,31 @@ def test_the_intercept_is_not_penalized():
     v = np.zeros((31, 2))
     v[-1] = 5.0
     np.testing.assert_array_equal(psgd.advance(psgd.start(v), np.zeros_like(v), 100, 1).v, v)
+
+
+def test_momentum_goes_farther_where_the_loss_is_flatter_than_the_preconditioner_takes_it_for():
+    F, Y, M = problem()
+    P = factorize(F.T @ F / len(F), M, 0.1, F[:500])
+    psgd = PSGD([P, P], [1e-6] * 2, M, LOSSES["squared"], 2, shares=[1.0, 16.0])
+    state, exact = psgd.start(np.zeros((31, 4))), ridge(F, Y, M, 1e-6)
+    for _ in range(64):
+        state = psgd.advance(state, F.T @ (F @ state.v - np.tile(Y, 2)) / len(F), 1e6, 64)
+    found = psgd.candidates(state, 64)["average"]
+    whole, far = (np.mean((F @ (found[:, heads] - exact)) ** 2) for heads in (slice(0, 2), slice(2, 4)))
+    assert far < 0.2 * whole
+
+
+@pytest.mark.parametrize(
+    ("share", "batch", "rounds", "steps"),
+    [(1, 99, 64, 1), (0.25, 99, 64, 1), (16, 99, 64, 16), (16, 5, 64, 5), (16, 0.5, 64, 1), (16, 99, 20, 5)],
+)
+def test_momentum_is_bounded_by_the_noise_of_a_round_and_by_the_rounds(share, batch, rounds, steps):
+    np.testing.assert_allclose(PSGD.momentum(np.array([share]), batch, rounds), 1 - 1 / steps)
+
+
+def test_a_pass_begins_at_rest():
+    F, _, M = problem()
+    psgd = replace(solver(F, M, [1e-4], 2), shares=[16.0])
+    moving = psgd.advance(psgd.start(np.zeros((31, 2))), rng(4).standard_normal((31, 2)), 10_000, 64)
+    assert moving.moved is not None
+    assert psgd.start(moving.v).moved is None

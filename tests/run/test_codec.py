@@ -2,6 +2,7 @@
 
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -89,6 +90,8 @@ def test_values_of_a_fit():
     state = again(State(np.ones((3, 2)), {"average": np.zeros((3, 2)), "tail": np.full((3, 2), 2.0)}, 7))
     assert state.done == 7
     assert list(state.sums) == ["average", "tail"]
+    assert state.moved is None
+    np.testing.assert_array_equal(again(replace(state, moved=np.eye(3, 2))).moved, np.eye(3, 2))
     recipe = Recipe(class_weight={"a": 2.0, "b": 1.0}, gamma=0.1)
     assert again(recipe) == recipe
     kernel = 0.5 * Gaussian(gamma=0.1) + Laplacian(gamma="auto")

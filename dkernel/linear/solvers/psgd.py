@@ -5,6 +5,12 @@
 P, M: see `linear.preconditioner`. Heads are columns of v: for each λ of the path, one for each output. The mean over
 the last part of a pass is the answer, the last iterate at constant η being worse by points; at very large n the mean
 lags, so several windows are kept and the holdout chooses. Source: ALGORITHMS 3.2, step H; Polyak and Juditsky 1992.
+
+What a pass does not reach are directions in which the loss is flatter than P takes it for: those below ρ, and all of
+them where most rows are beyond the margin and only few bend the loss. There more rows make no longer steps. Momentum
+does, and is stable wherever the step without it is (Polyak 1964): heads with a share above 1 go on by β times their
+last move, so that in flat directions a step goes 1 / (1 - β) times as far; and so does the noise, which is why rows
+enough of a round are asked for.
 """
 
 from collections.abc import Mapping, Sequence
@@ -25,6 +31,8 @@ Array = NDArray[np.float64]
 WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
 """Name -> share of a pass, at its end, whose iterates are averaged."""
 
+REACH = 0.25  # of the rounds of a pass, at most, is what 1 / (1 - β) may be
+
 
 @dataclass(frozen=True, eq=False)
 class State:
@@ -35,11 +43,13 @@ class State:
     v : float64 (n + 1, heads), the intercepts last
     sums : for each of WINDOWS the sum of its iterates so far
     done : rounds of this pass so far
+    moved : by the last round, where a head has momentum; None for nothing
     """
 
     v: Array
     sums: dict[str, Array]
     done: int = 0
+    moved: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,8 +62,9 @@ class PSGD:
     metric : M of the coordinates
     loss : whose curvature bounds the step
     outputs : heads of each λ
-    shares : of the step, for each λ; None for the whole step. Where labels are noisy a small step averages more noise
-        away in a pass, where they are not a large one goes farther: the holdout can tell, a rule cannot
+    shares : of the step, for each λ; None for the whole step, above 1 the whole step with momentum that goes so many
+        times as far. Where labels are noisy a small step averages more noise away in a pass, where they are not a
+        large one goes farther: the holdout can tell, a rule cannot
     """
 
     preconditioners: Sequence[Preconditioner]
@@ -93,8 +104,10 @@ class PSGD:
 
         def move(group: tuple[Preconditioner, list[int]]) -> None:
             P, heads = group
-            step = factor * P.step(batch, self.loss) * shares[heads]
+            step = factor * P.step(batch, self.loss) * np.minimum(shares[heads], 1.0)
             v[:, heads] = state.v[:, heads] - step * P.solve(direction[:, heads])
+            if state.moved is not None:
+                v[:, heads] += self.momentum(shares[heads], batch / P.leverage, rounds) * state.moved[:, heads]
 
         groups = self.by_preconditioner()
         with ThreadPoolExecutor(len(groups)) as pool:
@@ -104,7 +117,18 @@ class PSGD:
             name: total + v if done > rounds - self.counted(name, rounds) else total
             for name, total in state.sums.items()
         }
-        return State(v, sums, done)
+        return State(v, sums, done, v - state.v if shares.max() > 1 else None)
+
+    @staticmethod
+    def momentum(shares: Array, batch: float, rounds: int) -> Array:
+        """β of heads with these shares.
+
+        Parameters
+        ----------
+        batch : b / R^2, as so many steps the noise of one allows
+        rounds : of the pass: what a move is still felt in should be a small part of them
+        """
+        return np.asarray(1 - 1 / np.clip(shares, 1.0, max(1.0, min(batch, REACH * rounds))))
 
     @staticmethod
     def counted(window: str, rounds: int) -> int:
