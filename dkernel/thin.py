@@ -23,7 +23,7 @@ Matrix = NDArray[np.float64]
 
 GROUP = 4  # columns that a square streams past for
 FEW = 2 * GROUP  # columns; with more of them BLAS is quicker
-LITTLE = 512  # rows of a square that is not worth a thread
+LITTLE = 1024  # rows of a square that are not worth a thread
 MOST_THREADS = 16
 
 

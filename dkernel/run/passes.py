@@ -1,6 +1,7 @@
 """The passes over the data: rounds, progress, and the holdout that chooses. ALGORITHMS 3.2, steps H and I."""
 
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -179,16 +180,18 @@ class Passes:
             following = self._rounds(spot.epoch + 1)[0]
         executor, key = self.bench.executor, f"{self.bench.key}-{spot.name}-{i}"
         broadcast = executor.keep(self.bench.coefficients(spot.state.v), key)
-        total = self.feed.reduce(
-            Gradient(self.bench.problem), rounds[i], key, following=following, held=gradient, broadcast=broadcast
-        )
+        with ThreadPoolExecutor(1) as meanwhile:
+            pull = meanwhile.submit(self.solver.regularizer, spot.state.v)
+            total = self.feed.reduce(
+                Gradient(self.bench.problem), rounds[i], key, following=following, held=gradient, broadcast=broadcast
+            )
         executor.release([broadcast])
         # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
         mean = mean_gradient(self.bench.coordinates, total)
         # Directions that a sketch does not know are learned by many steps, not by smaller ones: means take the noise.
         decay = 0 if is_wide(self.bench.coordinates) else spot.epoch + self.decayed
         factor = spot.shrink / (1 + 3 * decay)
-        state = self.solver.advance(spot.state, mean, total.n, len(rounds), factor)
+        state = self.solver.advance(spot.state, mean, total.n, len(rounds), factor, pull.result())
         figures = {"loss": float(total.loss[0] / max(total.weight, 1e-300))}
         figures |= merit(self.bench.problem.targets, float(total.right[0]), total.n)
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)

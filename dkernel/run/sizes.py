@@ -22,7 +22,7 @@ SAMPLE_FLOPS = 1e10
 # of 64 cost nothing at 520 rows a column, 0.1 points at 260; 32 cost 0.2 at 105. So their number falls with the square
 # of that; where a round is so much work that its price is none, it does not fall.
 MOST_ROUNDS, LEAST_ROUNDS = 64, 16
-ROUND_FLOPS = 2e10
+ROUND_FLOPS = 4e10
 SETTLED = 288  # rows a column with which the least rounds do
 MANY_ROWS = 2**18
 # Rows for a column that teach all that a pass can: of fewer the second pass taught covtype another 0.3 points (15,000

@@ -180,6 +180,7 @@ class Fit:
                 outcome = self._exactly(problem, prepared, roles, feed, pieces, outcome)
         finally:
             feed.close()
+        self.progress.phase("finish")
         return {
             "model": made(self, problem, prepared, outcome, roles),
             "history": outcome.history,

@@ -87,7 +87,9 @@ class PSGD:
         """The state before the first round of a pass."""
         return State(v, {name: np.zeros_like(v) for name in WINDOWS})
 
-    def advance(self, state: State, gradient: Array, batch: float, rounds: int, factor: float = 1.0) -> State:
+    def advance(
+        self, state: State, gradient: Array, batch: float, rounds: int, factor: float = 1.0, pull: Array | None = None
+    ) -> State:
         """One round.
 
         Parameters
@@ -96,9 +98,10 @@ class PSGD:
         batch : b, how many rows they are
         rounds : T of this pass
         factor : of the step, for later passes and after a pass that made things worse
+        pull : `regularizer` of the state's v, where it was made meanwhile
         """
         alphas = np.repeat(self.alphas, self.outputs)
-        direction = gradient + alphas * self.regularizer(state.v)
+        direction = gradient + alphas * (self.regularizer(state.v) if pull is None else pull)
         shares = np.repeat(self.shares or np.ones(len(self.alphas)), self.outputs)
         v = np.empty_like(state.v)
 
