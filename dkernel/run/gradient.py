@@ -249,7 +249,7 @@ class Energy(Statistic[Array, Array]):
 
 
 GRAM_ROWS = 2048  # rows whose columns there are at one time
-STRIP = 128  # rows whose columns are made at one time
+STRIP = 512  # rows whose columns are made at one time
 MIRRORED = 512
 
 

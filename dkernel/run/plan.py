@@ -227,7 +227,8 @@ def _working(columns: int, outputs: int) -> int:
 
 def _squares(sizes: Sizes, recipe: Recipe) -> int:
     """D x D matrices of the client at one time: metric, its root, covariance and one that comes or goes; and a factor
-    for each alpha of the path that can have a ridge of its own, of which a large source has two."""
+    for each alpha of the path that can have a ridge of its own: a large source has one, and leaves of the Gram matrix
+    that arrive before it."""
     if recipe.solver in ("normal", "exact") or recipe.rank is not None:  # eigenvectors, and what makes them
         return 11
     several = 2 if is_large(sizes.n, sizes.sample) else len(PATH)

@@ -43,7 +43,10 @@ PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 LARGE_SHARE, SMALL_SHARE = 0.75, 0.5  # of the columns that effective dimensions may be: steps of few rows want fewer
 GRAM_LEAVES = 4  # pieces of the Gram matrix's sum: each holds D x D numbers, so they are few
-TARGET = 8  # rows of the sample for each effective dimension; ALGORITHMS 3.4 has 16, without the tamed directions
+# Rows of the sample for each effective dimension; ALGORITHMS 3.4 has 16, without the tamed directions. A large source,
+# whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
+TARGET, LARGE_TARGET = 8, 5
+LEVERAGE_FLOPS, LEAST_HELD = 1e10, 500  # of the rows that say how large the leverage is outside the sample
 WARM_ROUNDS, WARM_EPOCHS = 16, 2
 LARGE_EPOCHS = 1  # where a pass follows that sees many more rows
 SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can
@@ -126,12 +129,13 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     ground = _wide(bench, roles, n) if is_wide(coordinates) else _dense(bench, roles, n)
     rho = ground.rho
     alphas = _worth_trying(alphas, rho, n, len(roles.sample.X))
-    made = ground.at(sorted({max(rho, alpha) for alpha in alphas}))
+    ridges = [max(rho, alpha) for alpha in alphas]
+    made = ground.at(sorted(set(ridges)))
     base = min(made)
     made[base], largest = _tamed(bench, roles, made[base])
     # A larger ridge makes P smaller in every direction: the bound of the base holds for it.
     made = {ridge: P if ridge == base else replace(P, largest=largest) for ridge, P in made.items()}
-    preconditioners = [made[max(rho, alpha)] for alpha in alphas]
+    preconditioners = [made[ridge] for ridge in ridges]
     outputs = problem.targets.outputs
     solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, outputs)
     # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
@@ -173,8 +177,9 @@ def _dense(bench: Bench, roles: Roles, n: int) -> _Ground:
     total.gram /= weight
     covariance, moment = in_coordinates(coordinates, total.gram), total.moment / weight
     moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
-    share = LARGE_SHARE if is_large(n, len(roles.sample.X)) else SMALL_SHARE
-    target = min(len(roles.sample.X) / TARGET, share * len(covariance))
+    large = is_large(n, len(roles.sample.X))
+    rows, share = (LARGE_TARGET, LARGE_SHARE) if large else (TARGET, SMALL_SHARE)
+    target = min(len(roles.sample.X) / rows, share * len(covariance))
     rho = ridge_for(covariance, coordinates.metric, target, 0.0, stream(problem.seed, "trace"))
     return _Ground(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges))
 
@@ -220,16 +225,17 @@ def paths_for(
 
 
 def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> Sequence[float]:
-    """The alphas of the path that a source of n rows may want: with many rows none far above ρ, at which the sample
-    alone can tell a sixteenth of its rows' worth of directions from noise; each further one costs a factorization."""
+    """The alphas of the path that a source of n rows may want: with many rows none above ρ, at which the sample alone
+    can tell a fifth of its rows' worth of directions from noise. One preconditioner, at ρ, does for all of them."""
     if not is_large(n, sample) or len(alphas) == 1:
         return alphas
-    few = [alpha for alpha in alphas if alpha <= 4 * rho]
+    few = [alpha for alpha in alphas if alpha <= rho]
     return few or alphas[:1]
 
 
 def _factorized(bench: Bench, roles: Roles, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
-    held = _held(bench, roles.held)
+    most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
+    held = _held(bench, _first(roles.held, most))
     made: dict[float, Preconditioner] = {}
     for ridge in ridges:
         # A quarter of the rows is enough for all but the first, which most alphas share.
@@ -252,6 +258,8 @@ def in_coordinates(coordinates: Coordinates, gram: Array) -> Array:
 
 def _held(bench: Bench, block: Block) -> Array:
     F = augmented(bench.problem.columns, block.X)
+    if bench.coordinates.basis is None:
+        return F
     return np.concatenate([bench.coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
 
 
