@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dkernel import dense, tiles
 from dkernel.data.block import Block
 from dkernel.descent import DERIVATIVES, Panels, descend
+from dkernel.features.base import in_tiles
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledColumns
 from dkernel.run.labels import Targets
@@ -264,7 +265,6 @@ class GramSum:
     weight: float
 
     def merge(self, other: "GramSum") -> "GramSum":
-        self.gram = self.gram.astype(np.float64, copy=False)
         self.gram += other.gram
         self.moment += other.moment
         return GramSum(self.gram, self.moment, self.energy + other.energy, self.weight + other.weight)
@@ -284,8 +284,7 @@ class GramSum:
 class Gram(Statistic[GramSum, GramSum]):
     """Gram matrix of the columns, accumulated in float64 (raw float32 normal equations fail: ALGORITHMS 2.4).
 
-    A preconditioner of columns that are well conditioned can do with their products in their own precision: the sum of
-    a piece is then one of float32, that of the pieces is not.
+    A preconditioner of columns that are well conditioned can do with float32 for columns, products and sums.
     """
 
     problem: Problem
@@ -346,10 +345,14 @@ def _gram(
 
 
 def augmented(columns: ScaledColumns, X: NDArray[Any], dtype: str | None = None, kept: str = "float64") -> NDArray[Any]:
-    """The columns of raw rows with their 1 at the end, (n, D + 1), made in one type and kept in another."""
+    """The columns of raw rows with their 1 at the end, (n, D + 1), made in one type and kept in another; those that are
+    kept in float32 are made by tiles, as in the passes."""
     F = np.empty((len(X), columns.map.n_columns + 1), kept)
     # In strips: what a kernel makes on the way stays in the caches, and no page of it is fresh.
     for start in range(0, len(X), STRIP):
+        if kept == "float32":
+            F[start : start + STRIP, :-1] = in_tiles(columns, X[start : start + STRIP])
+            continue
         rows = columns.scaling.apply(X[start : start + STRIP])
         F[start : start + STRIP, :-1] = columns.map.columns(rows, dtype or columns.map.gram_dtype)
     F[:, -1] = 1.0

@@ -18,7 +18,7 @@ FREE_FLOPS = 4e11
 # known of the covariance decides the step, and epochs on the sample are cheap passes. With many rows a column a pass
 # teaches what a smaller sample does not know: so many rows a column -> rows of the sample, and covtype's errors are the
 # same (15.3 % at 2,000 columns, 12.2 % at 5,000), as are those of a quadratic form of 28 columns.
-SAMPLED = ((200, 4), (100, 5), (0, 6))
+SAMPLED = ((100, 4), (0, 6))
 SAMPLE_FLOPS = 1e10
 # A round has its price whatever its work, a message to a scheduler and one back and a step of the client. A pass of 16
 # rounds learns what one of 64 does (ALGORITHMS 3.4) where there are rows enough for each column: on covtype 16 in place
