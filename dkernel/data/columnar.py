@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from dkernel.data.arrow import as_numbers
 from dkernel.data.block import Place, Raw
 from dkernel.data.tables import Wanted
 from dkernel.errors import DataError
@@ -77,7 +78,7 @@ def _filled(features: pa.Table, dtype: str) -> NDArray[Any]:
     X = np.empty(features.shape, dtype=dtype)
     first = 0
     for batch in features.to_batches():
-        _fill(X[first : first + batch.num_rows], [_numbers(column) for column in batch.columns])
+        _fill(X[first : first + batch.num_rows], [as_numbers(column) for column in batch.columns])
         first += batch.num_rows
     return X
 
@@ -113,16 +114,11 @@ def _refuse_null(column: pa.ChunkedArray, name: str, place: Place) -> None:
     raise DataError(f"{place(row)}, column {name!r}: the value is missing{more}. Remove or fill these rows.")
 
 
-def _numbers(array: pa.Array) -> NDArray[Any]:
-    return array.to_numpy(zero_copy_only=pa.types.is_floating(array.type) or pa.types.is_integer(array.type))
-
-
 def _values(column: pa.ChunkedArray) -> NDArray[Any]:
     """One column as numpy: numbers as they are, text as fixed-width unicode."""
     if kind_of_type(column.type) == "text":
         return _text(column)
-    parts = [_numbers(chunk) for chunk in column.chunks]
-    return np.concatenate(parts) if parts else np.empty(0)
+    return as_numbers(column) if column.num_chunks else np.empty(0)
 
 
 def _text(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
+from dkernel.data.arrow import as_numbers
 from dkernel.data.tables import CSV_TEXT
 from dkernel.errors import DataError, UnsupportedError
 
@@ -326,7 +327,7 @@ def _filled(table: pa.Table, name: str, ending: str) -> np.ndarray:
             "column out, or choose an output that ends in .parquet or .csv."
         )
     if not _is_text(column.type):
-        return column.to_numpy()
+        return as_numbers(column)
     return np.array(column.to_pylist(), dtype=np.dtypes.StringDType())
 
 

@@ -22,6 +22,7 @@ import pyarrow as pa
 
 from dkernel.blas import one_blas_thread
 from dkernel.data import Block, Source, Unit
+from dkernel.data.arrow import as_column
 from dkernel.data.parts import Manifest, Part, Place
 from dkernel.data.rejects import described
 from dkernel.data.stores import AnyDestination, AnyStaging, destination_of
@@ -287,7 +288,7 @@ def score_part(model: Model, blocks: Sequence[Block], words: Sequence[str], kept
 
 def _arrays(found: Any) -> list[Any]:
     """The columns of (n, k), or the one that (n,) is."""
-    return [pa.array(np.ascontiguousarray(column)) for column in found.reshape(len(found), -1).T]
+    return [as_column(column) for column in found.reshape(len(found), -1).T]
 
 
 def _tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str]) -> Iterator[pa.Table]:
@@ -301,9 +302,9 @@ def _tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: S
         S = model.scores(block.X)
         for word in words:
             if word == "label":
-                arrays.append(pa.array(model.labels(S)))
+                arrays.append(as_column(model.labels(S)))
             elif word == "novelty":
-                arrays.append(pa.array(model.novelty(block.X)))
+                arrays.append(as_column(model.novelty(block.X)))
             elif word == "std":
                 arrays += _arrays(model.std(block.X))
             else:

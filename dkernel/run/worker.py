@@ -1,6 +1,7 @@
 """What every worker process does once, at the start of a run or when it joins: versions, logs, BLAS, memory."""
 
 import asyncio
+import importlib
 import logging
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,6 +16,8 @@ from dkernel.run.imports import carried, install
 from dkernel.run.versions import require_equal, versions
 
 __all__ = ["WorkerSetup", "quiet_logs", "silence"]
+
+AHEAD = ("dkernel.data.npy", "dkernel.data.parquet", "dkernel.run.gradient", "dkernel.run.score", "dkernel.run.survey")
 
 _LOG = logging.getLogger("dkernel.worker")
 
@@ -52,6 +55,12 @@ def quiet_logs() -> Iterator[None]:
             logging.getLogger(name).setLevel(level)
 
 
+def import_ahead() -> None:
+    """Import what tasks are made of, all workers at the same time: else each waits for it in its first tasks."""
+    for name in AHEAD:
+        importlib.import_module(name)
+
+
 class WorkerSetup(WorkerPlugin):
     """Refuses a worker of other versions; one BLAS thread, and pages that stay, for as long as the process lives.
 
@@ -80,3 +89,4 @@ class WorkerSetup(WorkerPlugin):
             raise
         limit_this_process()
         keep_pages()
+        await asyncio.to_thread(import_ahead)

@@ -1,0 +1,47 @@
+"""Numbers between numpy and Arrow, by their bytes: Arrow's own ways import pandas first, 0.3 s of every worker."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+__all__ = ["as_column", "as_numbers"]
+
+_PLAIN = {pa.from_numpy_dtype(name): np.dtype(name) for name in (
+    "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"
+)}  # fmt: skip
+
+
+def as_column(values: NDArray[Any]) -> pa.Array:
+    """Values (n,) as a column that shares their memory where they are numbers.
+
+    Examples
+    --------
+    >>> as_column(np.array([1.5, 2.5])).to_pylist()
+    [1.5, 2.5]
+    """
+    if values.dtype not in _PLAIN.values():
+        return pa.array(values)
+    values = np.ascontiguousarray(values)
+    return pa.Array.from_buffers(pa.from_numpy_dtype(values.dtype), len(values), [None, pa.py_buffer(values)])
+
+
+def as_numbers(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
+    """A column without missing values as an array (n,), which shares its memory where it is one chunk of numbers.
+
+    Examples
+    --------
+    >>> as_numbers(pa.array([1, 2, 3]).slice(1))
+    array([2, 3])
+    """
+    if isinstance(column, pa.ChunkedArray):
+        if column.num_chunks != 1:
+            chunks = [as_numbers(chunk) for chunk in column.chunks]
+            return np.concatenate(chunks) if chunks else column.to_numpy()
+        column = column.chunk(0)
+    if column.type not in _PLAIN or column.null_count or not len(column):
+        found: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+        return found
+    dtype = _PLAIN[column.type]
+    return np.frombuffer(column.buffers()[1], dtype, len(column), column.offset * dtype.itemsize)
