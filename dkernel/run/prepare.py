@@ -46,7 +46,7 @@ GRAM_LEAVES = 4  # pieces of the Gram matrix's sum: each holds D x D numbers, so
 # Rows of the sample for each effective dimension; ALGORITHMS 3.4 has 16, without the tamed directions. A large source,
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
-LEVERAGE_FLOPS, LEAST_HELD = 1e10, 500  # of the rows that say how large the leverage is outside the sample
+LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # of the rows that say how large the leverage is outside the sample
 WARM_ROUNDS, WARM_EPOCHS = 16, 2
 LARGE_EPOCHS = 1  # where a pass follows that sees many more rows
 SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can

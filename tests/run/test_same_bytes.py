@@ -11,8 +11,10 @@ import pytest
 
 from dkernel import modelfile
 from dkernel.recipe import Recipe
+from dkernel.run import prepare
 from dkernel.run.cluster import connect
 from dkernel.run.executors import SerialExecutor, ThreadsExecutor
+from dkernel.run.gradient import Gram
 from dkernel.run.plan import Plan
 from dkernel.run.train import train
 from dkernel.sparse import SparseRows
@@ -107,6 +109,20 @@ def test_processes(workers, names, serial, tmp_path):
 def test_processes_that_read_again_in_each_pass(serial, tmp_path, reread):  # noqa: ARG001
     with connect(workers=2, memory_limit=0, patience=60) as executor:
         assert digest("weights", executor, tmp_path) == serial["weights"]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("cores", [1, 2])
+def test_the_sample_is_worked_on_by_the_workers_or_by_a_client_with_as_many_cores(monkeypatch, cores, serial, tmp_path):
+    monkeypatch.setattr(prepare, "usable_cores", lambda: cores)
+    seen = []
+    monkeypatch.setattr(Gram, "step", lambda *args, step=Gram.step: seen.append(1) or step(*args))
+    with connect(workers=2, memory_limit=0, patience=60) as executor:
+        assert prepare.stays_home(executor, False) == (cores == 2)
+        assert not prepare.stays_home(executor, True)
+        for name in ("open", "fourier"):
+            assert digest(name, executor, tmp_path) == serial[name]
+    assert bool(seen) == (cores == 2)
 
 
 @pytest.mark.cluster

@@ -65,6 +65,14 @@ def test_the_number_asked_for_is_taken():
     assert Sizes.of(10**6, 5, Recipe(n_components=77)).columns == 77
 
 
+def test_the_sample_is_fewer_rows_a_column_where_rows_a_column_are_many():
+    def sampled(n, columns):
+        return Sizes.of(n, 54, Recipe(n_components=columns)).sample / columns
+
+    assert [sampled(n, 5000) for n in (499_999, 500_000, 10**7)] == [6, 4, 4]
+    assert sampled(10**7, 1000) == 10  # so few columns are multiplied at once
+
+
 def reservoir(k):
     hashes = np.sort(row_hash(0, "reservoir", 0, k))
     X = np.arange(k, dtype=np.float32)[:, None]
