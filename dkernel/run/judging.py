@@ -7,8 +7,10 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from dkernel import dense
 from dkernel.data.block import Block
 from dkernel.features import Scaling
+from dkernel.features.base import in_tiles
 from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Kernel
 from dkernel.kernels.slopes import is_radial
@@ -78,29 +80,20 @@ def judge(kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: T
     """Fit and judge one candidate; runs on a worker."""
     X = scaling.apply(half.X[: level.rows])
     map = NystromMap(kernel, X[: level.columns])
-    gram, moment = np.zeros((map.n_columns + 1,) * 2), np.zeros((map.n_columns + 1, targets.outputs))
-    Y = targets.of(half.y[: level.rows])
-    weight = None if half.weight is None else half.weight[: level.rows, None]
-    for start in range(0, len(X), STRIP):
-        part = slice(start, start + STRIP)
-        F = _with_one(map.columns(X[part]))
-        W = F if weight is None else F * weight[part]
-        gram += W.T @ F
-        moment += W.T @ Y[part]
-    total = len(X) if weight is None else float(weight.sum())
-    gram /= total
-    moment /= total
-    metric = map.coordinates().metric
-    judged = _with_one(map.columns(scaling.apply(half.X_judged[: level.judged])))
+    gram, moment = _sums(map, X, targets.of(half.y[: level.rows]), half.weight)
+    metric = np.zeros_like(gram)
+    metric[:-1, :-1] = map.coordinates().metric
+    judged = _with_one(map, scaling.apply(half.X_judged[: level.judged]))
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
-    best = Judged(np.inf, np.zeros((map.n_columns, targets.outputs)))
+    best, A = Judged(np.inf, np.zeros((map.n_columns, targets.outputs))), np.empty_like(gram)
     for alpha in PATH:
-        A = gram.copy()
-        A[:-1, :-1] += alpha * metric
+        np.multiply(metric, alpha, out=A)
+        A += gram
         A[-1, -1] += 1e-12
         try:
-            w = sl.cho_solve(sl.cho_factor(A, lower=True, overwrite_a=True), moment)
+            # Of a C-ordered square the lower half is the upper one of what LAPACK sees, which then copies nothing.
+            w = sl.cho_solve(sl.cho_factor(A.T, lower=False, overwrite_a=True, check_finite=False), moment)
         except sl.LinAlgError:  # this alpha is too small for this kernel's spectrum
             continue
         found = _mean(loss.judged(Y_judged, judged @ w), weight_judged)
@@ -109,9 +102,37 @@ def judge(kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: T
     return best
 
 
+def _sums(
+    map: NystromMap, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.float64] | None
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Means over the rows of the columns with themselves, in the lower half, and with the targets."""
+    gram, moment = np.zeros((map.n_columns + 1,) * 2), np.zeros((map.n_columns + 1, Y.shape[1]))
+    weight = None if weight is None else weight[: len(X)]
+    for start in range(0, len(X), STRIP):
+        part = slice(start, start + STRIP)
+        F, T = _with_one(map, X[part]), Y[part].astype(np.float64)
+        if weight is not None:
+            root = np.sqrt(weight[part, None])
+            F *= root
+            T *= root
+        dense.add_squares(gram, F)
+        moment += F.T @ T
+    total = len(X) if weight is None else float(weight.sum())
+    gram /= total
+    moment /= total
+    return gram, moment
+
+
 def _mean(values: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
     return float(np.mean(values) if weight is None else np.average(values.mean(axis=1), weights=weight))
 
 
-def _with_one(K: NDArray[Any]) -> NDArray[np.float64]:
-    return np.concatenate([K, np.ones((len(K), 1))], axis=1, dtype=np.float64)
+def _with_one(map: NystromMap, X: NDArray[Any]) -> NDArray[np.float64]:
+    """The columns of scaled rows and a 1."""
+    F = np.empty((len(X), map.n_columns + 1))
+    if map.panels is None:
+        F[:, :-1] = map.columns(X)
+    else:  # in float32, as the fit will have them, for a quarter of the time
+        F[:, :-1] = in_tiles(map, X)
+    F[:, -1] = 1.0
+    return F
