@@ -197,11 +197,14 @@ class NystromMap(FeatureMap):
             return self._left(X, lambda K: dense.forward(self._root, K).T)
         return self._left(X, lambda K: (K @ self.whitening).T)
 
-    def beyond(self, X: NDArray) -> NDArray[np.float64]:
-        """The same of a solver, in whose coordinates the smallest eigenvalues do not count: k(x, x) - c^T M^{-1} c."""
-        root, basis = self._solver_root
-        if root is not None:
-            return self._left(X, lambda K: dense.forward(root, K).T)
+    def beyond(self, X: NDArray, root: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+        """The same of a solver, in whose coordinates the smallest eigenvalues do not count: k(x, x) - c^T M^{-1} c.
+
+        `root` is the lower Cholesky factor of their metric M, where somebody has it.
+        """
+        held, basis = self._solver_root if root is None else (root, None)
+        if basis is None:
+            return self._left(X, lambda K: dense.forward(held, K).T)
         return self._left(X, lambda K: basis.T @ K.T)
 
     @cached_property

@@ -131,13 +131,23 @@ def _add_metric(A: Matrix, metric: Metric, rho: float) -> None:
     A[n, n] += rho
 
 
-def ridge_for(covariance: Matrix, metric: Metric, target: float, floor: float, rng: np.random.Generator) -> float:
+def ridge_for(
+    covariance: Matrix,
+    metric: Metric,
+    target: float,
+    floor: float,
+    rng: np.random.Generator,
+    root: Matrix | None = None,
+) -> float:
     """The ρ at which the effective dimension tr S (S + ρ M)^{-1} equals `target`, at least `floor`.
 
     Bisection over ρ on a spectrum that a few Lanczos runs have measured once. The rule that uses it is flat over a
-    factor of two either way (ALGORITHMS 3.4), so a stochastic trace is exact enough.
+    factor of two either way (ALGORITHMS 3.4), so a stochastic trace is exact enough. `root` is the `metric_root`, where
+    the metric is a matrix and somebody has it.
     """
-    nodes, weights = _spectral_measure(covariance, metric, rng)
+    if root is None and not isinstance(metric, float):
+        root = metric_root(metric)
+    nodes, weights = _spectral_measure(covariance, metric, root, rng)
     low, high = 1e-14 * nodes.max(), float(nodes.max())
     for _ in range(60):
         rho = float(np.sqrt(low * high))
@@ -151,17 +161,18 @@ def effective_dimension(nodes: Matrix, weights: Matrix, rho: float) -> float:
     return float(np.sum(weights * nodes / (nodes + rho)))
 
 
-def _spectral_measure(covariance: Matrix, metric: Metric, rng: np.random.Generator) -> tuple[Matrix, Matrix]:
+def _spectral_measure(
+    covariance: Matrix, metric: Metric, root: Matrix | None, rng: np.random.Generator
+) -> tuple[Matrix, Matrix]:
     """Nodes and weights with tr f(S M^{-1}) ≈ sum of weights * f(nodes), by Lanczos quadrature from random signs.
 
     Source: Ubaru, Chen, Saad 2017, algorithm 1; full reorthogonalization, because the spectra here decay fast.
     """
     n = len(covariance)
     probes = PROBES if n < MANY else 1
-    root = None if isinstance(metric, float) else metric_root(metric)
     steps = STEPS if root is not None or n < MANY else SHORT_STEPS
     scale = np.ones(n)
-    if root is None:
+    if isinstance(metric, float):
         scale[: n - 1] = 1.0 / np.sqrt(metric)
 
     def apply(v: Matrix) -> Matrix:

@@ -77,19 +77,22 @@ def landmarks_of(
     return found.points, roles if found.rows is None else roles.with_landmarks(found.rows)
 
 
-def certificate(map: NystromMap, X: NDArray[np.floating], flops: float) -> dict[str, float]:
+def certificate(
+    map: NystromMap, X: NDArray[np.floating], flops: float, known: tuple[NDArray[Any], NDArray[Any]] | None = None
+) -> dict[str, float]:
     """What the landmarks leave: the mean over rows that the fit did not learn from, and the landmarks' effective rank.
 
     Parameters
     ----------
     X : scaled rows (n, p)
     flops : of the fit, of which this may cost a small share: fewer rows then
+    known : metric of the solver's coordinates and its root, where they are there; else the squares are made here
     """
     c, p = map.landmarks.shape
     p = len(map.landmarks.data) // c if map.sparse else p
     rows = int(min(len(X), CERTIFIED_ROWS, max(CERTIFIED_SHARE * flops / (c * (c + 2 * p + 20)), 100)))
     X, map = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
-    left = map.residual(X)
+    left = map.residual(X) if known is None else np.maximum(map.beyond(X, known[1]), 0.0)
     mean = float(np.mean(map.kernel.diag(wide(X))))
     found = {
         "trace_error": float(np.mean(left)),
@@ -97,6 +100,8 @@ def certificate(map: NystromMap, X: NDArray[np.floating], flops: float) -> dict[
         "trace_largest": float(left.max()),
         "trace_rows": rows,
     }
+    if known is not None:
+        return {**found, "effective_rank": float(np.trace(known[0]) ** 2 / np.vdot(known[0], known[0]))}
     # The rank takes a square of the landmarks.
     return found if c > MOST_DENSE else {**found, "effective_rank": map.effective_rank}
 

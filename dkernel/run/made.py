@@ -60,9 +60,10 @@ def _facts(fit: "Fit", problem: Problem, prepared: "Prepared", outcome: Outcome,
         "setup": {name: float(value) for name, value in prepared.facts.items()},
         "versions": versions(),
     }
-    if isinstance(map, NystromMap) and len(roles.held.X):
-        work = fit.plan.setup_flops + fit.plan.passes * fit.plan.pass_flops
-        facts["certificate"] = certificate(map, problem.columns.scaling.apply(roles.held.X), work)
+    if prepared.certificate is not None:
+        facts["certificate"] = prepared.certificate
+    elif isinstance(map, NystromMap) and len(roles.held.X):
+        facts["certificate"] = certificate(map, problem.columns.scaling.apply(roles.held.X), fit.plan.flops)
     if fit.weights is not None:
         facts["weights"] = [float(weight) for weight in fit.weights]
     facts |= outcome.facts

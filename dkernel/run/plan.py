@@ -153,6 +153,11 @@ class Plan:
     def _task(self, columns: int) -> int:
         return _task(columns, self.outputs, columns > MOST_DENSE)
 
+    @property
+    def flops(self) -> float:
+        """Of setup and passes."""
+        return self.setup_flops + self.passes * self.pass_flops
+
     def as_dict(self) -> dict[str, Any]:
         """For JSON and for people."""
         return asdict(self)

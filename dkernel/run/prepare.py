@@ -10,11 +10,13 @@ from numpy.typing import NDArray
 
 from dkernel.blas import usable_cores
 from dkernel.data.block import Block
+from dkernel.features import NystromMap
 from dkernel.features.base import MOST_DENSE, Coordinates
-from dkernel.linear.preconditioner import Preconditioner, factorize, ridge_for
+from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root, ridge_for
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.run.executors import Executor, Handle, ThreadsExecutor
 from dkernel.run.gradient import Coefficients, Energy, Gradient, GradientSum, Gram, Judge, Judgement, Problem, augmented
+from dkernel.run.landmarks import certificate
 from dkernel.run.reduce import Item, R, Statistic, reduce
 from dkernel.run.sample import Roles, pieces_of
 from dkernel.run.sizes import flops_of, is_large
@@ -110,6 +112,7 @@ class Prepared:
     solver: PSGD
     start: Array
     facts: dict[str, float]
+    certificate: dict[str, float] | None = None
 
 
 def stays_home(executor: Executor, wide: bool) -> bool:
@@ -118,15 +121,16 @@ def stays_home(executor: Executor, wide: bool) -> bool:
     return executor.name != "cluster" or (not wide and usable_cores() >= executor.slots)
 
 
-def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prepared:
+def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int, flops: float = 0.0) -> Prepared:
     """The preconditioners of these alphas, the safe step, and a start fitted to the sample.
 
     Parameters
     ----------
     n : rows of the source
+    flops : of the fit
     """
     problem, coordinates = bench.problem, bench.coordinates
-    ground = _wide(bench, roles, n) if is_wide(coordinates) else _dense(bench, roles, n)
+    ground = _wide(bench, roles, n) if is_wide(coordinates) else _dense(bench, roles, n, flops)
     rho = ground.rho
     alphas = _worth_trying(alphas, rho, n, len(roles.sample.X))
     ridges = [max(rho, alpha) for alpha in alphas]
@@ -143,7 +147,7 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int) -> Prep
     epochs = LARGE_EPOCHS if is_large(n, len(roles.sample.X)) else WARM_EPOCHS
     start = warm(bench, solver, start, roles.sample, range(epochs))
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
-    return Prepared(solver, start, facts)
+    return Prepared(solver, start, facts, ground.certificate)
 
 
 @dataclass(frozen=True)
@@ -155,11 +159,13 @@ class _Ground:
     rho : ridge that the sample allows
     moment : mean of features times targets over the sample, (n + 1, outputs)
     at : ridges, ascending -> the preconditioner of each
+    certificate : of the landmarks, where its squares were there
     """
 
     rho: float
     moment: Array
     at: Callable[[Sequence[float]], dict[float, Preconditioner]]
+    certificate: dict[str, float] | None = None
 
 
 def is_wide(coordinates: Coordinates) -> bool:
@@ -167,7 +173,7 @@ def is_wide(coordinates: Coordinates) -> bool:
     return coordinates.n > MOST_DENSE and not isinstance(coordinates.basis, np.ndarray)
 
 
-def _dense(bench: Bench, roles: Roles, n: int) -> _Ground:
+def _dense(bench: Bench, roles: Roles, n: int, flops: float) -> _Ground:
     problem, coordinates = bench.problem, bench.coordinates
     size = -(-len(roles.sample.X) // GRAM_LEAVES)
     sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
@@ -180,8 +186,13 @@ def _dense(bench: Bench, roles: Roles, n: int) -> _Ground:
     large = is_large(n, len(roles.sample.X))
     rows, share = (LARGE_TARGET, LARGE_SHARE) if large else (TARGET, SMALL_SHARE)
     target = min(len(roles.sample.X) / rows, share * len(covariance))
-    rho = ridge_for(covariance, coordinates.metric, target, 0.0, stream(problem.seed, "trace"))
-    return _Ground(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges))
+    metric, map, root, certified = coordinates.metric, problem.columns.map, None, None
+    if not isinstance(metric, float):
+        root = metric_root(metric)
+        if isinstance(map, NystromMap) and len(roles.held.X):
+            certified = certificate(map, problem.columns.scaling.apply(roles.held.X), flops, (metric, root))
+    rho = ridge_for(covariance, metric, target, 0.0, stream(problem.seed, "trace"), root)
+    return _Ground(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges), certified)
 
 
 def _wide(bench: Bench, roles: Roles, n: int) -> _Ground:

@@ -242,7 +242,7 @@ class Fit:
         loss = loss_named(self.recipe.loss).of(targets.outputs)
         self.progress.phase("choose scale and gamma")
         asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
-        flops = self.plan.setup_flops + self.plan.passes * self.plan.pass_flops
+        flops = self.plan.flops
         return self.journal.stage(
             "choose", lambda: choose(asked, survey, roles.fitted, targets, loss, wanted, flops, self.executor, key)
         )
@@ -299,23 +299,24 @@ class Fit:
         self.bench = Bench(self.executor, f"{self.key}-prepare", inside, coordinates)
         if self.recipe.solver in ("normal", "exact"):
             return Prepared(PSGD([], [], coordinates.metric, problem.loss, problem.targets.outputs), np.zeros(0), {})
-        solver, start, facts, self.sample_path = self.journal.stage("prepare", lambda: self._prepared(roles))
-        return Prepared(PSGD(metric=coordinates.metric, loss=problem.loss, **solver), start, facts)
+        solver, rest, self.sample_path = self.journal.stage("prepare", lambda: self._prepared(roles))
+        return Prepared(PSGD(metric=coordinates.metric, loss=problem.loss, **solver), **rest)
 
-    def _prepared(self, roles: Roles) -> tuple[dict[str, Any], Any, dict[str, float], dict[str, float]]:
+    def _prepared(self, roles: Roles) -> tuple[dict[str, Any], dict[str, Any], dict[str, float]]:
         """What the passes need to begin, without metric and loss, which are made again."""
         auto, outputs = self.recipe.alpha == "auto", self.bench.problem.targets.outputs
         alphas = path_of(outputs) if auto else (float(self.recipe.alpha),)
         bench = self.bench.at_home()
-        prepared = prepare(bench, roles, alphas, self.sizes.n)
+        prepared = prepare(bench, roles, alphas, self.sizes.n, self.plan.flops)
         several = len(prepared.solver.alphas) > 1
         prepared = self._fewer(bench, prepared, roles) if several else self._paths(prepared, roles, 0)
         if not is_large(self.sizes.n, self.sizes.sample):
-            rest = range(WARM_EPOCHS, SMALL_EPOCHS)
-            start = warm(bench, prepared.solver, prepared.start, roles.sample, rest)
+            later = range(WARM_EPOCHS, SMALL_EPOCHS)
+            start = warm(bench, prepared.solver, prepared.start, roles.sample, later)
             prepared = replace(prepared, start=start)
         parts = {name: getattr(prepared.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
-        return parts, prepared.start, prepared.facts, self.sample_path
+        rest = {name: getattr(prepared, name) for name in ("start", "facts", "certificate")}
+        return parts, rest, self.sample_path
 
     def _fewer(self, bench: Bench, prepared: Prepared, roles: Roles) -> Prepared:
         """The alphas worth a place in the passes, judged on rows that the sample does not hold."""
@@ -334,7 +335,7 @@ class Fit:
         paths = paths_for(best, solver.alphas, outputs, large, len(roles.holdout.X), exact)
         heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
         start = np.ascontiguousarray(prepared.start[:, heads])
-        return Prepared(solver.only(paths), start, prepared.facts)
+        return replace(prepared, solver=solver.only(paths), start=start)
 
     def schedules(self, survey: SurveyResult, feed: Feed) -> tuple[list[Schedule], Feed]:
         verdict = exchangeable(survey)
