@@ -48,6 +48,7 @@ GRAM_LEAVES = 4  # pieces of the Gram matrix's sum: each holds D x D numbers, so
 # Rows of the sample for each effective dimension; ALGORITHMS 3.4 has 16, without the tamed directions. A large source,
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
+NEAR = 4  # times ρ: alphas of a large source are none above that
 LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # of the rows that say how large the leverage is outside the sample
 WARM_ROUNDS, WARM_EPOCHS = 16, 2
 LARGE_EPOCHS = 1  # where a pass follows that sees many more rows
@@ -133,7 +134,9 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int, flops: 
     ground = _wide(bench, roles, n) if is_wide(coordinates) else _dense(bench, roles, n, flops)
     rho = ground.rho
     alphas = _worth_trying(alphas, rho, n, len(roles.sample.X))
-    ridges = [max(rho, alpha) for alpha in alphas]
+    # One factor for all alphas of a large source: none of them is far above ρ.
+    one = is_large(n, len(roles.sample.X))
+    ridges = [max(rho, *alphas) if one else max(rho, alpha) for alpha in alphas]
     made = ground.at(sorted(set(ridges)))
     base = min(made)
     made[base], largest = _tamed(bench, roles, made[base])
@@ -236,11 +239,11 @@ def paths_for(
 
 
 def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> Sequence[float]:
-    """The alphas of the path that a source of n rows may want: with many rows none above ρ, at which the sample alone
-    can tell a fifth of its rows' worth of directions from noise. One preconditioner, at ρ, does for all of them."""
+    """The alphas of the path that a source of n rows may want: with many rows none far above ρ, at which the sample
+    alone can tell a fifth of its rows' worth of directions from noise."""
     if not is_large(n, sample) or len(alphas) == 1:
         return alphas
-    few = [alpha for alpha in alphas if alpha <= rho]
+    few = [alpha for alpha in alphas if alpha <= NEAR * rho]
     return few or alphas[:1]
 
 
