@@ -88,7 +88,9 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--components", type=int, nargs="+", default=[2000, 5000])
     ask.add_argument("--losses", nargs="+", choices=LOSSES, default=list(LOSSES))
     ask.add_argument("--many", type=int, default=30, help="readings, at most, to the optimum")
-    ask.add_argument("--rounds", type=int, default=64, help="of the pass")
+    ask.add_argument(
+        "--rounds", type=lambda text: text if text == "auto" else int(text), default="auto", help="of the pass"
+    )
     ask.add_argument("--alpha", type=lambda text: text if text == "auto" else float(text), default="auto")
     ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--place", type=Path, help="folder for made rows; a temporary one when it is not given")
