@@ -58,11 +58,14 @@ class Problem:
 
     def rows(self, block: Block, piece: Piece) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32] | None]:
         """Features, targets and weights of a piece, without the holdout and without rows of weight 0."""
-        X, y = block.X[piece.place.rows], block.y[piece.place.rows]  # type: ignore[index]
-        weight = None if block.weight is None else block.weight[piece.place.rows]
-        keep = self._kept(block, piece)
+        rows, keep = piece.place.rows, self._kept(block, piece)
+        X, y = block.X[rows], block.y[rows]  # type: ignore[index]
+        weight = None if block.weight is None else block.weight[rows]
         if not keep.all():
-            X, y, weight = X[keep], y[keep], None if weight is None else weight[keep]
+            # Rows that lie far from each other: to take them by number is twice as fast as to leave some out.
+            some = np.arange(rows.start, rows.stop, rows.step)[: piece.n][keep]
+            X = block.X.take(some, axis=0) if isinstance(X, np.ndarray) else X[keep]
+            y, weight = y[keep], None if weight is None else weight[keep]
         return X, self.targets.of(y), self._weights(y, weight)
 
     def folds(self, block: Block, piece: Piece, k: int) -> NDArray[np.integer]:
