@@ -20,13 +20,13 @@ FREE_FLOPS = 4e11
 # same (15.3 % at 2,000 columns, 12.2 % at 5,000), as are those of a quadratic form of 28 columns.
 SAMPLED = ((100, 4), (0, 6))
 SAMPLE_FLOPS = 1e10
-# A round has its price whatever its work, a message to a scheduler and one back and a step of the client. A pass of 16
-# rounds learns what one of 64 does (ALGORITHMS 3.4) where there are rows enough for each column: on covtype 16 in place
-# of 64 cost nothing at 520 rows a column, 0.1 points at 260; 32 cost 0.2 at 105. So their number falls with the square
-# of that; where a round is so much work that its price is none, it does not fall.
-MOST_ROUNDS, LEAST_ROUNDS = 64, 16
+# A round has its price whatever its work, a message to a scheduler and one back and a step of the client. A pass of 32
+# rounds learns nearly what one of 64 does where there are rows enough for each column: covtype with 2,000 columns the
+# same, a million rows of a quadratic form 1.62 in place of 1.55 % (16 rounds: 1.99); of 105 rows a column it cost
+# covtype 0.2 points. So their number falls with the square of that; where a round is much work, it does not fall.
+MOST_ROUNDS, LEAST_ROUNDS = 64, 32
 ROUND_FLOPS = 4e10
-SETTLED = 288  # rows a column with which the least rounds do
+SETTLED = 204  # rows a column with which the least rounds do
 MANY_ROWS = 2**18
 # Rows for a column that teach all that a pass can: of fewer the second pass taught covtype another 0.3 points (15,000
 # columns, 35 rows for each), and it costs less than the setup did.
@@ -103,12 +103,12 @@ class Sizes:
 
     @staticmethod
     def rounds_of(n: int, p: int, columns: int) -> int:
-        """64 rounds; of many rows a column and little work fewer, but not under 16.
+        """64 rounds; of many rows a column and little work fewer, but not under 32.
 
         Examples
         --------
         >>> [Sizes.rounds_of(n, 28, D) for n, D in [(100_000, 1000), (1_000_000, 1000), (1_000_000, 4000)]]
-        [64, 16, 21]
+        [64, 32, 32]
         """
         if n < MANY_ROWS:
             return MOST_ROUNDS
