@@ -24,6 +24,7 @@ Matrix = NDArray[np.float64]
 GROUP = 4  # columns that a square streams past for
 FEW = 2 * GROUP  # columns; with more of them BLAS is quicker
 LITTLE = 1024  # rows of a square that are not worth a thread
+CHUNK = 512  # rows that one thread works on
 MOST_THREADS = 16
 
 
@@ -38,22 +39,25 @@ def product(M: Matrix, v: Matrix) -> Matrix:
     n, heads = v.shape
     few = heads <= FEW and M.flags.c_contiguous
     rows = _lines(v) if few else np.ascontiguousarray(v.T)
-    out, whole = np.empty(rows.shape), -(-n // 4)
-    count = min(usable_cores(), MOST_THREADS, -(-n // LITTLE))
+    out = np.empty(rows.shape)
 
-    def some(k: int) -> None:
-        first, last = 4 * (whole * k // count), min(n, 4 * (whole * (k + 1) // count))
+    def some(first: int) -> None:
+        part = slice(first, min(first + CHUNK, n))
         if not few:
-            out[:, first:last] = rows @ M[first:last].T
+            out[:, part] = rows @ M[part].T
             return
         for at in range(0, len(rows), GROUP):
-            _compiled("product")(M, rows[at : at + GROUP], out[at : at + GROUP], first, last)
+            _compiled("product")(M, rows[at : at + GROUP], out[at : at + GROUP], part.start, part.stop)
 
+    # The same parts for any number of threads: how BLAS adds up depends on the shape of what it is given.
+    parts = range(0, n, CHUNK)
+    count = min(usable_cores(), MOST_THREADS, -(-n // LITTLE))
     if count > 1:
         with ThreadPoolExecutor(count) as pool:
-            list(pool.map(some, range(count)))
+            list(pool.map(some, parts))
     else:
-        some(0)
+        for first in parts:
+            some(first)
     return out[:heads].T
 
 
