@@ -8,6 +8,7 @@ that is read ahead, and the state that every call of a round needs.
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeVar
@@ -198,6 +199,8 @@ class ThreadsExecutor(_LocalExecutor):
         self.memory_limit = memory_limit
 
     def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
+        if not ahead:  # a round: Dask would need milliseconds to see that nothing depends on anything
+            return _patiently(partial(self._at_once, [_closed(call) for call in calls]), self.faults), []
         # A function without arguments: Dask then has nothing to hash, copy or look into.
         tasks = [delayed(_closed(call), name=f"run-{call.key}", traverse=False) for call in calls]
         units = [task(dask_key_name=call.key) for task, call in zip(tasks, calls, strict=True)]
@@ -206,6 +209,15 @@ class ThreadsExecutor(_LocalExecutor):
             self.faults,
         )
         return list(values[: len(units)]), [Held(value) for value in values[len(units) :]]
+
+    def _at_once(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
+        with ThreadPoolExecutor(self.slots) as pool:
+            futures = [pool.submit(call) for call in calls]
+            try:
+                return [future.result() for future in futures]
+            except BaseException:
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
 
 def _value(handle: Any) -> Any:
