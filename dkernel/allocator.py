@@ -11,8 +11,8 @@ import sys
 __all__ = ["keep_pages"]
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt
-HELD = 32 * 2**20  # bytes at the end of a heap that are kept for the next array
-LARGE = 8 * 2**20  # bytes of an array whose pages come from the system all the same
+HELD = 16 * 2**20  # bytes at the end of a heap that are kept for the next array
+LARGE = 4 * 2**20  # bytes of an array whose pages come from the system all the same
 
 
 def keep_pages() -> bool:

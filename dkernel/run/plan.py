@@ -22,8 +22,9 @@ from dkernel.run.sketch import flops as wide_flops
 __all__ = ["Plan", "in_words"]
 
 # Resident memory of a process after its imports, as Dask counts it against a worker's limit; a worker that finds no
-# compiled loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much again.
-WORKER_BASE = 328 * 2**20
+# compiled loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much
+# again. Freed pages that it keeps (dkernel.allocator) are in it too.
+WORKER_BASE = 340 * 2**20
 CLIENT_BASE = 360 * 2**20
 # What a core of today does of such work, and reads of Parquet, for the estimate of the time. Nothing depends on it.
 FLOPS, BYTES = 15e9, 150e6
