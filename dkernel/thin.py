@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
+from numba import njit
 from numpy.typing import NDArray
 
 from dkernel.blas import usable_cores
@@ -26,6 +27,7 @@ FEW = 2 * GROUP  # columns; with more of them BLAS is quicker
 LITTLE = 1024  # rows of a square that are not worth a thread
 CHUNK = 512  # rows that one thread works on
 MOST_THREADS = 16
+LOOSE = FLAGS | {"reassoc"}  # sums in lanes
 
 
 def product(M: Matrix, v: Matrix) -> Matrix:
@@ -100,21 +102,28 @@ def _lines(v: Matrix) -> Matrix:
     return rows
 
 
-# Four rows of the square at a time: a line of the columns is then read once for four rows, from the second cache.
+@njit(fastmath=LOOSE, nogil=True, error_model="numpy")
+def _dots(M: Any, rows: Any, i: Any, stop: Any) -> Any:
+    """Of each line the sums of its first `stop` numbers times those of M[i : i + 4].
+
+    Four rows of the square at a time: a line is then read once for four of them, from the second cache.
+    """
+    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = 0.0
+    for j in range(stop):
+        a, b, c, d = rows[0, j], rows[1, j], rows[2, j], rows[3, j]
+        m0, m1, m2, m3 = M[i, j], M[i + 1, j], M[i + 2, j], M[i + 3, j]
+        a0, a1, a2, a3 = a0 + m0 * a, a1 + m1 * a, a2 + m2 * a, a3 + m3 * a
+        b0, b1, b2, b3 = b0 + m0 * b, b1 + m1 * b, b2 + m2 * b, b3 + m3 * b
+        c0, c1, c2, c3 = c0 + m0 * c, c1 + m1 * c, c2 + m2 * c, c3 + m3 * c
+        d0, d1, d2, d3 = d0 + m0 * d, d1 + m1 * d, d2 + m2 * d, d3 + m3 * d
+    return (a0, a1, a2, a3), (b0, b1, b2, b3), (c0, c1, c2, c3), (d0, d1, d2, d3)
+
+
 def _product(M: Any, rows: Any, out: Any, first: Any, last: Any) -> None:
     for i in range(first, last - 3, 4):
-        a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = 0.0
-        for j in range(M.shape[1]):
-            a, b, c, d = rows[0, j], rows[1, j], rows[2, j], rows[3, j]
-            m0, m1, m2, m3 = M[i, j], M[i + 1, j], M[i + 2, j], M[i + 3, j]
-            a0, a1, a2, a3 = a0 + m0 * a, a1 + m1 * a, a2 + m2 * a, a3 + m3 * a
-            b0, b1, b2, b3 = b0 + m0 * b, b1 + m1 * b, b2 + m2 * b, b3 + m3 * b
-            c0, c1, c2, c3 = c0 + m0 * c, c1 + m1 * c, c2 + m2 * c, c3 + m3 * c
-            d0, d1, d2, d3 = d0 + m0 * d, d1 + m1 * d, d2 + m2 * d, d3 + m3 * d
-        out[0, i], out[0, i + 1], out[0, i + 2], out[0, i + 3] = a0, a1, a2, a3
-        out[1, i], out[1, i + 1], out[1, i + 2], out[1, i + 3] = b0, b1, b2, b3
-        out[2, i], out[2, i + 1], out[2, i + 2], out[2, i + 3] = c0, c1, c2, c3
-        out[3, i], out[3, i + 1], out[3, i + 2], out[3, i + 3] = d0, d1, d2, d3
+        for h, sums in enumerate(_dots(M, rows, i, M.shape[1])):
+            for k in range(4):
+                out[h, i + k] = sums[k]
     for i in range(last - (last - first) % 4, last):
         for h in range(4):
             total = 0.0
@@ -126,15 +135,7 @@ def _product(M: Any, rows: Any, out: Any, first: Any, last: Any) -> None:
 def _forward(L: Any, rows: Any) -> None:
     n = L.shape[0]
     for i in range(0, n - 3, 4):
-        a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = 0.0
-        for j in range(i):
-            a, b, c, d = rows[0, j], rows[1, j], rows[2, j], rows[3, j]
-            m0, m1, m2, m3 = L[i, j], L[i + 1, j], L[i + 2, j], L[i + 3, j]
-            a0, a1, a2, a3 = a0 + m0 * a, a1 + m1 * a, a2 + m2 * a, a3 + m3 * a
-            b0, b1, b2, b3 = b0 + m0 * b, b1 + m1 * b, b2 + m2 * b, b3 + m3 * b
-            c0, c1, c2, c3 = c0 + m0 * c, c1 + m1 * c, c2 + m2 * c, c3 + m3 * c
-            d0, d1, d2, d3 = d0 + m0 * d, d1 + m1 * d, d2 + m2 * d, d3 + m3 * d
-        for h, known in enumerate(((a0, a1, a2, a3), (b0, b1, b2, b3), (c0, c1, c2, c3), (d0, d1, d2, d3))):
+        for h, known in enumerate(_dots(L, rows, i, i)):
             for k in range(4):
                 total = rows[h, i + k] - known[k]
                 for j in range(i, i + k):
@@ -186,4 +187,4 @@ _KINDS: dict[str, tuple[Callable[..., None], str]] = {
 @cache
 def _compiled(kind: str) -> Any:
     function, signature = _KINDS[kind]
-    return compiled(signature, FLAGS | {"reassoc"})(function)
+    return compiled(signature, LOOSE)(function)
