@@ -16,12 +16,12 @@ from typing import Any
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from dkernel.products import LANES, PANEL, STRIP, Maker, arrays_of, cgutils, intrinsic_block, packed
-from dkernel.tiles import FLAGS, aligned, compiled, scratch
+from dkernel.tiles import aligned, compiled, inner, scratch
 
 __all__ = ["DERIVATIVES", "Panels", "descend"]
 
@@ -229,7 +229,7 @@ def _gradient(heads: int) -> Any:
 _several, _single = _gradient(TOGETHER), _gradient(1)
 
 
-@njit(fastmath=FLAGS, nogil=True, error_model="numpy")
+@inner()
 def _derivative(code: Any, number: Any, y: Any, s: Any) -> Any:
     """(dℓ/ds)(y, s) of a loss of DERIVATIVES, in float32."""
     one, zero, m, r = np.float32(1), np.float32(0), y * s, s - y
@@ -253,27 +253,27 @@ def _derivative(code: Any, number: Any, y: Any, s: Any) -> Any:
     return one - number if r > zero else (-number if r < zero else zero)
 
 
-@njit(fastmath=FLAGS, nogil=True, error_model="numpy")
+@inner()
 def _clear(numbers: Any) -> None:
     for at in range(numbers.size):
         numbers[at] = np.float32(0)
 
 
-@njit(fastmath=FLAGS, nogil=True, error_model="numpy")
+@inner()
 def _flush(whole: Any, G: Any) -> None:
     for at in range(G.size):
         G[at] += whole[at]
     _clear(whole)
 
 
-@njit(fastmath=FLAGS, nogil=True, error_model="numpy")
+@inner()
 def _add_scores(tile: Any, coef: Any, sums: Any, i: Any, j: Any) -> None:
     for layer in range(tile.shape[1]):
         for h in range(coef.shape[0]):
             _score(tile, coef, sums, i, j, layer, h)  # type: ignore[call-arg] # numba gives the first
 
 
-@njit(fastmath=FLAGS, nogil=True, error_model="numpy")
+@inner()
 def _add_gradients(
     start: Any, n: Any, shift: Any, targets: Any, weight: Any, code: Any, number: Any, tile: Any, sums: Any,
     R: Any, S: Any, part: Any, g: Any,

@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
-from numba import njit
 from numpy.typing import NDArray
 
 from dkernel.blas import usable_cores
-from dkernel.tiles import FLAGS, compiled
+from dkernel.tiles import FLAGS, compiled, inner
 
 __all__ = ["product", "solve", "solve_transposed"]
 
@@ -102,7 +101,7 @@ def _lines(v: Matrix) -> Matrix:
     return rows
 
 
-@njit(fastmath=LOOSE, nogil=True, error_model="numpy")
+@inner(LOOSE)
 def _dots(M: Any, rows: Any, i: Any, stop: Any) -> Any:
     """Of each line the sums of its first `stop` numbers times those of M[i : i + 4].
 

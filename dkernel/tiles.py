@@ -30,6 +30,7 @@ __all__ = [
     "compiled",
     "cos_turns_inplace",
     "exp2_inplace",
+    "inner",
     "l1_distances",
     "scores",
     "scratch",
@@ -60,6 +61,11 @@ def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[...,
             return numba.njit(signature, **options)(function)
 
     return wrap
+
+
+def inner(flags: set[str] = FLAGS) -> Callable[[Callable[..., Any]], Any]:
+    """numba.njit of a function that compiled ones alone call: it is kept on disk as a part of them."""
+    return numba.njit(fastmath=flags, nogil=True, error_model="numpy")
 
 
 @intrinsic

@@ -120,7 +120,7 @@ def recipe_options(command: Any) -> Any:
     type=click.IntRange(min=1),
     default=4,
     metavar="N",
-    help="Rounds, of the 16 to 64 of a pass, between two checkpoints. Default: 4.",
+    help="Rounds, of the 32 to 64 of a pass, between two checkpoints. Default: 4.",
 )
 @click.option("--report", cls=Setting, metavar="FILE.html", help="Page about the fit, in one file. Needs matplotlib.")
 @click.option(
