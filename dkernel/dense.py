@@ -1,9 +1,10 @@
 """Factors of large float64 squares and solutions of many rows, on all processors of the client in fixed blocks: equal
 bits on any number of them.
 
-BLAS has one thread here (`dkernel.blas`), and SciPy's LAPACK holds Python's lock. So a square is walked in blocks of
-BLOCK: nearly all of the work is products of numpy, which run beside each other in threads; which thread makes which
-block moves no bit, and no second square is made. Squares are C-ordered; of symmetric ones the lower triangle is read.
+BLAS has one thread here (`dkernel.blas`), and SciPy's wrappers of it hold Python's lock. So a square is walked in
+blocks of BLOCK, and the routines are called beside them, without the lock: they run beside each other in threads, each
+writes into the square itself, and which thread makes which block moves no bit. Squares are C-ordered, what BLAS, in the
+order of Fortran, sees as their transposes; of symmetric ones the lower triangle is read.
 """
 
 import ctypes
@@ -11,11 +12,13 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import cache
+from threading import Event
 from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
 import scipy.linalg.cython_blas as blas
+import scipy.linalg.cython_lapack as lapack
 from numpy.typing import NDArray
 
 from dkernel.blas import usable_cores
@@ -24,8 +27,8 @@ __all__ = ["add_squares", "cholesky", "forward"]
 
 Matrix = NDArray[np.float64]
 
-BLOCK = 256  # columns of a step: what LAPACK does alone is this share of it all
-CHUNK = 512  # rows that one thread works on
+BLOCK = 256  # columns of a step
+CHUNK = 256  # rows that one thread works on
 MOST_THREADS = 16
 
 
@@ -46,20 +49,28 @@ def cholesky(A: Matrix) -> Matrix:
     [[2.0, 0.0], [1.0, 2.0]]
     """
     n = len(A)
+    _check(A, A)
     with _threads(n) as each:
         for first in range(0, n, BLOCK):
-            own = slice(first, min(first + BLOCK, n))
-            known = A[own, :first].T.copy()
+            own, factored = slice(first, min(first + BLOCK, n)), Event()
 
-            def update(rows: slice, own: slice = own, known: Matrix = known) -> None:
-                A[rows, own] -= A[rows, : own.start] @ known
+            def column(rows: slice, own: slice = own, factored: Event = factored) -> None:
+                """These rows of the block's columns; its own rows are the first that a thread takes."""
+                try:
+                    if own.start:
+                        _less(A[rows, own], A[rows, : own.start], A[own, : own.start])
+                    if rows == own:
+                        _factor(A[own, own])
+                        A[own, own] = np.tril(A[own, own])
+                finally:
+                    if rows == own:  # also where it failed, of which the caller is told: nobody waits for ever
+                        factored.set()
+                if rows != own:
+                    factored.wait()
+                    _halve(A[own, own], A[rows, own])
+                    A[own, rows] = 0.0
 
-            if first:
-                each(update, _chunks(first, n))
-            A[own, own] = sl.cholesky(A[own, own], lower=True, check_finite=False)
-            for rows in _chunks(own.stop, n):
-                A[rows, own] = _halved(A[own, own], A[rows, own])
-            A[own, own.stop :] = 0.0
+            each(column, (own, *_chunks(own.stop, n)))
     return A
 
 
@@ -77,14 +88,15 @@ def forward(L: Matrix, rows: Matrix) -> Matrix:
     [[2.0, 2.0]]
     """
     out = np.array(rows, np.float64, order="C")
+    _check(L, out)
 
     def one(part: slice) -> None:
         mine = out[part]
         for first in range(0, len(L), BLOCK):
             own = slice(first, min(first + BLOCK, len(L)))
             if first:
-                mine[:, own] -= mine[:, :first] @ L[own, :first].T
-            mine[:, own] = _halved(L[own, own], mine[:, own])
+                _less(mine[:, own], mine[:, :first], L[own, :first])
+            _halve(L[own, own], mine[:, own])
 
     with _threads(len(out)) as each:
         each(one, _chunks(0, len(out)))
@@ -112,32 +124,64 @@ def add_squares(total: NDArray[Any], rows: NDArray[Any]) -> None:
     if not fit or kind not in (np.float32, np.float64):
         raise ValueError(f"add_squares of {rows.dtype} {rows.shape} to {kind} {total.shape}: they do not fit together.")
     if m and n:
-        number = ctypes.c_float if kind == np.float32 else ctypes.c_double
-        size, depth, one = ctypes.c_int(n), ctypes.c_int(m), number(1.0)
         # In the order of Fortran both are transposed, and a lower triangle is an upper one.
-        _syrk(kind == np.float32)(
-            b"U", b"N", size, depth, one, rows.ctypes.data, size, one, total.ctypes.data, size
-        )  # fmt: skip
+        single = kind == np.float32
+        one = ctypes.byref(ctypes.c_float(1.0) if single else ctypes.c_double(1.0))
+        _routine("ssyrk" if single else "dsyrk")(b"U", b"N", _int(n), _int(m), one, *_at(rows), one, *_at(total))
+
+
+def _less(out: Matrix, left: Matrix, right: Matrix) -> None:
+    """out -= left right^T, in its place."""
+    (m, n), k = out.shape, left.shape[1]
+    _routine("dgemm")(b"T", b"N", _int(n), _int(m), _int(k), _MINUS, *_at(right), *_at(left), _ONE, *_at(out))
+
+
+def _halve(L: Matrix, rows: Matrix) -> None:
+    """rows <- rows L^{-T}, in its place."""
+    m, n = rows.shape
+    _routine("dtrsm")(b"L", b"U", b"T", b"N", _int(n), _int(m), _ONE, *_at(L), *_at(rows))
+
+
+def _factor(A: Matrix) -> None:
+    """The lower triangle of A becomes that of its factor."""
+    info = _int(0)
+    _routine("dpotrf")(b"U", _int(len(A)), *_at(A), info)
+    if info.value:
+        raise sl.LinAlgError(f"The leading minor {info.value} of a block is not positive definite.")
+
+
+_int = ctypes.c_int
+_ONE, _MINUS = (ctypes.byref(ctypes.c_double(number)) for number in (1.0, -1.0))
+
+
+def _at(A: NDArray[Any]) -> tuple[int, ctypes.c_int]:
+    """Where an array begins and how many numbers there are from one row to the next."""
+    return A.ctypes.data, _int(A.strides[0] // A.itemsize)
+
+
+def _check(L: Matrix, rows: Matrix) -> None:
+    """Nobody else does: BLAS takes addresses."""
+    fit = L.shape == (rows.shape[1],) * 2 and L.dtype == rows.dtype == np.float64
+    if not (fit and L.flags.c_contiguous and rows.flags.c_contiguous):
+        raise ValueError(f"A factor of {L.dtype} {L.shape} and rows of {rows.dtype} {rows.shape} do not fit together.")
+
+
+_TYPES: dict[str, Any] = {"char *": ctypes.c_char_p, "int *": ctypes.POINTER(ctypes.c_int)}
 
 
 @cache
-def _syrk(single: bool) -> Callable[..., None]:
-    """SciPy's BLAS routine, called without Python's lock, which SciPy's own wrapper of it keeps."""
-    capsule = blas.__pyx_capi__["ssyrk" if single else "dsyrk"]
-    name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))
+def _routine(name: str) -> Callable[..., None]:
+    """SciPy's routine of this name, called without Python's lock, which SciPy's own wrapper of it keeps."""
+    capsule = (lapack if name == "dpotrf" else blas).__pyx_capi__[name]
+    signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))(capsule)
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)
     )
-    size, number = ctypes.POINTER(ctypes.c_int), ctypes.POINTER(ctypes.c_float if single else ctypes.c_double)
-    arguments = (ctypes.c_char_p, ctypes.c_char_p, size, size, number, ctypes.c_void_p, size)
-    made: Callable[..., None] = ctypes.CFUNCTYPE(None, *arguments, number, ctypes.c_void_p, size)(
-        pointer(capsule, name(capsule))
+    types = signature[signature.index(b"(") + 1 : -1].decode().split(", ")
+    made: Callable[..., None] = ctypes.CFUNCTYPE(None, *(_TYPES.get(kind, ctypes.c_void_p) for kind in types))(
+        pointer(capsule, signature)
     )
     return made
-
-
-def _halved(L: Matrix, rows: Matrix) -> Any:
-    return sl.solve_triangular(L, rows.T, lower=True, check_finite=False).T
 
 
 def _chunks(first: int, n: int) -> Iterator[slice]:

@@ -53,10 +53,27 @@ def test_a_square_that_is_not_positive_is_refused(at):
         dense.cholesky(A)
 
 
-def test_an_error_in_a_thread_is_the_callers(monkeypatch):
-    monkeypatch.setattr(dense, "usable_cores", lambda: 2)
-    with pytest.raises(ValueError, match="could not be broadcast"):
-        dense.forward(square(700), np.ones((1100, 600)))
+@pytest.mark.parametrize("processors", [1, 2])
+def test_a_block_that_is_not_positive_ends_all_that_wait_for_it(monkeypatch, processors):
+    monkeypatch.setattr(dense, "usable_cores", lambda: processors)
+    A = square(1300)
+    A[300, 300] = -1.0
+    with pytest.raises(sl.LinAlgError, match="not positive definite"):
+        dense.cholesky(A)
+
+
+@pytest.mark.parametrize(
+    ("L", "rows"),
+    [
+        (square(70), np.ones((11, 60))),
+        (square(70).astype(np.float32), np.ones((11, 70))),
+        (np.asfortranarray(square(70)), np.ones((11, 70))),
+        (square(70)[:60], np.ones((11, 70))),
+    ],
+)
+def test_solutions_of_what_does_not_fit_are_refused(L, rows):
+    with pytest.raises(ValueError, match="do not fit together"):
+        dense.forward(L, rows)
 
 
 @pytest.mark.parametrize("kind", [np.float32, np.float64])
