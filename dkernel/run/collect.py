@@ -2,10 +2,12 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from concurrent.futures import CancelledError, wait
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
+from distributed import wait as wait_for
 from distributed.scheduler import KilledWorker
 
 from dkernel.errors import ClusterError
@@ -15,22 +17,22 @@ from dkernel.run.remote import TICK, ClusterExecutor, Future, forget
 
 __all__ = ["Collection"]
 
+T = TypeVar("T")
 LOSSES = 5
 
 
 class Collection:
     """The results of some calls: waits, repairs what was lost, and lets go of every future at the end."""
 
-    def __init__(self, executor: ClusterExecutor, calls: Sequence[Call]) -> None:
+    def __init__(self, executor: ClusterExecutor) -> None:
         self.executor = executor
-        self.calls = calls
+        self.calls: list[Call] = []
         self.futures: list[Future] = []
         self.interruptions = 0
-        self.losses = [0] * len(calls)
-        self.retries = [0] * len(calls)
+        self.losses: list[int] = []
+        self.retries: list[int] = []
 
     def __enter__(self) -> "Collection":
-        self.futures = self.executor.submit(self.calls)
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -38,10 +40,30 @@ class Collection:
         self.executor.let_go(self.futures)
         self.futures = []
 
-    def results(self) -> list[Any]:
+    def begin(self, calls: Sequence[Call]) -> None:
+        """Send them."""
+        self.futures += self.executor.submit(calls)
+        self.calls += calls
+        self.losses += [0] * len(calls)
+        self.retries += [0] * len(calls)
+
+    def all(self) -> list[Any]:
+        """The results of all calls that were begun, in their order."""
+        return self._mended(lambda: self._gather(self.futures))
+
+    def as_they_come(self, calls: Iterable[Call], room: int) -> Generator[Any]:
+        """The results in the order of their coming; no more than `room` calls are begun before one is there."""
+        rest = iter(calls)
+        while True:
+            self.begin(list(islice(rest, room - len(self.calls))))
+            if not self.calls:
+                return
+            yield from self._mended(self._some)
+
+    def _mended(self, attempt: Callable[[], T]) -> T:
         while True:
             try:
-                return self._gather()
+                return attempt()
             except ClusterError:
                 raise
             except Exception as error:
@@ -51,18 +73,33 @@ class Collection:
                     raise
                 self._wait_for_connection(error)
 
-    def _gather(self) -> list[Any]:
-        """The values of all futures; returns early with the first error. One transfer: each costs a round trip."""
-        client = self.executor.client
-        gathering = asyncio.run_coroutine_threadsafe(
-            client.gather(self.futures, asynchronous=True), client.loop.asyncio_loop
-        )
+    def _some(self) -> list[Any]:
+        """The values of the calls that have come to their end, at least one, which are then forgotten here."""
+        self._awaited(self._first())
+        over = {i for i, future in enumerate(self.futures) if future.done()}
+        values = self._gather([self.futures[i] for i in sorted(over)])
+        self.executor.let_go(self.futures[i] for i in over)
+        for kept in (self.calls, self.futures, self.losses, self.retries):
+            kept[:] = [item for i, item in enumerate(kept) if i not in over]
+        return values
+
+    async def _first(self) -> None:
+        with self.executor.client.as_current():
+            await wait_for(self.futures, return_when="FIRST_COMPLETED")  # type: ignore[no-untyped-call]
+
+    def _gather(self, futures: Sequence[Future]) -> list[Any]:
+        """The values of these; returns early with the first error. One transfer: each costs a round trip."""
+        return list(self._awaited(self.executor.client.gather(list(futures), asynchronous=True)))
+
+    def _awaited(self, coroutine: Coroutine[Any, Any, T]) -> T:
+        """What it returns in the client's loop, unless there is no sign of life for too long."""
+        waiting = asyncio.run_coroutine_threadsafe(coroutine, self.executor.client.loop.asyncio_loop)
         known, news = -1, time.monotonic()
         try:
             while True:
-                wait([gathering], timeout=TICK)
-                if gathering.done():
-                    return list(gathering.result())
+                wait([waiting], timeout=TICK)
+                if waiting.done():
+                    return waiting.result()
                 finished = self.executor.finished() + sum(future.done() for future in self.futures)
                 if finished != known:
                     known, news = finished, time.monotonic()
@@ -70,7 +107,7 @@ class Collection:
                     news, [c.key for c, f in zip(self.calls, self.futures, strict=True) if not f.done()]
                 )
         finally:
-            gathering.cancel()
+            waiting.cancel()
 
     def _wait_for_connection(self, error: Exception) -> None:
         """No call has failed: it was the way to the results that did."""

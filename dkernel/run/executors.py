@@ -7,10 +7,11 @@ that is read ahead, and the state that every call of a round needs.
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from functools import partial
+from itertools import islice
 from typing import Any, TypeVar
 
 from dask.base import compute
@@ -21,10 +22,11 @@ from dask.threaded import get as get_threaded
 from dkernel.blas import usable_cores
 from dkernel.errors import DKernelError
 
-__all__ = ["Call", "Executor", "Handle", "Held", "SerialExecutor", "ThreadsExecutor", "may_pass", "resolve"]
+__all__ = ["READY", "Call", "Executor", "Handle", "Held", "SerialExecutor", "ThreadsExecutor", "may_pass", "resolve"]
 
 T = TypeVar("T")
 RETRIES = 2
+READY = 3  # calls of a slot that are begun at a time where results are taken as they come: no slot waits for the next
 PAUSE = 0.25
 
 # Dask's schedulers are passed as functions: looking one up by its name imports distributed.
@@ -112,6 +114,20 @@ class Executor(ABC):
     @abstractmethod
     def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
         """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles."""
+
+    def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
+        """The results in the order of their coming; a call is taken from `calls` when a slot will soon be free.
+
+        So neither the calls nor what they need has to be there at one time. Close it (contextlib.closing) where the
+        results are not taken to the last.
+
+        Examples
+        --------
+        >>> list(SerialExecutor().as_they_come(Call(f"pow-{k}", pow, (2, k)) for k in range(4)))
+        [1, 2, 4, 8]
+        """
+        for call in calls:
+            yield self.compute([call])[0][0]
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         """The process that each value is in, None where it is not made yet or all are in this one."""
@@ -209,6 +225,21 @@ class ThreadsExecutor(_LocalExecutor):
             self.faults,
         )
         return list(values[: len(units)]), [Held(value) for value in values[len(units) :]]
+
+    def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
+        rest, begun = iter(calls), set[Future[Any]]()
+        with ThreadPoolExecutor(self.slots) as pool:
+            try:
+                while True:
+                    # Retried each for itself: what the others have done stands.
+                    more = islice(rest, self.slots + 1 - len(begun))
+                    begun |= {pool.submit(_patiently, _closed(call), self.faults) for call in more}
+                    if not begun:
+                        return
+                    over, begun = wait(begun, return_when=FIRST_COMPLETED)
+                    yield from [future.result() for future in over]
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)
 
     def _at_once(self, calls: Sequence[Callable[[], Any]]) -> list[Any]:
         with ThreadPoolExecutor(self.slots) as pool:

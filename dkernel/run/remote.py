@@ -8,7 +8,7 @@ import asyncio
 import operator
 import time
 import warnings
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
@@ -19,7 +19,7 @@ from weakref import WeakSet
 from dask.delayed import Delayed
 
 from dkernel.errors import ClusterError, DKernelWarning, UnsupportedError
-from dkernel.run.executors import Call, Executor, Handle, resolve
+from dkernel.run.executors import READY, Call, Executor, Handle, resolve
 from dkernel.run.imports import carried, install
 from dkernel.run.parcels import INSIDE, Parcel, bytes_of, unpack, unwarned
 from dkernel.run.versions import require_equal, versions
@@ -169,12 +169,18 @@ class ClusterExecutor(Executor):
     def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
         from dkernel.run.collect import Collection
 
-        if self.disconnected():
-            self.reconnected()
-        self._warn_of_refused()
-        with Collection(self, calls) as collection:
+        self._look_round()
+        with Collection(self) as collection:
+            collection.begin(calls)
             handles = self._read(ahead)
-            return collection.results(), handles
+            return collection.all(), handles
+
+    def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
+        from dkernel.run.collect import Collection
+
+        self._look_round()
+        with Collection(self) as collection:
+            yield from collection.as_they_come(calls, READY * self.slots)
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         futures = [self._mine(handle).future for handle in handles]
@@ -356,7 +362,10 @@ class ClusterExecutor(Executor):
         workers = list(await self.client.nthreads())
         return dict(zip(workers, await asyncio.gather(*map(ask, workers)), strict=True))
 
-    def _warn_of_refused(self) -> None:
+    def _look_round(self) -> None:
+        """Before calls are sent: find the scheduler again that was lost, and say which workers were refused."""
+        if self.disconnected():
+            self.reconnected()
         for table in self._news.refused[self._warned :]:
             self._warned += 1
             self.faults.append(table)

@@ -3,15 +3,16 @@
     rows out + rows rejected = rows in, in their order, the kept columns untouched:
     kept ..., label, score ..., probability ...
 
-One part per reading unit. A worker scores a unit block by block and writes the part itself; only the part's record
-comes back, so the client holds no rows. A few units per slot are scored while as many others are read.
+One part per reading unit. A task reads a unit, scores it block by block and writes the part itself; only the part's
+record comes back, so the client holds no rows. Every worker has its next tasks before it has ended this one.
 """
 
 import hashlib
 import json
 import tempfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -19,6 +20,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+from dask.local import get_sync
 
 from dkernel.blas import one_blas_thread
 from dkernel.data import Block, Source, Unit
@@ -29,7 +31,7 @@ from dkernel.data.stores import AnyDestination, AnyStaging, destination_of
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.model import Model
 from dkernel.modelfile import save
-from dkernel.run.executors import Call, Executor
+from dkernel.run.executors import Call, Executor, Handle
 
 __all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
 
@@ -37,9 +39,6 @@ WORDS = ("label", "score", "std", "probability", "novelty")
 """What can be written for every row, in the order of the columns."""
 
 SHOWN = 10
-# Units of a slot that go out at once: each time costs a round trip of some 20 ms, in which the workers wait. As many
-# more are being read.
-AT_ONCE, AT_ONCE_BYTES = 4, 64 * 2**20
 
 
 @dataclass(frozen=True)
@@ -118,14 +117,11 @@ def score(
     if done is not None:
         return _allowed(_result(destination, done, len(units), columns, skipped=True), max_bad_rows)
     with destination.stage(job) as staging:
-        rows = [sum(unit.rows) for unit in units]
-        parts = staging.finished(rows)
+        parts = staging.finished([sum(unit.rows) for unit in units])
         reused = len(parts)
-        largest = max(rows) * source.row_bytes
-        run = _Run(executor, model, name, words, source.kept, min(AT_ONCE, max(1, AT_ONCE_BYTES // max(1, largest))))
         try:
             with one_blas_thread():
-                run.fill(staging, units, parts, max_bad_rows, progress)
+                _Run(executor, model, name, words, source.kept).fill(staging, units, parts, max_bad_rows, progress)
             if not any(part.rows for part in parts.values()):
                 raise DataError(_refusal(staging, parts, "every row of the input is bad"))
         except DataError:
@@ -158,8 +154,12 @@ def _result(
     return ScoreResult(manifest.rows, parts, str(destination.path), columns, reused, skipped, manifest.rejected, listed)
 
 
+def _rejected(parts: Mapping[int, Part]) -> int:
+    return sum(part.rejected for part in parts.values())
+
+
 def _check_rejected(staging: AnyStaging, parts: dict[int, Part], allowed: int) -> None:
-    if sum(part.rejected for part in parts.values()) > allowed:
+    if _rejected(parts) > allowed:
         why = f"and --max-bad-rows allows {allowed}" if allowed else "and none is allowed (--max-bad-rows)"
         raise DataError(_refusal(staging, parts, why))
 
@@ -239,12 +239,11 @@ class _Run:
     name: str
     words: tuple[str, ...]
     kept: tuple[str, ...]
-    at_once: int
 
     def fill(
         self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, Part], max_bad_rows: int, progress: Any
     ) -> None:
-        """Add to `parts` every part that is missing, a window of some units per slot at a time."""
+        """Add to `parts` every part that is missing, as they come."""
         _check_rejected(staging, parts, max_bad_rows)
         missing = [index for index in range(len(units)) if index not in parts]
         if progress is not None:
@@ -252,32 +251,56 @@ class _Run:
                 progress.message(f"{len(parts)} of {len(units)} parts are taken over from a run that was stopped.")
             progress.phase("score", sum(sum(units[index].rows) for index in missing))
         model = self.executor.keep(self.model, f"dkernel-model-{self.name}")
-        token = uuid.uuid4().hex
-        # No more than leaves every slot something to do while the last ones are read.
-        size = self.executor.slots * min(self.at_once, max(1, len(missing) // (2 * self.executor.slots)))
-        windows = [missing[i : i + size] for i in range(0, len(missing), size)]
-        window: list[int] = []
-        handles: list[Any] = []
+        read: dict[int, Handle] = {}
+
+        def calls() -> Iterator[Call]:
+            # Writing a file is no pure function of the arguments: another run must not be given this one's record, so
+            # the key is this run's own.
+            token = uuid.uuid4().hex
+            for index in missing:
+                # What is begun comes to its end before the run does: nobody writes then in a folder that is removed.
+                if _rejected(parts) > max_bad_rows:
+                    return
+                function, blocks = self._reading(units[index])
+                if isinstance(blocks, Handle):
+                    read[index] = blocks
+                place = staging.place(index, sum(units[index].rows))
+                args = (model, blocks, self.words, self.kept, place)
+                yield Call(f"dkernel-score-{token}-{index}", function, args)
+
         try:
-            for following in [*windows, []]:
-                calls = [
-                    # Writing a file is no pure function of the arguments: another run must not be given this one's
-                    # record, so the key is this run's own.
-                    Call(f"dkernel-score-{token}-{index}", score_part, (model, handle, self.words, self.kept, place))
-                    for index, handle in zip(window, handles, strict=True)
-                    for place in [staging.place(index, sum(units[index].rows))]
-                ]
-                read = handles
-                records, handles = self.executor.compute(calls, [units[index].task for index in following])
-                self.executor.release(read)
-                window = following
+            with closing(self.executor.as_they_come(calls())) as records:
                 for part in records:
                     parts[part.index] = part
+                    if part.index in read:
+                        self.executor.release([read.pop(part.index)])
                     if progress is not None:
                         progress.advance(part.rows + part.rejected)
-                _check_rejected(staging, parts, max_bad_rows)
         finally:
-            self.executor.release([*handles, model])
+            self.executor.release([model, *read.values()])
+        _check_rejected(staging, parts, max_bad_rows)
+
+    def _reading(self, unit: Unit) -> tuple[Callable[..., Part], Any]:
+        """The function that scores a unit, and what it gets for its blocks.
+
+        Where one task reads them the task that scores them does it, else (arrays that other tasks make) the executor.
+        """
+        graph = unit.task.__dask_graph__()
+        if len(graph) == 1:
+            return score_unit, (dict(graph), unit.task.key)
+        _, [handle] = self.executor.compute((), [unit.task])
+        return score_part, handle
+
+
+def score_unit(
+    model: Model, task: tuple[Mapping[str, Any], str], words: Sequence[str], kept: Sequence[str], place: Place
+) -> Part:
+    """Read a unit, the value of a key of a graph, and score it; runs on a worker.
+
+    Blocks that are handed from task to task are in new pages for every unit, and to be given those takes longer than
+    to read.
+    """
+    return score_part(model, get_sync(*task), words, kept, place)
 
 
 def score_part(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str], place: Place) -> Part:

@@ -64,6 +64,10 @@ def kill(executor, pid):
     wait_until(lambda: pid not in executor.client.run(os.getpid, on_error="return").values())
 
 
+def kill_last(folder):
+    os.kill(jobs.ran(folder)[-1], signal.SIGKILL)
+
+
 def settled(executor):
     executor.client.wait_for_workers(2, timeout=30)
 
@@ -129,6 +133,18 @@ def test_an_error_of_the_data_comes_as_itself_once_and_ends_the_other_calls(exec
     assert len(jobs.ran(tmp_path, "square*")) < 30
 
 
+def test_what_is_taken_as_it_comes_ends_with_its_error_and_leaves_nothing(executor, tmp_path):
+    flaky = [Call(f"pow-{i}", pow, (2, i)) for i in range(9)]
+    flaky.insert(2, Call("fail", jobs.fail_twice, (str(tmp_path), OSError)))
+    assert sorted(executor.as_they_come(flaky)) == sorted([42, *(2**i for i in range(9))])
+    slow = [Call(f"slow-{i}", jobs.noted_square, (str(tmp_path), i, 0.1)) for i in range(30)]
+    with pytest.raises(DataError, match="row 17"):
+        list(executor.as_they_come([*slow[:3], Call("refuse", jobs.refuse, (str(tmp_path),)), *slow[3:]]))
+    assert len(jobs.ran(tmp_path, "refuse")) == 1
+    assert len(jobs.ran(tmp_path, "square*")) < 30
+    wait_until(lambda: executor.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0)
+
+
 def test_trouble_with_a_disk_is_tried_again_also_in_a_unit(executor, tmp_path):
     folders = [tmp_path / "call", tmp_path / "unit"]
     for folder in folders:
@@ -166,6 +182,26 @@ def test_a_worker_killed_in_the_middle_changes_nothing(executor, tmp_path):
         assert executor.compute(calls)[0] == [i * i for i in range(20)]
     assert len(jobs.ran(tmp_path)) > 20
     settled(executor)
+
+
+def test_results_that_are_taken_as_they_come_outlive_kills_and_cancellations(executor, tmp_path):
+    from distributed import Future
+
+    def calls(name, seconds):
+        return [Call(f"{name}-{i}", jobs.noted_square, (str(tmp_path / name), i, seconds)) for i in range(12)]
+
+    for name in ("killed", "lost"):
+        (tmp_path / name).mkdir()
+    with at(lambda: len(jobs.ran(tmp_path / "killed")) >= 4, lambda: kill_last(tmp_path / "killed")):
+        assert sorted(executor.as_they_come(calls("killed", 0.1))) == [i * i for i in range(12)]
+    assert len(jobs.ran(tmp_path / "killed")) > 12
+    settled(executor)
+
+    def cancel():
+        executor.client.cancel([Future("lost-3", executor.client)])
+
+    with at(lambda: jobs.ran(tmp_path / "lost"), cancel):
+        assert sorted(executor.as_they_come(calls("lost", 0.2))) == [i * i for i in range(12)]
 
 
 def test_a_unit_and_its_blocks_lost_with_their_worker_are_read_again(executor, tmp_path):

@@ -3,6 +3,8 @@
 import os
 import subprocess
 import sys
+import threading
+from contextlib import closing
 
 import numpy as np
 import pytest
@@ -28,6 +30,47 @@ def no_pause(monkeypatch):
 def test_results_come_in_the_order_of_the_calls(executor):
     assert executor.compute([Call(f"square-{i}", pow, (i, 2)) for i in range(20)]) == ([i * i for i in range(20)], [])
     assert executor.compute([]) == ([], [])
+
+
+def test_results_are_taken_as_they_come_and_calls_when_there_is_room(executor):
+    taken = []
+
+    def calls(n):
+        for i in range(n):
+            taken.append(i)
+            yield Call(f"square-{i}", pow, (i, 2))
+
+    found = []
+    for value in executor.as_they_come(calls(20)):
+        found.append(value)
+        assert len(taken) - len(found) <= 2 * executor.slots
+    assert sorted(found) == [i * i for i in range(20)]
+    assert list(executor.as_they_come(())) == []
+    taken.clear()
+    with closing(executor.as_they_come(calls(20))) as some:
+        next(some)
+    assert len(taken) <= executor.slots + 1
+
+
+def test_a_slow_call_holds_nothing_up():
+    last = threading.Event()
+    slow = Call("slow", last.wait, (30,))
+    quick = [Call(f"square-{i}", pow, (i, 2)) for i in range(5)]
+    found = []
+    for value in ThreadsExecutor(2).as_they_come([slow, *quick]):
+        found.append(value)
+        if len(found) == 5:
+            last.set()
+    assert found[-1] is True
+    assert sorted(found[:5]) == [0, 1, 4, 9, 16]
+
+
+def test_an_error_ends_what_is_taken_as_it_comes_and_trouble_is_tried_again(executor, tmp_path):
+    flaky = [Call("pow", pow, (2, 3)), Call("fail", jobs.fail_twice, (str(tmp_path), OSError))]
+    assert sorted(executor.as_they_come(flaky)) == [8, 42]
+    with pytest.raises(DataError, match="row 17"):
+        list(executor.as_they_come([Call("refuse", jobs.refuse, (str(tmp_path),))]))
+    assert len(jobs.ran(tmp_path, "refuse")) == 1
 
 
 def test_kept_values_blocks_and_plain_arguments_reach_the_function(executor, tmp_path):

@@ -4,6 +4,7 @@ import hashlib
 import json
 import subprocess
 import sys
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,9 +12,11 @@ import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pytest
+from dask.delayed import Delayed
 
 from dkernel.data import Unit, from_arrays
 from dkernel.data.atomic import digest
+from dkernel.data.rejects import REJECTS
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import parse
@@ -56,13 +59,17 @@ def real_model() -> Model:
 
 
 class Watched(SerialExecutor):
-    """Counts what is scored, and how many units are held at once."""
+    """Notes what is scored, and how many values are held: the model, and units that other tasks made."""
 
-    def __init__(self, slots: int = 1, fail_at: int | None = None) -> None:
+    def __init__(self, fail_at: int | None = None) -> None:
         super().__init__()
-        self.slots, self.fail_at = slots, fail_at
+        self.fail_at = fail_at
         self.scored: list[int] = []
         self.held = self.most = 0
+
+    def keep(self, value, key):
+        self.held += 1
+        return super().keep(value, key)
 
     def compute(self, calls, ahead=()):
         self.held += len(ahead)
@@ -162,7 +169,7 @@ def test_what_cannot_be_written_is_refused_before_anything_is_read(tmp_path):
         score(LinearModel(TEXT), replace(source, kept=("id", "score")), tmp_path / "x", watched)
     with pytest.raises(DataError, match="no rows"):
         score(LinearModel(TEXT), a_source(rows=((0,), ()))[0], tmp_path / "x", watched)
-    assert watched.most == 0
+    assert (watched.most, watched.scored) == (0, [])
     assert list(tmp_path.iterdir()) == []
 
 
@@ -178,7 +185,7 @@ def test_the_same_command_does_nothing_and_another_is_refused(tmp_path):
     score(LinearModel(TEXT), source, tmp_path / "out", SerialExecutor())
     before, watched = digest(tmp_path / "out"), Watched()
     result = score(LinearModel(TEXT), source, tmp_path / "out", watched)
-    assert (result.skipped, result.rows, watched.most) == (True, 11, 0)
+    assert (result.skipped, result.rows, watched.scored) == (True, 11, [])
     with pytest.raises(DataError, match="different: model"):
         score(LinearModel(TEXT, shift=1.0), source, tmp_path / "out", watched)
     with pytest.raises(DataError, match="different: input"):
@@ -210,19 +217,47 @@ def test_a_failure_at_the_first_part_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize(
-    ("slots", "room", "most"), [(1, 1, 2), (2, 1, 4), (3, 1, 6), (1, 2**20, 8), (2, 2**20, 8), (3, 2**20, 6)]
-)
-def test_at_most_two_windows_are_held_of_as_many_units_as_there_is_room_and_use_for(
-    tmp_path, slots, room, most, monkeypatch
-):
-    monkeypatch.setattr("dkernel.run.score.AT_ONCE_BYTES", room)
-    watched = Watched(slots)
-    source, _ = a_source(rows=((2,),) * 10)
-    score(LinearModel(TEXT), source, tmp_path / "out", watched)
-    assert watched.most == most
-    # The model's handle is released too.
-    assert watched.held == -1
+def made_by_two(source):
+    """The source with units that take two tasks, as those of Dask arrays do."""
+    units = []
+    for unit in source.units:
+        key = f"second-{unit.task.key}"
+        units.append(Unit(unit.rows, Delayed(key, {**unit.task.dask, key: (tuple, unit.task.key)}), unit.place))
+    return replace(source, units=tuple(units))
+
+
+def test_a_unit_that_other_tasks_make_is_held_until_it_is_scored(tmp_path):
+    source, _ = a_source(rows=((2,),) * 5)
+    score(LinearModel(TEXT), source, tmp_path / "one", one := Watched())
+    score(LinearModel(TEXT), made_by_two(source), tmp_path / "two", two := Watched())
+    assert (one.most, two.most, one.held, two.held) == (1, 2, 0, 0)  # the model is one
+    assert digest(tmp_path / "one") == digest(tmp_path / "two")
+
+
+class Slow(LinearModel):
+    """Counts the blocks whose scoring has begun, and those whose scoring is over."""
+
+    def __init__(self, classes):
+        super().__init__(classes)
+        self.begun, self.over = [], []
+
+    def scores(self, X):
+        self.begun.append(1)
+        time.sleep(0.02)
+        self.over.append(1)
+        return super().scores(X)
+
+
+def test_what_is_begun_comes_to_its_end_before_the_run_is_refused(tmp_path):
+    source, _ = a_source(rows=((2,),) * 20)
+    table = pa.table([["in.csv"], [1], [7], ["a"], ["?"], ["?"]], schema=REJECTS)
+    blocks = [replace(block, refused=table) for block in source.units[0].task.compute(scheduler="sync")]
+    first = Unit((3,), Delayed("refused", {"refused": (tuple, blocks)}), "in.csv")
+    model = Slow(TEXT)
+    with pytest.raises(DataError, match="none is allowed"):
+        score(model, replace(source, units=(first, *source.units[1:])), tmp_path / "out", ThreadsExecutor(2))
+    assert 1 <= len(model.begun) == len(model.over) < 20
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_input_that_lost_rows_is_refused(tmp_path):
@@ -246,7 +281,9 @@ def test_every_executor_writes_the_same_bytes_and_names_the_model(tmp_path):
     for executor in (SerialExecutor(), ThreadsExecutor(2)):
         (tmp_path / executor.name).mkdir()
         score(model, source, tmp_path / executor.name / "out", executor)
-    assert digest(tmp_path / "serial" / "out") == digest(tmp_path / "threads" / "out")
+    score(model, made_by_two(source), tmp_path / "threads" / "two", executor)
+    for path in (tmp_path / "threads" / "out", tmp_path / "threads" / "two"):
+        assert digest(path) == digest(tmp_path / "serial" / "out")
     job = json.loads((tmp_path / "serial" / "out" / "_manifest.json").read_text())["job"]
     assert job["model"] == sha256
     assert job["input"] == source.fingerprint
@@ -260,7 +297,9 @@ def test_processes_write_the_same_bytes(tmp_path, name):
     score(real_model(), source, tmp_path / "serial" / name, SerialExecutor())
     with connect(workers=2) as executor:
         score(real_model(), source, tmp_path / name, executor)
-    assert digest(tmp_path / name) == digest(tmp_path / "serial" / name)
+        score(real_model(), made_by_two(source), tmp_path / f"two-{name}", executor)
+    for found in (name, f"two-{name}"):
+        assert digest(tmp_path / found) == digest(tmp_path / "serial" / name)
 
 
 @pytest.mark.parametrize(
