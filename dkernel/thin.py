@@ -87,9 +87,14 @@ def solve_transposed(L: Matrix, v: Matrix) -> Matrix:
 def _solved(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
     if v.shape[1] > FEW or not L.flags.c_contiguous:
         return np.asarray(sl.solve_triangular(L, v, lower=True, trans=int(transposed), check_finite=False))
-    rows = _lines(v)
-    for at in range(0, len(rows), GROUP):
-        _compiled("backward" if transposed else "forward")(L, rows[at : at + GROUP])
+    rows, kind = _lines(v), "backward" if transposed else "forward"
+    groups = [rows[at : at + GROUP] for at in range(0, len(rows), GROUP)]
+    if len(groups) > 1 and len(L) >= LITTLE and usable_cores() > 1:
+        with ThreadPoolExecutor(len(groups)) as pool:
+            list(pool.map(lambda group: _compiled(kind)(L, group), groups))
+    else:
+        for group in groups:
+            _compiled(kind)(L, group)
     return rows[: v.shape[1]].T
 
 

@@ -34,13 +34,14 @@ def test_only_the_lower_half_of_a_factor_is_read_and_nothing_is_written():
 
 
 @pytest.mark.parametrize("processors", [2, 3, 8])
-@pytest.mark.parametrize("heads", [4, 12])
+@pytest.mark.parametrize("heads", [4, 7, 12])
 def test_threads_move_no_bit(monkeypatch, processors, heads):
     rng = np.random.default_rng(0)
     M, v = rng.standard_normal((1303, 1303)), rng.standard_normal((1303, heads))
+    L = np.tril(M) + 1303 * np.eye(1303)
 
     def found(count):
         monkeypatch.setattr(thin, "usable_cores", lambda: count)
-        return thin.product(M, v)
+        return thin.product(M, v), thin.solve(L, v), thin.solve_transposed(L, v)
 
     np.testing.assert_array_equal(found(1), found(processors))

@@ -5,6 +5,7 @@ products of the features and M the metric, P = (S + ρ M)^{-1} is applied to red
 The intercept is one more coordinate, the last, with metric 1. Source: ALGORITHMS 3.2, steps C-F.
 """
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,8 +23,9 @@ STABLE = 1.6
 
 STRIP = 512  # columns that are worked on at one time
 # Of the stochastic trace: its error is a few percent divided by the root of the columns, so of many one probe will do.
-# With a number for a metric the spectrum decays so much slower that half the steps find the same ridge within 2 %.
-PROBES, STEPS, SHORT_STEPS = 2, 48, 24
+# Each step reads three squares: of many columns there are no more of them than the ridge still moves by.
+PROBES, STEPS, TOGETHER = 2, 48, 8
+MOVED = 0.1
 MANY = 1024  # coordinates
 
 Matrix = NDArray[np.float64]
@@ -147,13 +149,21 @@ def ridge_for(
     """
     if root is None and not isinstance(metric, float):
         root = metric_root(metric)
-    nodes, weights = _spectral_measure(covariance, metric, root, rng)
+    rho = 0.0
+    for nodes, weights in _spectral_measures(covariance, metric, root, rng):
+        before, rho = rho, _ridge_of(nodes, weights, target)
+        if abs(rho - before) <= MOVED * rho:
+            break
+    return max(rho, floor)
+
+
+def _ridge_of(nodes: Matrix, weights: Matrix, target: float) -> float:
     low, high = 1e-14 * nodes.max(), float(nodes.max())
     for _ in range(60):
         rho = float(np.sqrt(low * high))
         dimension = effective_dimension(nodes, weights, rho)
         low, high = (rho, high) if dimension > target else (low, rho)
-    return max(rho, floor)
+    return rho
 
 
 def effective_dimension(nodes: Matrix, weights: Matrix, rho: float) -> float:
@@ -161,16 +171,15 @@ def effective_dimension(nodes: Matrix, weights: Matrix, rho: float) -> float:
     return float(np.sum(weights * nodes / (nodes + rho)))
 
 
-def _spectral_measure(
+def _spectral_measures(
     covariance: Matrix, metric: Metric, root: Matrix | None, rng: np.random.Generator
-) -> tuple[Matrix, Matrix]:
-    """Nodes and weights with tr f(S M^{-1}) ≈ sum of weights * f(nodes), by Lanczos quadrature from random signs.
+) -> Iterator[tuple[Matrix, Matrix]]:
+    """Nodes and weights with tr f(S M^{-1}) ≈ sum of weights * f(nodes), by Lanczos quadrature from random signs; of
+    many coordinates one after the other, each of some more steps.
 
     Source: Ubaru, Chen, Saad 2017, algorithm 1; full reorthogonalization, because the spectra here decay fast.
     """
     n = len(covariance)
-    probes = PROBES if n < MANY else 1
-    steps = STEPS if root is not None or n < MANY else SHORT_STEPS
     scale = np.ones(n)
     if isinstance(metric, float):
         scale[: n - 1] = 1.0 / np.sqrt(metric)
@@ -182,12 +191,20 @@ def _spectral_measure(
         outer = _times(covariance, inner)
         return np.concatenate([sl.solve_triangular(root, outer[:-1], lower=True, check_finite=False), outer[-1:]])
 
-    nodes, weights = [], []
-    for start in [rng.choice([-1.0, 1.0], n) for _ in range(probes)]:
-        values, vectors = sl.eigh_tridiagonal(*_lanczos(apply, start / np.sqrt(n), min(steps, n)))
-        nodes.append(np.maximum(values, 0.0))
-        weights.append(n / probes * vectors[0] ** 2)
-    return np.concatenate(nodes), np.concatenate(weights)
+    if n >= MANY:
+        for run in _lanczos(apply, rng.choice([-1.0, 1.0], n) / np.sqrt(n), STEPS, TOGETHER):
+            nodes, weights = _quadrature(*run)
+            yield nodes, n * weights
+        return
+    steps = min(STEPS, n)
+    starts = [rng.choice([-1.0, 1.0], n) / np.sqrt(n) for _ in range(PROBES)]
+    parts = [_quadrature(*next(_lanczos(apply, start, steps, steps))) for start in starts]
+    yield np.concatenate([nodes for nodes, _ in parts]), n / PROBES * np.concatenate([w for _, w in parts])
+
+
+def _quadrature(diagonal: Matrix, off: Matrix) -> tuple[Matrix, Matrix]:
+    values, vectors = sl.eigh_tridiagonal(diagonal, off)
+    return np.maximum(values, 0.0), vectors[0] ** 2
 
 
 def _times(covariance: Matrix, v: Matrix) -> Matrix:
@@ -206,8 +223,10 @@ def metric_root(metric: Matrix) -> Matrix:
         ) from None
 
 
-def _lanczos(apply, start: Matrix, steps: int) -> tuple[Matrix, Matrix]:  # type: ignore[no-untyped-def]
-    """Diagonals of the tridiagonal matrix of a symmetric operator from a unit vector."""
+def _lanczos(
+    apply: Callable[[Matrix], Matrix], start: Matrix, steps: int, together: int
+) -> Iterator[tuple[Matrix, Matrix]]:
+    """Diagonals of the tridiagonal matrix of a symmetric operator from a unit vector, after each so many steps."""
     basis = np.empty((steps, len(start)))
     diagonal, off = np.zeros(steps), np.zeros(max(steps - 1, 0))
     basis[0] = start
@@ -217,9 +236,9 @@ def _lanczos(apply, start: Matrix, steps: int) -> tuple[Matrix, Matrix]:  # type
         for _ in range(2):  # twice is enough
             w -= basis[: j + 1].T @ (basis[: j + 1] @ w)
         norm = float(np.linalg.norm(w))
-        if j + 1 == steps:
-            break
-        if norm < 1e-13 * abs(diagonal[0]):
-            return diagonal[: j + 1], off[:j]
+        ended = j + 1 == steps or norm < 1e-13 * abs(diagonal[0])
+        if ended or (j + 1) % together == 0:
+            yield diagonal[: j + 1], off[:j]
+        if ended:
+            return
         off[j], basis[j + 1] = norm, w / norm
-    return diagonal, off

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dkernel import dense, tiles
 from dkernel.data.block import Block
 from dkernel.descent import DERIVATIVES, Panels, descend
-from dkernel.features.base import in_tiles
+from dkernel.features.base import FeatureMap, in_tiles
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledColumns
 from dkernel.run.labels import Targets
@@ -30,6 +30,8 @@ __all__ = [
     "Judgement",
     "Problem",
     "augmented",
+    "gram_of",
+    "quick",
     "right_answers",
 ]
 
@@ -285,15 +287,17 @@ class GramSum:
 
 @dataclass(frozen=True, eq=False)
 class Gram(Statistic[GramSum, GramSum]):
-    """Gram matrix of the columns, accumulated in float64 (raw float32 normal equations fail: ALGORITHMS 2.4).
+    """Gram matrix of the columns as the passes have them, for a preconditioner.
 
-    A preconditioner of columns that are well conditioned can do with float32 for columns, products and sums.
+    Of float32 columns, whose rounding is noise that S + ρ M stands above, products and sums are in float64 (raw float32
+    normal equations fail: ALGORITHMS 2.4); where columns are well conditioned float32 will do for these too.
     """
 
     problem: Problem
 
     def step(self, block: Block, piece: Piece, broadcast: Any) -> GramSum:  # noqa: ARG002
-        return _gram(self.problem.columns, *self.problem.rows(block, piece), self.problem.columns.map.gram_dtype)
+        columns = self.problem.columns
+        return gram_of(columns, *self.problem.rows(block, piece), quick(columns.map), columns.map.gram_dtype)
 
     def merge(self, left: GramSum, right: GramSum) -> GramSum:
         return left.merge(right)
@@ -315,7 +319,7 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
         found = []
         for i in range(self.k):
             mine = fold == i
-            found.append(_gram(self.problem.columns, X[mine], Y[mine], None if weight is None else weight[mine]))
+            found.append(gram_of(self.problem.columns, X[mine], Y[mine], None if weight is None else weight[mine]))
         return found
 
     def merge(self, left: list[GramSum], right: list[GramSum]) -> list[GramSum]:
@@ -325,16 +329,17 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
         return [one.finish() for one in total]
 
 
-def _gram(
-    columns: ScaledColumns, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.float32] | None,
-    products: str = "float64",
+def gram_of(
+    columns: ScaledColumns, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.floating] | None,
+    made: str = "float64", products: str = "float64",
 ) -> GramSum:  # fmt: skip
+    """The sums over some rows, with weights (n, 1) or none; of columns made in one way, in products of one type."""
     n = columns.map.n_columns
     gram, moment = np.zeros((n + 1, n + 1), products), np.zeros((n + 1, Y.shape[1]))
     energy, total = np.zeros(Y.shape[1]), 0.0
     for start in range(0, len(X), GRAM_ROWS):
         part = slice(start, start + GRAM_ROWS)
-        F, T = augmented(columns, X[part], products, products), Y[part]
+        F, T = augmented(columns, X[part], made, products), Y[part]
         if weight is not None:
             F *= np.sqrt(weight[part])
             T = T * np.sqrt(weight[part])
@@ -347,16 +352,27 @@ def _gram(
     return GramSum(gram, moment, energy, total)
 
 
-def augmented(columns: ScaledColumns, X: NDArray[Any], dtype: str | None = None, kept: str = "float64") -> NDArray[Any]:
-    """The columns of raw rows with their 1 at the end, (n, D + 1), made in one type and kept in another; those that are
-    kept in float32 are made by tiles, as in the passes."""
+def quick(map: FeatureMap) -> str:
+    """The way of making columns, of those that `augmented` knows, by which the passes have them where it is quicker."""
+    return "tiles" if map.panels is not None or map.gram_dtype == "float32" else "float64"
+
+
+def augmented(columns: ScaledColumns, X: NDArray[Any], made: str | None = None, kept: str = "float64") -> NDArray[Any]:
+    """The columns of raw rows with their 1 at the end, (n, D + 1).
+
+    Parameters
+    ----------
+    made : the type that they are made in, that of the map for None; or "tiles", in float32 as in the passes
+    kept : the type that they are returned in
+    """
     F = np.empty((len(X), columns.map.n_columns + 1), kept)
     # In strips: what a kernel makes on the way stays in the caches, and no page of it is fresh.
     for start in range(0, len(X), STRIP):
-        if kept == "float32":
-            F[start : start + STRIP, :-1] = in_tiles(columns, X[start : start + STRIP])
-            continue
-        rows = columns.scaling.apply(X[start : start + STRIP])
-        F[start : start + STRIP, :-1] = columns.map.columns(rows, dtype or columns.map.gram_dtype)
+        rows = X[start : start + STRIP]
+        if made == "tiles":
+            F[start : start + STRIP, :-1] = in_tiles(columns, rows)
+        else:
+            scaled = columns.scaling.apply(rows)
+            F[start : start + STRIP, :-1] = columns.map.columns(scaled, made or columns.map.gram_dtype)
     F[:, -1] = 1.0
     return F

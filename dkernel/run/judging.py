@@ -7,20 +7,19 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel import dense
 from dkernel.data.block import Block
 from dkernel.features import Scaling
-from dkernel.features.base import in_tiles
 from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Kernel
 from dkernel.kernels.slopes import is_radial
 from dkernel.linear.losses import Loss
+from dkernel.model import ScaledColumns
+from dkernel.run.gradient import augmented, gram_of, quick
 from dkernel.run.labels import Targets
 
 __all__ = ["PATH", "Halves", "Judged", "Level", "judge"]
 
 PATH = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
-STRIP = 2048  # rows whose columns exist at one time
 
 
 @dataclass(frozen=True)
@@ -78,12 +77,16 @@ class Judged:
 
 def judge(kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: Targets, level: Level) -> Judged:
     """Fit and judge one candidate; runs on a worker."""
-    X = scaling.apply(half.X[: level.rows])
-    map = NystromMap(kernel, X[: level.columns])
-    gram, moment = _sums(map, X, targets.of(half.y[: level.rows]), half.weight)
+    fitted = half.X[: level.rows]
+    map = NystromMap(kernel, scaling.apply(fitted[: level.columns]))
+    # In float32, as the fit will have them, where that takes a quarter of the time.
+    columns, made = ScaledColumns(scaling, map), quick(map)
+    weight = None if half.weight is None else half.weight[: level.rows, None]
+    total = gram_of(columns, fitted, targets.of(half.y[: level.rows]), weight, made)
+    gram, moment = total.gram / total.weight, total.moment / total.weight
     metric = np.zeros_like(gram)
     metric[:-1, :-1] = map.coordinates().metric
-    judged = _with_one(map, scaling.apply(half.X_judged[: level.judged]))
+    judged = augmented(columns, half.X_judged[: level.judged], made)
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
     best, A = Judged(np.inf, np.zeros((map.n_columns, targets.outputs))), np.empty_like(gram)
@@ -102,37 +105,5 @@ def judge(kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: T
     return best
 
 
-def _sums(
-    map: NystromMap, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.float64] | None
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Means over the rows of the columns with themselves, in the lower half, and with the targets."""
-    gram, moment = np.zeros((map.n_columns + 1,) * 2), np.zeros((map.n_columns + 1, Y.shape[1]))
-    weight = None if weight is None else weight[: len(X)]
-    for start in range(0, len(X), STRIP):
-        part = slice(start, start + STRIP)
-        F, T = _with_one(map, X[part]), Y[part].astype(np.float64)
-        if weight is not None:
-            root = np.sqrt(weight[part, None])
-            F *= root
-            T *= root
-        dense.add_squares(gram, F)
-        moment += F.T @ T
-    total = len(X) if weight is None else float(weight.sum())
-    gram /= total
-    moment /= total
-    return gram, moment
-
-
 def _mean(values: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
     return float(np.mean(values) if weight is None else np.average(values.mean(axis=1), weights=weight))
-
-
-def _with_one(map: NystromMap, X: NDArray[Any]) -> NDArray[np.float64]:
-    """The columns of scaled rows and a 1."""
-    F = np.empty((len(X), map.n_columns + 1))
-    if map.panels is None:
-        F[:, :-1] = map.columns(X)
-    else:  # in float32, as the fit will have them, for a quarter of the time
-        F[:, :-1] = in_tiles(map, X)
-    F[:, -1] = 1.0
-    return F

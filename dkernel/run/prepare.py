@@ -51,7 +51,7 @@ TARGET, LARGE_TARGET = 8, 5
 NEAR = 4  # times ρ: alphas of a large source are none above that
 LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # of the rows that say how large the leverage is outside the sample
 WARM_ROUNDS, WARM_EPOCHS = 16, 2
-LARGE_EPOCHS = 1  # where a pass follows that sees many more rows
+LARGE_ROUNDS, LARGE_EPOCHS = 8, 1  # where a pass follows that sees many more rows
 SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can
 TILE_ROWS = 256
 DIRECTIONS, SUBSPACE_STEPS = 32, 4
@@ -147,8 +147,8 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int, flops: 
     solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, outputs)
     # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
     start = np.concatenate([P.solve(ground.moment) for P in preconditioners], axis=1)
-    epochs = LARGE_EPOCHS if is_large(n, len(roles.sample.X)) else WARM_EPOCHS
-    start = warm(bench, solver, start, roles.sample, range(epochs))
+    rounds, epochs = (LARGE_ROUNDS, LARGE_EPOCHS) if one else (WARM_ROUNDS, WARM_EPOCHS)
+    start = warm(bench, solver, start, roles.sample, range(epochs), rounds)
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
     return Prepared(solver, start, facts, ground.certificate)
 
@@ -309,11 +309,11 @@ def mean_gradient(coordinates: Coordinates, total: GradientSum) -> Array:
     return np.concatenate([coordinates.reduce(total.columns), total.intercept[None]]) / max(total.weight, 1e-300)
 
 
-def warm(bench: Bench, solver: PSGD, start: Array, rows: Block, epochs: range) -> Array:
+def warm(bench: Bench, solver: PSGD, start: Array, rows: Block, epochs: range, rounds: int = WARM_ROUNDS) -> Array:
     """The same rounds as a pass, over the sample: several epochs, the mean of the last one's second half."""
     sample = bench.executor.keep(rows, f"{bench.key}-sample")
     pieces = pieces_of(len(rows.X), TILE_ROWS)
-    turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(WARM_ROUNDS, len(pieces)))]
+    turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
     state = solver.start(start)
     for epoch in epochs:
         state = solver.start(state.v)

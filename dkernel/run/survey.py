@@ -175,10 +175,11 @@ class Survey(Statistic[Seen, SurveyResult]):
             moments, labels = Moments.of(numbers, weight), None if y is None else _count(y, weight)
             kept, seen = kept[weight[kept] > 0], numbers[weight > 0]
         row = (hashes[kept], X[kept], *(None if a is None else a[kept] for a in (y, weight)))
+        columns = np.ascontiguousarray(seen.T)  # of lines as short as rows numpy compares one number at a time
         return Seen(
             moments,
-            seen.min(axis=0, initial=np.inf).astype(np.float64),
-            seen.max(axis=0, initial=-np.inf).astype(np.float64),
+            columns.min(axis=1, initial=np.inf).astype(np.float64),
+            columns.max(axis=1, initial=-np.inf).astype(np.float64),
             labels,
             None if y is None or y.dtype.kind == "U" else Moments.of(_columns(y).astype(np.float64), weight),
             float(piece.n if weight is None else weight.sum()),
@@ -242,8 +243,10 @@ def _columns(y: NDArray[Any]) -> NDArray[Any]:
 def _count(y: NDArray[Any], weight: NDArray[np.float64] | None = None) -> dict[Any, float] | None:
     if y.ndim == 2:  # several targets are no classes
         return None
-    labels, place, counts = np.unique(y, return_inverse=True, return_counts=True)
-    if weight is not None:
+    if weight is None:
+        labels, counts = np.unique(y, return_counts=True)  # to know the place of each row takes as long again
+    else:
+        labels, place = np.unique(y, return_inverse=True)
         counts = np.bincount(place, weight)
     return {label: count for label, count in zip(labels.tolist(), counts.astype(float).tolist(), strict=True) if count}
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from dkernel.errors import RecipeError
+from dkernel.linear import preconditioner
 from dkernel.linear.losses import LOSSES
 from dkernel.linear.preconditioner import effective_dimension, factorize, ridge_for
 from tests import reference
@@ -85,6 +86,17 @@ def test_ridge_gives_the_effective_dimension(kind, spectrum, target):
     S, M = covariance(spectrum), metric(kind)
     rho = ridge_for(S, M, target, 0.0, rng(5))
     assert abs(reference.effective_dimension(S, full(M), rho) / target - 1) <= 0.15
+
+
+@pytest.mark.parametrize(("power", "fewest", "most"), [(0.5, 16, 24), (1.5, 32, 48)])
+def test_of_many_coordinates_no_more_steps_are_made_than_move_the_ridge(monkeypatch, power, fewest, most):
+    n, steps = 1100, []
+    eigenvalues = np.arange(1.0, n + 1) ** -power
+    product = preconditioner._times
+    monkeypatch.setattr(preconditioner, "_times", lambda S, v: steps.append(1) or product(S, v))
+    found = ridge_for(np.diag(eigenvalues), 1.0, 700.0, 0.0, rng(5))
+    assert fewest <= len(steps) <= most
+    assert abs(effective_dimension(eigenvalues, np.ones(n), found) / 700 - 1) <= 0.1
 
 
 @pytest.mark.parametrize("kind", ["one", "matrix"])

@@ -180,15 +180,15 @@ def made_gram(F):
     from dkernel.features import Scaling
     from dkernel.linear.losses import loss_named
     from dkernel.model import ScaledColumns
-    from dkernel.run.gradient import Gram, Problem
+    from dkernel.run.gradient import FoldedGram, Problem
     from dkernel.run.labels import Targets
     from dkernel.run.sample import pieces_of
 
     columns = ScaledColumns(Scaling("none", np.zeros(31), np.ones(31)), NystromMap(*kernel_and_landmarks(F)))
     problem = Problem(columns, loss_named("squared"), Targets(None))
     (piece,) = pieces_of(len(F), len(F))
-    statistic = Gram(problem)
-    return statistic.finish(statistic.step(Block(F, np.zeros(len(F)), None), piece, None)).gram
+    statistic = FoldedGram(problem, 1)
+    return statistic.finish(statistic.step(Block(F, np.zeros(len(F)), None), piece, None))[0].gram
 
 
 def test_a_worker_too_small_for_very_many_columns_is_told_what_fits():
