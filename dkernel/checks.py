@@ -44,8 +44,8 @@ def as_features(
         raise DataError(f"The features at {place(0)} are of type {X.dtype}; numbers are needed.")
     with np.errstate(over="ignore", invalid="ignore"):  # too large numbers become infinities of both signs
         block = np.ascontiguousarray(X, dtype=dtype)
-        # One sum is finite if every number is and none overflows: the slow look only happens after a bad sign.
-        suspicious = not np.isfinite(block.sum(dtype=np.float64))
+        # One sum is finite if every number is and it does not overflow: the slow look only happens after a bad sign.
+        suspicious = not np.isfinite(block.sum())
     if suspicious:
         _refuse_nonfinite(X, block, columns, place)
     return block

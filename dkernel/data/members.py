@@ -1,7 +1,8 @@
 """Files that hold arrays (NPY, NPZ, Zarr, HDF5): a matrix of numbered columns, and arrays of a value a row by name."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,12 @@ from dkernel.data.paths import File
 from dkernel.data.tables import Part, Table, Wanted
 from dkernel.errors import DataError
 
-__all__ = ["Fetch", "Member", "filled", "member", "raw_of_members", "table_of_members"]
+__all__ = ["Fetch", "Member", "filled", "is_run", "member", "numbers_of", "raw_of_members", "table_of_members"]
 
 # (key, first row, stop row) -> array
 Fetch = Callable[[str, int, int], NDArray[Any]]
 
+_NOTHING: Mapping[str, NDArray[Any]] = MappingProxyType({})
 # Which of several two-dimensional arrays is the features.
 _MATRIX_NAMES = ("X", "x", "features", "data")
 
@@ -82,20 +84,32 @@ def _said(m: Member) -> str:
     return f"the array {m.key!r} has the shape {m.shape}" if m.key else f"the array has the shape {m.shape}"
 
 
-def raw_of_members(part: Part, wanted: Wanted, fetch: Fetch) -> Raw:
-    """The rows of one part, by slices of the arrays that are wanted."""
+def raw_of_members(
+    part: Part,
+    wanted: Wanted,
+    fetch: Fetch,
+    features: NDArray[Any] | None = None,
+    known: Mapping[str, NDArray[Any]] = _NOTHING,
+) -> Raw:
+    """The rows of one part, by slices of the arrays that are wanted.
+
+    With `features`, which have been read from the matrix, so have been the label, the weight and the kept columns that
+    are its columns: these are in `known`.
+    """
     start, stop = part.first_row, part.first_row + part.rows
-    matrix = None if part.extra is None else fetch(part.extra, start, stop)
+    matrix = None if part.extra is None or features is not None else fetch(part.extra, start, stop)
     width = 0 if matrix is None else matrix.shape[1]
 
     def column(name: str) -> NDArray[Any]:
+        if name in known:
+            return known[name]
         if matrix is not None and name.isdigit() and int(name) < width:
             return matrix[:, int(name)]
         values = fetch(name, start, stop)
         return values.reshape(len(values)) if values.ndim == 2 else values
 
     return Raw(
-        _features(matrix, wanted, part.rows, column),
+        _features(matrix, wanted, part.rows, column) if features is None else features,
         None if wanted.label is None else column(wanted.label),
         None if wanted.weight is None else column(wanted.weight),
         _kept(wanted, column),
@@ -105,11 +119,9 @@ def raw_of_members(part: Part, wanted: Wanted, fetch: Fetch) -> Raw:
 def _features(
     matrix: NDArray[Any] | None, wanted: Wanted, rows: int, column: Callable[[str], NDArray[Any]]
 ) -> NDArray[Any]:
-    numbers = [int(n) for n in wanted.columns if n.isdigit()]
-    if matrix is not None and len(numbers) == len(wanted.columns) and max(numbers) < matrix.shape[1]:
-        if numbers == list(range(numbers[0], numbers[0] + len(numbers))):
-            return matrix[:, numbers[0] : numbers[0] + len(numbers)]
-        return matrix[:, numbers]
+    numbers = numbers_of(wanted.columns, 0 if matrix is None else matrix.shape[1])
+    if matrix is not None and numbers:
+        return matrix[:, numbers[0] : numbers[-1] + 1] if is_run(numbers) else matrix[:, numbers]
     values = [column(name) for name in wanted.columns]
     if wanted.objects:
         X = np.empty((rows, len(values)), dtype=object)
@@ -117,6 +129,23 @@ def _features(
             X[:, j] = cells
         return X
     return filled(values, rows, wanted.dtype)
+
+
+def numbers_of(names: Sequence[str], width: int) -> list[int]:
+    """The numbers that the names are, if all of them are columns of a matrix of this width; else none.
+
+    Examples
+    --------
+    >>> numbers_of(["2", "0"], 3), numbers_of(["2", "x"], 3), numbers_of(["3"], 3)
+    ([2, 0], [], [])
+    """
+    numbers = [int(name) for name in names if name.isdigit()]
+    return numbers if len(numbers) == len(names) and max(numbers, default=0) < width else []
+
+
+def is_run(numbers: Sequence[int]) -> bool:
+    """Whether each is one more than the one before it."""
+    return list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
 
 
 def filled(values: Sequence[NDArray[Any]], rows: int, dtype: str) -> NDArray[Any]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Place, Raw
-from dkernel.data.members import Member, member, raw_of_members, table_of_members
+from dkernel.data.members import Member, is_run, member, numbers_of, raw_of_members, table_of_members
 from dkernel.data.paths import File
 from dkernel.data.rejects import Sifted
 from dkernel.data.tables import Part, Request, Table, Wanted
@@ -20,6 +20,7 @@ from dkernel.errors import DataError
 __all__ = ["load", "look", "sift"]
 
 _MAGIC = b"\x93NUMPY"
+_STRIP = 2**18  # bytes
 _LOCAL_HEADER = 30  # bytes of a zip member's own header before its name
 
 
@@ -46,7 +47,10 @@ def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
         if fields:
             records = _rows(file, opened, arrays[""], part.first_row, part.first_row + part.rows)
             return raw_of_members(part, wanted, lambda key, _first, _stop: records[key])
-        return raw_of_members(part, wanted, lambda key, first, stop: _rows(file, opened, arrays[key], first, stop))
+        split = None if part.extra is None else _split(file, opened, arrays[part.extra], part, wanted)
+        return raw_of_members(
+            part, wanted, lambda key, first, stop: _rows(file, opened, arrays[key], first, stop), *(split or ())
+        )
 
 
 def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
@@ -131,6 +135,35 @@ def _rows(file: File, opened: BinaryIO, array: _Array, first: int, stop: int) ->
         place = array.offset + (j * array.shape[0] + first) * array.dtype.itemsize
         _read_into(file, opened, place, columns[j].view(np.uint8))
     return columns.T
+
+
+def _split(
+    file: File, opened: BinaryIO, array: _Array, part: Part, wanted: Wanted
+) -> tuple[NDArray[Any], dict[str, NDArray[Any]]] | None:
+    """The features as the block that they will be, and the other wanted columns, of a matrix of rows that has both.
+
+    A strip of rows at a time, which stays in cache: the part is in memory once, and not as it is stored and as a block.
+    None where reading it as a whole takes no copy, or cannot be spared one, or is one request to a store.
+    """
+    if not file.local or array.column_major or len(array.shape) != 2 or array.dtype != wanted.dtype:
+        return None
+    width = array.shape[1]
+    numbers = numbers_of(wanted.columns, width)
+    if not numbers or len(numbers) == width or not is_run(numbers):
+        return None
+    named = [name for name in (wanted.label, wanted.weight, *wanted.kept) if name is not None and name.isdigit()]
+    others = {name: np.empty(part.rows, array.dtype) for name in named if int(name) < width}
+    X = np.empty((part.rows, len(numbers)), array.dtype)
+    step = max(1, _STRIP // (width * array.dtype.itemsize))
+    strip = np.empty((min(step, part.rows), width), array.dtype)
+    for first in range(0, part.rows, step):
+        rows = strip[: part.rows - first]
+        offset = array.offset + (part.first_row + first) * width * array.dtype.itemsize
+        _read_into(file, opened, offset, rows.reshape(-1).view(np.uint8))
+        X[first : first + step] = rows[:, numbers[0] : numbers[-1] + 1]
+        for name, column in others.items():
+            column[first : first + step] = rows[:, int(name)]
+    return X, others
 
 
 def _read_into(file: File, opened: BinaryIO, offset: int, out: NDArray[np.uint8]) -> None:

@@ -122,8 +122,14 @@ class Parquet(Format):
     def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
         groups = _gathered(tables)
         first = next(groups)
+        # Numbers of which hardly two are equal: a dictionary of them is most of the time of writing, and of the file a
+        # third.
+        repeated = [field.name for field in first.schema if not _is_number(field.type)]
         # A plain file object, so that a full disk is an OSError with its number and not a text of Arrow's.
-        with open(path, "wb") as stream, pq.ParquetWriter(stream, first.schema) as writer:
+        with (
+            open(path, "wb") as stream,
+            pq.ParquetWriter(stream, first.schema, use_dictionary=repeated or False) as writer,
+        ):
             writer.write_table(first)
             for table in groups:
                 writer.write_table(table)

@@ -54,6 +54,29 @@ def test_columns_by_number(tmp_path: Path, label: str) -> None:
         open_source(tmp_path / "a.npy", label="4")
 
 
+@pytest.mark.parametrize("strip", [1, 300, 2**18])
+@pytest.mark.parametrize("stored", ["a.npy", "a.npz"])
+def test_columns_are_told_apart_strip_by_strip(tmp_path: Path, monkeypatch, strip: int, stored: str) -> None:
+    monkeypatch.setattr("dkernel.data.npy._STRIP", strip)
+    array = np.random.default_rng(0).normal(size=(401, 6)).astype("float32")
+    words = np.arange(401) % 3
+    np.save(tmp_path / "a.npy", array)
+    np.savez(tmp_path / "a.npz", X=array, word=words)
+    source = open_source(tmp_path / stored, columns=["1", "3", "4"], label="5", allow_extra=True)
+    block = source.units[0].task.compute(scheduler="sync")[0]
+    np.testing.assert_array_equal(block.X, array[:, [1, 3, 4]])  # no neighbours: read as a whole
+    columns = ["1", "2", "3"]
+    source = open_source(tmp_path / stored, columns=columns, label="5", keep=["0", "2"], allow_extra=True)
+    block = source.units[0].task.compute(scheduler="sync")[0]
+    np.testing.assert_array_equal(block.X, array[:, 1:4])
+    assert block.X.flags.c_contiguous
+    assert block.y.tolist() == array[:, 5].tolist()
+    assert block.kept.to_pydict() == {"0": array[:, 0].tolist(), "2": array[:, 2].tolist()}
+    if stored == "a.npz":
+        source = open_source(tmp_path / stored, columns=columns, label="word", allow_extra=True)
+        assert source.units[0].task.compute(scheduler="sync")[0].y.tolist() == words.tolist()
+
+
 def test_structured_npy_has_names(tmp_path: Path) -> None:
     rows = np.array([(1.5, 2, "a"), (2.5, 3, "b")], dtype=[("x", "f8"), ("n", "i2"), ("word", "U3")])
     np.save(tmp_path / "a.npy", rows)

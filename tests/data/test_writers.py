@@ -66,6 +66,15 @@ def test_zarr_chunks_and_row_groups_are_whole(tmp_path, monkeypatch):
     assert [file.metadata.row_group(i).num_rows for i in range(file.num_row_groups)] == [5, 8, 3]
 
 
+def test_numbers_have_no_dictionary_in_parquet_and_texts_have(tmp_path):
+    table = pa.table({"id": np.arange(9), "score": np.ones(9, "float32"), "label": ["a", "b", "a"] * 3})
+    FORMATS[".parquet"].stage([table], tmp_path / "a.parquet")
+    file = pq.ParquetFile(tmp_path / "a.parquet")
+    columns = [file.metadata.row_group(0).column(i) for i in range(3)]
+    assert [column.has_dictionary_page for column in columns] == [False, False, True]
+    assert file.read().equals(table)
+
+
 @pytest.mark.parametrize("ending", FORMATS)
 def test_every_format_stages_and_assembles_the_same_bytes_twice(tmp_path, ending):
     form = FORMATS[ending]
