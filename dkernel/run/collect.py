@@ -12,10 +12,10 @@ from distributed.scheduler import KilledWorker
 
 from dkernel.errors import ClusterError
 from dkernel.run.deaths import KilledCallError
-from dkernel.run.executors import PAUSE, RETRIES, Call, may_pass
+from dkernel.run.executors import PAUSE, RETRIES, Call, Handle, may_pass
 from dkernel.run.remote import TICK, ClusterExecutor, Future, forget
 
-__all__ = ["Collection"]
+__all__ = ["Collection", "compute"]
 
 T = TypeVar("T")
 LOSSES = 5
@@ -49,7 +49,7 @@ class Collection:
 
     def all(self) -> list[Any]:
         """The results of all calls that were begun, in their order."""
-        return self._mended(lambda: self._gather(self.futures))
+        return self._mended(lambda: self._gather(self.futures)) if self.futures else []
 
     def as_they_come(self, calls: Iterable[Call], room: int) -> Generator[Any]:
         """The results in the order of their coming; no more than `room` calls are begun before one is there."""
@@ -170,3 +170,22 @@ class Collection:
             ) from None
         forget(self.futures[i])
         [self.futures[i]] = self.executor.submit([self.calls[i]])
+
+
+def compute(
+    executor: ClusterExecutor, calls: Sequence[Call], meanwhile: Callable[[], list[Handle]]
+) -> tuple[list[Any], list[Handle]]:
+    """Results of the calls, those that a worker gave straight and those of tasks; what `meanwhile` begins."""
+    start = time.monotonic()
+    asked = executor.direct.ask(calls)
+    with Collection(executor) as collection:
+        collection.begin([call for i, call in enumerate(calls) if i not in asked])
+        handles = meanwhile()
+        tasks = iter(collection.all())
+    found = [executor.direct.value(asked[i]) if i in asked else (next(tasks),) for i in range(len(calls))]
+    with Collection(executor) as collection:
+        collection.begin([call for call, value in zip(calls, found, strict=True) if value is None])
+        tasks = iter(collection.all())
+    if any(call.at is not None for call in calls):
+        executor.direct.took(time.monotonic() - start)
+    return [next(tasks) if value is None else value[0] for value in found], handles

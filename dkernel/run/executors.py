@@ -47,7 +47,8 @@ class Held(Handle):
 class Call:
     """function(*args), under a key made from the content of both; handles among the args become their values.
 
-    Handles may also stand inside tuples, lists and the values of dicts.
+    Handles may also stand inside tuples, lists and the values of dicts. `at` is the process that its values are in, as
+    `Executor.places` told, None where that is not known or they are in several.
 
     Examples
     --------
@@ -59,6 +60,7 @@ class Call:
     key: str
     function: Callable[..., Any]
     args: tuple[Any, ...] = ()
+    at: str | None = None
 
 
 def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
@@ -102,6 +104,9 @@ class Executor(ABC):
     """Processes that compute; 1 where this process does."""
     memory_limit: int | None = None
     """Bytes of each of them, None where nobody has set a limit."""
+
+    moves: int = 0
+    """Grows when values were not where `places` had told."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -83,6 +84,7 @@ class Feed:
         self._blocks: dict[tuple[int, int], Handle] = {}
         self._places: dict[tuple[int, int], str | None] = {}
         self._threads = 1  # of a worker
+        self._moves = 0
 
     def reduce(
         self,
@@ -142,7 +144,7 @@ class Feed:
         held: Handle | None,
         broadcast: Handle | None,
         ahead: Sequence[int],
-        together: Sequence[Sequence[int]] = (),
+        together: Sequence[tuple[str, tuple[int, ...]]] = (),
     ) -> list[S]:
         """The sum of each chunk's pieces, while the units `ahead` are read.
 
@@ -150,29 +152,31 @@ class Feed:
         """
         inside = _by_chunk(pieces)
         calls, owners = [], []
-        for chunks in together:
+        many = [(place, chunks) for place, chunks in together if len(chunks) > 1]
+        places = {chunks[0]: place for place, chunks in together if len(chunks) == 1}
+        for place, chunks in many:
             blocks = [self._block(inside[chunk][0]) for chunk in chunks]
             parts = [[(k, piece) for piece in inside[chunk]] for k, chunk in enumerate(chunks)]
             name = sha256(repr(chunks).encode()).hexdigest()[:16]
-            calls.append(Call(f"{key}-together-{name}", several, (held or statistic, broadcast, blocks, parts)))
-            owners.append(tuple(chunks))
-        alone = [chunk for chunk in inside if not any(chunk in chunks for chunks in together)]
+            calls.append(Call(f"{key}-together-{name}", several, (held or statistic, broadcast, blocks, parts), place))
+            owners.append(chunks)
+        alone = [chunk for chunk in inside if not any(chunk in chunks for _, chunks in many)]
         share = -(-self.executor.slots // len(alone)) if alone else 1  # to ask takes a message
         for chunk in alone:
             items = [(self._block(piece), piece) for piece in inside[chunk]]
             made = subtrees(held or statistic, items, f"{key}-{chunk}", share, broadcast)
-            calls += made
+            calls += [replace(made[0], at=places.get(chunk))] if len(made) == 1 else made
             owners += [(chunk,)] * len(made)
         results, handles = self._compute(calls, ahead)
         self._units.update(zip(ahead, handles, strict=True))
         found: dict[int, list[S]] = {chunk: [] for chunk in inside}
         for chunks, result in zip(owners, results, strict=True):
-            for chunk, value in zip(chunks, result if chunks in together else [result], strict=True):
+            for chunk, value in zip(chunks, result if len(chunks) > 1 else [result], strict=True):
                 found[chunk].append(value)
         return [tree_sum(sums, statistic.merge) for sums in found.values()]
 
-    def _together(self, pieces: Sequence[Piece]) -> list[tuple[int, ...]]:
-        """Chunks to sum in one task: those of each worker in as many parts as it has threads.
+    def _together(self, pieces: Sequence[Piece]) -> list[tuple[str, tuple[int, ...]]]:
+        """Chunks to sum in one task, and where: those of each worker in as many parts as it has threads.
 
         A task costs a millisecond or two whatever it does, and a round waits for all of them. Of a source that is not
         kept the units of a round are few, and where they will be is not known in time.
@@ -180,6 +184,8 @@ class Feed:
         if not self.keep:
             return []
         inside = _by_chunk(pieces)
+        if self._moves != self.executor.moves:
+            self._places, self._moves = {}, self.executor.moves
         where = {chunk: (mine[0].place.unit, mine[0].place.block) for chunk, mine in inside.items()}
         unknown = [chunk for chunk in inside if self._places.get(where[chunk]) is None]
         if unknown:
@@ -192,8 +198,10 @@ class Feed:
             place = self._places[where[chunk]]
             if place is not None:
                 workers.setdefault(place, []).append(chunk)
-        parts = [tuple(mine[k :: self._threads]) for mine in workers.values() for k in range(self._threads)]
-        return [chunks for chunks in parts if len(chunks) > 1]
+        parts = [
+            (place, tuple(mine[k :: self._threads])) for place, mine in workers.items() for k in range(self._threads)
+        ]
+        return [(place, chunks) for place, chunks in parts if chunks]
 
     def _even(self, blocks: Sequence[tuple[int, int]]) -> None:
         """Let other workers sum what stands on those that have most of these blocks: a round waits for the last.

@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 from uuid import uuid4
@@ -19,6 +18,7 @@ from weakref import WeakSet
 from dask.delayed import Delayed
 
 from dkernel.errors import ClusterError, DKernelWarning, UnsupportedError
+from dkernel.run.direct import Direct, Slot
 from dkernel.run.executors import READY, Call, Executor, Handle, resolve
 from dkernel.run.imports import carried, install
 from dkernel.run.parcels import INSIDE, Parcel, bytes_of, unpack, unwarned
@@ -58,13 +58,6 @@ def forget(future: Future) -> None:
     """Release a future and wait until the client knows: its key can then be submitted afresh."""
     future.release()
     future.client.sync(asyncio.sleep, 0)  # the loop takes releases in their order
-
-
-@dataclass(frozen=True)
-class _Slot(Handle):
-    """Stands in a call for the value of its future number `index`."""
-
-    index: int
 
 
 def apply(parcel: Parcel, *values: Any) -> Any:
@@ -142,6 +135,7 @@ class ClusterExecutor(Executor):
         self._open.enter_context(quiet_logs())
         self._plugin = f"dkernel-{uuid4().hex}"
         self._news = Told()
+        self.direct = Direct(client, self._plugin)
         self._warned = 0
         self._connection: Any = None
         try:
@@ -167,13 +161,14 @@ class ClusterExecutor(Executor):
         return min(limits, default=None)
 
     def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
-        from dkernel.run.collect import Collection
+        from dkernel.run.collect import compute
 
         self._look_round()
-        with Collection(self) as collection:
-            collection.begin(calls)
-            handles = self._read(ahead)
-            return collection.all(), handles
+        return compute(self, calls, partial(self.read, ahead))
+
+    @property
+    def moves(self) -> int:  # type: ignore[override]
+        return self.direct.failures
 
     def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
         from dkernel.run.collect import Collection
@@ -247,7 +242,7 @@ class ClusterExecutor(Executor):
                     name, parcel = value.kept
                     graph[name], new[name] = (unpack, parcel), value
                     needed.append(name)
-                return _Slot(len(needed) - 1)
+                return Slot(len(needed) - 1)
 
             parcel = Parcel((call.function, tuple(resolve(arg, slot) for arg in call.args)))
             graph[call.key] = (apply, parcel, *needed)
@@ -371,7 +366,8 @@ class ClusterExecutor(Executor):
             self.faults.append(table)
             warnings.warn(f"A worker that joined was refused. {table}", DKernelWarning, stacklevel=3)
 
-    def _read(self, ahead: Sequence[Delayed]) -> list[Handle]:
+    def read(self, ahead: Sequence[Delayed]) -> list[Handle]:
+        """Handles of units whose reading begins."""
         # Below the calls: a worker reads ahead when it has nothing better to do. No wish which worker it be: of a
         # worker that is retired, units that were meant for it (allow_other_workers or not) were never read.
         begun = self.reach().compute(list(ahead), priority=-1) if ahead else []

@@ -12,6 +12,7 @@ from distributed import WorkerPlugin
 from dkernel.allocator import keep_pages
 from dkernel.blas import limit_this_process
 from dkernel.errors import ClusterError
+from dkernel.run.direct import answers, forgets
 from dkernel.run.imports import carried, install
 from dkernel.run.versions import require_equal, versions
 
@@ -90,3 +91,7 @@ class WorkerSetup(WorkerPlugin):
         limit_this_process()
         keep_pages()
         await asyncio.to_thread(import_ahead)
+        answers(worker)
+
+    async def teardown(self, worker: Any) -> None:  # noqa: ARG002
+        forgets(self.topic)

@@ -27,9 +27,14 @@ FAULTS = {
 
 
 def _grid():
-    """All of them; those that always run have each fault once, at changing points of changing learners."""
+    """All of them; those that always run have each fault once, at changing points of changing learners.
+
+    At the end nothing is read: so few rows are judged where the client is.
+    """
     for i, fault in enumerate(FAULTS):
         for j, point in enumerate(harness.POINTS):
+            if (fault, point) == ("F12-read-error", "last"):
+                continue
             for k, learner in enumerate(harness.LEARNERS):
                 chosen = j == i % 3 and k == (i // 3 + i) % 3
                 marks = () if chosen else (pytest.mark.slow,)
@@ -48,10 +53,7 @@ def let_another_join(plan, executor):
 
 
 def _with_bad_reads(plan, point, fit, monkeypatch):
-    """The third file's first reading fails twice, or its second, in the pass; at the end nothing is read but states."""
-    if point == "last":
-        plan.set("no_read", r"-pass-0-0-judge", kind="state", times=2)
-        return fit()
+    """The third file's first reading fails twice, or its second, in the pass."""
     plan.set("no_read", r"2\.npy", kind="read", times=2, first=1 if point == "survey" else 2)
     with harness.read_again(monkeypatch):
         return fit()

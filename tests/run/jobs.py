@@ -84,3 +84,8 @@ def weighed(i, arrays, mapping):
 def spec(key):
     """Whether the scheduler could make `key` again."""
     return lambda dask_scheduler: dask_scheduler.tasks[key].run_spec is not None
+
+
+def together(blocks, coefficients, held):
+    """What a call was given, and the process that it ran in."""
+    return [int(x) for block in blocks for x in block], coefficients.tolist(), held.get("name"), os.getpid()

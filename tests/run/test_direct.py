@@ -1,0 +1,105 @@
+"""Direct calls on real processes: the answer is that of the task, and without an answer the task is what is left."""
+
+import os
+from operator import getitem
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from dask.delayed import delayed
+
+from dkernel.run import direct
+from dkernel.run.cluster import connect
+from dkernel.run.direct import Direct
+from dkernel.run.executors import Call, SerialExecutor
+from tests.faults import harness
+from tests.run import jobs
+
+pytestmark = pytest.mark.cluster
+
+
+@pytest.fixture(scope="module")
+def executor():
+    with connect(workers=2, memory_limit=0, patience=60) as executor:
+        yield executor
+
+
+@pytest.fixture
+def asked(executor, monkeypatch):
+    """How many calls of each round went straight to a worker, and how many there were."""
+    counts, ask = [], Direct.ask
+
+    def counting(self, calls):
+        found = ask(self, calls)
+        counts.append((len(found), len(calls)))
+        return found
+
+    monkeypatch.setattr(Direct, "ask", counting)
+    executor.direct.took(0.0)
+    return counts
+
+
+@pytest.fixture
+def block(executor):
+    """A value on one worker, and that worker's address."""
+    _, [handle] = executor.compute([], [delayed(np.arange)(6, dask_key_name=f"block-{os.urandom(4).hex()}")])
+    handle.live().result(timeout=30)
+    [place] = executor.places([handle])
+    return handle, place
+
+
+def drop(dask_worker, key):
+    return dask_worker.data.pop(key, None) is not None
+
+
+def test_a_call_with_its_blocks_on_one_worker_goes_there(executor, block, asked):
+    handle, place = block
+    coefficients, held = executor.keep(np.float32(3.0) * np.ones(2), "c"), executor.keep({"name": 5}, "held")
+    for turn in range(2):
+        calls = [Call(f"direct-{turn}", jobs.together, ([handle], coefficients, held), place)]
+        [(items, twos, five, pid)], _ = executor.compute(calls)
+        assert items == [0, 1, 2, 3, 4, 5]
+        assert (twos, five) == ([3.0, 3.0], 5)
+        assert pid == executor.client.run(os.getpid, workers=[place])[place]
+    assert asked == [(1, 1), (1, 1)]
+    assert executor.moves == 0
+
+
+def test_without_the_block_without_a_way_and_with_an_error_the_task_says_what_is(executor, block, asked):
+    handle, place = block
+    moves = executor.moves
+    away = Call("away-1", getitem, (handle, 4), "tcp://127.0.0.1:1")
+    assert executor.compute([away])[0] == [4]
+    executor.client.run(drop, key=handle.live().key, workers=[place])
+    unknown = executor.keep({"of": 1}, "unknown")
+    assert executor.compute([Call("away-2", jobs.together, ([], np.ones(1), unknown), place)])[0][0][2] is None
+    with pytest.raises(IndexError, match="out of bounds"):
+        executor.compute([Call("wrong-1", getitem, (np.arange(2), 7), place)])
+    assert asked == [(1, 1)] * 3
+    assert executor.moves == moves + 2
+
+
+def test_a_worker_that_lacks_the_block_has_it_computed(executor, block, asked):
+    handle, place = block
+    [other] = [address for address in executor.client.nthreads() if address != place]
+    assert executor.compute([Call("lacking-1", getitem, (handle, 2), other)])[0] == [2]
+    assert asked == [(1, 1)]
+
+
+def test_rounds_go_straight_and_the_model_has_the_bytes_of_the_loop(executor, asked, tmp_path):
+    data = tmp_path / "data"
+    data.mkdir()
+    harness.write_files(data)
+    found = harness.digest("fourier-hinge", data, executor, tmp_path)
+    assert found == harness.digest("fourier-hinge", data, SerialExecutor(), tmp_path)
+    assert sum(straight == calls > 0 for straight, calls in asked) >= harness.LEARNERS["fourier-hinge"].rounds - 1
+
+
+def test_long_rounds_and_clusters_that_shrink_have_tasks_alone():
+    call = Call("pow-1", pow, (2, 3), "tcp://127.0.0.1:1")
+    fixed = SimpleNamespace(cluster=None)
+    shrinking = SimpleNamespace(cluster=SimpleNamespace(_adaptive=object()))
+    new, slow, adaptive = Direct(fixed, "run"), Direct(fixed, "run"), Direct(shrinking, "run")
+    slow.took(direct.LONGEST + 1)
+    adaptive.took(0.0)
+    assert new.ask([call]) == slow.ask([call]) == adaptive.ask([call]) == {}
