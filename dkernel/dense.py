@@ -29,6 +29,7 @@ Matrix = NDArray[np.float64]
 
 BLOCK = 256  # columns of a step
 CHUNK = 256  # rows that one thread works on
+SQUARE = 2048  # rows and columns of a product's block
 MOST_THREADS = 16
 
 
@@ -103,15 +104,16 @@ def forward(L: Matrix, rows: Matrix) -> Matrix:
     return out
 
 
-def add_squares(total: NDArray[Any], rows: NDArray[Any]) -> None:
+def add_squares(total: NDArray[Any], rows: NDArray[Any], threads: int = 1) -> None:
     """The lower triangle of total += rows^T rows, in its place; what stands above the diagonal is left alone.
 
-    One call of BLAS, that other threads run beside: numpy would make the product in a square of its own, both halves.
+    By calls of BLAS, that other threads run beside: numpy would make the product in a square of its own, both halves.
 
     Parameters
     ----------
     total : float32 or float64 (n, n), C-ordered
     rows : (m, n) of the same type, C-ordered
+    threads : that share the blocks; their number moves no bit
 
     Examples
     --------
@@ -123,11 +125,28 @@ def add_squares(total: NDArray[Any], rows: NDArray[Any]) -> None:
     fit = rows.dtype == kind and total.shape == (n, n) and total.flags.c_contiguous and rows.flags.c_contiguous
     if not fit or kind not in (np.float32, np.float64):
         raise ValueError(f"add_squares of {rows.dtype} {rows.shape} to {kind} {total.shape}: they do not fit together.")
-    if m and n:
-        # In the order of Fortran both are transposed, and a lower triangle is an upper one.
-        single = kind == np.float32
-        one = ctypes.byref(ctypes.c_float(1.0) if single else ctypes.c_double(1.0))
-        _routine("ssyrk" if single else "dsyrk")(b"U", b"N", _int(n), _int(m), one, *_at(rows), one, *_at(total))
+    single = kind == np.float32
+    square, product = (_routine(name) for name in (("ssyrk", "sgemm") if single else ("dsyrk", "dgemm")))
+    one = ctypes.byref(ctypes.c_float(1.0) if single else ctypes.c_double(1.0))
+
+    def add(part: tuple[slice, slice]) -> None:
+        # In the order of Fortran all are transposed, and a lower triangle is an upper one.
+        mine, own = part
+        there, wide, deep = _at(total[mine, own]), _int(own.stop - own.start), _int(m)
+        if mine == own:
+            square(b"U", b"N", wide, deep, one, *_at(rows[:, own]), one, *there)
+        else:
+            tall = _int(mine.stop - mine.start)
+            product(b"N", b"T", wide, tall, deep, one, *_at(rows[:, own]), *_at(rows[:, mine]), one, *there)
+
+    lines = [slice(i, min(i + SQUARE, n)) for i in range(0, n, SQUARE)]
+    parts = [(mine, own) for i, mine in enumerate(lines) for own in lines[: i + 1]] if m else []
+    if threads > 1 and len(parts) > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(add, parts))
+    else:
+        for part in parts:
+            add(part)
 
 
 def _less(out: Matrix, left: Matrix, right: Matrix) -> None:

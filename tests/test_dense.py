@@ -87,6 +87,21 @@ def test_squares_are_added_below_the_diagonal(kind, m, n):
     assert (total[np.triu_indices(n, 1)] == 7.0).all()
 
 
+@pytest.mark.parametrize("kind", [np.float32, np.float64])
+def test_squares_in_blocks_have_the_same_bits_on_any_number_of_threads(monkeypatch, kind):
+    monkeypatch.setattr(dense, "SQUARE", 64)
+    rows = np.random.default_rng(0).standard_normal((300, 201)).astype(kind)
+    sums = [np.full((201, 201), 7.0, kind) for _ in range(3)]
+    with one_blas_thread():
+        for total, threads in zip(sums, (1, 2, 5), strict=True):
+            dense.add_squares(total, rows, threads)
+    np.testing.assert_array_equal(sums[0], sums[1])
+    np.testing.assert_array_equal(sums[0], sums[2])
+    tolerance = 1e-3 if kind == np.float32 else 1e-10
+    np.testing.assert_allclose(np.tril(sums[0]), np.tril(7.0 + rows.T @ rows), rtol=tolerance, atol=tolerance)
+    assert (sums[0][np.triu_indices(201, 1)] == 7.0).all()
+
+
 @pytest.mark.parametrize(
     ("total", "rows"),
     [

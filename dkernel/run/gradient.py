@@ -294,10 +294,11 @@ class Gram(Statistic[GramSum, GramSum]):
     """
 
     problem: Problem
+    threads: int = 1
 
     def step(self, block: Block, piece: Piece, broadcast: Any) -> GramSum:  # noqa: ARG002
-        columns = self.problem.columns
-        return gram_of(columns, *self.problem.rows(block, piece), quick(columns.map), columns.map.gram_dtype)
+        columns, rows = self.problem.columns, self.problem.rows(block, piece)
+        return gram_of(columns, *rows, quick(columns.map), columns.map.gram_dtype, self.threads)
 
     def merge(self, left: GramSum, right: GramSum) -> GramSum:
         return left.merge(right)
@@ -331,7 +332,7 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
 
 def gram_of(
     columns: ScaledColumns, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.floating] | None,
-    made: str = "float64", products: str = "float64",
+    made: str = "float64", products: str = "float64", threads: int = 1,
 ) -> GramSum:  # fmt: skip
     """The sums over some rows, with weights (n, 1) or none; of columns made in one way, in products of one type."""
     n = columns.map.n_columns
@@ -348,7 +349,7 @@ def gram_of(
             total += len(F)
         moment += F.T @ T.astype(products, copy=False)
         energy += np.square(T, dtype=np.float64).sum(axis=0)
-        dense.add_squares(gram, F)
+        dense.add_squares(gram, F, threads)
     return GramSum(gram, moment, energy, total)
 
 

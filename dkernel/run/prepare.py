@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -44,7 +45,7 @@ PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 """alpha="auto" looks at these on the sample."""
 
 LARGE_SHARE, SMALL_SHARE = 0.75, 0.5  # of the columns that effective dimensions may be: steps of few rows want fewer
-GRAM_LEAVES = 4  # pieces of the Gram matrix's sum: each holds D x D numbers, so they are few
+GRAM_LEAVES = 2  # pieces of the Gram matrix's sum: each holds D x D numbers, whose pages are dear, so they are few
 # Rows of the sample for each effective dimension; ALGORITHMS 3.4 has 16, without the tamed directions. A large source,
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
@@ -180,7 +181,8 @@ def _dense(bench: Bench, roles: Roles, n: int, flops: float) -> _Ground:
     problem, coordinates = bench.problem, bench.coordinates
     size = -(-len(roles.sample.X) // GRAM_LEAVES)
     sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
-    total = bench.over(Gram(problem), sample, len(roles.sample.X), size, "gram")
+    threads = 1 if bench.executor.name == "cluster" else bench.executor.slots // GRAM_LEAVES
+    total = bench.over(Gram(problem, threads), sample, len(roles.sample.X), size, "gram")
     bench.executor.release([sample])
     weight = max(total.weight, 1e-300)
     total.gram /= weight
@@ -190,12 +192,15 @@ def _dense(bench: Bench, roles: Roles, n: int, flops: float) -> _Ground:
     rows, share = (LARGE_TARGET, LARGE_SHARE) if large else (TARGET, SMALL_SHARE)
     target = min(len(roles.sample.X) / rows, share * len(covariance))
     metric, map, root, certified = coordinates.metric, problem.columns.map, None, None
-    if not isinstance(metric, float):
-        root = metric_root(metric)
-        if isinstance(map, NystromMap) and len(roles.held.X):
-            certified = certificate(map, problem.columns.scaling.apply(roles.held.X), flops, (metric, root))
-    rho = ridge_for(covariance, metric, target, 0.0, stream(problem.seed, "trace"), root)
-    return _Ground(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges), certified)
+    with ThreadPoolExecutor(1) as beside:  # solutions of many rows, while the ridge waits for memory
+        if not isinstance(metric, float):
+            root = metric_root(metric)
+            if isinstance(map, NystromMap) and len(roles.held.X):
+                X = problem.columns.scaling.apply(roles.held.X)
+                certified = beside.submit(certificate, map, X, flops, (metric, root))
+        rho = ridge_for(covariance, metric, target, 0.0, stream(problem.seed, "trace"), root)
+    found = None if certified is None else certified.result()
+    return _Ground(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges), found)
 
 
 def _wide(bench: Bench, roles: Roles, n: int) -> _Ground:

@@ -44,8 +44,9 @@ class Moments:
     @classmethod
     def of(cls, X: NDArray[Any], weight: NDArray[np.float64] | None = None) -> "Moments":
         if weight is None:
-            mean = X.mean(axis=0, dtype=np.float64)
-            deviation = X - mean
+            deviation = X.astype(np.float64)  # all that follows in its place: fresh pages cost as much as the sums
+            mean = deviation.mean(axis=0)
+            deviation -= mean
             return cls(len(X), mean, np.einsum("ij,ij->j", deviation, deviation))
         n = float(weight.sum())
         mean = weight @ X.astype(np.float64) / n if n else np.zeros(X.shape[1])
