@@ -1,14 +1,16 @@
-"""One worker process against two, what a task and a round cost Dask, and from these what 10, 100 and 1000 would do.
+"""One worker process against two, what a round and a call cost, and from these what 10, 100 and 1000 would do.
 
 Three parts. *Speedup*: the same training by 1 and by 2 worker processes in turns, the seconds of the pass and of the
 command, the best of --repeats; the two models must be the same bytes. *Constants*: rounds of calls that do nothing, of
-several numbers of tasks; the line through their medians is the cost of a round and of a task. *Model*: with them
+several numbers of calls, as Dask's tasks and as the rounds have them, straight to the workers; the line through their
+medians is the cost of a round and of a call. *Model*: with those that go straight
 
-    seconds of a round = n D t / (W T) + a + b k + 2 D C 4 bytes / B,    k = W tasks
+    seconds of a round = n D t / (W T) + a + b W + W D C 12 bytes / B,    one call a worker
 
-t is the measured time of a feature on one worker, T the rounds of a pass by their rule, B a network of 10 Gb/s.
-Printed for one number of rows in all (the more workers, the less each has to do) and for one number a worker; `fewest
-rows` is how many rows W workers need for an overhead of 5 %.
+t is the measured time of a feature on one worker, T the rounds of a pass by their rule, C the heads, B a network of
+10 Gb/s at the client, which sends 4 bytes of each coefficient to every worker and is sent 8. Printed for one number of
+rows in all (the more workers, the less each has to do) and for one number a worker; `fewest rows` is how many rows W
+workers need for an overhead of 5 %.
 
     python scripts/bench/scaling.py
     python scripts/bench/scaling.py --rows 200000 --components 1024 --repeats 1
@@ -33,7 +35,7 @@ from dkernel.run.sizes import Sizes
 P = 28
 NETWORK = 10e9 / 8
 HEADS = 4
-TASKS = (2, 4, 8, 16, 32)
+CALLS = (2, 4, 8, 16, 32)
 SETTINGS = ("--kernel", "Gaussian(gamma=0.08)", "--features", "nystrom", "--scale", "global", "--metric", "identity")
 
 
@@ -69,33 +71,36 @@ def nothing(coefficients: Any, number: int) -> Any:
     return np.zeros((len(coefficients[0]), HEADS)), number
 
 
-def one_round(executor: Executor, D: int, tasks: int, name: str) -> float:
+def one_round(executor: Executor, D: int, places: list[str | None], name: str) -> float:
     """Seconds of a round whose calls do nothing, with its coefficients and sums."""
     sent = np.random.default_rng(0).random((D, HEADS)).astype(np.float32), np.zeros(HEADS, np.float32)
     start = time.perf_counter()
     held = executor.keep(sent, f"{name}-at")
-    executor.compute([Call(f"{name}-{i}", nothing, (held, i)) for i in range(tasks)])
+    executor.compute([Call(f"{name}-{i}", nothing, (held, i), at) for i, at in enumerate(places)])
     executor.release([held])
     return time.perf_counter() - start
 
 
 def constants(D: int, rounds: int, workers: int = 2) -> tuple[list[dict[str, Any]], float, float]:
-    """Lines of measured rounds, and the seconds of a round and of a task."""
+    """Lines of measured rounds, and the seconds of a round and of a call that goes straight to its worker."""
     lines = []
     with connect(workers=workers, memory_limit="2GiB") as executor:
-        for tasks in TASKS:
-            found = sorted(one_round(executor, D, tasks, f"cost-{tasks}-{i}") for i in range(rounds + 3))
-            lines.append({
-                "tasks of a round": tasks, "least_ms": 1e3 * found[0], "median_ms": 1e3 * found[len(found) // 2],
-            })  # fmt: skip
-    slope, at_zero = np.polyfit([line["tasks of a round"] for line in lines], [line["median_ms"] for line in lines], 1)
+        there = list(executor.client.nthreads())  # type: ignore[attr-defined]
+        for way in ("tasks", "straight"):
+            for n in CALLS:
+                places = [there[i % workers] if way == "straight" else None for i in range(n)]
+                found = sorted(one_round(executor, D, places, f"cost-{way}-{n}-{i}") for i in range(rounds + 3))
+                least, median = (1e3 * found[i] for i in (0, len(found) // 2))
+                lines.append({"way": way, "calls of a round": n, "least_ms": least, "median_ms": median})
+    straight = [(line["calls of a round"], line["median_ms"]) for line in lines if line["way"] == "straight"]
+    slope, at_zero = np.polyfit(*zip(*straight, strict=True), 1)
     return lines, max(float(at_zero), 0.0) / 1e3, max(float(slope), 1e-5) / 1e3
 
 
 def predicted(n: float, D: int, workers: int, feature: float, a: float, b: float) -> tuple[float, float]:
     """Seconds of a pass, and which share of them is no work on the rows."""
     work = n * D * feature / workers
-    overhead = Sizes.rounds_of(int(n), P, D) * (a + b * workers + 2 * D * HEADS * 4 / NETWORK)
+    overhead = Sizes.rounds_of(int(n), P, D) * (a + workers * (b + 12 * D * HEADS / NETWORK))
     return work + overhead, overhead / (work + overhead)
 
 
@@ -120,7 +125,7 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--rows", type=int, default=2_000_000)
     ask.add_argument("--components", type=int, default=4096)
     ask.add_argument("--repeats", type=int, default=3, help="turns of 1 and 2 workers")
-    ask.add_argument("--rounds", type=int, default=100, help="rounds of each number of tasks")
+    ask.add_argument("--rounds", type=int, default=100, help="rounds of each number of calls")
     ask.add_argument("--total", type=float, default=1e9, help="rows of the model's table, in all")
     ask.add_argument("--each", type=float, default=1e7, help="rows of the model's table, a worker")
     ask.add_argument("--place", type=Path, help="folder for the data; a temporary one when it is not given")
@@ -135,7 +140,7 @@ def main(arguments: list[str] | None = None) -> int:
         work = pair[0]["pass_s"]
     feature = work / (args.rows * args.components)
     lines = table(args, feature, a, b)
-    facts = {"round_ms": 1e3 * a, "task_ms": 1e3 * b, "feature_ns": 1e9 * feature}
+    facts = {"round_ms": 1e3 * a, "call_ms": 1e3 * b, "feature_ns": 1e9 * feature}
     said = ", ".join(f"{name} {value:.3g}" for name, value in facts.items())
     everything = [*pair, *costs, *lines]
     if not args.json:
