@@ -325,8 +325,11 @@ def warm(bench: Bench, solver: PSGD, start: Array, rows: Block, epochs: range, r
         order = stream(bench.problem.seed, "warm", epoch).permutation(len(turns))
         for done, i in enumerate(order):
             items = [(sample, piece) for piece in turns[i]]
-            total = bench.part(Gradient(bench.problem), items, f"warm-{epoch}-{done}", state.v, many=True)
-            state = solver.advance(state, mean_gradient(bench.coordinates, total), total.n, len(turns), 1 / (1 + epoch))
+            with ThreadPoolExecutor(1) as beside:
+                pull = beside.submit(solver.regularizer, state.v)
+                total = bench.part(Gradient(bench.problem), items, f"warm-{epoch}-{done}", state.v, many=True)
+            mean, factor = mean_gradient(bench.coordinates, total), 1 / (1 + epoch)
+            state = solver.advance(state, mean, total.n, len(turns), factor, pull.result())
     bench.executor.release([sample])
     return solver.candidates(state, len(turns))["average"] if epochs else start
 
