@@ -1,5 +1,6 @@
 """The statistics of a fit: the gradient of a round, the loss of some rows, the Gram matrix of the sample."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel import dense, tiles
+from dkernel.blas import usable_cores
 from dkernel.data.block import Block
 from dkernel.descent import DERIVATIVES, Panels, descend
 from dkernel.features.base import FeatureMap, in_tiles
@@ -256,7 +258,7 @@ class Energy(Statistic[Array, Array]):
 
 GRAM_ROWS = 2048  # rows whose columns there are at one time
 STRIP = 512  # rows whose columns are made at one time
-MIRRORED = 512
+MIRRORED, MIRRORS = 512, 4  # rows of a square that are mirrored at one time, and threads that do it
 
 
 @dataclass
@@ -276,12 +278,19 @@ class GramSum:
 
     def finish(self) -> "GramSum":
         """The same in float64, with the upper triangle."""
-        gram = self.gram.astype(np.float64, copy=False)
-        for first in range(0, len(gram), MIRRORED):
-            own = slice(first, min(first + MIRRORED, len(gram)))
+        n, held = len(self.gram), self.gram
+        gram = held if held.dtype == np.float64 else np.empty((n, n))
+
+        def mirror(first: int) -> None:
+            own = slice(first, min(first + MIRRORED, n))
+            if gram is not held:
+                gram[own, : own.stop] = held[own, : own.stop]
             gram[: own.stop, own] = gram[own, : own.stop].T
             below = np.tril(gram[own, own].T)
             gram[own, own] = below + np.tril(below, -1).T
+
+        with ThreadPoolExecutor(min(usable_cores(), MIRRORS)) as pool:
+            list(pool.map(mirror, range(0, n, MIRRORED)))
         return GramSum(gram, self.moment, self.energy, self.weight)
 
 
