@@ -256,7 +256,7 @@ class Energy(Statistic[Array, Array]):
         return left
 
 
-GRAM_ROWS = 2048  # rows whose columns there are at one time
+GRAM_ROWS = 1024  # rows whose columns there are at one time; of more they are too large for pages that are kept
 STRIP = 512  # rows whose columns are made at one time
 MIRRORED, MIRRORS = 512, 4  # rows of a square that are mirrored at one time, and threads that do it
 

@@ -192,15 +192,12 @@ def _dense(bench: Bench, roles: Roles, n: int, flops: float) -> _Ground:
     rows, share = (LARGE_TARGET, LARGE_SHARE) if large else (TARGET, SMALL_SHARE)
     target = min(len(roles.sample.X) / rows, share * len(covariance))
     metric, map, root, certified = coordinates.metric, problem.columns.map, None, None
-    with ThreadPoolExecutor(1) as beside:  # solutions of many rows, while the ridge waits for memory
-        if not isinstance(metric, float):
-            root = metric_root(metric)
-            if isinstance(map, NystromMap) and len(roles.held.X):
-                X = problem.columns.scaling.apply(roles.held.X)
-                certified = beside.submit(certificate, map, X, flops, (metric, root))
-        rho = ridge_for(covariance, metric, target, 0.0, stream(problem.seed, "trace"), root)
-    found = None if certified is None else certified.result()
-    return _Ground(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges), found)
+    if not isinstance(metric, float):
+        root = metric_root(metric)
+        if isinstance(map, NystromMap) and len(roles.held.X):
+            certified = certificate(map, problem.columns.scaling.apply(roles.held.X), flops, (metric, root))
+    rho = ridge_for(covariance, metric, target, 0.0, stream(problem.seed, "trace"), root)
+    return _Ground(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges), certified)
 
 
 def _wide(bench: Bench, roles: Roles, n: int) -> _Ground:
