@@ -21,6 +21,7 @@ LOG_EVERY = 10.0
 BAR_EVERY = 0.1
 BAR_IDLE = 1.0  # a bar that nothing moves still shows that time passes
 BAR_WIDTH = 20
+LEAST_TOLD = 0.05  # seconds of a phase without rows that are worth a line at its end
 MOST_TRAIL = 20_000
 # Of a state, what the words have a place for; all else are figures, which follow by their names.
 _SAID = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "seconds_left")
@@ -179,7 +180,8 @@ class Progress:
             self._object({"event": "end", **state})
         elif self.kind != "none":
             self._erase()
-            self._line(in_words(state, ended=True))
+            if self._rows or self._total or state["seconds"] >= LEAST_TOLD:
+                self._line(in_words(state, ended=True))
 
     def _state(self, seconds: float) -> dict[str, Any]:
         speed = self._rows / seconds if seconds > 0 else 0.0
