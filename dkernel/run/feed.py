@@ -144,7 +144,7 @@ class Feed:
         held: Handle | None,
         broadcast: Handle | None,
         ahead: Sequence[int],
-        together: Sequence[tuple[str, tuple[int, ...]]] = (),
+        together: Sequence[tuple[str | None, tuple[int, ...]]] = (),
     ) -> list[S]:
         """The sum of each chunk's pieces, while the units `ahead` are read.
 
@@ -175,21 +175,22 @@ class Feed:
                 found[chunk].append(value)
         return [tree_sum(sums, statistic.merge) for sums in found.values()]
 
-    def _together(self, pieces: Sequence[Piece]) -> list[tuple[str, tuple[int, ...]]]:
+    def _together(self, pieces: Sequence[Piece]) -> list[tuple[str | None, tuple[int, ...]]]:
         """Chunks to sum in one task, and where: those of each worker in as many parts as it has threads.
 
-        A task costs a millisecond or two whatever it does, and a round waits for all of them. Of a source that is not
-        kept the units of a round are few, and where they will be is not known in time.
+        A task costs a millisecond or two whatever it does, and a round waits for all of them. And Dask gives a task of
+        one block to either worker, which then holds a copy of it: of several blocks, to the worker that has them.
         """
-        if not self.keep:
-            return []
         inside = _by_chunk(pieces)
         if self._moves != self.executor.moves:
             self._places, self._moves = {}, self.executor.moves
         where = {chunk: (mine[0].place.unit, mine[0].place.block) for chunk, mine in inside.items()}
         unknown = [chunk for chunk in inside if self._places.get(where[chunk]) is None]
         if unknown:
-            found = self.executor.places([self._block(inside[chunk][0]) for chunk in unknown])
+            # A block is made where its unit is; of a source that is not kept the unit is there before the block is.
+            found = self.executor.places(
+                [self._block(inside[chunk][0]) if self.keep else self._units[where[chunk][0]] for chunk in unknown]
+            )
             self._places.update(zip((where[chunk] for chunk in unknown), found, strict=True))
             self._threads = -(-self.executor.slots // max(1, self.executor.workers))
             self._even(sorted(set(where.values())))
@@ -201,7 +202,8 @@ class Feed:
         parts = [
             (place, tuple(mine[k :: self._threads])) for place, mine in workers.items() for k in range(self._threads)
         ]
-        return [(place, chunks) for place, chunks in parts if chunks]
+        # Blocks of units that were just read are not made yet where somebody asks for them straight.
+        return [(place if self.keep else None, chunks) for place, chunks in parts if chunks]
 
     def _even(self, blocks: Sequence[tuple[int, int]]) -> None:
         """Let other workers sum what stands on those that have most of these blocks: a round waits for the last.
@@ -326,6 +328,7 @@ class Feed:
         gone = set(units)
         handles = [self._units.pop(unit) for unit in gone if unit in self._units]
         handles += [self._blocks.pop(where) for where in list(self._blocks) if where[0] in gone]
+        self._places = {where: place for where, place in self._places.items() if where[0] not in gone}
         self.executor.release(handles)
 
     def close(self) -> None:

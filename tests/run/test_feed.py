@@ -121,6 +121,28 @@ def test_what_is_on_one_worker_is_summed_in_one_task_and_the_sums_do_not_know(so
     assert executor.asked == 2  # again for the one
 
 
+class Passing(Spread):
+    """Also notes which process a call is to go to."""
+
+    def compute(self, calls, ahead=()):
+        self.at = {call.key: call.at for call in calls} or getattr(self, "at", {})
+        return super().compute(calls, ahead)
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_what_is_not_kept_is_summed_together_too_by_tasks_alone(source, keep):
+    pieces = cut_pieces([unit.rows for unit in source.units])
+    plain = Feed(Counted(), source, keep=True).reduce(Total(), pieces, "sum")
+    executor = Passing()
+    feed = Feed(executor, source, keep)
+    feed.__dict__["_window"] = len(UNITS)
+    assert feed.reduce(Total(), pieces, "sum").tobytes() == plain.tobytes()
+    together = [at for key, at in executor.at.items() if "together" in key]
+    assert len(together) == 3
+    assert all((at is not None) == keep for at in together)
+    assert bool(feed._places) == keep  # read again, a unit may be elsewhere
+
+
 class Uneven(Spread):
     """Says that the first process read all units but one."""
 
