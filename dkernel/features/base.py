@@ -164,7 +164,8 @@ def in_tiles(columns: Columns, X: NDArray, groups: Sequence[tuple[int, int, int]
 def _tile(X: NDArray, first: int, n: int) -> NDArray:
     if isinstance(X, SparseRows):
         return X.padded(first, ROWS)
-    rows = np.zeros((ROWS, X.shape[1]), np.float32)
+    # Rows of float64 are scaled as such: their differences from the mean may be nothing in float32, and they infinite.
+    rows = np.zeros((ROWS, X.shape[1]), np.float64 if X.dtype == np.float64 else np.float32)
     rows[:n] = X[first : first + n]
     return rows
 

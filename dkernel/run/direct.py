@@ -26,7 +26,7 @@ REACH = 2.0  # seconds to connect: Dask knocks at the address of a worker that i
 PATIENCE = 30.0  # seconds for an answer; after them the call is a task
 
 _known: dict[str, dict[str, Any]] = {}
-"""Run -> name -> value: what every call of a run needs is sent to a process once."""
+"""Run -> name -> value: what every call of a run needs, where Dask has no copy of it, is sent to a process once."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,9 @@ def answers(worker: Any) -> None:
         known.update(new)
         key, function, args, needed = call
         values = [known[name] if name in known else worker.data.get(name) for name in needed]
-        if any(value is None for value in values):
-            return None
+        lacks = [name for name, value in zip(needed, values, strict=True) if value is None]
+        if lacks:
+            return {"lacks": lacks}
         # The pool of its tasks: no more than its threads compute at a time, whoever asked them.
         pool, loop = worker.executors["default"], asyncio.get_running_loop()
         return {"result": _serialized(await loop.run_in_executor(pool, compute, key, function, args, values))}
@@ -87,7 +88,6 @@ class Direct:
         self.run = run
         self.failures = 0
         """How often a worker gave no answer: blocks may not be where they were."""
-        self._sent: dict[str, set[str]] = {}
         self._seconds = math.inf
 
     def took(self, seconds: float) -> None:
@@ -96,9 +96,8 @@ class Direct:
 
     def ask(self, calls: Sequence[Call]) -> dict[int, "Waiting[Any]"]:
         """Number of a call -> its answer to come, a tuple of the value, or None; of those that can be asked for."""
-        if (
-            self._shrinks or self._seconds > LONGEST
-        ):  # the first round is one of tasks: it has each worker fetch what it lacks
+        # The first round is one of tasks: it has each worker fetch what it lacks.
+        if self._shrinks or self._seconds > LONGEST:
             return {}
         asked: dict[int, Waiting[Any]] = {}
         for i, call in enumerate(calls):
@@ -139,19 +138,21 @@ class Direct:
             return None
 
     async def _answer(self, worker: str, call: tuple[str, Any, Any, list[str]], once: dict[str, Any]) -> Any:
-        sent = self._sent.setdefault(worker, set())
-        new = {name: value for name, value in once.items() if name not in sent}
-        message = {"run": self.run, "call": _serialized(call), "new": _serialized(new)}
         try:
-            pool = self.client.rpc
-            pool.reuse(worker, await asyncio.wait_for(pool.connect(worker), REACH))
-            reply = await asyncio.wait_for(pool(worker).dkernel_call(**message), PATIENCE)
+            reply = await self._sent(worker, call, {})
+            # A copy that a task brought there may have gone since; then this run keeps one of its own.
+            if reply is not None and once.keys() >= set(reply.get("lacks", [""])):
+                reply = await self._sent(worker, call, {name: once[name] for name in reply["lacks"]})
         except Exception:
             # Whatever it was, the same function runs again as a task, whose failures are told and mended.
             reply = None
-        if reply is None:
+        if reply is None or "result" not in reply:
             self.failures += 1
-            self._sent.pop(worker, None)
             return None
-        sent.update(once)
         return (reply["result"],)
+
+    async def _sent(self, worker: str, call: tuple[str, Any, Any, list[str]], new: dict[str, Any]) -> Any:
+        pool = self.client.rpc
+        pool.reuse(worker, await asyncio.wait_for(pool.connect(worker), REACH))
+        message = {"run": self.run, "call": _serialized(call), "new": _serialized(new)}
+        return await asyncio.wait_for(pool(worker).dkernel_call(**message), PATIENCE)

@@ -48,6 +48,10 @@ def block(executor):
     return handle, place
 
 
+def sent_once(run):
+    return sorted(direct._known.get(run, {}))
+
+
 def drop(dask_worker, key):
     return dask_worker.data.pop(key, None) is not None
 
@@ -63,6 +67,17 @@ def test_a_call_with_its_blocks_on_one_worker_goes_there(executor, block, asked)
         assert pid == executor.client.run(os.getpid, workers=[place])[place]
     assert asked == [(1, 1), (1, 1)]
     assert executor.moves == 0
+    assert executor.client.run(sent_once, executor.direct.run, workers=[place])[place] == ["dkernel-state-held"]
+
+
+def test_what_a_task_brought_to_the_worker_is_not_sent_again(executor, asked):
+    held = executor.keep({"name": 7}, "brought")
+    executor.compute([Call("brought-1", jobs.together, ([], np.ones(1), held))])
+    [at] = executor.places([held])
+    [found], _ = executor.compute([Call("brought-2", jobs.together, ([], np.ones(1), held), at)])
+    assert found[2] == 7
+    assert asked == [(0, 1), (1, 1)]
+    assert "dkernel-state-brought" not in executor.client.run(sent_once, executor.direct.run, workers=[at])[at]
 
 
 def test_without_the_block_without_a_way_and_with_an_error_the_task_says_what_is(executor, block, asked):
