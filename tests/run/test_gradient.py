@@ -78,6 +78,6 @@ def test_columns_made_in_tiles_are_of_the_scaled_rows_and_these_of_float64():
     map = NystromMap(KERNEL, x[:20].astype(np.float32))
     for shift, size in ((1e9, 1.0), (0.0, 1e200)):
         scaling = Scaling("standard", np.full(3, shift), np.full(3, 1 / size))
-        found = augmented(ScaledColumns(scaling, map), shift + size * x, "float32", "float32")
+        found = augmented(ScaledColumns(scaling, map), shift + size * x, "tiles", "float32")
         expected = np.exp2(-np.log2(np.e) * KERNEL.gamma * np.square(x[:, None] - x[None, :20]).sum(axis=2))
         np.testing.assert_allclose(found[:, :20], expected, rtol=0, atol=2e-6)
