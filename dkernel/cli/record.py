@@ -71,7 +71,7 @@ class Record:
         self.note(started=_now(), versions=versions(), faults=[])
         if (before := _before(where)) is not None:
             self.note(before=before)
-        with PeakMemory(interval=0.5) as memory, self._renewed(where, memory):
+        with PeakMemory(interval=1.0) as memory, self._renewed(where, memory):
             try:
                 with self.phase("total"):
                     yield self
@@ -145,7 +145,8 @@ def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any])
     """The Progress and the Executor that the run options ask for, known to the record of the run."""
     from dkernel.run.cluster import connect, dashboard_of
 
-    with show_progress(values) as progress, connect(**place) as executor:
+    # The last phase ends with its work: a cluster takes a third of a second to close.
+    with connect(**place) as executor, show_progress(values) as progress:
         record.progress = progress
         record.note(executor=executor.name)
         if (dashboard := dashboard_of(getattr(executor, "client", None))) is not None:

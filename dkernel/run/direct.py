@@ -16,6 +16,7 @@ from concurrent.futures import Future as Waiting
 from dataclasses import dataclass
 from typing import Any
 
+from dkernel.errors import DKernelError
 from dkernel.run.executors import Call, Handle, resolve
 from dkernel.run.parcels import bytes_of
 
@@ -107,6 +108,19 @@ class Direct:
                 asked[i] = asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
         return asked
 
+    def begin(self, call: Call, patience: float) -> "Waiting[Any] | None":
+        """The answer to come of a call that needs nothing but what this process keeps; None of another.
+
+        Parameters
+        ----------
+        patience : seconds that it may take
+        """
+        message = None if self._shrinks else self._message(call)
+        if message is None or message[1].keys() != set(message[0][3]):
+            return None
+        coroutine = self._answer(str(call.at), *message, patience)
+        return asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
+
     def _message(self, call: Call) -> tuple[tuple[str, Any, Any, list[str]], dict[str, Any]] | None:
         """The call and what goes with it the first time; None if something that it needs is nowhere yet."""
         needed: list[str] = []
@@ -137,12 +151,16 @@ class Direct:
         except (TimeoutError, CancelledError):
             return None
 
-    async def _answer(self, worker: str, call: tuple[str, Any, Any, list[str]], once: dict[str, Any]) -> Any:
+    async def _answer(
+        self, worker: str, call: tuple[str, Any, Any, list[str]], once: dict[str, Any], patience: float = PATIENCE
+    ) -> Any:
         try:
-            reply = await self._sent(worker, call, {})
+            reply = await self._sent(worker, call, {}, patience)
             # A copy that a task brought there may have gone since; then this run keeps one of its own.
             if reply is not None and once.keys() >= set(reply.get("lacks", [""])):
-                reply = await self._sent(worker, call, {name: once[name] for name in reply["lacks"]})
+                reply = await self._sent(worker, call, {name: once[name] for name in reply["lacks"]}, patience)
+        except DKernelError:
+            raise  # the function's own word, which would be the task's too
         except Exception:
             # Whatever it was, the same function runs again as a task, whose failures are told and mended.
             reply = None
@@ -151,8 +169,10 @@ class Direct:
             return None
         return (reply["result"],)
 
-    async def _sent(self, worker: str, call: tuple[str, Any, Any, list[str]], new: dict[str, Any]) -> Any:
+    async def _sent(
+        self, worker: str, call: tuple[str, Any, Any, list[str]], new: dict[str, Any], patience: float
+    ) -> Any:
         pool = self.client.rpc
         pool.reuse(worker, await asyncio.wait_for(pool.connect(worker), REACH))
         message = {"run": self.run, "call": _serialized(call), "new": _serialized(new)}
-        return await asyncio.wait_for(pool(worker).dkernel_call(**message), PATIENCE)
+        return await asyncio.wait_for(pool(worker).dkernel_call(**message), patience)

@@ -11,6 +11,7 @@ import warnings
 from collections.abc import Callable, Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
+from itertools import chain
 from typing import Any
 from uuid import uuid4
 from weakref import WeakSet
@@ -172,10 +173,13 @@ class ClusterExecutor(Executor):
 
     def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
         from dkernel.run.collect import Collection
+        from dkernel.run.errands import errands
 
         self._look_round()
+        rest = iter(calls)
+        without = [] if self.shared else (yield from errands(self, self._threads(), rest))
         with Collection(self) as collection:
-            yield from collection.as_they_come(calls, READY * self.slots)
+            yield from collection.as_they_come(chain(without, rest), READY * self.slots)
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         futures = [self._mine(handle).future for handle in handles]
