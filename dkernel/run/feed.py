@@ -1,5 +1,6 @@
 """The feed: which units of a source are in the workers' memory, read a bounded number ahead of their use."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -99,19 +100,23 @@ class Feed:
         """The statistic of these pieces, while the units of the `following` ones are being read.
 
         The sum of each chunk's pieces, and over these sums the same tree again: a chunk is on one worker. Of a source
-        that is not kept, a window of units at a time: a round of a very large one is in more units than may be held.
+        that is not kept, a window of units at a time, while the next is read: what is not needed again first, to make
+        room, and of that what is there.
         """
-        now, later = _units(pieces), _units(following)
-        windows, sums = self._windows(now), []
-        for window, coming in zip(windows, [*windows[1:], later[: self._window]], strict=True):
+        sums: dict[int, S] = {}
+        later = Counter(piece.place.unit for piece in following)
+        windows = self._windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._units)))
+        # Of the coming round first the units that it has most of: they are not needed after it.
+        new = sorted(set(later).difference(*windows, self._units), key=lambda unit: (-later[unit], unit))
+        for window, coming in zip(windows, [*windows[1:], new[: self._window]], strict=True):
             self._read([unit for unit in window if unit not in self._units])
             ahead = [unit for unit in coming if unit not in self._units]
             there = set(window)
             mine = pieces if len(windows) == 1 else [piece for piece in pieces if piece.place.unit in there]
-            sums += self._sums(statistic, mine, key, held, broadcast, ahead, self._together(mine))
+            sums |= self._sums(statistic, mine, key, held, broadcast, ahead, self._together(mine))
             if not self.keep:
                 self._forget([unit for unit in window if unit not in later])
-        return statistic.finish(tree_sum(sums, statistic.merge))
+        return statistic.finish(tree_sum([sums[chunk] for chunk in _by_chunk(pieces)], statistic.merge))
 
     def following(self, rounds: Sequence[Sequence[Piece]], i: int) -> list[Piece]:
         """Pieces of the round after round i, and of those after it up to the first with new units, if these have room.
@@ -120,18 +125,18 @@ class Feed:
         """
         now, pieces = set(_units(rounds[i])), list(rounds[i + 1])
         for turn in rounds[i + 2 : i + FARTHEST]:
-            if 2 * len(now) > self._window or not now.issuperset(_units(pieces)):
+            if len(now) > self._window or not now.issuperset(_units(pieces)):
                 break
             pieces += turn
         return pieces
 
     @cached_property
     def _window(self) -> int:
-        """Units of which a round's sums are made at a time: two bundles, and enough for all slots."""
+        """Units of which a round's sums are made at a time, while as many are read: a bundle, enough for all slots."""
         if self.keep:
             return len(self.source.units)
         bundle = bundle_size([unit.rows for unit in self.source.units], self.source.row_bytes + ROW_OVERHEAD)
-        return max(2 * bundle, 2 * self.executor.slots)
+        return max(bundle, 2 * self.executor.slots)
 
     def _windows(self, units: Sequence[int]) -> list[Sequence[int]]:
         return [units[i : i + self._window] for i in range(0, len(units), self._window)]
@@ -145,8 +150,8 @@ class Feed:
         broadcast: Handle | None,
         ahead: Sequence[int],
         together: Sequence[tuple[str | None, tuple[int, ...]]] = (),
-    ) -> list[S]:
-        """The sum of each chunk's pieces, while the units `ahead` are read.
+    ) -> dict[int, S]:
+        """Chunk -> the sum of its pieces, while the units `ahead` are read.
 
         A task stays in one chunk, or has all pieces of some that are `together` on one worker.
         """
@@ -173,7 +178,7 @@ class Feed:
         for chunks, result in zip(owners, results, strict=True):
             for chunk, value in zip(chunks, result if len(chunks) > 1 else [result], strict=True):
                 found[chunk].append(value)
-        return [tree_sum(sums, statistic.merge) for sums in found.values()]
+        return {chunk: tree_sum(sums, statistic.merge) for chunk, sums in found.items()}
 
     def _together(self, pieces: Sequence[Piece]) -> list[tuple[str | None, tuple[int, ...]]]:
         """Chunks to sum in one task, and where: those of each worker in as many parts as it has threads.
@@ -262,7 +267,7 @@ class Feed:
                 self._read([unit for unit in window if unit not in self._units])
                 mine = [piece for unit in window for piece in inside[unit]]
                 ahead = [unit for unit in following if unit not in self._units]
-                kept.add(len(window), self._sums(statistic, mine, key, held, broadcast, ahead))
+                kept.add(len(window), list(self._sums(statistic, mine, key, held, broadcast, ahead).values()))
                 if not self.keep:
                     self._forget(window)
                 progress.advance(sum(piece.n for piece in mine))

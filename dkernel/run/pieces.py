@@ -22,7 +22,7 @@ BUNDLE_BYTES = 64 * 2**20
 LEAST_UNITS = 4
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)  # a hundred million rows are some fifty thousand
 class Place:
     """Where rows are: block `block` of unit `unit`, rows start, start + step, ... before stop."""
 
@@ -37,7 +37,7 @@ class Place:
         return slice(self.start, self.stop, self.step)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Piece:
     """Some rows of one chunk.
 

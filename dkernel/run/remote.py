@@ -375,6 +375,7 @@ class ClusterExecutor(Executor):
         # Below the calls: a worker reads ahead when it has nothing better to do. No wish which worker it be: of a
         # worker that is retired, units that were meant for it (allow_other_workers or not) were never read.
         begun = self.reach().compute(list(ahead), priority=-1) if ahead else []
+        self._leaving.go()  # what they are to take the place of
         return [
             self._remember(Remote(partial(self.client.compute, unit, priority=-1), future))
             for unit, future in zip(ahead, begun, strict=True)

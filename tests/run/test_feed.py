@@ -5,7 +5,7 @@ import pytest
 
 from dkernel.run.executors import SerialExecutor
 from dkernel.run.feed import Feed
-from dkernel.run.pieces import cut_pieces
+from dkernel.run.pieces import cut_pieces, shuffled
 from dkernel.run.reduce import Statistic
 
 from .sources import rings, source_of
@@ -73,7 +73,7 @@ def test_a_round_of_many_units_is_summed_window_by_window_to_the_same_bits(sourc
 
 def test_a_window_is_what_the_plan_counts_on(source):
     feed = Feed(SerialExecutor(), source, keep=False)
-    assert feed._window == 2 * len(UNITS)  # a small source is one bundle
+    assert feed._window == len(UNITS)  # a small source is one bundle
     assert len(feed._windows(range(len(UNITS)))) == 1
 
 
@@ -85,7 +85,27 @@ def test_the_next_units_are_read_as_early_as_there_is_room(source):
     assert feed.following(rounds, 0) == by_unit[0] + by_unit[0] + by_unit[1]
     assert feed.following(rounds, 2) == by_unit[1]
     feed.__dict__["_window"] = 1
-    assert feed.following(rounds, 0) == by_unit[0]
+    two = [by_unit[0] + by_unit[1], by_unit[1], by_unit[2]]
+    assert feed.following(two, 0) == by_unit[1]
+
+
+@pytest.mark.parametrize("rounds", [5, 11])
+def test_a_pass_holds_two_windows_however_its_rounds_lie_over_the_bundles(source, rounds):
+    units = [unit.rows for unit in source.units]
+    turns = shuffled(units, rounds, seed=3, epoch=0, bundle=4).rounds
+    found = []
+    for keep in (True, False):
+        executor = Counted()
+        feed = Feed(executor, source, keep)
+        feed.__dict__["_window"] = len(UNITS) if keep else 4
+        sums = [
+            feed.reduce(Total(), turn, f"{i}", following=feed.following(turns, i) if i + 1 < rounds else ())
+            for i, turn in enumerate(turns)
+        ]
+        found.append(np.stack(sums).tobytes())
+    assert found[0] == found[1]
+    assert executor.most <= 8
+    assert executor.read == len(UNITS)  # each once
 
 
 class Spread(Counted):
