@@ -43,6 +43,9 @@ ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
 # A worker that died has been given up by Dask's local cluster, for good, if another is not up in 15 seconds; on a busy
 # machine starting one takes longer. The executor's patience says when to give up.
 KEEP_PLACES = {"distributed.deploy.lost-worker-timeout": "1 hour"}
+# Each end of a connection keeps its last thousand messages, with the pieces of rows that their calls are of: in a long
+# reading 40 MiB of the client.
+SHORT_LOGS = {"distributed.admin.low-level-log-length": 32}
 CONNECT_TIMEOUT = 10.0
 _WITH_TLS = "If it is there it refused: --tls-ca-file and --tls-cert must be of the authority that signed its own."
 _WITHOUT_TLS = "If it demands TLS, its address begins with tls://, and --tls-ca-file and --tls-cert are needed."
@@ -159,7 +162,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
         raise RecipeError(f"workers={workers}: at least one process is needed.")
     distributed = _distributed()
     try:
-        with dask.config.set({**MEMORY, **BESIDE}):
+        with dask.config.set({**MEMORY, **BESIDE, **SHORT_LOGS}):
             cluster = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,
@@ -175,7 +178,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
             'if __name__ == "__main__": since every worker imports the script.'
         ) from error
     try:
-        with dask.config.set(KEEP_PLACES):
+        with dask.config.set({**KEEP_PLACES, **SHORT_LOGS}):
             yield cluster
     finally:
         with suppress(TimeoutError):

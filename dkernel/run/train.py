@@ -43,7 +43,7 @@ from dkernel.run.landmarks import for_given, landmarks_of
 from dkernel.run.made import made
 from dkernel.run.metric import check_metric
 from dkernel.run.passes import Outcome, Passes, Told
-from dkernel.run.pieces import Schedule, bundle_size, cut_pieces, interleaved, shuffled
+from dkernel.run.pieces import Piece, Schedule, bundle_size, cut_pieces, interleaved, shuffled
 from dkernel.run.plan import Plan
 from dkernel.run.prepare import SMALL_EPOCHS, WARM_EPOCHS, Bench, Prepared, judged, path_of, paths_for, prepare, warm
 from dkernel.run.progress import Progress
@@ -171,12 +171,13 @@ class Fit:
             roles = roles if self.validation is None else replace(roles, holdout=self.validation)
             self._say_sizes(roles)
             problem, roles = self.problem(survey, targets, roles)
-            prepared, pieces, outcome = self._prepare(problem, roles), cut_pieces(self.units), None
+            rounds: tuple[tuple[Piece, ...], ...] = ()
+            prepared, outcome = self._prepare(problem, roles), None
             if self.recipe.solver == "psgd":
                 schedules, feed = self.schedules(survey, feed)
-                outcome = self._passes(problem, prepared, roles, schedules, feed)
-                pieces = tuple(piece for turn in schedules[0].rounds for piece in turn)
+                outcome, rounds = self._passes(problem, prepared, roles, schedules, feed), schedules[0].rounds
             if outcome is None or self.recipe.polish:
+                pieces = tuple(piece for turn in rounds for piece in turn) or cut_pieces(self.units)
                 outcome = self._exactly(problem, prepared, roles, feed, pieces, outcome)
         finally:
             feed.close()

@@ -145,6 +145,17 @@ def test_what_is_taken_as_it_comes_ends_with_its_error_and_leaves_nothing(execut
     wait_until(lambda: executor.client.run_on_scheduler(lambda dask_scheduler: len(dask_scheduler.tasks)) == 0)
 
 
+def test_what_was_said_is_soon_forgotten(executor):
+    calls = [Call(f"said-{i}", pow, (2, i)) for i in range(100)]
+    assert executor.compute(calls)[0] == [2**i for i in range(100)]
+    kept = executor.client.run_on_scheduler(
+        lambda dask_scheduler: [len(comm.recent_message_log) for comm in dask_scheduler.stream_comms.values()]
+    )
+    kept += executor.client.run(lambda dask_worker: len(dask_worker.batched_stream.recent_message_log)).values()
+    kept.append(len(executor.client.scheduler_comm.recent_message_log))
+    assert max(kept) <= SHORT_LOGS["distributed.admin.low-level-log-length"]
+
+
 def test_trouble_with_a_disk_is_tried_again_also_in_a_unit(executor, tmp_path):
     folders = [tmp_path / "call", tmp_path / "unit"]
     for folder in folders:
@@ -386,7 +397,7 @@ def test_options_that_do_not_go_together():
 SCRIPT = """
 import os, signal
 from dkernel.errors import DataError
-from dkernel.run.cluster import connect
+from dkernel.run.cluster import SHORT_LOGS, connect
 from dkernel.run.executors import Call
 from tests.run import jobs
 
