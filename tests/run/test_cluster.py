@@ -19,7 +19,7 @@ import pytest
 
 from dkernel.errors import ClusterError, DataError, RecipeError, UnsupportedError
 from dkernel.run import cluster, remote
-from dkernel.run.cluster import ClusterExecutor, connect, default_executor
+from dkernel.run.cluster import SHORT_LOGS, ClusterExecutor, connect, default_executor
 from dkernel.run.executors import Call, SerialExecutor, ThreadsExecutor
 from dkernel.run.versions import versions
 from tests.run import jobs
@@ -397,7 +397,7 @@ def test_options_that_do_not_go_together():
 SCRIPT = """
 import os, signal
 from dkernel.errors import DataError
-from dkernel.run.cluster import SHORT_LOGS, connect
+from dkernel.run.cluster import connect
 from dkernel.run.executors import Call
 from tests.run import jobs
 
