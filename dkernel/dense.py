@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dkernel.blas import usable_cores
 
-__all__ = ["add_squares", "cholesky", "forward"]
+__all__ = ["add_squares", "cholesky", "forward", "mirrored"]
 
 Matrix = NDArray[np.float64]
 
@@ -42,7 +42,7 @@ def cholesky(A: Matrix) -> Matrix:
 
     Raises
     ------
-    scipy.linalg.LinAlgError : where A is not positive definite
+    scipy.linalg.LinAlgError : where A is not positive definite; what stood above its diagonal still does (`mirrored`)
 
     Examples
     --------
@@ -58,21 +58,42 @@ def cholesky(A: Matrix) -> Matrix:
             def column(rows: slice, own: slice = own, factored: Event = factored) -> None:
                 """These rows of the block's columns; its own rows are the first that a thread takes."""
                 try:
-                    if own.start:
-                        _less(A[rows, own], A[rows, : own.start], A[own, : own.start])
                     if rows == own:
+                        _less_squares(A[own, own], A[own, : own.start])
                         _factor(A[own, own])
-                        A[own, own] = np.tril(A[own, own])
+                    elif own.start:
+                        _less(A[rows, own], A[rows, : own.start], A[own, : own.start])
                 finally:
                     if rows == own:  # also where it failed, of which the caller is told: nobody waits for ever
                         factored.set()
                 if rows != own:
                     factored.wait()
                     _halve(A[own, own], A[rows, own])
-                    A[own, rows] = 0.0
 
             each(column, (own, *_chunks(own.stop, n)))
+
+        def clear(rows: slice) -> None:
+            A[rows, rows] = np.tril(A[rows, rows])
+            A[rows, rows.stop :] = 0.0
+
+        each(clear, _chunks(0, n))
     return A
+
+
+def mirrored(A: Matrix, diagonal: Matrix) -> None:
+    """What stands above the diagonal of A stands below it too, in the place of what a factor left, and on it this.
+
+    Examples
+    --------
+    >>> mirrored(A := np.array([[2.0, 2.0], [1.0, 5.0]]), np.array([4.0, 6.0]))
+    >>> A.tolist()
+    [[4.0, 2.0], [2.0, 6.0]]
+    """
+    for own in _chunks(0, len(A)):
+        A[own, : own.start] = A[: own.start, own].T
+        above = np.triu(A[own, own], 1)
+        A[own, own] = above + above.T
+    A[np.diag_indices_from(A)] = diagonal
 
 
 def forward(L: Matrix, rows: Matrix) -> Matrix:
@@ -153,6 +174,13 @@ def _less(out: Matrix, left: Matrix, right: Matrix) -> None:
     """out -= left right^T, in its place."""
     (m, n), k = out.shape, left.shape[1]
     _routine("dgemm")(b"T", b"N", _int(n), _int(m), _int(k), _MINUS, *_at(right), *_at(left), _ONE, *_at(out))
+
+
+def _less_squares(out: Matrix, left: Matrix) -> None:
+    """The lower triangle of out -= left left^T, in its place."""
+    n, k = left.shape
+    if k:
+        _routine("dsyrk")(b"U", b"T", _int(n), _int(k), _MINUS, *_at(left), _ONE, *_at(out))
 
 
 def _halve(L: Matrix, rows: Matrix) -> None:

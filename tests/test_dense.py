@@ -53,6 +53,17 @@ def test_a_square_that_is_not_positive_is_refused(at):
         dense.cholesky(A)
 
 
+@pytest.mark.parametrize("at", [0, 300, 699])
+def test_a_square_that_was_refused_can_be_mirrored(at):
+    A = square(700)
+    A[at, at] = -1.0
+    held = A.copy()
+    with pytest.raises(sl.LinAlgError):
+        dense.cholesky(held)
+    dense.mirrored(held, A.diagonal())
+    np.testing.assert_array_equal(held, np.triu(A) + np.triu(A, 1).T)
+
+
 @pytest.mark.parametrize("processors", [1, 2])
 def test_a_block_that_is_not_positive_ends_all_that_wait_for_it(monkeypatch, processors):
     monkeypatch.setattr(dense, "usable_cores", lambda: processors)

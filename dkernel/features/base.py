@@ -138,16 +138,20 @@ class FeatureMap(ABC):
         return np.asarray(columns * T if isinstance(T, float) else columns @ T, dtype=np.float64)
 
 
-def in_tiles(columns: Columns, X: NDArray, groups: Sequence[tuple[int, int, int]] | None = None) -> NDArray[np.float32]:
+def in_tiles(
+    columns: Columns, X: NDArray, groups: Sequence[tuple[int, int, int]] | None = None, out: NDArray | None = None
+) -> NDArray:
     """The columns of a small block by its tiles, float32 (n, columns): for maps whose tiles are the quick way.
 
     Parameters
     ----------
     groups : neighbours among the groups of the map; all of them when None
+    out : where they are written, (n, columns), in its type
     """
     groups = columns.groups if groups is None else groups
     start = groups[0][0]
-    out = np.empty((len(X), sum(k * width for _, k, width in groups)), np.float32)
+    if out is None:
+        out = np.empty((len(X), sum(k * width for _, k, width in groups)), np.float32)
     buffer = np.empty(max(k * ROWS * width for _, k, width in groups), np.float32)
     for row in range(0, len(X), ROWS):
         n = min(ROWS, len(X) - row)

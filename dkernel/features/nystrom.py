@@ -1,6 +1,7 @@
 """Nystrom features: the kernel's columns at a set of landmarks, whitened by their own Gram matrix."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from functools import cached_property
 from typing import Any
 
@@ -9,6 +10,7 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel import dense, kernels, thin
+from dkernel.blas import usable_cores
 from dkernel.cells import decoded, encoded, number_columns
 from dkernel.descent import Panels
 from dkernel.errors import DataError, RecipeError
@@ -31,8 +33,9 @@ SOLVER_RIDGE = 1e-9
 CLOSE = 1e-3  # what a step of the power iteration for that eigenvalue may still have added to it
 # A transformer computes in float64 and truncates where float64 ends.
 TRANSFORM_FLOOR = 1e-14
-STRIP = 2048  # rows whose float64 columns exist at one time
+STRIP = 256  # rows whose float64 columns one thread makes at one time
 SQUARE_STRIP = 128  # rows of the landmarks' own Gram matrix that are made, and mirrored, while they are in the caches
+MOST_THREADS = 16  # that make strips
 
 
 def wide(X: NDArray) -> NDArray:
@@ -120,7 +123,8 @@ class NystromMap(FeatureMap):
         """The same, of nobody else's: in strips of its lower half, so that there is one square of them."""
         Z, c = wide(self.landmarks), self.n_columns
         K = np.empty((c, c))
-        for first in range(0, c, SQUARE_STRIP):
+
+        def strip(first: int) -> None:
             own = slice(first, min(first + SQUARE_STRIP, c))
             rows = Z[own]
             if first:
@@ -128,6 +132,8 @@ class NystromMap(FeatureMap):
                 K[:first, own] = K[own, :first].T
             among = np.asarray(self.kernel(rows, rows), np.float64)  # one block twice: some kernels know that
             K[own, own] = 0.5 * (among + among.T)
+
+        _beside(strip, reversed(range(0, c, SQUARE_STRIP)))  # the longest first
         return K
 
     @cached_property
@@ -218,9 +224,12 @@ class NystromMap(FeatureMap):
     def _left(self, X: NDArray, half_of: Callable[[Any], Any]) -> NDArray[np.float64]:
         """k(x, x) less the squared length of half_of(columns), of every row, (n,)."""
         out = np.empty(len(X))
-        for i in range(0, len(X), STRIP):
+
+        def strip(i: int) -> None:
             half = half_of(self.columns(X[i : i + STRIP]))
             out[i : i + STRIP] = self.kernel.diag(wide(X[i : i + STRIP])) - np.einsum("ij,ij->j", half, half)
+
+        _beside(strip, range(0, len(X), STRIP))
         return out
 
     @property
@@ -271,6 +280,12 @@ class NystromMap(FeatureMap):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
+
+
+def _beside(strip: Callable[[int], None], starts: Iterable[int]) -> None:
+    """The function of every start, on all processors; each writes what no other does."""
+    with ThreadPoolExecutor(min(usable_cores(), MOST_THREADS)) as pool:
+        list(pool.map(strip, starts))
 
 
 def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:

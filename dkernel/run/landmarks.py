@@ -35,7 +35,7 @@ __all__ = ["certificate", "for_given", "landmarks_of", "sampled"]
 
 MEDIAN_ROWS = 1000
 CERTIFIED_ROWS = 2000  # at most: the mean over them is that over all rows within a few percent
-CERTIFIED_SHARE = 0.02  # of a fit's flops
+CERTIFIED_SHARE = 0.01  # of a fit's flops
 
 
 def for_given(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:

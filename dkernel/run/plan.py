@@ -282,7 +282,7 @@ def _wide_client(columns: int, landmarks: bool) -> int:
     """Bytes of the client of such a fit: the sketch, vectors of all columns, the blocks of landmarks."""
     rank = rank_of(columns)
     blocks = 8 * BLOCK * columns + 6 * 8 * BLOCK**2 if landmarks else 0
-    return 4 * rank * columns + 10 * 8 * WIDE_DIRECTIONS * columns + SKETCH_CLIENT + blocks
+    return 4 * rank * columns + 14 * 8 * WIDE_DIRECTIONS * columns + SKETCH_CLIENT + blocks
 
 
 def _mib(n: float) -> str:

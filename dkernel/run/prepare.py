@@ -16,10 +16,21 @@ from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root, ridge_for
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.run.executors import Executor, Handle, ThreadsExecutor
-from dkernel.run.gradient import Coefficients, Energy, Gradient, GradientSum, Gram, Judge, Judgement, Problem, augmented
+from dkernel.run.gradient import (
+    Coefficients,
+    Energy,
+    Gradient,
+    GradientSum,
+    Gram,
+    Judge,
+    Judgement,
+    Problem,
+    augmented,
+    quick,
+)
 from dkernel.run.landmarks import certificate
 from dkernel.run.reduce import Item, R, Statistic, reduce
-from dkernel.run.sample import Roles, pieces_of
+from dkernel.run.sample import Roles, part_of, pieces_of
 from dkernel.run.sizes import flops_of, is_large
 from dkernel.run.sketch import Moment, features_of, sketched
 from dkernel.seeds import stream
@@ -52,11 +63,10 @@ TARGET, LARGE_TARGET = 8, 5
 NEAR = 4  # times ρ: alphas of a large source are none above that
 LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # of the rows that say how large the leverage is outside the sample
 WARM_ROUNDS, WARM_EPOCHS = 16, 2
-LARGE_ROUNDS, LARGE_EPOCHS = 8, 1  # where a pass follows that sees many more rows
+LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of each, where a pass follows that sees many more
 SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can
 TILE_ROWS = 256
-DIRECTIONS, SUBSPACE_STEPS = 32, 4
-UNSEEN = 8192  # rows outside the sample that say which directions are far larger there
+DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6
 WIDE_DIRECTIONS = 16
 WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
 MOST_HEADS = 64
@@ -148,7 +158,8 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int, flops: 
     solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, outputs)
     # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
     start = np.concatenate([P.solve(ground.moment) for P in preconditioners], axis=1)
-    rounds, epochs = (LARGE_ROUNDS, LARGE_EPOCHS) if one else (WARM_ROUNDS, WARM_EPOCHS)
+    turns = max(1, len(roles.sample.X) // LARGE_ROUND)
+    rounds, epochs = (turns, LARGE_EPOCHS) if one else (WARM_ROUNDS, WARM_EPOCHS)
     start = warm(bench, solver, start, roles.sample, range(epochs), rounds)
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
     return Prepared(solver, start, facts, ground.certificate)
@@ -162,7 +173,7 @@ class _Ground:
     ----------
     rho : ridge that the sample allows
     moment : mean of features times targets over the sample, (n + 1, outputs)
-    at : ridges, ascending -> the preconditioner of each
+    at : ridges, ascending -> the preconditioner of each; asked once, it leaves nothing of the ground
     certificate : of the landmarks, where its squares were there
     """
 
@@ -251,12 +262,12 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
 
 def _factorized(bench: Bench, roles: Roles, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
     most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
-    held = _held(bench, _first(roles.held, most))
+    held = _held(bench, part_of(roles.held, slice(most)))
     made: dict[float, Preconditioner] = {}
     for ridge in ridges:
         # A quarter of the rows is enough for all but the first, which most alphas share.
         rows = held if not made else held[: max(1, len(held) // 4)]
-        made[ridge] = factorize(covariance, bench.coordinates.metric, ridge, rows)
+        made[ridge] = factorize(covariance, bench.coordinates.metric, ridge, rows, consumed=ridge == ridges[-1])
     return made
 
 
@@ -273,7 +284,7 @@ def in_coordinates(coordinates: Coordinates, gram: Array) -> Array:
 
 
 def _held(bench: Bench, block: Block) -> Array:
-    F = augmented(bench.problem.columns, block.X)
+    F = augmented(bench.problem.columns, block.X, quick(bench.problem.columns.map))
     if bench.coordinates.basis is None:
         return F
     return np.concatenate([bench.coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
@@ -283,27 +294,37 @@ def _tamed(bench: Bench, roles: Roles, P: Preconditioner) -> tuple[Preconditione
     """P with the directions taken down in which rows that it has not seen are far larger than its sample's; and the
     largest eigenvalue before.
 
-    Subspace iteration with L^{-1} S L^{-T}, S over the rows not seen, and Rayleigh-Ritz at its end. A step that does
-    not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
+    Rayleigh-Ritz for L^{-1} S L^{-T}, S over the rows not seen, on the whole block Krylov space of a random start
+    (Musco and Musco 2015): three products know the largest of it as well as four do that keep only the last. A step
+    that does not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
     """
-    unseen, wide = _first(roles.unseen, UNSEEN), is_wide(bench.coordinates)
-    block = bench.executor.keep(unseen, f"{bench.key}-unseen")
-    q = min(WIDE_DIRECTIONS if wide else DIRECTIONS, P.n)
-    Q = np.linalg.qr(stream(bench.problem.seed, "directions").standard_normal((P.n, q)))[0]
-    for step in range(SUBSPACE_STEPS):
+    wide, n = is_wide(bench.coordinates), P.n
+    q, steps = WIDE_DIRECTIONS if wide else DIRECTIONS, KRYLOV_STEPS
+    if n <= q * steps:
+        q, steps = n, 1
+    basis, images = np.empty((n, q * steps)), np.empty((n, q * steps))
+    block = stream(bench.problem.seed, "directions").standard_normal((n, q))
+    rows = bench.executor.keep(roles.unseen, f"{bench.key}-unseen")
+    for step in range(steps):
+        own, known = slice(step * q, (step + 1) * q), basis[:, : step * q]
+        for _ in range(2):  # twice: what the first leaves may be nothing but rounding
+            block = np.linalg.qr(block - known @ (known.T @ block))[0]
+        basis[:, own] = block
         total = bench.over(
-            Energy(bench.problem), block, len(unseen.X), 2048, f"directions-{step}", P.half_transposed(Q)
+            Energy(bench.problem), rows, len(roles.unseen.X), 2048, f"directions-{step}", P.half_transposed(block)
         )
         total /= max(float(total[-1, 0]), 1e-300)
-        image = P.half(np.concatenate([bench.coordinates.reduce(total[:-2]), total[-2:-1]]))
-        values, rotation = np.linalg.eigh(0.5 * (Q.T @ image + image.T @ Q))
-        if step + 1 < SUBSPACE_STEPS:
-            Q = np.linalg.qr(image)[0]
-    bench.executor.release([block])
-    values, U = values[::-1], (Q @ rotation)[:, ::-1]
-    large = values > 1
-    rest = max(1.0, float(values[-1]))
-    return replace(P, largest=rest, directions=U[:, large], values=values[large]), max(1.0, float(values[0]))
+        block = images[:, own] = P.half(np.concatenate([bench.coordinates.reduce(total[:-2]), total[-2:-1]]))
+    bench.executor.release([rows])
+    values, rotation = np.linalg.eigh(0.5 * (basis.T @ images + images.T @ basis))
+    # Of a Krylov space the first values are near their eigenvalues, and the later ones, of which the next says how
+    # large the rest is, fall behind.
+    kept = q if steps == 1 else round(KEPT * q)
+    values, rotation = values[::-1], rotation[:, ::-1]
+    large = values[:kept] > 1
+    rest = max(1.0, float(values[min(kept, len(values) - 1)]))
+    directions = basis @ rotation[:, :kept][:, large]
+    return replace(P, largest=rest, directions=directions, values=values[:kept][large]), max(1.0, float(values[0]))
 
 
 def mean_gradient(coordinates: Coordinates, total: GradientSum) -> Array:
@@ -334,10 +355,3 @@ def warm(bench: Bench, solver: PSGD, start: Array, rows: Block, epochs: range, r
 def judged(bench: Bench, block: Handle, n: int, v: Array, name: str) -> Judgement:
     """Loss and right answers on the n rows of a kept block, of each group of heads."""
     return bench.over(Judge(bench.problem), block, n, 2048, name, v)
-
-
-def _first(block: Block, rows: int) -> Block:
-    def of(values: Any) -> Any:
-        return None if values is None else values[:rows]
-
-    return Block(block.X[:rows], of(block.y), of(block.weight))

@@ -16,7 +16,9 @@ from dkernel.run.progress import Progress
 from dkernel.run.sizes import Sizes
 from dkernel.run.survey import Reservoir, Survey
 
-__all__ = ["Roles", "pieces_of", "roles_of", "rows_of"]
+__all__ = ["Roles", "part_of", "pieces_of", "roles_of", "rows_of"]
+
+UNSEEN = 8192  # rows outside the sample: they say which directions are far larger there, and which alphas go on
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,17 +42,19 @@ class Roles:
 
     @property
     def unseen(self) -> Block:
-        """The larger block of rows that the preconditioner's sample does not hold."""
-        return self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held
+        """Rows that the preconditioner's sample does not hold, of the larger block of them."""
+        return part_of(self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held, slice(UNSEEN))
 
     def with_landmarks(self, rows: NDArray[np.intp]) -> "Roles":
         """The same with these rows of the pool as landmarks, and the sample as large as it was, of the others first."""
         others = np.setdiff1d(np.arange(len(self.pool.X)), rows)
         sample = np.concatenate([others, rows])[: len(self.sample.X)]
-        return replace(self, landmarks=_rows_of(self.pool, rows), sample=_rows_of(self.pool, sample))
+        return replace(self, landmarks=part_of(self.pool, rows), sample=part_of(self.pool, sample))
 
 
-def _rows_of(block: Block, rows: NDArray[np.intp]) -> Block:
+def part_of(block: Block, rows: NDArray[np.intp] | slice) -> Block:
+    """Some rows of a block."""
+
     def of(values: Any) -> Any:
         return None if values is None else values[rows]
 

@@ -118,7 +118,7 @@ def _range(columns: ScaledColumns, rows: tuple[Any, F32], part: tuple[int, int],
 
 def _slice(columns: ScaledColumns, rows: tuple[Any, F32], basis: F32, groups: Sequence[Group]) -> F32:
     """Some columns of the sketch; runs on a worker."""
-    return basis @ in_tiles(columns, rows[0], groups)
+    return np.asarray(basis @ in_tiles(columns, rows[0], groups), np.float32)
 
 
 @dataclass(frozen=True, eq=False)

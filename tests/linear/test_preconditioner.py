@@ -88,7 +88,7 @@ def test_ridge_gives_the_effective_dimension(kind, spectrum, target):
     assert abs(reference.effective_dimension(S, full(M), rho) / target - 1) <= 0.15
 
 
-@pytest.mark.parametrize(("power", "fewest", "most"), [(0.5, 16, 24), (1.5, 32, 48)])
+@pytest.mark.parametrize(("power", "fewest", "most"), [(0.5, 16, 24), (1.5, 24, 24)])
 def test_of_many_coordinates_no_more_steps_are_made_than_move_the_ridge(monkeypatch, power, fewest, most):
     n, steps = 1100, []
     eigenvalues = np.arange(1.0, n + 1) ** -power
@@ -96,7 +96,7 @@ def test_of_many_coordinates_no_more_steps_are_made_than_move_the_ridge(monkeypa
     monkeypatch.setattr(preconditioner, "_times", lambda S, v: steps.append(1) or product(S, v))
     found = ridge_for(np.diag(eigenvalues), 1.0, 700.0, 0.0, rng(5))
     assert fewest <= len(steps) <= most
-    assert abs(effective_dimension(eigenvalues, np.ones(n), found) / 700 - 1) <= 0.1
+    assert abs(effective_dimension(eigenvalues, np.ones(n), found) / 700 - 1) <= 0.15
 
 
 @pytest.mark.parametrize("kind", ["one", "matrix"])
@@ -152,6 +152,21 @@ def test_directions_are_taken_down_to_1():
     g = rng(7).standard_normal((N + 1, 2))
     np.testing.assert_allclose(tamed.solve(g), dense @ g, rtol=1e-6, atol=1e-8)
     np.testing.assert_allclose(P.half_transposed(P.half(g)), P.solve(g))
+
+
+@pytest.mark.parametrize("columns", [N, 600])
+def test_a_factor_in_the_covariances_place_is_the_same(columns):
+    """Also of one that has none without a ridge of its own: each column is there twice."""
+    F = rng(8).standard_normal((2 * columns, columns))
+    F = np.concatenate([F, F, np.ones((len(F), 1))], axis=1)
+    S, M = F.T @ F / len(F), np.zeros((2 * columns, 2 * columns))
+    apart = factorize(S, M, 0.0, F[:5])
+    consumed = S.copy()
+    L = factorize(consumed, M, 0.0, F[:5], consumed=True).factor
+    assert L is consumed
+    np.testing.assert_array_equal(L, apart.factor)
+    np.testing.assert_allclose(L @ L.T, S, atol=1e-6)
+    assert not np.triu(L, 1).any()
 
 
 def test_what_is_no_kernel_is_refused_with_its_eigenvalue():
