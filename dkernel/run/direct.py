@@ -108,17 +108,13 @@ class Direct:
                 asked[i] = asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
         return asked
 
-    def begin(self, call: Call, patience: float) -> "Waiting[Any] | None":
-        """The answer to come of a call that needs nothing but what this process keeps; None of another.
-
-        Parameters
-        ----------
-        patience : seconds that it may take
-        """
+    def begin(self, call: Call) -> "Waiting[Any] | None":
+        """The answer to come of a call that needs nothing but what this process keeps, however long it takes; None of
+        another."""
         message = None if self._shrinks else self._message(call)
         if message is None or message[1].keys() != set(message[0][3]):
             return None
-        coroutine = self._answer(str(call.at), *message, patience)
+        coroutine = self._answer(str(call.at), *message, None)
         return asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
 
     def _message(self, call: Call) -> tuple[tuple[str, Any, Any, list[str]], dict[str, Any]] | None:
@@ -152,7 +148,11 @@ class Direct:
             return None
 
     async def _answer(
-        self, worker: str, call: tuple[str, Any, Any, list[str]], once: dict[str, Any], patience: float = PATIENCE
+        self,
+        worker: str,
+        call: tuple[str, Any, Any, list[str]],
+        once: dict[str, Any],
+        patience: float | None = PATIENCE,
     ) -> Any:
         try:
             reply = await self._sent(worker, call, {}, patience)
@@ -170,7 +170,7 @@ class Direct:
         return (reply["result"],)
 
     async def _sent(
-        self, worker: str, call: tuple[str, Any, Any, list[str]], new: dict[str, Any], patience: float
+        self, worker: str, call: tuple[str, Any, Any, list[str]], new: dict[str, Any], patience: float | None
     ) -> Any:
         pool = self.client.rpc
         pool.reuse(worker, await asyncio.wait_for(pool.connect(worker), REACH))

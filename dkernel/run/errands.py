@@ -6,6 +6,7 @@ gets it is Dask's to say: two that wait at one while the other has nothing to do
 it may close, or give workers back, when for long there are no tasks.
 """
 
+import time
 from collections.abc import Generator, Iterable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import replace
@@ -33,13 +34,14 @@ def errands(
     rest, under_way = iter(calls), dict[Future[Any], tuple[str, Call]]()
     room = dict.fromkeys(threads, 1)  # until it has what all calls need
     without: list[Call] = []
+    news = time.monotonic()
     try:
         while True:
             while not without and room and (place := max(room, key=lambda worker: room[worker])) and room[place] > 0:
                 call = next(rest, None)
                 if call is None:
                     break
-                waiting = executor.direct.begin(replace(call, at=place), executor.patience)
+                waiting = executor.direct.begin(replace(call, at=place))
                 if waiting is None:
                     without.append(call)
                 else:
@@ -49,6 +51,9 @@ def errands(
                 return without
             over, _ = wait(under_way, LOOK, FIRST_COMPLETED)
             executor.reach()
+            news = time.monotonic() if over else news
+            if time.monotonic() - news > executor.patience:  # a process that is stopped does not even hang up
+                return [*without, *(call for _, call in under_way.values())]
             for waiting in over:
                 place, call = under_way.pop(waiting)
                 room[place] = threads[place] + 1 - sum(other == place for other, _ in under_way.values())

@@ -71,6 +71,16 @@ def test_without_an_answer_the_call_is_given_back_and_no_other_taken(executor):
     assert next(rest).key == "nobody-1"
 
 
+def test_what_a_stopped_process_was_asked_is_given_back_when_nothing_comes_for_long(executor, monkeypatch, tmp_path):
+    monkeypatch.setattr(executor, "patience", 1.0)
+    calls = iter([Call("stopped-0", jobs.noted_square, (str(tmp_path), 3, 2.5)), Call("stopped-1", pow, (2, 5))])
+    threads = dict(list(executor.client.nthreads().items())[:1])
+    with pytest.raises(StopIteration) as ended:
+        next(errands(executor, threads, calls))
+    assert [call.key for call in ended.value.value] == ["stopped-0"]
+    assert [call.key for call in calls] == ["stopped-1"]
+
+
 def test_a_cluster_of_others_is_given_tasks(executor, tasks):
     with ClusterExecutor(executor.client, shared=True) as other:
         assert sorted(other.as_they_come(Call(f"shared-{i}", pow, (i, 2)) for i in range(3))) == [0, 1, 4]
