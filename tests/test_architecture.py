@@ -17,7 +17,7 @@ FLOORS = {"ground": 0, "kernels": 1, "features": 2, "linear": 2, "model": 3, "da
 FLOORS |= {"export": 4, "report": 5, "cli": 6, "face": 7}
 GROUND = (
     "allocator", "blas", "cells", "checks", "dense", "descent", "errors", "hadamard", "products", "profiles", "seeds",
-    "sparse", "thin", "tiles",
+    "sparse", "tally", "thin", "tiles",
 )  # fmt: skip
 TOP = dict.fromkeys(GROUND, "ground") | {"__init__": "face"}
 TOP |= {"model": "model", "modelfile": "model", "tensorfile": "model", "recipe": "model", "__main__": "face"}

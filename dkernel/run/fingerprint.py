@@ -16,7 +16,12 @@ from numpy.typing import NDArray
 from dkernel.seeds import row_hash
 from dkernel.sparse import FOLDS, SparseRows
 
-__all__ = ["column_sums", "digest"]
+__all__ = ["column_sums", "digest", "odd_numbers", "with_others"]
+
+
+def odd_numbers(first: int, n: int, step: int = 1) -> NDArray[np.uint64]:
+    """h of the n rows first, first + step, ..."""
+    return row_hash(0, "fingerprint", first, n, step) | np.uint64(1)
 
 
 def column_sums(
@@ -37,22 +42,23 @@ def column_sums(
     >>> bool((upper + lower == whole).all())
     True
     """
-    odd = row_hash(0, "fingerprint", first, len(X), step) | np.uint64(1)
+    odd = odd_numbers(first, len(X), step)
     if isinstance(X, SparseRows):
         sums = np.zeros(FOLDS + 2, np.uint64)
         row = np.repeat(np.arange(len(X)), np.diff(X.starts))
         # The column is hashed as the row is, so that a number that changes its column changes the sum.
         column = (X.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
         np.add.at(sums, X.indices % FOLDS, _bits(X.data) * odd[row] * column)
-        return _with_others(sums, y, weight, odd)
+        return with_others(sums, y, weight, odd)
     sums = np.zeros(X.shape[1] + 2, np.uint64)
     sums[:-2] = np.einsum("ij,i->j", _bits(X), odd)  # a fifth of the time of a product and its sums
-    return _with_others(sums, y, weight, odd)
+    return with_others(sums, y, weight, odd)
 
 
-def _with_others(
+def with_others(
     sums: NDArray[np.uint64], y: NDArray[Any] | None, weight: NDArray[Any] | None, odd: NDArray[np.uint64]
 ) -> NDArray[np.uint64]:
+    """The sums of columns (p + 2,) with those of label and weight in their last two places."""
     for place, values in ((-2, y), (-1, weight)):
         if values is not None:
             bits = _bits(values)

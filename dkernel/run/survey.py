@@ -14,16 +14,18 @@ from numpy.typing import NDArray
 from dkernel.cells import numbers_of
 from dkernel.data.block import Block
 from dkernel.errors import DataError
-from dkernel.run.fingerprint import column_sums
+from dkernel.run.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.run.pieces import Piece
 from dkernel.run.reduce import Statistic
 from dkernel.seeds import row_hash
 from dkernel.sparse import SparseRows, stacked
+from dkernel.tally import tally
 
 __all__ = ["Moments", "Reservoir", "Seen", "Survey", "SurveyResult"]
 
 # More labels than this are no classes; counting them all would be a copy of the data.
 MOST_LABELS = 10_000
+MANY = 2**17  # rows that are worth a compiled function
 
 
 @dataclass
@@ -166,26 +168,25 @@ class Survey(Statistic[Seen, SurveyResult]):
     def step(self, block: Block, piece: Piece, broadcast: Any) -> Seen:  # noqa: ARG002
         X, y = block.X[piece.place.rows], None if block.y is None else block.y[piece.place.rows]
         weight = None if block.weight is None else block.weight[piece.place.rows]
-        numbers = X.folded() if isinstance(X, SparseRows) else numbers_of(X)
-        alike = moments, labels = Moments.of(numbers), None if y is None else _count(y)
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
         kept = np.flatnonzero(hashes <= np.uint64(self.threshold))
-        seen = numbers
         if weight is not None:
-            # A row of weight k is k rows, and one of weight 0 is none.
-            moments, labels = Moments.of(numbers, weight), None if y is None else _count(y, weight)
-            kept, seen = kept[weight[kept] > 0], numbers[weight > 0]
+            kept = kept[weight[kept] > 0]
         row = (hashes[kept], X[kept], *(None if a is None else a[kept] for a in (y, weight)))
-        columns = np.ascontiguousarray(seen.T)  # of lines as short as rows numpy compares one number at a time
+        plain = weight is None and self.n >= MANY and isinstance(X, np.ndarray) and X.dtype.kind == "f"
+        alike, moments, low, high, sums = (_tallied if plain and X.flags.c_contiguous else _seen)(X, y, weight, piece)
+        counted = None if y is None else _count(y)
+        # A row of weight k is k rows, and one of weight 0 is none.
+        labels = counted if y is None or weight is None else _count(y, weight)
         return Seen(
             moments,
-            columns.min(axis=1, initial=np.inf).astype(np.float64),
-            columns.max(axis=1, initial=-np.inf).astype(np.float64),
+            low,
+            high,
             labels,
             None if y is None or y.dtype.kind == "U" else Moments.of(_columns(y).astype(np.float64), weight),
             float(piece.n if weight is None else weight.sum()),
-            {piece.chunk: alike},
-            column_sums(X, y, weight, piece.first, piece.step),
+            {piece.chunk: (alike, counted)},
+            sums,
             [row],
             _largest(X if weight is None else X[weight > 0]) if isinstance(X, SparseRows) else None,
         )
@@ -228,6 +229,30 @@ class Survey(Statistic[Seen, SurveyResult]):
             total.moments, total.low, total.high, total.labels, total.target, total.weight, total.chunks, reservoir,
             total.sums, total.largest,
         )  # fmt: skip
+
+
+Figures = tuple[Moments, Moments, NDArray[np.float64], NDArray[np.float64], NDArray[np.uint64]]
+"""Moments with all rows alike and with their weights, ranges, sums of the bits."""
+
+
+def _seen(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: Piece) -> Figures:
+    numbers = X.folded() if isinstance(X, SparseRows) else numbers_of(X)
+    alike = moments = Moments.of(numbers)
+    seen = numbers
+    if weight is not None:
+        moments, seen = Moments.of(numbers, weight), numbers[weight > 0]
+    columns = np.ascontiguousarray(seen.T)  # of lines as short as rows numpy compares one number at a time
+    low, high = columns.min(axis=1, initial=np.inf), columns.max(axis=1, initial=-np.inf)
+    sums = column_sums(X, y, weight, piece.first, piece.step)
+    return alike, moments, low.astype(np.float64), high.astype(np.float64), sums
+
+
+def _tallied(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, piece: Piece) -> Figures:
+    """The same of rows of numbers, in two readings of them."""
+    odd = odd_numbers(piece.first, piece.n, piece.step)
+    (mean, squares, low, high), found = tally(X, odd)
+    moments = Moments(len(X), mean, squares)
+    return moments, moments, low, high, with_others(np.append(found, np.zeros(2, np.uint64)), y, weight, odd)
 
 
 def _largest(X: SparseRows) -> NDArray[np.float32]:

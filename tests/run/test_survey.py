@@ -40,6 +40,21 @@ def test_moments_are_numpys(units):
     np.testing.assert_array_equal(found.high, X64.max(axis=0))
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_of_many_rows_a_compiled_function_finds_the_same(monkeypatch, dtype):
+    X, _ = data()
+    X, y = X.astype(dtype), np.arange(len(X)) % 3
+    X[::7, 2], X[1::7, 2] = 0.0, -0.0
+    found = survey(source_of(X, y, [(9000, 1), (10_999,)]))
+    monkeypatch.setattr("dkernel.run.survey.MANY", 1)
+    tallied = survey(source_of(X, y, [(9000, 1), (10_999,)]))
+    for name in ("low", "high", "sums", "weight", "labels"):
+        np.testing.assert_array_equal(getattr(tallied, name), getattr(found, name))
+    np.testing.assert_allclose(tallied.moments.mean, found.moments.mean, rtol=1e-13)
+    np.testing.assert_allclose(tallied.moments.squares, found.moments.squares, rtol=1e-13)
+    assert tallied.chunks[1][1] == found.chunks[1][1]
+
+
 def test_moments_of_a_large_offset():
     x = 1e9 + np.random.default_rng(0).standard_normal((5000, 1))
     parts = [Moments.of(part) for part in np.array_split(x, 37)]
