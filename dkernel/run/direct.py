@@ -5,6 +5,12 @@ worker for the value; of a short round that is the larger part, paid by the core
 asks the worker itself. It runs the function of the call on its own copies of the blocks, in its own pool of threads:
 the answer is that of the task. Nothing rests on it. What is not answered, since the worker has no such block, is gone,
 slow, or cannot be reached from here, goes the way of all calls, as a task that Dask computes whatever happens.
+
+Of a round of many calls the client asks a few workers, each of which asks some others: what a message costs is paid by
+several at a time, and the coefficients leave the client once for each of the few.
+
+A worker that would wait for the others is lent a block by one of them, and keeps it for the next rounds: the block of
+a call that names a `lender`.
 """
 
 import asyncio
@@ -13,21 +19,26 @@ import math
 from collections.abc import Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as Waiting
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from dkernel.errors import DKernelError
 from dkernel.run.executors import Call, Handle, resolve
 from dkernel.run.parcels import bytes_of
+from dkernel.run.shares import BORROWED
 
 __all__ = ["Direct", "Slot", "answers", "compute", "forgets"]
 
 LONGEST = 5.0  # seconds of a round: where it takes longer its messages are nothing, and whoever looks sees its tasks
 REACH = 2.0  # seconds to connect: Dask knocks at the address of a worker that is gone for half a minute
 PATIENCE = 30.0  # seconds for an answer; after them the call is a task
+RELAYED = 16  # calls of a round from which on they go by way of a few workers
 
 _known: dict[str, dict[str, Any]] = {}
 """Run -> name -> value: what every call of a run needs, where Dask has no copy of it, is sent to a process once."""
+
+_lent: dict[str, dict[str, asyncio.Future[Any]]] = {}
+"""Run -> name -> block that another worker has lent this one, the last few."""
 
 
 @dataclass(frozen=True)
@@ -42,16 +53,49 @@ def _serialized(value: Any) -> Any:
     return importlib.import_module("distributed.protocol").to_serialize(value)
 
 
+def _whole(value: Any) -> Any:
+    """The same of a value that came from elsewhere; what is to be sent already stays as it is."""
+    return value if value is None or type(value) is type(_serialized(None)) else _serialized(value)
+
+
 def compute(key: str, function: Any, args: Sequence[Any], values: Sequence[Any]) -> Any:  # noqa: ARG001
     """What the task of this key would return; runs on a worker."""
     return function(*(resolve(arg, lambda slot: values[slot.index]) for arg in args))
+
+
+async def _sent(pool: Any, worker: str, operation: str, message: Mapping[str, Any], patience: float | None) -> Any:
+    """The reply of another process, for whose connection the pool does not wait long."""
+    pool.reuse(worker, await asyncio.wait_for(pool.connect(worker), REACH))
+    return await asyncio.wait_for(getattr(pool(worker), operation)(**message), patience)
+
+
+@dataclass(frozen=True)
+class Letter:
+    """A call on its way.
+
+    Parameters
+    ----------
+    at : the worker that is asked
+    call : key, function, arguments, and names of the values that they stand for by number
+    once : of these, those that are sent where a worker lacks them
+    lends : of the others, the worker to fetch each from where `at` has none
+    """
+
+    at: str
+    call: tuple[str, Any, Any, list[str]]
+    once: dict[str, Any]
+    lends: dict[str, str]
+
+    def message(self, run: str, new: Mapping[str, Any]) -> dict[str, Any]:
+        """What the worker is sent."""
+        return {"run": run, "call": _serialized(self.call), "new": _serialized(new), "lends": self.lends}
 
 
 def answers(worker: Any) -> None:
     """Have a worker answer direct calls."""
 
     async def dkernel_call(
-        run: str, call: tuple[str, Any, Any, Sequence[str]], new: Mapping[str, Any]
+        run: str, call: tuple[str, Any, Any, Sequence[str]], new: Mapping[str, Any], lends: Mapping[str, str]
     ) -> dict[str, Any] | None:
         if worker.status.name != "running":  # paused for its memory, or about to leave
             return None
@@ -59,6 +103,9 @@ def answers(worker: Any) -> None:
         known.update(new)
         key, function, args, needed = call
         values = [known[name] if name in known else worker.data.get(name) for name in needed]
+        for i, name in enumerate(needed):
+            if values[i] is None and name in lends:
+                values[i] = await borrowed(run, name, lends[name])
         lacks = [name for name, value in zip(needed, values, strict=True) if value is None]
         if lacks:
             return {"lacks": lacks}
@@ -66,12 +113,46 @@ def answers(worker: Any) -> None:
         pool, loop = worker.executors["default"], asyncio.get_running_loop()
         return {"result": _serialized(await loop.run_in_executor(pool, compute, key, function, args, values))}
 
-    worker.handlers[dkernel_call.__name__] = dkernel_call
+    async def borrowed(run: str, name: str, lender: str) -> Any:
+        lent = _lent.setdefault(run, {})
+        asked = lent.pop(name, None) or asyncio.ensure_future(
+            _sent(worker.rpc, lender, "dkernel_lend", {"name": name}, PATIENCE / 2)
+        )
+        lent[name] = asked  # the last is the one that is kept longest
+        for other in list(lent)[:-BORROWED]:
+            del lent[other]
+        try:
+            return (await asyncio.shield(asked))["block"]  # two threads may want the same
+        except Exception:
+            lent.pop(name, None)
+            raise
+
+    async def dkernel_lend(name: str) -> dict[str, Any]:
+        return {"block": _serialized(worker.data[name])}
+
+    async def dkernel_relay(run: str, letters: Sequence[Letter]) -> dict[str, Any]:
+        async def reply(letter: Letter) -> Any:
+            if letter.at == worker.address:
+                return await worker.handlers["dkernel_call"](run=run, call=letter.call, new={}, lends=letter.lends)
+            return await _sent(worker.rpc, letter.at, "dkernel_call", letter.message(run, {}), PATIENCE / 2)
+
+        found = await asyncio.gather(*map(reply, letters), return_exceptions=True)
+        # What has no result here is asked for again by the client itself, which tells why.
+        return {"results": [_whole(one.get("result")) if isinstance(one, dict) else None for one in found]}
+
+    for answer in (dkernel_call, dkernel_lend, dkernel_relay):
+        worker.handlers[answer.__name__] = answer
 
 
 def forgets(run: str) -> None:
     """Have this process forget what a run sent once."""
     _known.pop(run, None)
+    _lent.pop(run, None)
+
+
+def _by_one(calls: int) -> int:
+    """How many of so many calls go by way of one worker."""
+    return math.isqrt(calls) if calls >= RELAYED else 1
 
 
 class Direct:
@@ -100,25 +181,25 @@ class Direct:
         # The first round is one of tasks: it has each worker fetch what it lacks.
         if self._shrinks or self._seconds > LONGEST:
             return {}
-        asked: dict[int, Waiting[Any]] = {}
-        for i, call in enumerate(calls):
-            message = self._message(call) if call.at is not None else None
-            if message is not None:
-                coroutine = self._answer(str(call.at), *message)
-                asked[i] = asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
+        letters = {i: letter for i, call in enumerate(calls) if call.at and (letter := self._letter(call)) is not None}
+        asked: dict[int, Waiting[Any]] = {i: Waiting() for i in letters}
+        order = sorted(letters, key=lambda i: letters[i].at)
+        size = _by_one(len(order))
+        for first in range(0, len(order), size):
+            some = [(letters[i], asked[i]) for i in order[first : first + size]]
+            asyncio.run_coroutine_threadsafe(self._told(some), self.client.loop.asyncio_loop)
         return asked
 
     def begin(self, call: Call) -> "Waiting[Any] | None":
         """The answer to come of a call that needs nothing but what this process keeps, however long it takes; None of
         another."""
-        message = None if self._shrinks else self._message(call)
-        if message is None or message[1].keys() != set(message[0][3]):
+        letter = None if self._shrinks else self._letter(call)
+        if letter is None or letter.once.keys() != set(letter.call[-1]):
             return None
-        coroutine = self._answer(str(call.at), *message, None)
-        return asyncio.run_coroutine_threadsafe(coroutine, self.client.loop.asyncio_loop)
+        return asyncio.run_coroutine_threadsafe(self._answer(letter, None), self.client.loop.asyncio_loop)
 
-    def _message(self, call: Call) -> tuple[tuple[str, Any, Any, list[str]], dict[str, Any]] | None:
-        """The call and what goes with it the first time; None if something that it needs is nowhere yet."""
+    def _letter(self, call: Call) -> Letter | None:
+        """The call as it is sent; None if something that it needs is nowhere yet."""
         needed: list[str] = []
         once: dict[str, Any] = {}
         whole = True
@@ -137,7 +218,8 @@ class Direct:
             return Slot(len(needed) - 1)
 
         args = tuple(resolve(arg, slot) for arg in call.args)
-        return ((call.key, call.function, args, needed), once) if whole else None
+        lends = {name: call.lender for name in needed if name not in once} if call.lender is not None else {}
+        return Letter(str(call.at), (call.key, call.function, args, needed), once, lends) if whole else None
 
     @staticmethod
     def value(waiting: "Waiting[Any]") -> Any:
@@ -147,18 +229,42 @@ class Direct:
         except (TimeoutError, CancelledError):
             return None
 
-    async def _answer(
-        self,
-        worker: str,
-        call: tuple[str, Any, Any, list[str]],
-        once: dict[str, Any],
-        patience: float | None = PATIENCE,
-    ) -> Any:
+    async def _told(self, some: Sequence[tuple[Letter, "Waiting[Any]"]]) -> None:
+        """Have these answered: one straight, several by way of the first's worker."""
+
+        async def tell(letter: Letter, waiting: "Waiting[Any]", result: Any) -> None:
+            try:
+                waiting.set_result((result,) if result is not None else await self._answer(letter))
+            except Exception as error:
+                waiting.set_exception(error)
+
         try:
-            reply = await self._sent(worker, call, {}, patience)
+            results = await self._relayed([letter for letter, _ in some]) if len(some) > 1 else [None]
+            await asyncio.gather(*(tell(*one, result) for one, result in zip(some, results, strict=True)))
+        finally:
+            for _, waiting in some:
+                waiting.cancel()  # nothing to one that is done
+
+    async def _relayed(self, letters: Sequence[Letter]) -> Sequence[Any]:
+        """The result of each, None where the first's worker has none to tell."""
+        sent = _serialized([replace(letter, once={}) for letter in letters])
+        try:
+            message = {"run": self.run, "letters": sent}
+            reply = await _sent(self.client.rpc, letters[0].at, "dkernel_relay", message, PATIENCE)
+        except Exception:  # as in `_answer`; each is asked for itself then
+            return [None] * len(letters)
+        results: Sequence[Any] = reply["results"]
+        return results
+
+    async def _answer(self, letter: Letter, patience: float | None = PATIENCE) -> Any:
+        async def send(new: Mapping[str, Any]) -> Any:
+            return await _sent(self.client.rpc, letter.at, "dkernel_call", letter.message(self.run, new), patience)
+
+        try:
+            reply = await send({})
             # A copy that a task brought there may have gone since; then this run keeps one of its own.
-            if reply is not None and once.keys() >= set(reply.get("lacks", [""])):
-                reply = await self._sent(worker, call, {name: once[name] for name in reply["lacks"]}, patience)
+            if reply is not None and letter.once.keys() >= set(reply.get("lacks", [""])):
+                reply = await send({name: letter.once[name] for name in reply["lacks"]})
         except DKernelError:
             raise  # the function's own word, which would be the task's too
         except Exception:
@@ -168,11 +274,3 @@ class Direct:
             self.failures += 1
             return None
         return (reply["result"],)
-
-    async def _sent(
-        self, worker: str, call: tuple[str, Any, Any, list[str]], new: dict[str, Any], patience: float | None
-    ) -> Any:
-        pool = self.client.rpc
-        pool.reuse(worker, await asyncio.wait_for(pool.connect(worker), REACH))
-        message = {"run": self.run, "call": _serialized(call), "new": _serialized(new)}
-        return await asyncio.wait_for(pool(worker).dkernel_call(**message), patience)

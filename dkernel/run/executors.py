@@ -47,8 +47,9 @@ class Held(Handle):
 class Call:
     """function(*args), under a key made from the content of both; handles among the args become their values.
 
-    Handles may also stand inside tuples, lists and the values of dicts. `at` is the process that its values are in, as
-    `Executor.places` told, None where that is not known or they are in several.
+    Handles may also stand inside tuples, lists and the values of dicts. `at` is the process to run it in, which has its
+    values as `Executor.places` told, None where that is not known or they are in several; `lender` the one that has
+    them where `at` is to borrow them.
 
     Examples
     --------
@@ -61,6 +62,7 @@ class Call:
     function: Callable[..., Any]
     args: tuple[Any, ...] = ()
     at: str | None = None
+    lender: str | None = None
 
 
 def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
@@ -137,6 +139,10 @@ class Executor(ABC):
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         """The process that each value is in, None where it is not made yet or all are in this one."""
         return [None] * len(handles)
+
+    def processes(self) -> dict[str, int]:
+        """The threads of each process that calls may be sent to; nothing where all are computed in this one."""
+        return {}
 
     @abstractmethod
     def keep(self, value: Any, key: str) -> Handle:

@@ -1,9 +1,9 @@
 """The feed: which units of a source are in the workers' memory, read a bounded number ahead of their use."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
@@ -15,7 +15,9 @@ from dkernel.errors import ClusterError, DKernelError
 from dkernel.run.executors import Call, Executor, Handle
 from dkernel.run.journal import Journal
 from dkernel.run.pieces import Piece, bundle_size
-from dkernel.run.reduce import R, S, Statistic, several, subtrees, tree_sum
+from dkernel.run.places import Places
+from dkernel.run.reduce import R, S, Statistic, joined, nodes, several, subtrees, tree_sum
+from dkernel.run.shares import Run, Share
 
 __all__ = ["Feed"]
 
@@ -83,9 +85,7 @@ class Feed:
         self.executor, self.source, self.keep = executor, source, keep
         self._units: dict[int, Handle] = {}
         self._blocks: dict[tuple[int, int], Handle] = {}
-        self._places: dict[tuple[int, int], str | None] = {}
-        self._threads = 1  # of a worker
-        self._moves = 0
+        self._places = Places(executor, source, keep)
 
     def reduce(
         self,
@@ -99,9 +99,9 @@ class Feed:
     ) -> R:
         """The statistic of these pieces, while the units of the `following` ones are being read.
 
-        The sum of each chunk's pieces, and over these sums the same tree again: a chunk is on one worker. Of a source
-        that is not kept, a window of units at a time, while the next is read: what is not needed again first, to make
-        room, and of that what is there.
+        The sum of each chunk's pieces, and over these sums the same tree again. Of a source that is not kept, a window
+        of units at a time, while the next is read: what is not needed again first, to make room, and of that what is
+        there.
         """
         sums: dict[int, S] = {}
         later = Counter(piece.place.unit for piece in following)
@@ -149,89 +149,55 @@ class Feed:
         held: Handle | None,
         broadcast: Handle | None,
         ahead: Sequence[int],
-        together: Sequence[tuple[str | None, tuple[int, ...]]] = (),
+        together: Sequence[Share] = (),
     ) -> dict[int, S]:
         """Chunk -> the sum of its pieces, while the units `ahead` are read.
 
-        A task stays in one chunk, or has all pieces of some that are `together` on one worker.
+        A task stays in one chunk, or is a share of some that are `together` on one worker.
         """
-        inside = _by_chunk(pieces)
-        calls, owners = [], []
-        many = [(place, chunks) for place, chunks in together if len(chunks) > 1]
-        places = {chunks[0]: place for place, chunks in together if len(chunks) == 1}
-        for place, chunks in many:
-            blocks = [self._block(inside[chunk][0]) for chunk in chunks]
-            parts = [[(k, piece) for piece in inside[chunk]] for k, chunk in enumerate(chunks)]
-            name = sha256(repr(chunks).encode()).hexdigest()[:16]
-            calls.append(Call(f"{key}-together-{name}", several, (held or statistic, broadcast, blocks, parts), place))
-            owners.append(chunks)
-        alone = [chunk for chunk in inside if not any(chunk in chunks for _, chunks in many)]
-        share = -(-self.executor.slots // len(alone)) if alone else 1  # to ask takes a message
+        inside, sent = _by_chunk(pieces), (held or statistic, broadcast)
+        calls = [self._shared(share, inside, key, sent) for share in together]
+        shared = {run.chunk for share in together for run in share.runs}
+        alone = [chunk for chunk in inside if chunk not in shared]
+        each = -(-self.executor.slots // len(alone)) if alone else 1  # to ask takes a message
+        owners = []
         for chunk in alone:
             items = [(self._block(piece), piece) for piece in inside[chunk]]
-            made = subtrees(held or statistic, items, f"{key}-{chunk}", share, broadcast)
-            calls += [replace(made[0], at=places.get(chunk))] if len(made) == 1 else made
-            owners += [(chunk,)] * len(made)
+            made = subtrees(sent[0], items, f"{key}-{chunk}", each, broadcast)
+            calls += made
+            owners += [chunk] * len(made)
+        begun = time.monotonic()
         results, handles = self._compute(calls, ahead)
+        self._places.took(time.monotonic() - begun, inside, together)
         self._units.update(zip(ahead, handles, strict=True))
-        found: dict[int, list[S]] = {chunk: [] for chunk in inside}
-        for chunks, result in zip(owners, results, strict=True):
-            for chunk, value in zip(chunks, result if len(chunks) > 1 else [result], strict=True):
-                found[chunk].append(value)
-        return {chunk: tree_sum(sums, statistic.merge) for chunk, sums in found.items()}
+        found: dict[int, list[tuple[int, int, S]]] = {chunk: [] for chunk in inside}
+        for share, values in zip(together, results[: len(together)], strict=True):
+            for (_, run, first, _, level), value in zip(_nodes(share, inside), values, strict=True):
+                found[run.chunk].append((first, level, value))
+        for at, (chunk, value) in enumerate(zip(owners, results[len(together) :], strict=True)):
+            found[chunk].append((at, 0, value))
+        ordered = {chunk: sorted(mine, key=lambda node: node[0]) for chunk, mine in found.items()}
+        return {chunk: joined([node[1:] for node in mine], statistic.merge) for chunk, mine in ordered.items()}
 
-    def _together(self, pieces: Sequence[Piece]) -> list[tuple[str | None, tuple[int, ...]]]:
-        """Chunks to sum in one task, and where: those of each worker in as many parts as it has threads.
+    def _shared(self, share: Share, inside: dict[int, list[Piece]], key: str, sent: tuple[Any, Any]) -> Call:
+        """The call of a share: its function's answer is the sum of each of its nodes."""
+        blocks = [self._block(inside[run.chunk][0]) for run in share.runs]
+        parts = [[(k, piece) for piece in inside[run.chunk][a:b]] for k, run, a, b, _ in _nodes(share, inside)]
+        name = sha256(repr(share.runs).encode()).hexdigest()[:16]
+        # Blocks of units that were just read are not made yet where somebody asks for them straight.
+        at = share.at if self.keep else None
+        return Call(f"{key}-together-{name}", several, (*sent, blocks, parts), at, share.lender)
+
+    def _together(self, pieces: Sequence[Piece]) -> list[Share]:
+        """What to sum in one task, and where: what each worker has, in as many parts as it has threads.
 
         A task costs a millisecond or two whatever it does, and a round waits for all of them. And Dask gives a task of
         one block to either worker, which then holds a copy of it: of several blocks, to the worker that has them.
         """
-        inside = _by_chunk(pieces)
-        if self._moves != self.executor.moves:
-            self._places, self._moves = {}, self.executor.moves
-        where = {chunk: (mine[0].place.unit, mine[0].place.block) for chunk, mine in inside.items()}
-        unknown = [chunk for chunk in inside if self._places.get(where[chunk]) is None]
-        if unknown:
-            # A block is made where its unit is; of a source that is not kept the unit is there before the block is.
-            found = self.executor.places(
-                [self._block(inside[chunk][0]) if self.keep else self._units[where[chunk][0]] for chunk in unknown]
-            )
-            self._places.update(zip((where[chunk] for chunk in unknown), found, strict=True))
-            self._threads = -(-self.executor.slots // max(1, self.executor.workers))
-            self._even(sorted(set(where.values())))
-        workers: dict[str, list[int]] = {}
-        for chunk in inside:
-            place = self._places[where[chunk]]
-            if place is not None:
-                workers.setdefault(place, []).append(chunk)
-        parts = [
-            (place, tuple(mine[k :: self._threads])) for place, mine in workers.items() for k in range(self._threads)
-        ]
-        # Blocks of units that were just read are not made yet where somebody asks for them straight.
-        return [(place if self.keep else None, chunks) for place, chunks in parts if chunks]
-
-    def _even(self, blocks: Sequence[tuple[int, int]]) -> None:
-        """Let other workers sum what stands on those that have most of these blocks: a round waits for the last.
-
-        Which process reads a unit is luck. A task whose other blocks are on a worker is given to that worker, which
-        then fetches the one that it lacks, once.
-        """
-        sizes = {where: self.source.units[where[0]].rows[where[1]] for where in blocks}
-        loads: dict[str, list[tuple[int, int]]] = {}
-        for where in blocks:
-            place = self._places[where]
-            if place is not None:
-                loads.setdefault(place, []).append(where)
-        for _ in blocks if len(loads) > 1 else ():
-            order = sorted(loads, key=lambda place: sum(sizes[where] for where in loads[place]))
-            least, most = loads[order[0]], loads[order[-1]]
-            gap = sum(sizes[where] for where in most) - sum(sizes[where] for where in least)
-            moved = min(most, key=lambda where: abs(2 * sizes[where] - gap))
-            if abs(2 * sizes[moved] - gap) >= gap:
-                break
-            least.append(moved)
-            most.remove(moved)
-            self._places[moved] = order[0]
+        # A block is made where its unit is; of a source that is not kept the unit is there before the block is.
+        return self._places.shares(
+            _by_chunk(pieces), lambda piece: self._block(piece) if self.keep else self._units[piece.place.unit]
+        )
 
     def fold(
         self,
@@ -333,7 +299,7 @@ class Feed:
         gone = set(units)
         handles = [self._units.pop(unit) for unit in gone if unit in self._units]
         handles += [self._blocks.pop(where) for where in list(self._blocks) if where[0] in gone]
-        self._places = {where: place for where, place in self._places.items() if where[0] not in gone}
+        self._places.forget(gone)
         self.executor.release(handles)
 
     def close(self) -> None:
@@ -346,6 +312,15 @@ def _by_chunk(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
     for piece in pieces:
         inside.setdefault(piece.chunk, []).append(piece)
     return inside
+
+
+def _nodes(share: Share, inside: dict[int, list[Piece]]) -> list[tuple[int, Run, int, int, int]]:
+    """The sums that a share is: number and run of each, its pieces from first to last, its level in the tree."""
+    found = []
+    for k, run in enumerate(share.runs):
+        whole = (run.first, run.last) == (0, len(inside[run.chunk]))
+        found += [(k, run, *node) for node in ([(0, run.last, 0)] if whole else nodes(run.first, run.last))]
+    return found
 
 
 def _units(pieces: Sequence[Piece]) -> list[int]:

@@ -15,6 +15,7 @@ from dkernel.run.gradient import GRAM_ROWS
 from dkernel.run.normal import folds_for
 from dkernel.run.pieces import bundle_size
 from dkernel.run.prepare import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, stays_home
+from dkernel.run.shares import BORROWED
 from dkernel.run.sizes import Sizes, is_large
 from dkernel.run.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.run.sketch import flops as wide_flops
@@ -97,7 +98,7 @@ class Plan:
         # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
-        held = int(min(1.0, UNEVEN / workers) * n * row)
+        held = _held(n * row, workers, unit)
         tasks, beside = _tasks(executor, D, outputs, squares, wide)
         client += beside
         worker = max(reading, base + tasks)
@@ -207,6 +208,12 @@ def _in_words(name: str, value: Any) -> str:
     if name == "seconds":
         return f"{max(1, round(value)):,} s" if value < 120 else f"{value / 60:,.0f} min"
     return f"{value:,}" if isinstance(value, int) else f"{value}"
+
+
+def _held(source: int, workers: int, unit: int) -> int:
+    """Bytes of a source that is kept in the worker with most of it: one with less than its share may borrow some more
+    blocks, of which it needs a part."""
+    return int(min(source, max(UNEVEN * source, source + workers * BORROWED * unit) / workers))
 
 
 def _work(sizes: Sizes, recipe: Recipe, outputs: int, wide: bool, picking: int) -> tuple[int, float, float]:

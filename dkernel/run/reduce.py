@@ -8,14 +8,14 @@ out passed up. A task computes an aligned subtree, so the grouping may follow th
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from dkernel.data.block import Block
 from dkernel.run.executors import Call, Executor, Handle
 from dkernel.run.pieces import Piece
 
-__all__ = ["LITTLE_FLOPS", "Item", "Statistic", "reduce", "several", "subtrees", "tree_sum"]
+__all__ = ["LITTLE_FLOPS", "Item", "Statistic", "joined", "nodes", "reduce", "several", "subtrees", "tree_sum"]
 
 Item = tuple[Handle, Piece]
 
@@ -56,23 +56,52 @@ def tree_sum(values: Sequence[S], merge: Callable[[S, S], S]) -> S:
     return level[0]
 
 
-def subtree(
-    statistic: Statistic[Any, Any], broadcast: Any, blocks: Sequence[Block], pieces: Sequence[tuple[int, Piece]]
-) -> Any:
-    """The sum over an aligned subtree; runs on a worker. Pieces come with the number of their block."""
-    # A binary counter holds one partial sum a level: log2 of them, not all leaves. Equal to `tree_sum`: only
-    # complete neighbours of one level merge, and what is left at the end merges from the right.
-    stack: list[tuple[int, Any]] = []
-    for number, piece in pieces:
-        level, value = 0, statistic.step(blocks[number], piece, broadcast)
+def joined(nodes: Iterable[tuple[int, S]], merge: Callable[[S, S], S]) -> S:
+    """The same of nodes of the tree in their order, each with its level: 0 for a value, k for the sum of 2^k of them.
+
+    Examples
+    --------
+    >>> joined([(1, "(ab)"), (0, "c"), (0, "d"), (0, "e")], lambda x, y: f"({x}{y})")
+    '(((ab)(cd))e)'
+    """
+    # A binary counter holds one partial sum a level: log2 of them, not all leaves. Only complete neighbours of one
+    # level merge, and what is left at the end merges from the right.
+    stack: list[tuple[int, S]] = []
+    for level, value in nodes:
         while stack and stack[-1][0] == level:
-            value = statistic.merge(stack.pop()[1], value)
+            value = merge(stack.pop()[1], value)
             level += 1
         stack.append((level, value))
     total = stack.pop()[1]
     while stack:
-        total = statistic.merge(stack.pop()[1], total)
+        total = merge(stack.pop()[1], total)
     return total
+
+
+def nodes(first: int, last: int) -> list[tuple[int, int, int]]:
+    """The nodes of the tree that make up the values first, ..., last - 1: the first of each, its end, its level.
+
+    Examples
+    --------
+    >>> nodes(0, 7), nodes(6, 12)
+    ([(0, 4, 2), (4, 6, 1), (6, 7, 0)], [(6, 8, 1), (8, 12, 2)])
+    """
+    found = []
+    while first < last:
+        level = (last - first).bit_length() - 1
+        if first:
+            level = min(level, (first & -first).bit_length() - 1)
+        found.append((first, first + (1 << level), level))
+        first += 1 << level
+    return found
+
+
+def subtree(
+    statistic: Statistic[Any, Any], broadcast: Any, blocks: Sequence[Block], pieces: Sequence[tuple[int, Piece]]
+) -> Any:
+    """The sum over an aligned subtree; runs on a worker. Pieces come with the number of their block."""
+    steps = ((0, statistic.step(blocks[number], piece, broadcast)) for number, piece in pieces)
+    return joined(steps, statistic.merge)
 
 
 def several(

@@ -147,11 +147,11 @@ class ClusterExecutor(Executor):
 
     @property
     def slots(self) -> int:
-        return max(1, sum(self._threads().values()))
+        return max(1, sum(self.processes().values()))
 
     @property
     def workers(self) -> int:  # type: ignore[override]
-        return max(1, len(self._threads()))
+        return max(1, len(self.processes()))
 
     @property
     def memory_limit(self) -> int | None:  # type: ignore[override]
@@ -177,7 +177,7 @@ class ClusterExecutor(Executor):
 
         self._look_round()
         rest = iter(calls)
-        without = [] if self.shared else (yield from errands(self, self._threads(), rest))
+        without = [] if self.shared else (yield from errands(self, self.processes(), rest))
         with Collection(self) as collection:
             yield from collection.as_they_come(chain(without, rest), READY * self.slots)
 
@@ -287,7 +287,7 @@ class ClusterExecutor(Executor):
 
     def _who_waits(self) -> str:
         try:
-            workers = len(self._threads())
+            workers = len(self.processes())
         except ClusterError:
             return f"The scheduler at {self.address} has not answered"
         refused = "".join(f" ({table})" for table in self._news.refused)
@@ -295,7 +295,7 @@ class ClusterExecutor(Executor):
             return f"There have been no workers{refused}"
         return f"None of the {workers} workers has finished anything"
 
-    def _threads(self) -> dict[str, int]:
+    def processes(self) -> dict[str, int]:
         with self.told():
             return dict(self.client.nthreads(callback_timeout=10))
 
@@ -346,7 +346,7 @@ class ClusterExecutor(Executor):
             ) from None
         with self.told():
             found = self.client.sync(self._ask_all)
-        require_equal(versions(), {worker: found[worker] for worker in self._threads() if worker in found})
+        require_equal(versions(), {worker: found[worker] for worker in self.processes() if worker in found})
 
     async def _ask_all(self) -> dict[str, Any]:
         """Versions of every worker, or why there are none: one that is stopped answers never."""

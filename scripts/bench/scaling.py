@@ -2,15 +2,18 @@
 
 Three parts. *Speedup*: the same training by 1 and by 2 worker processes in turns, the seconds of the pass and of the
 command, the best of --repeats; the two models must be the same bytes. *Constants*: rounds of calls that do nothing, of
-several numbers of calls, as Dask's tasks and as the rounds have them, straight to the workers; the line through their
-medians is the cost of a round and of a call. *Model*: with those that go straight
+several numbers of calls, as Dask's tasks, straight to the workers, and by way of one of them; lines through their
+medians give what a round costs (a), a call that goes straight (b), one that is passed on (f), and of that what the
+client does itself (r, its processor's seconds). *Model*: of W workers, by way of some where `Direct` does so, G = W / g
+groups of g calls
 
-    seconds of a round = n D t / (W T) + a + b W + W D C 12 bytes / B,    one call a worker
+    seconds of a round = n D t / (W T (1 - idle)) + a + b G + f (g - 1) + r (W - G) + D C (8 W + 4 G) bytes / B
 
 t is the measured time of a feature on one worker, T the rounds of a pass by their rule, C the heads, B a network of
-10 Gb/s at the client, which sends 4 bytes of each coefficient to every worker and is sent 8. Printed for one number of
-rows in all (the more workers, the less each has to do) and for one number a worker; `fewest rows` is how many rows W
-workers need for an overhead of 5 %.
+10 Gb/s at the client; `idle` is what workers wait for the last of a round where their units are where chance has put
+them, as the very rule of the product spreads pieces (`run/shares.py`), and "idle alone" what they would wait without
+it. Printed for one number of rows in all (the more workers, the less each has to do) and for one number a worker;
+`fewest rows` is how many rows W workers need in all for an overhead of 5 %.
 
     python scripts/bench/scaling.py
     python scripts/bench/scaling.py --rows 200000 --components 1024 --repeats 1
@@ -21,21 +24,27 @@ import hashlib
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 from commands import made, phases_of, train
 from report import finish
 
+from dkernel.run import direct
 from dkernel.run.cluster import connect
 from dkernel.run.executors import Call, Executor
+from dkernel.run.pieces import PIECE_ROWS
+from dkernel.run.shares import evened, longest
 from dkernel.run.sizes import Sizes
 
 P = 28
 NETWORK = 10e9 / 8
 HEADS = 4
 CALLS = (2, 4, 8, 16, 32)
+UNIT = 131_072  # rows of a unit of the readers, of 28 columns
 SETTINGS = ("--kernel", "Gaussian(gamma=0.08)", "--features", "nystrom", "--scale", "global", "--metric", "identity")
 
 
@@ -81,42 +90,88 @@ def one_round(executor: Executor, D: int, places: list[str | None], name: str) -
     return time.perf_counter() - start
 
 
-def constants(D: int, rounds: int, workers: int = 2) -> tuple[list[dict[str, Any]], float, float]:
-    """Lines of measured rounds, and the seconds of a round and of a call that goes straight to its worker."""
-    lines = []
+def constants(D: int, rounds: int, workers: int = 2) -> tuple[list[dict[str, Any]], dict[str, float]]:
+    """Lines of measured rounds; and the seconds of a round, of a call that goes straight to its worker, of one that is
+    passed on, and of that what the client does."""
+    lines, ways = [], {"tasks": 0, "straight": 1, "passed on": max(CALLS)}
     with connect(workers=workers, memory_limit="2GiB") as executor:
-        there = list(executor.client.nthreads())  # type: ignore[attr-defined]
-        for way in ("tasks", "straight"):
+        there = sorted(executor.processes())
+        for way, group in ways.items():
             for n in CALLS:
-                places = [there[i % workers] if way == "straight" else None for i in range(n)]
-                found = sorted(one_round(executor, D, places, f"cost-{way}-{n}-{i}") for i in range(rounds + 3))
+                places = [there[i * workers // n] if group else None for i in range(n)]
+                with patch.object(direct, "_by_one", lambda calls, group=group: max(1, min(calls, group))):
+                    cpu = time.process_time()
+                    found = sorted(one_round(executor, D, places, f"cost-{way}-{n}-{i}") for i in range(rounds + 3))
+                    cpu = (time.process_time() - cpu) / (rounds + 3)
                 least, median = (1e3 * found[i] for i in (0, len(found) // 2))
-                lines.append({"way": way, "calls of a round": n, "least_ms": least, "median_ms": median})
-    straight = [(line["calls of a round"], line["median_ms"]) for line in lines if line["way"] == "straight"]
-    slope, at_zero = np.polyfit(*zip(*straight, strict=True), 1)
-    return lines, max(float(at_zero), 0.0) / 1e3, max(float(slope), 1e-5) / 1e3
+                lines.append({"way": way, "calls of a round": n, "least_ms": least, "median_ms": median,
+                              "client's cpu_ms": 1e3 * cpu})  # fmt: skip
+
+    def line(way: str, figure: str) -> tuple[float, float]:
+        mine = [(each["calls of a round"], each[figure]) for each in lines if each["way"] == way]
+        slope, at_zero = np.polyfit(*zip(*mine, strict=True), 1)
+        return max(float(at_zero), 0.0) / 1e3, max(float(slope), 1e-5) / 1e3
+
+    (a, b), (_, f), (_, r) = (
+        line("straight", "median_ms"),
+        line("passed on", "median_ms"),
+        line("passed on", "client's cpu_ms"),
+    )
+    return lines, {"round": a, "call": b, "passed": f, "client": min(r, f)}
 
 
-def predicted(n: float, D: int, workers: int, feature: float, a: float, b: float) -> tuple[float, float]:
-    """Seconds of a pass, and which share of them is no work on the rows."""
+def always(chunk: int, rows: int) -> bool:  # noqa: ARG001
+    """That a worker may borrow whatever evens the round out."""
+    return True
+
+
+def never(chunk: int, rows: int) -> bool:  # noqa: ARG001
+    """That nobody borrows."""
+    return False
+
+
+def idle(n: float, workers: int, rounds: int, worth: Callable[[int, int], bool]) -> float:
+    """Share of a round that workers wait for the last, where each has its share of the units, drawn by chance."""
+    rng, found = np.random.default_rng(0), []
+    units = max(1, round(n / UNIT))
+    inside = max(1, round(units / rounds))
+    for _ in range(5):
+        places = {i: f"{unit % workers}" for i, unit in enumerate(rng.choice(units, inside, replace=False))}
+        sizes = {i: [PIECE_ROWS] * (UNIT // PIECE_ROWS) for i in places}
+        names = [f"{i}" for i in range(workers)]
+        spread = evened(sizes, places, names, worth)
+        found.append(inside * UNIT / workers / longest(sizes, spread))
+    return 1 - float(np.mean(found))
+
+
+def predicted(n: float, D: int, workers: int, feature: float, cost: dict[str, float]) -> tuple[float, float]:
+    """Seconds of a pass with even loads, and which share of them is no work on the rows."""
     work = n * D * feature / workers
-    overhead = Sizes.rounds_of(int(n), P, D) * (a + workers * (b + 12 * D * HEADS / NETWORK))
+    group = direct._by_one(workers)
+    groups = -(-workers // group)
+    messages = (
+        cost["round"] + cost["call"] * groups + cost["passed"] * (group - 1) + cost["client"] * (workers - groups)
+    )
+    sent = D * HEADS * (8 * workers + 4 * groups) / NETWORK
+    overhead = Sizes.rounds_of(int(n), P, D) * (messages + sent)
     return work + overhead, overhead / (work + overhead)
 
 
-def table(args: argparse.Namespace, feature: float, a: float, b: float) -> list[dict[str, Any]]:
+def table(args: argparse.Namespace, feature: float, cost: dict[str, float]) -> list[dict[str, Any]]:
     """The model's lines."""
     lines = []
     for workers in (1, 2, 10, 100, 1000):
-        whole, share = predicted(args.total, args.components, workers, feature, a, b)
-        each, share_each = predicted(args.each * workers, args.components, workers, feature, a, b)
-        overhead = predicted(0, args.components, workers, feature, a, b)[0]  # of all 64 rounds
+        overhead = predicted(0, args.components, workers, feature, cost)[0]  # of all 64 rounds
         fewest = 19 * overhead * workers / (args.components * feature)
-        lines.append({
-            "workers": workers, f"{args.total:.0e} rows: pass_s": whole, "overhead_%": 100 * share,
-            f"{args.each:.0e} rows each: pass_s": each, "their overhead_%": 100 * share_each,
-            "fewest rows for 5 %": fewest,
-        })  # fmt: skip
+        for n in (args.total, args.each * workers):
+            seconds, share = predicted(n, args.components, workers, feature, cost)
+            rounds = Sizes.rounds_of(int(n), P, args.components)
+            waits, alone = (idle(n, workers, rounds, worth) for worth in (always, never))
+            lines.append({
+                "workers": workers, "rows": n, "pass_s": seconds * (share + (1 - share) / (1 - waits)),
+                "overhead_%": 100 * share, "idle_%": 100 * waits, "idle alone_%": 100 * alone,
+                "fewest rows": fewest,
+            })  # fmt: skip
     return lines
 
 
@@ -133,14 +188,14 @@ def main(arguments: list[str] | None = None) -> int:
     args = ask.parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         pair = speedup(args.place or Path(scratch), args)
-    costs, a, b = constants(args.components, args.rounds)
-    work = pair[0]["pass_s"] - Sizes.rounds_of(args.rows, P, args.components) * (a + b)
+    costs, cost = constants(args.components, args.rounds)
+    work = pair[0]["pass_s"] - Sizes.rounds_of(args.rows, P, args.components) * (cost["round"] + cost["call"])
     if work < pair[0]["pass_s"] / 2:
         print("rounds cost more than their work: too few rows, or a busy machine; the model is none", file=sys.stderr)
         work = pair[0]["pass_s"]
     feature = work / (args.rows * args.components)
-    lines = table(args, feature, a, b)
-    facts = {"round_ms": 1e3 * a, "call_ms": 1e3 * b, "feature_ns": 1e9 * feature}
+    lines = table(args, feature, cost)
+    facts = {**{f"{name}_ms": 1e3 * seconds for name, seconds in cost.items()}, "feature_ns": 1e9 * feature}
     said = ", ".join(f"{name} {value:.3g}" for name, value in facts.items())
     everything = [*pair, *costs, *lines]
     if not args.json:

@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 from dask.delayed import delayed
 
+from dkernel.errors import DataError
 from dkernel.run import direct
 from dkernel.run.cluster import connect
 from dkernel.run.direct import Direct
 from dkernel.run.executors import Call, SerialExecutor
+from dkernel.run.shares import BORROWED
 from tests.faults import harness
 from tests.run import jobs
 
@@ -101,7 +103,10 @@ def test_a_worker_that_lacks_the_block_has_it_computed(executor, block, asked):
     assert asked == [(1, 1)]
 
 
-def test_rounds_go_straight_and_the_model_has_the_bytes_of_the_loop(executor, asked, tmp_path):
+@pytest.mark.parametrize("relayed", [False, True])
+def test_rounds_go_straight_and_the_model_has_the_bytes_of_the_loop(executor, asked, tmp_path, monkeypatch, relayed):
+    if relayed:
+        monkeypatch.setattr(direct, "_by_one", lambda calls: max(1, calls))
     data = tmp_path / "data"
     data.mkdir()
     harness.write_files(data)
@@ -118,3 +123,77 @@ def test_long_rounds_and_clusters_that_shrink_have_tasks_alone():
     slow.took(direct.LONGEST + 1)
     adaptive.took(0.0)
     assert new.ask([call]) == slow.ask([call]) == adaptive.ask([call]) == {}
+
+
+def lent_to(run):
+    return sorted(direct._lent.get(run, {}))
+
+
+@pytest.mark.usefixtures("asked")
+def test_a_worker_borrows_what_another_has_and_keeps_the_last_few(executor):
+    moves = executor.moves
+    names = [f"lent-{os.urandom(4).hex()}" for _ in range(BORROWED + 2)]
+    _, handles = executor.compute([], [delayed(np.arange)(6, dask_key_name=name) for name in names])
+    for handle in handles:
+        handle.live().result(timeout=30)
+    places = executor.places(handles)
+    held = executor.keep({"name": 9}, "held-too")
+    for turn in range(2):
+        for handle, place in zip(handles, places, strict=True):
+            [other] = [worker for worker in executor.processes() if worker != place]
+            call = Call(f"lent-{turn}-{place}", jobs.together, ([handle], np.ones(1), held), other, place)
+            [(items, _, nine, pid)], _ = executor.compute([call])
+            assert (items, nine) == ([0, 1, 2, 3, 4, 5], 9)
+            assert pid == executor.client.run(os.getpid, workers=[other])[other]
+            assert executor.places([handle]) == [place]  # Dask knows of no copy
+    assert executor.moves == moves
+    for worker in executor.processes():
+        mine = [name for name, place in zip(names, places, strict=True) if place != worker]
+        kept = executor.client.run(lent_to, executor.direct.run, workers=[worker])[worker]
+        assert set(kept) == set(mine[-BORROWED:])
+
+
+@pytest.mark.parametrize("lender", ["the other", "tcp://127.0.0.1:1"])
+def test_what_nobody_has_to_lend_is_a_task(executor, block, asked, lender):
+    handle, place = block
+    [other] = [worker for worker in executor.processes() if worker != place]
+    moves = executor.moves
+    call = Call("lent-by-nobody", getitem, (handle, 5), other, other if lender == "the other" else lender)
+    assert executor.compute([call])[0] == [5]
+    assert asked == [(1, 1)]
+    assert executor.moves == moves + 1
+
+
+def test_many_calls_go_by_way_of_few_workers_and_come_back_in_their_order(executor, asked, monkeypatch):
+    senders, sent = [], direct._sent
+
+    async def noted(pool, worker, operation, message, patience):
+        senders.append((worker, operation))
+        return await sent(pool, worker, operation, message, patience)
+
+    monkeypatch.setattr(direct, "_sent", noted)
+    workers = sorted(executor.processes())
+    held = executor.keep({"name": 11}, "relayed")
+    for turn in range(2):
+        senders.clear()
+        places = [workers[i % 2] for i in range(20)]
+        calls = [Call(f"many-{turn}-{i}", jobs.together, ([], np.full(1, i), held), at) for i, at in enumerate(places)]
+        found = executor.compute(calls)[0]
+        assert [row[1:3] for row in found] == [([float(i)], 11) for i in range(20)]
+        assert [row[3] for row in found[:2]] == [executor.client.run(os.getpid)[at] for at in workers]
+    assert sorted(senders) == sorted((at, "dkernel_relay") for at in [workers[0]] * 3 + [workers[1]] * 2)
+    assert asked == [(20, 20)] * 2
+
+
+def test_calls_by_way_of_a_worker_that_is_gone_go_straight_and_errors_are_the_functions(
+    executor, asked, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(direct, "_by_one", lambda calls: calls)
+    [one, other] = sorted(executor.processes())
+    moves = executor.moves
+    gone = [Call("gone-1", pow, (2, 5), "tcp://127.0.0.1:1"), Call("gone-2", pow, (2, 6), other)]
+    assert executor.compute(gone)[0] == [32, 64]
+    assert executor.moves == moves + 1
+    with pytest.raises(DataError, match="row 17"):
+        executor.compute([Call("bad-1", pow, (2, 5), one), Call("bad-2", jobs.refuse, (str(tmp_path),), other)])
+    assert asked == [(2, 2)] * 2
