@@ -12,8 +12,8 @@ from dataclasses import dataclass
 __all__ = ["BORROWED", "Run", "Share", "evened", "longest", "shares"]
 
 SLACK = 0.02  # of the mean that a worker may have more of than it
-FINE = 8  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
-BORROWED = 2  # chunks that a worker borrows of a round
+FINE = 32  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
+BORROWED = 4  # chunks that a worker borrows of a round
 
 Sizes = Mapping[int, Sequence[int]]
 """Chunk -> rows of each of its pieces that a round has, in their order."""
@@ -76,7 +76,8 @@ def evened(
         wanted = min(loads[giver] - mean, mean - loads[taker])
         known = (has or {}).get(taker, ())
         order = sorted(own[giver], key=lambda chunk: (chunk not in known, -sum(sizes[chunk][: left[chunk]]), chunk))
-        run = next(filter(None, (_tail(sizes[chunk], left[chunk], wanted, chunk) for chunk in order)), None)
+        most = loads[giver] - loads[taker]
+        run = next(filter(None, (_tail(sizes[chunk], left[chunk], wanted, most, chunk) for chunk in order)), None)
         rows = sum(sizes[run.chunk][run.first : run.last]) if run is not None else 0
         if run is None or not (run.chunk in known or worth(run.chunk, rows)):
             # What is too little for the one is too little for all.
@@ -95,17 +96,18 @@ def evened(
     return kept + [Share(at, tuple(runs), lender) for (at, lender), runs in lent.items()]
 
 
-def _tail(pieces: Sequence[int], left: int, wanted: float, chunk: int) -> Run | None:
-    """The last of the first `left` pieces, of nearly so many rows, beginning between parts; None for none."""
+def _tail(pieces: Sequence[int], left: int, wanted: float, most: float, chunk: int) -> Run | None:
+    """The last of the first `left` pieces, so many that they have the rows that are wanted, of which `most` are too
+    many; None for none. What is wanted is rounded up: many that had a little less each would leave much to one."""
     grain = _grain(len(pieces))
-    best, rows, first = (abs(wanted), left), 0, left
-    while first > 0:
+    rows, first = 0, left
+    while first > 0 and rows < wanted:
         start = (first - 1) // grain * grain
-        rows, first = rows + sum(pieces[start:first]), start
-        best = min(best, (abs(wanted - rows), first))
-        if rows >= wanted:
+        rows += sum(pieces[start:first])
+        if rows >= most:
             break
-    return Run(chunk, best[1], left) if best[1] < left else None
+        first = start
+    return Run(chunk, first, left) if first < left else None
 
 
 def _grain(pieces: int) -> int:

@@ -4,9 +4,12 @@ A million rows of 28 columns whose class is the sign of a quadratic form (quadra
 dask-ml maps RBFSampler over the chunks of a Dask array, standardized, and feeds them one after the other to
 SGDClassifier.partial_fit, which is how its documentation does it. dkernel: Gaussian kernel of the same gamma, one pass,
 with Fourier features and with landmarks; `pass_s` is the pass alone, `fit_s` all of the fit: survey, setup and choice
-of alpha with it. The comparison with scikit-learn's Nystroem on covtype is covtype.py.
+of alpha with it. The workers are those of a LocalCluster as Dask starts it, or with --cluster dkernel those that
+dkernel starts, whose stacks are looked at less often. The comparison with scikit-learn's Nystroem on covtype is
+covtype.py.
 
     python scripts/bench/peers.py
+    python scripts/bench/peers.py --cluster dkernel
     python scripts/bench/peers.py --rows 100000 --components 512
 """
 
@@ -14,6 +17,8 @@ import argparse
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +96,23 @@ def ours(
     return {"who": who, "D": D, "pass_s": passes, "fit_s": seconds, "test_error_%": error}
 
 
+@contextmanager
+def two_workers(cluster: str) -> Iterator[Executor]:
+    """Two processes of a thread each; dask-ml finds them by the client of this process."""
+    if cluster == "dkernel":
+        with connect(workers=2, memory_limit="4GiB") as executor:
+            yield executor
+        return
+    from distributed import Client, LocalCluster
+
+    with (
+        LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="4GiB", dashboard_address=None) as there,
+        Client(there),
+        connect(scheduler=there.scheduler_address) as executor,
+    ):
+        yield executor
+
+
 def _rounds(text: str) -> str | int:
     return text if text == "auto" else int(text)
 
@@ -101,11 +123,12 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--components", type=int, nargs="+", default=[1000, 4000])
     ask.add_argument("--rounds", type=_rounds, nargs="+", default=["auto"], help="of dkernel's pass; auto: by its rule")
     ask.add_argument("--repeats", type=int, default=2, help="turns of both; the best of each counts")
+    ask.add_argument("--cluster", choices=("dask", "dkernel"), default="dask", help="who starts the two workers")
     ask.add_argument("--place", type=Path, help="folder for the data; a temporary one when it is not given")
     ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
     lines: list[dict[str, Any]] = []
-    with tempfile.TemporaryDirectory() as scratch, connect(workers=2, memory_limit="4GiB") as executor:
+    with tempfile.TemporaryDirectory() as scratch, two_workers(args.cluster) as executor:
         place = args.place or Path(scratch)
         data = written(place, args.rows)
         [held] = written(place, TESTED, seed=1).glob("*.npy")
