@@ -150,7 +150,8 @@ def test_a_worker_borrows_what_another_has_and_keeps_the_last_few(executor):
     for worker in executor.processes():
         mine = [name for name, place in zip(names, places, strict=True) if place != worker]
         kept = executor.client.run(lent_to, executor.direct.run, workers=[worker])[worker]
-        assert set(kept) == set(mine[-BORROWED:])
+        assert len(kept) <= BORROWED
+        assert {name for name in kept if name in names} == set(mine[-BORROWED:])
 
 
 @pytest.mark.parametrize("lender", ["the other", "tcp://127.0.0.1:1"])
