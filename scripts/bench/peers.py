@@ -1,6 +1,8 @@
 """dkernel against dask-ml on the same two workers: `Incremental(SGDClassifier)` over `RBFSampler`, one pass each.
 
-A million rows of 28 columns whose class is the sign of a quadratic form (quadratic.py), as NPY files that both read.
+A million rows of 28 columns whose class is the sign of a quadratic form (quadratic.py), as NPY files that both read:
+of doubles, as numpy, pandas and scikit-learn make them, and of single precision, where scikit-learn's map computes in
+single precision as well and its cosine is several times cheaper. dkernel computes in single precision from either.
 dask-ml maps RBFSampler over the chunks of a Dask array, standardized, and feeds them one after the other to
 SGDClassifier.partial_fit, which is how its documentation does it. dkernel: Gaussian kernel of the same gamma, one pass,
 with Fourier features and with landmarks; `pass_s` is the pass alone, `fit_s` all of the fit: survey, setup and choice
@@ -9,11 +11,12 @@ dkernel starts, whose stacks are looked at less often. The comparison with sciki
 covtype.py.
 
     python scripts/bench/peers.py
-    python scripts/bench/peers.py --cluster dkernel
+    python scripts/bench/peers.py --dtype float32 --cluster dkernel
     python scripts/bench/peers.py --rows 100000 --components 512
 """
 
 import argparse
+import itertools
 import sys
 import tempfile
 import time
@@ -39,45 +42,52 @@ from dkernel.run.progress import Progress
 from dkernel.run.train import train
 
 P = 28
-CHUNK = 16_384  # rows of dask-ml's blocks: with D = 4000, 0.5 GB of columns in float64
 TESTED = 50_000
 GAMMA = 0.02
 
 
-def block_of(path: str, first: int, n: int) -> NDArray[np.float32]:
+def chunk(D: int) -> int:
+    """Rows of dask-ml's blocks, on which it was fastest here of 4,096 to 65,536."""
+    return 16_384 if D <= 2000 else 8_192
+
+
+def block_of(path: str, first: int, n: int) -> NDArray[Any]:
     """Rows of one file, label and all."""
     return np.load(path, mmap_mode="r")[first : first + n].copy()
 
 
-def as_dask(folder: Path) -> da.Array:
-    """The rows of the files in blocks that the workers read."""
+def as_dask(folder: Path, step: int) -> da.Array:
+    """The rows of the files in blocks of `step` that the workers read."""
     import dask
 
     parts = []
     for path in sorted(folder.glob("*.npy")):
-        n = len(np.load(path, mmap_mode="r"))
-        for first in range(0, n, CHUNK):
-            m = min(CHUNK, n - first)
+        held = np.load(path, mmap_mode="r")
+        n = len(held)
+        for first in range(0, n, step):
+            m = min(step, n - first)
             task = dask.delayed(block_of)(str(path), first, m)
-            parts.append(da.from_delayed(task, (m, P + 1), np.float32))
+            parts.append(da.from_delayed(task, (m, P + 1), held.dtype))
     return da.concatenate(parts)
 
 
 def incremental(train_rows: Path, test: NDArray[Any], D: int) -> dict[str, Any]:
     """dask-ml's line. Its columns are standard already, so it gets them as they are."""
-    rows = as_dask(train_rows)
+    step = chunk(D)
+    rows = as_dask(train_rows, step)
     X, y = rows[:, :P], rows[:, P].astype(np.int64)
     start = time.perf_counter()
-    sampler = RBFSampler(gamma=GAMMA, n_components=D, random_state=0).fit(np.zeros((1, P), np.float32))
-    columns = X.map_blocks(sampler.transform, dtype=np.float32, chunks=(X.chunks[0], (D,)))
+    sampler = RBFSampler(gamma=GAMMA, n_components=D, random_state=0).fit(np.zeros((1, P), X.dtype))
+    columns = X.map_blocks(sampler.transform, dtype=X.dtype, chunks=(X.chunks[0], (D,)))
     model = Incremental(SGDClassifier(alpha=1e-6, average=True, random_state=0), shuffle_blocks=False)
     begun = time.perf_counter()
     model.fit(columns, y, classes=[0, 1])
     end = time.perf_counter()
-    found = np.concatenate([model.estimator_.predict(sampler.transform(test[i : i + CHUNK, :P]))
-                            for i in range(0, len(test), CHUNK)])  # fmt: skip
+    found = np.concatenate([model.estimator_.predict(sampler.transform(test[i : i + step, :P]))
+                            for i in range(0, len(test), step)])  # fmt: skip
     error = 100 * float((found != test[:, P]).mean())
-    return {"who": "dask-ml", "D": D, "pass_s": end - begun, "fit_s": end - start, "test_error_%": error}
+    who, dtype = "dask-ml", str(X.dtype)
+    return {"who": who, "dtype": dtype, "D": D, "pass_s": end - begun, "fit_s": end - start, "test_error_%": error}
 
 
 def ours(
@@ -93,7 +103,7 @@ def ours(
     passes = sum(s for name, s in progress.seconds().items() if name.startswith("pass"))
     error = 100 * float((result.model.predict(test[:, :P]) != test[:, P]).mean())
     who = f"dkernel, {features}, {result.model.recipe.rounds} rounds"
-    return {"who": who, "D": D, "pass_s": passes, "fit_s": seconds, "test_error_%": error}
+    return {"who": who, "dtype": str(test.dtype), "D": D, "pass_s": passes, "fit_s": seconds, "test_error_%": error}
 
 
 @contextmanager
@@ -118,11 +128,12 @@ def _rounds(text: str) -> str | int:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    ask, dtypes = argparse.ArgumentParser(description=__doc__.splitlines()[0]), ["float64", "float32"]
     ask.add_argument("--rows", type=int, default=1_000_000)
     ask.add_argument("--components", type=int, nargs="+", default=[1000, 4000])
     ask.add_argument("--rounds", type=_rounds, nargs="+", default=["auto"], help="of dkernel's pass; auto: by its rule")
     ask.add_argument("--repeats", type=int, default=2, help="turns of both; the best of each counts")
+    ask.add_argument("--dtype", nargs="+", choices=dtypes, default=dtypes, help="of the files")
     ask.add_argument("--cluster", choices=("dask", "dkernel"), default="dask", help="who starts the two workers")
     ask.add_argument("--place", type=Path, help="folder for the data; a temporary one when it is not given")
     ask.add_argument("--json", action="store_true", help="only the JSON line")
@@ -130,10 +141,10 @@ def main(arguments: list[str] | None = None) -> int:
     lines: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as scratch, two_workers(args.cluster) as executor:
         place = args.place or Path(scratch)
-        data = written(place, args.rows)
-        [held] = written(place, TESTED, seed=1).glob("*.npy")
-        test = np.load(held)
-        for D in args.components:
+        for D, dtype in itertools.product(args.components, args.dtype):
+            data = written(place, args.rows, dtype=dtype)
+            [held] = written(place, TESTED, seed=1, dtype=dtype).glob("*.npy")
+            test = np.load(held)
             turns = []
             for _ in range(args.repeats):
                 theirs = incremental(data, test, D)
@@ -141,7 +152,7 @@ def main(arguments: list[str] | None = None) -> int:
                     ours(executor, data, test, D, f, rounds) for f in ("fourier", "nystrom") for rounds in args.rounds
                 ]
                 turns.append([theirs, *mine])
-                print(f"D = {D}: {[round(line['pass_s'], 2) for line in turns[-1]]} s", file=sys.stderr)
+                print(f"{dtype}, D = {D}: {[round(line['pass_s'], 2) for line in turns[-1]]} s", file=sys.stderr)
             best = [{**turns[0][i], **{name: min(t[i][name] for t in turns) for name in ("pass_s", "fit_s")}}
                     for i in range(len(turns[0]))]  # fmt: skip
             for line in best[1:]:

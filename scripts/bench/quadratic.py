@@ -2,7 +2,7 @@
 
     x ~ N(0, I),  y = [x^T A x > m],  A = (B + B^T) / 2 with B standard normal, m the median
 
-Written chunk by chunk as NPY files of (rows, columns + 1) float32, the label last.
+Written chunk by chunk as NPY files of (rows, columns + 1) float32 or float64, the label last.
 """
 
 from pathlib import Path
@@ -29,16 +29,17 @@ def rows(first: int, n: int, columns: int, seed: int) -> tuple[NDArray[np.float3
     return X, (np.einsum("ij,ij->i", X @ A, X) > np.trace(A)).astype(np.int64)
 
 
-def written(place: Path, n: int, columns: int = 28, seed: int = 0) -> Path:
+def written(place: Path, n: int, columns: int = 28, seed: int = 0, dtype: str = "float32") -> Path:
     """A folder of n rows; what is there is not made again."""
-    out = place / f"quadratic-{n}-{columns}-{seed}"
+    kind = "" if dtype == "float32" else f"-{dtype}"
+    out = place / f"quadratic-{n}-{columns}-{seed}{kind}"
     out.mkdir(parents=True, exist_ok=True)
     for low in range(0, n, FILE * STEP):
         path, size = out / f"part-{low // (FILE * STEP):05d}.npy", min(FILE * STEP, n - low)
         if path.exists():
             continue
         staged = path.with_suffix(".staged")
-        held = np.lib.format.open_memmap(staged, mode="w+", dtype=np.float32, shape=(size, columns + 1))
+        held = np.lib.format.open_memmap(staged, mode="w+", dtype=dtype, shape=(size, columns + 1))
         for first in range(0, size, STEP):
             m = min(STEP, size - first)
             held[first : first + m, :columns], held[first : first + m, columns] = rows(low + first, m, columns, seed)

@@ -56,7 +56,7 @@ def speedup(place: Path, args: argparse.Namespace) -> list[dict[str, Any]]:
     digests = set()
     for turn in range(args.repeats):
         for workers in (1, 2):
-            found = train(data, model, [*options, "--workers", str(workers)])
+            found = train(data, model, [*options, "--workers", str(workers)], interval=60.0)
             digests.add(hashlib.sha256(model.read_bytes()).hexdigest())
             phases = phases_of(found["record"])
             line = {"workers": workers, "pass_s": phases["pass"], "survey_s": phases["survey"],

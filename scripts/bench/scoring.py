@@ -3,7 +3,9 @@
 *tiles*: `Model.scores` on rows in memory, one thread, times the workers. *dkernel*: `dkernel score`, Parquet to Parquet
 and NPY to NPY, by --workers processes: rows/s of the phase that reads, scores and writes, and of the whole command with
 its start and end. *scikit-learn*: StandardScaler, Nystroem or RBFSampler and a linear model of as many columns, chunk
-by chunk from the same NPY file into another, with as many BLAS threads. The model has coefficients that mean nothing.
+by chunk from the same NPY file into another, with as many BLAS threads: in single precision, as the file is, and in
+doubles, as a pipeline computes that was fitted to what numpy and pandas read by default. The model has coefficients
+that mean nothing.
 
     python scripts/bench/scoring.py
     python scripts/bench/scoring.py --rows 200000 --components 1024 --repeats 1
@@ -89,7 +91,7 @@ def twin(which: str, X: NDArray[np.float32], y: NDArray[Any], D: int) -> Any:
     return make_pipeline(StandardScaler(), transformer, linear).fit(X, y)
 
 
-def scored_by(pipeline: Any, data: Path, out: Path, rows: int) -> float:
+def scored_by(pipeline: Any, dtype: str, data: Path, out: Path, rows: int) -> float:
     """Rows/s of scikit-learn, of the first `rows` of the files, NPY to NPY."""
     start, done = time.perf_counter(), 0
     written = np.lib.format.open_memmap(out, mode="w+", dtype=np.float64, shape=(rows,))
@@ -98,7 +100,7 @@ def scored_by(pipeline: Any, data: Path, out: Path, rows: int) -> float:
         for first in range(0, len(held), CHUNK):
             part = held[first : first + CHUNK, :-1][: rows - done]
             if len(part):
-                written[done : done + len(part)] = pipeline.decision_function(part)
+                written[done : done + len(part)] = pipeline.decision_function(part.astype(dtype))
                 done += len(part)
     written.flush()
     return done / (time.perf_counter() - start)
@@ -124,11 +126,15 @@ def lines(place: Path, which: str, D: int, args: argparse.Namespace) -> list[dic
             "of tiles_%": 100 * args.rows / phase / bare, "command rows/s": args.rows / whole,
         })  # fmt: skip
         out.unlink()
-    with threadpool_limits(args.workers):
-        rate = scored_by(twin(which, X, y, D), data["npy"], place / "twin.npy", min(args.rows, args.sklearn_rows))
-    found.append({"map": which, "D": D, "who": "scikit-learn, npy", "rows/s": rate, "of tiles_%": 100 * rate / bare})
-    for line in found[1:-1]:
-        line["times scikit-learn"] = line["rows/s"] / rate
+    for dtype in ("float32", "float64"):
+        rows_there = min(args.rows, args.sklearn_rows)
+        with threadpool_limits(args.workers):
+            rate = scored_by(twin(which, X.astype(dtype), y, D), dtype, data["npy"], place / "twin.npy", rows_there)
+        found.append(
+            {"map": which, "D": D, "who": f"scikit-learn, {dtype}", "rows/s": rate, "of tiles_%": 100 * rate / bare}
+        )
+        for line in found[1:3]:
+            line[f"times {dtype}"] = line["rows/s"] / rate
     return found
 
 
