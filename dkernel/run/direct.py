@@ -48,14 +48,18 @@ class Slot(Handle):
     index: int
 
 
-def _serialized(value: Any) -> Any:
-    """What a message carries as bytes; `distributed` is imported where a cluster is used, and has no types."""
-    return importlib.import_module("distributed.protocol").to_serialize(value)
+def _pickled(value: Any) -> Any:
+    """What a message carries in one pickle, its arrays beside it: Dask's own way looks at every member for itself.
+
+    `distributed` is imported where a cluster is used, and has no types.
+    """
+    return importlib.import_module("distributed.protocol.serialize").ToPickle(value)
 
 
-def _whole(value: Any) -> Any:
-    """The same of a value that came from elsewhere; what is to be sent already stays as it is."""
-    return value if value is None or type(value) is type(_serialized(None)) else _serialized(value)
+def _result(reply: Any) -> Any:
+    """Of a worker's reply, which it may have made itself just now; None where there is none."""
+    found: Any = reply.get("result") if isinstance(reply, dict) else None
+    return found.data if type(found) is type(_pickled(None)) else found
 
 
 def compute(key: str, function: Any, args: Sequence[Any], values: Sequence[Any]) -> Any:  # noqa: ARG001
@@ -76,32 +80,39 @@ class Letter:
     Parameters
     ----------
     at : the worker that is asked
-    call : key, function, arguments, and names of the values that they stand for by number
+    call : key, function, arguments, what is then made of its value and the helpers', and names of the values that all
+        these stand for by number
     once : of these, those that are sent where a worker lacks them
     lends : of the others, the worker to fetch each from where `at` has none
+    helpers : calls that `at` sends on, and whose values it waits for
     """
 
     at: str
-    call: tuple[str, Any, Any, list[str]]
+    call: tuple[str, Any, Any, Any, list[str]]
     once: dict[str, Any]
     lends: dict[str, str]
+    helpers: "tuple[Letter, ...]" = ()
 
     def message(self, run: str, new: Mapping[str, Any]) -> dict[str, Any]:
         """What the worker is sent."""
-        return {"run": run, "call": _serialized(self.call), "new": _serialized(new), "lends": self.lends}
+        # In one pickle, which has the coefficients once.
+        return {"run": run, "calls": _pickled((self.call, self.helpers)), "new": _pickled(new), "lends": self.lends}
 
 
 def answers(worker: Any) -> None:
     """Have a worker answer direct calls."""
 
     async def dkernel_call(
-        run: str, call: tuple[str, Any, Any, Sequence[str]], new: Mapping[str, Any], lends: Mapping[str, str]
+        run: str,
+        calls: tuple[tuple[str, Any, Any, Any, Sequence[str]], Sequence[Letter]],
+        new: Mapping[str, Any],
+        lends: Mapping[str, str],
     ) -> dict[str, Any] | None:
         if worker.status.name != "running":  # paused for its memory, or about to leave
             return None
         known = _known.setdefault(run, {})
         known.update(new)
-        key, function, args, needed = call
+        (key, function, args, then, needed), helpers = calls
         values = [known[name] if name in known else worker.data.get(name) for name in needed]
         for i, name in enumerate(needed):
             if values[i] is None and name in lends:
@@ -111,7 +122,24 @@ def answers(worker: Any) -> None:
             return {"lacks": lacks}
         # The pool of its tasks: no more than its threads compute at a time, whoever asked them.
         pool, loop = worker.executors["default"], asyncio.get_running_loop()
-        return {"result": _serialized(await loop.run_in_executor(pool, compute, key, function, args, values))}
+        mine = loop.run_in_executor(pool, compute, key, function, args, values)
+        if then is None:
+            return {"result": _pickled(await mine)}
+        own, *others = await asyncio.gather(mine, *(passed_on(run, letter) for letter in helpers))
+        if any(other is None for other in others):
+            return None  # the client has the call computed as a task, which needs no help
+        last = (*then[1], [own, *others])
+        return {"result": _pickled(await loop.run_in_executor(pool, compute, key, then[0], last, values))}
+
+    async def passed_on(run: str, letter: Letter) -> Any:
+        """The value of a call that another worker answers, or None; what it lacks may be here."""
+        reply = await _sent(worker.rpc, letter.at, "dkernel_call", letter.message(run, {}), PATIENCE / 2)
+        lacks = (reply or {}).get("lacks", ())
+        known = {**worker.data, **_known.get(run, {})} if lacks else {}
+        if lacks and all(name in known and name not in letter.lends for name in lacks):
+            message = letter.message(run, {name: known[name] for name in lacks})
+            reply = await _sent(worker.rpc, letter.at, "dkernel_call", message, PATIENCE / 2)
+        return _result(reply)
 
     async def borrowed(run: str, name: str, lender: str) -> Any:
         lent = _lent.setdefault(run, {})
@@ -128,17 +156,17 @@ def answers(worker: Any) -> None:
             raise
 
     async def dkernel_lend(name: str) -> dict[str, Any]:
-        return {"block": _serialized(worker.data[name])}
+        return {"block": _pickled(worker.data[name])}
 
     async def dkernel_relay(run: str, letters: Sequence[Letter]) -> dict[str, Any]:
         async def reply(letter: Letter) -> Any:
-            if letter.at == worker.address:
-                return await worker.handlers["dkernel_call"](run=run, call=letter.call, new={}, lends=letter.lends)
-            return await _sent(worker.rpc, letter.at, "dkernel_call", letter.message(run, {}), PATIENCE / 2)
+            if letter.at != worker.address:
+                return await passed_on(run, letter)
+            return _result(await dkernel_call(run, (letter.call, letter.helpers), {}, letter.lends))
 
         found = await asyncio.gather(*map(reply, letters), return_exceptions=True)
         # What has no result here is asked for again by the client itself, which tells why.
-        return {"results": [_whole(one.get("result")) if isinstance(one, dict) else None for one in found]}
+        return {"results": _pickled([None if isinstance(one, BaseException) else one for one in found])}
 
     for answer in (dkernel_call, dkernel_lend, dkernel_relay):
         worker.handlers[answer.__name__] = answer
@@ -185,9 +213,9 @@ class Direct:
         asked: dict[int, Waiting[Any]] = {i: Waiting() for i in letters}
         order = sorted(letters, key=lambda i: letters[i].at)
         size = _by_one(len(order))
-        for first in range(0, len(order), size):
-            some = [(letters[i], asked[i]) for i in order[first : first + size]]
-            asyncio.run_coroutine_threadsafe(self._told(some), self.client.loop.asyncio_loop)
+        groups = [order[first : first + size] for first in range(0, len(order), size)]
+        told = self._all_told([[(letters[i], asked[i]) for i in group] for group in groups])
+        asyncio.run_coroutine_threadsafe(told, self.client.loop.asyncio_loop)  # one, since to wake the loop takes long
         return asked
 
     def begin(self, call: Call) -> "Waiting[Any] | None":
@@ -218,8 +246,12 @@ class Direct:
             return Slot(len(needed) - 1)
 
         args = tuple(resolve(arg, slot) for arg in call.args)
+        then = None if call.then is None else (call.then[0], tuple(resolve(arg, slot) for arg in call.then[1]))
+        helpers = tuple(filter(None, map(self._letter, call.helpers)))
+        if not whole or len(helpers) < len(call.helpers):
+            return None
         lends = {name: call.lender for name in needed if name not in once} if call.lender is not None else {}
-        return Letter(str(call.at), (call.key, call.function, args, needed), once, lends) if whole else None
+        return Letter(str(call.at), (call.key, call.function, args, then, needed), once, lends, helpers)
 
     @staticmethod
     def value(waiting: "Waiting[Any]") -> Any:
@@ -228,6 +260,9 @@ class Direct:
             return waiting.result(2 * PATIENCE)
         except (TimeoutError, CancelledError):
             return None
+
+    async def _all_told(self, groups: Sequence[Sequence[tuple[Letter, "Waiting[Any]"]]]) -> None:
+        await asyncio.gather(*map(self._told, groups), return_exceptions=True)
 
     async def _told(self, some: Sequence[tuple[Letter, "Waiting[Any]"]]) -> None:
         """Have these answered: one straight, several by way of the first's worker."""
@@ -247,7 +282,7 @@ class Direct:
 
     async def _relayed(self, letters: Sequence[Letter]) -> Sequence[Any]:
         """The result of each, None where the first's worker has none to tell."""
-        sent = _serialized([replace(letter, once={}) for letter in letters])
+        sent = _pickled([replace(letter, once={}) for letter in letters])
         try:
             message = {"run": self.run, "letters": sent}
             reply = await _sent(self.client.rpc, letters[0].at, "dkernel_relay", message, PATIENCE)

@@ -49,7 +49,8 @@ class Call:
 
     Handles may also stand inside tuples, lists and the values of dicts. `at` is the process to run it in, which has its
     values as `Executor.places` told, None where that is not known or they are in several; `lender` the one that has
-    them where `at` is to borrow them.
+    them where `at` is to borrow them. Of a call with `helpers`, which other processes may run meanwhile, the value is
+    what `then`, a function and its first arguments, makes of the list of its own and theirs.
 
     Examples
     --------
@@ -63,6 +64,8 @@ class Call:
     args: tuple[Any, ...] = ()
     at: str | None = None
     lender: str | None = None
+    helpers: "tuple[Call, ...]" = ()
+    then: tuple[Callable[..., Any], tuple[Any, ...]] | None = None
 
 
 def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
@@ -269,7 +272,13 @@ def _value(handle: Any) -> Any:
 
 
 def _closed(call: Call) -> Callable[[], Any]:
-    return partial(call.function, *(resolve(arg, _value) for arg in call.args))
+    own = partial(call.function, *(resolve(arg, _value) for arg in call.args))
+    if call.then is None:
+        return own
+    function, args = call.then
+    then = partial(function, *(resolve(arg, _value) for arg in args))
+    parts: list[Callable[[], Any]] = [own, *map(_closed, call.helpers)]
+    return lambda: then([part() for part in parts])
 
 
 def _patiently(function: Callable[[], T], faults: list[str]) -> T:

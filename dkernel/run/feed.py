@@ -5,7 +5,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from hashlib import sha256
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,9 @@ from dkernel.run.executors import Call, Executor, Handle
 from dkernel.run.journal import Journal
 from dkernel.run.pieces import Piece, bundle_size
 from dkernel.run.places import Places
-from dkernel.run.reduce import R, S, Statistic, joined, nodes, several, subtrees, tree_sum
-from dkernel.run.shares import Run, Share
+from dkernel.run.reduce import R, S, Statistic, joined, subtrees, tree_sum
+from dkernel.run.shares import Share
+from dkernel.run.together import calls_of
 
 __all__ = ["Feed"]
 
@@ -156,7 +156,9 @@ class Feed:
         A task stays in one chunk, or is a share of some that are `together` on one worker.
         """
         inside, sent = _by_chunk(pieces), (held or statistic, broadcast)
-        calls = [self._shared(share, inside, key, sent) for share in together]
+        # Blocks of units that were just read are not made yet where somebody asks for them straight.
+        evened = calls_of(together, inside, self._block, key, sent, self.keep)
+        calls = [call for call, _ in evened]
         shared = {run.chunk for share in together for run in share.runs}
         alone = [chunk for chunk in inside if chunk not in shared]
         each = -(-self.executor.slots // len(alone)) if alone else 1  # to ask takes a message
@@ -171,22 +173,13 @@ class Feed:
         self._places.took(time.monotonic() - begun, inside, together)
         self._units.update(zip(ahead, handles, strict=True))
         found: dict[int, list[tuple[int, int, S]]] = {chunk: [] for chunk in inside}
-        for share, values in zip(together, results[: len(together)], strict=True):
-            for (_, run, first, _, level), value in zip(_nodes(share, inside), values, strict=True):
-                found[run.chunk].append((first, level, value))
-        for at, (chunk, value) in enumerate(zip(owners, results[len(together) :], strict=True)):
+        for (_, sums), values in zip(evened, results[: len(evened)], strict=True):
+            for (chunk, first, level), value in zip(sums, values, strict=True):
+                found[chunk].append((first, level, value))
+        for at, (chunk, value) in enumerate(zip(owners, results[len(evened) :], strict=True)):
             found[chunk].append((at, 0, value))
         ordered = {chunk: sorted(mine, key=lambda node: node[0]) for chunk, mine in found.items()}
         return {chunk: joined([node[1:] for node in mine], statistic.merge) for chunk, mine in ordered.items()}
-
-    def _shared(self, share: Share, inside: dict[int, list[Piece]], key: str, sent: tuple[Any, Any]) -> Call:
-        """The call of a share: its function's answer is the sum of each of its nodes."""
-        blocks = [self._block(inside[run.chunk][0]) for run in share.runs]
-        parts = [[(k, piece) for piece in inside[run.chunk][a:b]] for k, run, a, b, _ in _nodes(share, inside)]
-        name = sha256(repr(share.runs).encode()).hexdigest()[:16]
-        # Blocks of units that were just read are not made yet where somebody asks for them straight.
-        at = share.at if self.keep else None
-        return Call(f"{key}-together-{name}", several, (*sent, blocks, parts), at, share.lender)
 
     def _together(self, pieces: Sequence[Piece]) -> list[Share]:
         """What to sum in one task, and where: what each worker has, in as many parts as it has threads.
@@ -312,15 +305,6 @@ def _by_chunk(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
     for piece in pieces:
         inside.setdefault(piece.chunk, []).append(piece)
     return inside
-
-
-def _nodes(share: Share, inside: dict[int, list[Piece]]) -> list[tuple[int, Run, int, int, int]]:
-    """The sums that a share is: number and run of each, its pieces from first to last, its level in the tree."""
-    found = []
-    for k, run in enumerate(share.runs):
-        whole = (run.first, run.last) == (0, len(inside[run.chunk]))
-        found += [(k, run, *node) for node in ([(0, run.last, 0)] if whole else nodes(run.first, run.last))]
-    return found
 
 
 def _units(pieces: Sequence[Piece]) -> list[int]:

@@ -1,13 +1,15 @@
 """What travels to a cluster beside the blocks: values that Dask carries without looking into them."""
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-__all__ = ["INSIDE", "Parcel", "bytes_of", "unpack", "unwarned"]
+from dkernel.run.executors import resolve
+
+__all__ = ["INSIDE", "Parcel", "apply", "bytes_of", "last_of", "unpack", "unwarned"]
 
 # Arrays that one round alone needs, the coefficients, travel inside its calls while all copies together are this small:
 # as a task of their own they would cost two more messages before the first call can begin.
@@ -24,6 +26,17 @@ class Parcel:
 def unpack(parcel: Parcel) -> Any:
     """The task that holds a kept value: it can run again on any worker."""
     return parcel.value
+
+
+def apply(parcel: Parcel, *values: Any) -> Any:
+    """The task of a call: its function on its arguments, the values of the futures in their slots."""
+    function, args = parcel.value
+    return function(*(resolve(arg, lambda slot: values[slot.index]) for arg in args))
+
+
+def last_of(then: Any, function: Callable[..., Any], args: Sequence[Any], others: Sequence[Any]) -> Any:
+    """What a call with helpers makes of its own value and theirs."""
+    return then[0](*then[1], [function(*args), *others])
 
 
 @contextmanager

@@ -22,7 +22,7 @@ from dkernel.errors import ClusterError, DKernelWarning, UnsupportedError
 from dkernel.run.direct import Direct, Slot
 from dkernel.run.executors import READY, Call, Executor, Handle, resolve
 from dkernel.run.imports import carried, install
-from dkernel.run.parcels import INSIDE, Parcel, bytes_of, unpack, unwarned
+from dkernel.run.parcels import INSIDE, Parcel, apply, bytes_of, last_of, unpack, unwarned
 from dkernel.run.versions import require_equal, versions
 
 __all__ = ["PATIENCE", "ClusterExecutor"]
@@ -59,12 +59,6 @@ def forget(future: Future) -> None:
     """Release a future and wait until the client knows: its key can then be submitted afresh."""
     future.release()
     future.client.sync(asyncio.sleep, 0)  # the loop takes releases in their order
-
-
-def apply(parcel: Parcel, *values: Any) -> Any:
-    """The task of a call: its function on its arguments, the values of the futures in their slots."""
-    function, args = parcel.value
-    return function(*(resolve(arg, lambda slot: values[slot.index]) for arg in args))
 
 
 class Remote(Handle):
@@ -231,10 +225,11 @@ class ClusterExecutor(Executor):
         graph: dict[str, tuple[Any, ...]] = {}
         inside: dict[Handle, bool] = {}
         new: dict[str, Remote] = {}
-        for call in calls:
+
+        def add(call: Call) -> str:
             needed: list[Any] = []
 
-            def slot(handle: Handle, needed: list[Any] = needed) -> Any:
+            def slot(handle: Handle) -> Any:
                 value = self._mine(handle)
                 if handle not in inside:
                     inside[handle] = value.inside(len(calls))
@@ -248,8 +243,17 @@ class ClusterExecutor(Executor):
                     needed.append(name)
                 return Slot(len(needed) - 1)
 
-            parcel = Parcel((call.function, tuple(resolve(arg, slot) for arg in call.args)))
-            graph[call.key] = (apply, parcel, *needed)
+            function, args = call.function, tuple(resolve(arg, slot) for arg in call.args)
+            if call.then is not None:
+                then = call.then[0], tuple(resolve(arg, slot) for arg in call.then[1])
+                others = [Slot(i) for i, _ in enumerate(call.helpers, len(needed))]
+                needed += map(add, call.helpers)
+                function, args = last_of, (then, function, args, others)
+            graph[call.key] = (apply, Parcel((function, args)), *needed)
+            return call.key
+
+        for call in calls:
+            add(call)
         if not calls:
             return []
         with self.told(), unwarned():

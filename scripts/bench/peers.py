@@ -46,9 +46,9 @@ TESTED = 50_000
 GAMMA = 0.02
 
 
-def chunk(D: int) -> int:
-    """Rows of dask-ml's blocks, on which it was fastest here of 4,096 to 65,536."""
-    return 16_384 if D <= 2000 else 8_192
+def chunk(D: int, dtype: np.dtype[Any]) -> int:
+    """Rows of dask-ml's blocks, with which it was fastest here of 4,096 to 65,536: 256 MB of columns at most."""
+    return min(16_384, 2**28 // (D * dtype.itemsize))
 
 
 def block_of(path: str, first: int, n: int) -> NDArray[Any]:
@@ -73,7 +73,7 @@ def as_dask(folder: Path, step: int) -> da.Array:
 
 def incremental(train_rows: Path, test: NDArray[Any], D: int) -> dict[str, Any]:
     """dask-ml's line. Its columns are standard already, so it gets them as they are."""
-    step = chunk(D)
+    step = chunk(D, test.dtype)
     rows = as_dask(train_rows, step)
     X, y = rows[:, :P], rows[:, P].astype(np.int64)
     start = time.perf_counter()

@@ -4,16 +4,17 @@ Three parts. *Speedup*: the same training by 1 and by 2 worker processes in turn
 command, the best of --repeats; the two models must be the same bytes. *Constants*: rounds of calls that do nothing, of
 several numbers of calls, as Dask's tasks, straight to the workers, and by way of one of them; lines through their
 medians give what a round costs (a), a call that goes straight (b), one that is passed on (f), and of that what the
-client does itself (r, its processor's seconds). *Model*: of W workers, by way of some where `Direct` does so, G = W / g
-groups of g calls
+client does itself (r, its processor's seconds). *Model*: of K calls that give V sums, by way of some workers where
+`Direct` does so, G = K / g groups of g calls, each of which has h others help at most
 
-    seconds of a round = n D t / (W T (1 - idle)) + a + b G + f (g - 1) + r (W - G) + D C (8 W + 4 G) bytes / B
+    seconds of a round = n D t / (W T (1 - idle)) + a + b G + f (g - 1 + h) + r (K - G) + D C (8 V + 4 G) bytes / B
 
 t is the measured time of a feature on one worker, T the rounds of a pass by their rule, C the heads, B a network of
-10 Gb/s at the client; `idle` is what workers wait for the last of a round where their units are where chance has put
-them, as the very rule of the product spreads pieces (`run/shares.py`), and "idle alone" what they would wait without
-it. Printed for one number of rows in all (the more workers, the less each has to do) and for one number a worker;
-`fewest rows` is how many rows W workers need in all for an overhead of 5 %.
+10 Gb/s at the client. Each of W workers has its share of the units, and a round those that chance has put into it; who
+then borrows what, and so K, V, h and `idle`, for how long workers wait for the last, is what the product's own rules
+make of that (`run/shares.py`, `run/together.py`); "idle alone" is what they would wait without them. Printed for one
+number of rows in all (the more workers, the less each has to do) and for one number a worker; `fewest rows` is how many
+rows W workers need in all for an overhead of 5 %.
 
     python scripts/bench/scaling.py
     python scripts/bench/scaling.py --rows 200000 --components 1024 --repeats 1
@@ -26,7 +27,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 from unittest.mock import patch
 
 import numpy as np
@@ -35,10 +36,11 @@ from report import finish
 
 from dkernel.run import direct
 from dkernel.run.cluster import connect
-from dkernel.run.executors import Call, Executor
-from dkernel.run.pieces import PIECE_ROWS
+from dkernel.run.executors import Call, Executor, Held
+from dkernel.run.pieces import PIECE_ROWS, Piece, Place
 from dkernel.run.shares import evened, longest
 from dkernel.run.sizes import Sizes
+from dkernel.run.together import calls_of
 
 P = 28
 NETWORK = 10e9 / 8
@@ -130,47 +132,57 @@ def never(chunk: int, rows: int) -> bool:  # noqa: ARG001
     return False
 
 
-def idle(n: float, workers: int, rounds: int, worth: Callable[[int, int], bool]) -> float:
-    """Share of a round that workers wait for the last, where each has its share of the units, drawn by chance."""
+class Spread(NamedTuple):
+    """What a round is on average: share of it that workers wait for the last, calls, sums, most helpers of a call."""
+
+    idle: float
+    calls: float
+    sums: float
+    helpers: float
+
+
+def spread(n: float, workers: int, rounds: int, worth: Callable[[int, int], bool]) -> Spread:
+    """Of units drawn by chance, of which each worker has its share."""
     rng, found = np.random.default_rng(0), []
     units = max(1, round(n / UNIT))
-    inside = max(1, round(units / rounds))
+    count = max(1, round(units / rounds))
     for _ in range(5):
-        places = {i: f"{unit % workers}" for i, unit in enumerate(rng.choice(units, inside, replace=False))}
-        sizes = {i: [PIECE_ROWS] * (UNIT // PIECE_ROWS) for i in places}
-        names = [f"{i}" for i in range(workers)]
-        spread = evened(sizes, places, names, worth)
-        found.append(inside * UNIT / workers / longest(sizes, spread))
-    return 1 - float(np.mean(found))
+        places = {i: f"{unit % workers}" for i, unit in enumerate(rng.choice(units, count, replace=False))}
+        inside = {i: [Piece(k, Place(i, 0, 0, 1), PIECE_ROWS, 0, 1, i) for k in range(UNIT // PIECE_ROWS)]
+                  for i in places}  # fmt: skip
+        sizes = {i: [piece.n for piece in mine] for i, mine in inside.items()}
+        shares = evened(sizes, places, [f"{i}" for i in range(workers)], worth)
+        calls = calls_of(shares, inside, lambda _: Held(None), "", (None, None))
+        waits = 1 - count * UNIT / workers / longest(sizes, shares)
+        sums = sum(len(nodes) for _, nodes in calls)
+        found.append((waits, len(calls), sums, max(len(call.helpers) for call, _ in calls)))
+    return Spread(*np.mean(found, axis=0).tolist())
 
 
-def predicted(n: float, D: int, workers: int, feature: float, cost: dict[str, float]) -> tuple[float, float]:
-    """Seconds of a pass with even loads, and which share of them is no work on the rows."""
-    work = n * D * feature / workers
-    group = direct._by_one(workers)
-    groups = -(-workers // group)
-    messages = (
-        cost["round"] + cost["call"] * groups + cost["passed"] * (group - 1) + cost["client"] * (workers - groups)
-    )
-    sent = D * HEADS * (8 * workers + 4 * groups) / NETWORK
-    overhead = Sizes.rounds_of(int(n), P, D) * (messages + sent)
-    return work + overhead, overhead / (work + overhead)
+def predicted(
+    n: float, D: int, workers: int, feature: float, cost: dict[str, float], made: Spread
+) -> tuple[float, float]:
+    """Seconds of a pass with even loads, and those of them that are no work on the rows."""
+    group = direct._by_one(round(made.calls))
+    groups = -(-made.calls // group)
+    passed = cost["passed"] * (group - 1 + made.helpers) + cost["client"] * (made.calls - groups)
+    sent = D * HEADS * (8 * made.sums + 4 * groups) / NETWORK
+    overhead = Sizes.rounds_of(int(n), P, D) * (cost["round"] + cost["call"] * groups + passed + sent)
+    return n * D * feature / workers + overhead, overhead
 
 
 def table(args: argparse.Namespace, feature: float, cost: dict[str, float]) -> list[dict[str, Any]]:
     """The model's lines."""
-    lines = []
+    lines, D = [], args.components
     for workers in (1, 2, 10, 100, 1000):
-        overhead = predicted(0, args.components, workers, feature, cost)[0]  # of all 64 rounds
-        fewest = 19 * overhead * workers / (args.components * feature)
         for n in (args.total, args.each * workers):
-            seconds, share = predicted(n, args.components, workers, feature, cost)
-            rounds = Sizes.rounds_of(int(n), P, args.components)
-            waits, alone = (idle(n, workers, rounds, worth) for worth in (always, never))
+            rounds = Sizes.rounds_of(int(n), P, D)
+            made, alone = (spread(n, workers, rounds, worth) for worth in (always, never))
+            seconds, overhead = predicted(n, D, workers, feature, cost, made)
             lines.append({
-                "workers": workers, "rows": n, "pass_s": seconds * (share + (1 - share) / (1 - waits)),
-                "overhead_%": 100 * share, "idle_%": 100 * waits, "idle alone_%": 100 * alone,
-                "fewest rows": fewest,
+                "workers": workers, "rows": n, "pass_s": overhead + (seconds - overhead) / (1 - made.idle),
+                "overhead_%": 100 * overhead / seconds, "idle_%": 100 * made.idle, "idle alone_%": 100 * alone.idle,
+                "calls": made.calls, "sums": made.sums, "fewest rows": 19 * overhead * workers / (D * feature),
             })  # fmt: skip
     return lines
 

@@ -165,6 +165,34 @@ def test_what_nobody_has_to_lend_is_a_task(executor, block, asked, lender):
     assert executor.moves == moves + 1
 
 
+def after(state, factor, values):
+    return [state["name"], *(int(item) * factor for item in values)]
+
+
+@pytest.mark.parametrize("helped", [True, False])
+def test_a_worker_has_others_help_and_answers_for_all(executor, block, asked, monkeypatch, helped):
+    handle, place = block
+    [other] = [worker for worker in executor.processes() if worker != place]
+    held, moves, sent, talked = executor.keep({"name": 13}, f"helped-{helped}"), executor.moves, direct._sent, []
+
+    async def noted(pool, worker, operation, message, patience):
+        talked.append((worker, operation))
+        return await sent(pool, worker, operation, message, patience)
+
+    monkeypatch.setattr(direct, "_sent", noted)
+    helper = Call("helper", jobs.named, (held, handle, 4), other if helped else "tcp://127.0.0.1:1", place)
+    for turn in range(2):
+        then = after, (held, 10)
+        call = Call(f"helped-{helped}-{turn}", getitem, (handle, 3), place, helpers=(helper,), then=then)
+        assert executor.compute([call])[0] == [[13, 30, 40]]
+    assert asked == [(1, 1)] * 2
+    assert executor.moves == moves + (0 if helped else 2)
+    if helped:
+        # The client talks to one worker, once more where that lacks the state; the helper has it from there.
+        assert talked == [(place, "dkernel_call")] * 3
+        assert f"dkernel-state-helped-{helped}" in executor.client.run(sent_once, executor.direct.run)[other]
+
+
 def test_many_calls_go_by_way_of_few_workers_and_come_back_in_their_order(executor, asked, monkeypatch):
     senders, sent = [], direct._sent
 
