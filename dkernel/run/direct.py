@@ -99,52 +99,76 @@ class Letter:
         return {"run": run, "calls": _pickled((self.call, self.helpers)), "new": _pickled(new), "lends": self.lends}
 
 
-def answers(worker: Any) -> None:
-    """Have a worker answer direct calls."""
+class _Desk:
+    """Where a worker answers, by messages that are named as its methods are."""
+
+    def __init__(self, worker: Any) -> None:
+        self.worker = worker
 
     async def dkernel_call(
+        self,
         run: str,
         calls: tuple[tuple[str, Any, Any, Any, Sequence[str]], Sequence[Letter]],
         new: Mapping[str, Any],
         lends: Mapping[str, str],
     ) -> dict[str, Any] | None:
-        if worker.status.name != "running":  # paused for its memory, or about to leave
+        if self.worker.status.name != "running":  # paused for its memory, or about to leave
             return None
-        known = _known.setdefault(run, {})
-        known.update(new)
+        _known.setdefault(run, {}).update(new)
         (key, function, args, then, needed), helpers = calls
-        values = [known[name] if name in known else worker.data.get(name) for name in needed]
+        values = [self._held(run, name) for name in needed]
         for i, name in enumerate(needed):
             if values[i] is None and name in lends:
-                values[i] = await borrowed(run, name, lends[name])
+                values[i] = await self._borrowed(run, name, lends[name])
         lacks = [name for name, value in zip(needed, values, strict=True) if value is None]
         if lacks:
             return {"lacks": lacks}
         # The pool of its tasks: no more than its threads compute at a time, whoever asked them.
-        pool, loop = worker.executors["default"], asyncio.get_running_loop()
+        pool, loop = self.worker.executors["default"], asyncio.get_running_loop()
         mine = loop.run_in_executor(pool, compute, key, function, args, values)
         if then is None:
             return {"result": _pickled(await mine)}
-        own, *others = await asyncio.gather(mine, *(passed_on(run, letter) for letter in helpers))
+        own, *others = await asyncio.gather(mine, *(self._passed_on(run, letter) for letter in helpers))
         if any(other is None for other in others):
             return None  # the client has the call computed as a task, which needs no help
         last = (*then[1], [own, *others])
         return {"result": _pickled(await loop.run_in_executor(pool, compute, key, then[0], last, values))}
 
-    async def passed_on(run: str, letter: Letter) -> Any:
+    async def dkernel_lend(self, name: str) -> dict[str, Any]:
+        return {"block": _pickled(self.worker.data[name])}
+
+    async def dkernel_relay(self, run: str, letters: Sequence[Letter]) -> dict[str, Any]:
+        async def reply(letter: Letter) -> Any:
+            if letter.at != self.worker.address:
+                return await self._passed_on(run, letter)
+            return _result(await self.dkernel_call(run, (letter.call, letter.helpers), {}, letter.lends))
+
+        found = await asyncio.gather(*map(reply, letters), return_exceptions=True)
+        # What has no result here is asked for again by the client itself, which tells why.
+        return {"results": _pickled([None if isinstance(one, BaseException) else one for one in found])}
+
+    def _held(self, run: str, name: str) -> Any:
+        known = _known.get(run, {})
+        return known[name] if name in known else self.worker.data.get(name)
+
+    async def _passed_on(self, run: str, letter: Letter) -> Any:
         """The value of a call that another worker answers, or None; what it lacks may be here."""
-        reply = await _sent(worker.rpc, letter.at, "dkernel_call", letter.message(run, {}), PATIENCE / 2)
-        lacks = (reply or {}).get("lacks", ())
-        known = {**worker.data, **_known.get(run, {})} if lacks else {}
-        if lacks and all(name in known and name not in letter.lends for name in lacks):
-            message = letter.message(run, {name: known[name] for name in lacks})
-            reply = await _sent(worker.rpc, letter.at, "dkernel_call", message, PATIENCE / 2)
+
+        async def send(new: Mapping[str, Any]) -> Any:
+            message = letter.message(run, new)
+            return await _sent(self.worker.rpc, letter.at, "dkernel_call", message, PATIENCE / 2)
+
+        reply = await send({})
+        lacks = [] if reply is None else reply.get("lacks", [])
+        new = {name: self._held(run, name) for name in lacks if name not in letter.lends}
+        if lacks and len(new) == len(lacks) and not any(value is None for value in new.values()):
+            reply = await send(new)
         return _result(reply)
 
-    async def borrowed(run: str, name: str, lender: str) -> Any:
+    async def _borrowed(self, run: str, name: str, lender: str) -> Any:
         lent = _lent.setdefault(run, {})
         asked = lent.pop(name, None) or asyncio.ensure_future(
-            _sent(worker.rpc, lender, "dkernel_lend", {"name": name}, PATIENCE / 2)
+            _sent(self.worker.rpc, lender, "dkernel_lend", {"name": name}, PATIENCE / 2)
         )
         lent[name] = asked  # the last is the one that is kept longest
         for other in list(lent)[:-BORROWED]:
@@ -155,20 +179,11 @@ def answers(worker: Any) -> None:
             lent.pop(name, None)
             raise
 
-    async def dkernel_lend(name: str) -> dict[str, Any]:
-        return {"block": _pickled(worker.data[name])}
 
-    async def dkernel_relay(run: str, letters: Sequence[Letter]) -> dict[str, Any]:
-        async def reply(letter: Letter) -> Any:
-            if letter.at != worker.address:
-                return await passed_on(run, letter)
-            return _result(await dkernel_call(run, (letter.call, letter.helpers), {}, letter.lends))
-
-        found = await asyncio.gather(*map(reply, letters), return_exceptions=True)
-        # What has no result here is asked for again by the client itself, which tells why.
-        return {"results": _pickled([None if isinstance(one, BaseException) else one for one in found])}
-
-    for answer in (dkernel_call, dkernel_lend, dkernel_relay):
+def answers(worker: Any) -> None:
+    """Have a worker answer direct calls."""
+    desk = _Desk(worker)
+    for answer in (desk.dkernel_call, desk.dkernel_lend, desk.dkernel_relay):
         worker.handlers[answer.__name__] = answer
 
 
