@@ -59,4 +59,5 @@ def settled(cluster):
     plan, executor = cluster
     harness.settle(executor, PATIENCE)
     plan.clear()
-    return plan, executor
+    yield plan, executor
+    plan.clear()  # workers of the tests in other files follow it too

@@ -17,7 +17,7 @@ from pathlib import Path
 from distributed import get_worker
 
 from dkernel.data import opening
-from dkernel.run import direct, remote
+from dkernel.run import direct, parcels
 from dkernel.run import worker as worker_setup
 from dkernel.run.versions import versions
 
@@ -171,7 +171,7 @@ def dask_setup(worker):  # noqa: ARG001 - the name and its argument are Dask's
     (folder() / "workers" / str(os.getpid())).touch()
     if (folder() / "old-numpy").exists():
         worker_setup.versions = lambda: versions() | {"numpy": "0.9"}
-    remote.apply = counted("call", remote.apply, key_of)
+    parcels.apply = counted("call", parcels.apply, key_of)
     direct.compute = counted("call", direct.compute, lambda _, args: args[0])
-    remote.unpack = counted("state", remote.unpack, key_of)
+    parcels.unpack = counted("state", parcels.unpack, key_of)
     opening.read_unit = counted("read", opening.read_unit, unit_of)
