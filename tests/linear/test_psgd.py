@@ -7,7 +7,8 @@ import pytest
 
 from dkernel.linear.losses import LOSSES
 from dkernel.linear.preconditioner import factorize
-from dkernel.linear.solvers.psgd import PSGD, WINDOWS
+from dkernel.linear.solvers import psgd as psgd_module
+from dkernel.linear.solvers.psgd import CLIP, MEMORY, PSGD, WINDOWS
 
 
 def rng(seed=0):
@@ -45,6 +46,50 @@ def ridge(F, Y, M, alpha):
     A = F.T @ F / len(F)
     A[:-1, :-1] += alpha * (M * np.eye(len(A) - 1) if isinstance(M, float) else M)
     return np.linalg.solve(A, F.T @ Y / len(F))
+
+
+def test_a_gradient_that_is_longer_than_usual_makes_a_step_of_the_usual_length():
+    F, Y, M = problem()
+    psgd = solver(F, M, [1e-4, 1e-2], 2)
+    state, lone = psgd.start(np.zeros((len(M) + 1, 4))), psgd.only([(0, 1.0)])
+    gradient = np.tile(-F.T @ Y / len(F), 2)
+    first = psgd.advance(state, gradient, 500, 16)
+    again = psgd.advance(first, gradient, 500, 16, pull=np.zeros_like(first.v))
+    usual = again.v - first.v
+    assert again.usual == pytest.approx(first.usual)
+    for times, expected in ((0.5, 0.5), (CLIP, CLIP), (100.0, CLIP), (1e6, CLIP)):
+        long = psgd.advance(first, gradient * times, 500, 16, pull=np.zeros_like(first.v))
+        np.testing.assert_allclose(long.v - first.v, expected * usual, rtol=1e-10)
+        np.testing.assert_allclose(long.usual / first.usual, 1 + (expected - 1) / MEMORY, rtol=1e-10)
+    # Of one alpha alone: another is not shortened, the outputs of one are together.
+    mixed = gradient * np.array([100.0, 1.0, 1.0, 1.0])
+    moved = psgd.advance(first, mixed, 500, 16, pull=np.zeros_like(first.v)).v - first.v
+    np.testing.assert_allclose(moved[:, 2:], usual[:, 2:], rtol=1e-10)
+    shares = moved[:, :2] / usual[:, :2] / [100.0, 1.0]
+    np.testing.assert_allclose(shares, shares[0, 0], rtol=1e-8)
+    assert shares[0, 0] < 1
+    alone = lone.advance(lone.start(state.v[:, :2]), gradient[:, :2], 500, 16)
+    np.testing.assert_array_equal(alone.v, first.v[:, :2])
+
+
+def test_steps_that_overshoot_in_some_rounds_grow_less(monkeypatch):
+    """A direction that one round in eight has, far beyond what the step is stable for."""
+    F, Y, M = problem(outputs=1)
+    psgd = solver(F, M, [1e-4], 1)
+    bad = np.zeros((len(M) + 1, 1))
+    bad[5] = 3.0 / np.sqrt(float(psgd.preconditioners[0].solve(np.eye(len(bad))[:, 5:6])[5, 0]))
+
+    def error():
+        state = psgd.start(np.zeros_like(bad))
+        for i in range(64):
+            rows = slice(i * 30, i * 30 + 100)
+            gradient = F[rows].T @ (F[rows] @ state.v - Y[rows]) / 100
+            state = psgd.advance(state, gradient + (bad * (bad.T @ state.v) if i % 8 == 7 else 0.0), 100, 64)
+        return np.sqrt(np.mean((F @ state.v - Y) ** 2))
+
+    short = error()
+    monkeypatch.setattr(psgd_module, "CLIP", np.inf)
+    assert short < 0.2 * error()
 
 
 @pytest.mark.parametrize("metric", ["matrix", 2.5])

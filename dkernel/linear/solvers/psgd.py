@@ -11,6 +11,11 @@ them where most rows are beyond the margin and only few bend the loss. There mor
 does, and is stable wherever the step without it is (Polyak 1964): heads with a share above 1 go on by β times their
 last move, so that in flat directions a step goes 1 / (1 - β) times as far; and so does the noise, which is why rows
 enough of a round are asked for.
+
+A few rows of a round may have so high a leverage that a step, made to be stable for all the others, overshoots for
+them; where their labels are mixed the next of their kind overshoots back, and farther. Nothing but the length of the
+gradient tells: where |g|_P = (g^T P g)^(1/2) is more than CLIP times what it usually was, the step is that of the usual
+length (Pascanu, Mikolov and Bengio 2013, in the norm of P).
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,6 +36,9 @@ Array = NDArray[np.float64]
 WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
 """Name -> share of a pass, at its end, whose iterates are averaged."""
 
+CLIP = 2.0  # times its usual length a gradient may have
+MEMORY = 8  # rounds that the usual length is a mean of
+
 REACH = 0.25  # of the rounds of a pass, at most, is what 1 / (1 - β) may be
 
 
@@ -44,12 +52,14 @@ class State:
     sums : for each of WINDOWS the sum of its iterates so far
     done : rounds of this pass so far
     moved : by the last round, where a head has momentum; None for nothing
+    usual : length of the gradient of each λ, (paths,); None before the first round
     """
 
     v: Array
     sums: dict[str, Array]
     done: int = 0
     moved: Array | None = None
+    usual: Array | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,24 +113,33 @@ class PSGD:
         alphas = np.repeat(self.alphas, self.outputs)
         direction = gradient + alphas * (self.regularizer(state.v) if pull is None else pull)
         shares = np.repeat(self.shares or np.ones(len(self.alphas)), self.outputs)
-        v = np.empty_like(state.v)
+        moves, gone_on, squares = np.empty_like(state.v), np.zeros(len(shares)), np.empty(len(shares))
 
         def move(group: tuple[Preconditioner, list[int]]) -> None:
             P, heads = group
             step = factor * P.step(batch, self.loss) * np.minimum(shares[heads], 1.0)
-            v[:, heads] = state.v[:, heads] - step * P.solve(direction[:, heads])
-            if state.moved is not None:
-                v[:, heads] += self.momentum(shares[heads], batch / P.leverage, rounds) * state.moved[:, heads]
+            found = P.solve(direction[:, heads])
+            squares[heads] = np.einsum("ij,ij->j", direction[:, heads], found)
+            moves[:, heads] = step * found
+            gone_on[heads] = self.momentum(shares[heads], batch / P.leverage, rounds)
 
         groups = self.by_preconditioner()
         with ThreadPoolExecutor(len(groups)) as pool:
             list(pool.map(move, groups))
+        # All outputs of a λ are one gradient.
+        lengths = np.sqrt(np.maximum(squares.reshape(-1, self.outputs).sum(axis=1), 0.0))
+        usual = lengths if state.usual is None else state.usual
+        kept = np.minimum(1.0, CLIP * usual / np.maximum(lengths, 1e-300))
+        v = state.v - np.repeat(kept, self.outputs) * moves
+        if state.moved is not None:
+            v += gone_on * state.moved
+        usual = usual + (kept * lengths - usual) / MEMORY
         done = state.done + 1
         sums = {
             name: total + v if done > rounds - self.counted(name, rounds) else total
             for name, total in state.sums.items()
         }
-        return State(v, sums, done, v - state.v if shares.max() > 1 else None)
+        return State(v, sums, done, v - state.v if shares.max() > 1 else None, usual)
 
     @staticmethod
     def momentum(shares: Array, batch: float, rounds: int) -> Array:
