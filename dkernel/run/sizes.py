@@ -122,7 +122,7 @@ class Sizes:
 
         Examples
         --------
-        >>> [Sizes.passes_of(n, 54, D, 6 * D) for n, D in [(520_000, 5000), (520_000, 10_000), (30_000, 5000)]]
+        >>> [Sizes.passes_of(n, 54, D, 6 * D) for n, D in [(520_000, 4000), (520_000, 10_000), (30_000, 5000)]]
         [1, 2, 1]
         """
         few = is_large(n, sample) and n < ENOUGH_ROWS * columns

@@ -52,7 +52,7 @@ class State:
     sums : for each of WINDOWS the sum of its iterates so far
     done : rounds of this pass so far
     moved : by the last round, where a head has momentum; None for nothing
-    usual : length of the gradient of each λ, (paths,); None before the first round
+    usual : length of the gradient of each head, (heads,); None before the first round
     """
 
     v: Array
@@ -126,11 +126,10 @@ class PSGD:
         groups = self.by_preconditioner()
         with ThreadPoolExecutor(len(groups)) as pool:
             list(pool.map(move, groups))
-        # All outputs of a λ are one gradient.
-        lengths = np.sqrt(np.maximum(squares.reshape(-1, self.outputs).sum(axis=1), 0.0))
+        lengths = np.sqrt(np.maximum(squares, 0.0))  # of each head for itself: a target is learned as it would be alone
         usual = lengths if state.usual is None else state.usual
         kept = np.minimum(1.0, CLIP * usual / np.maximum(lengths, 1e-300))
-        v = state.v - np.repeat(kept, self.outputs) * moves
+        v = state.v - kept * moves
         if state.moved is not None:
             v += gone_on * state.moved
         usual = usual + (kept * lengths - usual) / MEMORY
