@@ -16,7 +16,7 @@ a call that names a `lender`.
 import asyncio
 import importlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import CancelledError
 from concurrent.futures import Future as Waiting
 from dataclasses import dataclass, replace
@@ -56,12 +56,6 @@ def _pickled(value: Any) -> Any:
     return importlib.import_module("distributed.protocol.serialize").ToPickle(value)
 
 
-def _result(reply: Any) -> Any:
-    """Of a worker's reply, which it may have made itself just now; None where there is none."""
-    found: Any = reply.get("result") if isinstance(reply, dict) else None
-    return found.data if type(found) is type(_pickled(None)) else found
-
-
 def compute(key: str, function: Any, args: Sequence[Any], values: Sequence[Any]) -> Any:  # noqa: ARG001
     """What the task of this key would return; runs on a worker."""
     return function(*(resolve(arg, lambda slot: values[slot.index]) for arg in args))
@@ -99,6 +93,20 @@ class Letter:
         return {"run": run, "calls": _pickled((self.call, self.helpers)), "new": _pickled(new), "lends": self.lends}
 
 
+async def _delivered(pool: Any, run: str, letter: Letter, patience: float | None, find: Callable[[str], Any]) -> Any:
+    """The result of a call that another worker answers, or None; `find` has what that worker lacks, or None."""
+
+    async def send(new: Mapping[str, Any]) -> Any:
+        return await _sent(pool, letter.at, "dkernel_call", letter.message(run, new), patience) or {}
+
+    reply = await send({})
+    # A copy that a task brought there may have gone since; then the run keeps one of its own there.
+    new = {name: find(name) for name in reply.get("lacks", ())}
+    if new and not any(value is None for value in new.values()):
+        reply = await send(new)
+    return reply.get("result")
+
+
 class _Desk:
     """Where a worker answers, by messages that are named as its methods are."""
 
@@ -112,10 +120,34 @@ class _Desk:
         new: Mapping[str, Any],
         lends: Mapping[str, str],
     ) -> dict[str, Any] | None:
+        _known.setdefault(run, {}).update(new)
+        reply = await self._reply(run, *calls, lends)
+        return {"result": _pickled(reply["result"])} if reply is not None and "result" in reply else reply
+
+    async def dkernel_lend(self, name: str) -> dict[str, Any]:
+        return {"block": _pickled(self.worker.data[name])}
+
+    async def dkernel_relay(self, run: str, letters: Sequence[Letter]) -> dict[str, Any]:
+        async def reply(letter: Letter) -> Any:
+            if letter.at != self.worker.address:
+                return await self._passed_on(run, letter)
+            return (await self._reply(run, letter.call, letter.helpers, letter.lends) or {}).get("result")
+
+        found = await asyncio.gather(*map(reply, letters), return_exceptions=True)
+        # What has no result here is asked for again by the client itself, which tells why.
+        return {"results": _pickled([None if isinstance(one, BaseException) else one for one in found])}
+
+    async def _reply(
+        self,
+        run: str,
+        call: tuple[str, Any, Any, Any, Sequence[str]],
+        helpers: Sequence[Letter],
+        lends: Mapping[str, str],
+    ) -> dict[str, Any] | None:
+        """The result of a call, or what it lacks; None where it is not for this worker to answer."""
         if self.worker.status.name != "running":  # paused for its memory, or about to leave
             return None
-        _known.setdefault(run, {}).update(new)
-        (key, function, args, then, needed), helpers = calls
+        key, function, args, then, needed = call
         values = [self._held(run, name) for name in needed]
         for i, name in enumerate(needed):
             if values[i] is None and name in lends:
@@ -127,25 +159,12 @@ class _Desk:
         pool, loop = self.worker.executors["default"], asyncio.get_running_loop()
         mine = loop.run_in_executor(pool, compute, key, function, args, values)
         if then is None:
-            return {"result": _pickled(await mine)}
+            return {"result": await mine}
         own, *others = await asyncio.gather(mine, *(self._passed_on(run, letter) for letter in helpers))
         if any(other is None for other in others):
             return None  # the client has the call computed as a task, which needs no help
         last = (*then[1], [own, *others])
-        return {"result": _pickled(await loop.run_in_executor(pool, compute, key, then[0], last, values))}
-
-    async def dkernel_lend(self, name: str) -> dict[str, Any]:
-        return {"block": _pickled(self.worker.data[name])}
-
-    async def dkernel_relay(self, run: str, letters: Sequence[Letter]) -> dict[str, Any]:
-        async def reply(letter: Letter) -> Any:
-            if letter.at != self.worker.address:
-                return await self._passed_on(run, letter)
-            return _result(await self.dkernel_call(run, (letter.call, letter.helpers), {}, letter.lends))
-
-        found = await asyncio.gather(*map(reply, letters), return_exceptions=True)
-        # What has no result here is asked for again by the client itself, which tells why.
-        return {"results": _pickled([None if isinstance(one, BaseException) else one for one in found])}
+        return {"result": await loop.run_in_executor(pool, compute, key, then[0], last, values)}
 
     def _held(self, run: str, name: str) -> Any:
         known = _known.get(run, {})
@@ -154,16 +173,10 @@ class _Desk:
     async def _passed_on(self, run: str, letter: Letter) -> Any:
         """The value of a call that another worker answers, or None; what it lacks may be here."""
 
-        async def send(new: Mapping[str, Any]) -> Any:
-            message = letter.message(run, new)
-            return await _sent(self.worker.rpc, letter.at, "dkernel_call", message, PATIENCE / 2)
+        def find(name: str) -> Any:
+            return None if name in letter.lends else self._held(run, name)
 
-        reply = await send({})
-        lacks = [] if reply is None else reply.get("lacks", [])
-        new = {name: self._held(run, name) for name in lacks if name not in letter.lends}
-        if lacks and len(new) == len(lacks) and not any(value is None for value in new.values()):
-            reply = await send(new)
-        return _result(reply)
+        return await _delivered(self.worker.rpc, run, letter, PATIENCE / 2, find)
 
     async def _borrowed(self, run: str, name: str, lender: str) -> Any:
         lent = _lent.setdefault(run, {})
@@ -262,7 +275,8 @@ class Direct:
 
         args = tuple(resolve(arg, slot) for arg in call.args)
         then = None if call.then is None else (call.then[0], tuple(resolve(arg, slot) for arg in call.then[1]))
-        helpers = tuple(filter(None, map(self._letter, call.helpers)))
+        # What these lack the worker that asks them has.
+        helpers = tuple(replace(found, once={}) for found in map(self._letter, call.helpers) if found is not None)
         if not whole or len(helpers) < len(call.helpers):
             return None
         lends = {name: call.lender for name in needed if name not in once} if call.lender is not None else {}
@@ -307,20 +321,14 @@ class Direct:
         return results
 
     async def _answer(self, letter: Letter, patience: float | None = PATIENCE) -> Any:
-        async def send(new: Mapping[str, Any]) -> Any:
-            return await _sent(self.client.rpc, letter.at, "dkernel_call", letter.message(self.run, new), patience)
-
         try:
-            reply = await send({})
-            # A copy that a task brought there may have gone since; then this run keeps one of its own.
-            if reply is not None and letter.once.keys() >= set(reply.get("lacks", [""])):
-                reply = await send({name: letter.once[name] for name in reply["lacks"]})
+            result = await _delivered(self.client.rpc, self.run, letter, patience, letter.once.get)
         except DKernelError:
             raise  # the function's own word, which would be the task's too
         except Exception:
             # Whatever it was, the same function runs again as a task, whose failures are told and mended.
-            reply = None
-        if reply is None or "result" not in reply:
+            result = None
+        if result is None:
             self.failures += 1
             return None
-        return (reply["result"],)
+        return (result,)

@@ -7,7 +7,7 @@ from dkernel.run.executors import Executor, Handle
 from dkernel.run.pieces import Piece
 from dkernel.run.shares import BORROWED, Share, evened, longest, shares
 
-__all__ = ["Places"]
+__all__ = ["Inside", "Places"]
 
 # A block is lent to a worker that would wait where that wins more seconds, over these rounds at most, than the copy of
 # its bytes takes: 15 MB between two processes are 30 ms of both.

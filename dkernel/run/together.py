@@ -4,22 +4,20 @@ In a round of many shares whoever lends blocks sends on what others are to sum o
 of its chunks: so the client has one call a worker and one sum a chunk, however many have helped.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from hashlib import sha256
 from typing import Any
 
 from dkernel.run.executors import Call, Handle
 from dkernel.run.pieces import Piece
+from dkernel.run.places import Inside
 from dkernel.run.reduce import Statistic, joined, nodes, several
 from dkernel.run.shares import Run, Share
 
 __all__ = ["Node", "calls_of", "put_together"]
 
 MANY = 16  # shares of a round; of fewer the client asks all itself, which is a way less
-
-Inside = Mapping[int, Sequence[Piece]]
-"""Chunk -> its pieces of a round."""
 
 Node = tuple[int, int, int]
 """Chunk, first piece and level of a sum in the tree of its chunk; of all pieces of a chunk (chunk, 0, 0)."""
@@ -50,22 +48,23 @@ def calls_of(
     sent : the statistic, and what its `step` gets beside the piece
     placed : whether the blocks are where the shares say by now
     """
-    groups = [[share] for share in shares if share.lender is None or len(shares) < MANY]
+    helped = len(shares) >= MANY
+    groups = [[share] for share in shares if share.lender is None or not helped]
     owners = {(group[0].at, run.chunk): group for group in groups for run in group[0].runs}
     firsts = {group[0].at: group for group in reversed(groups)}  # of a lender with none of the chunk left
     for share in shares:
-        if share.lender is not None and len(shares) >= MANY:
+        if share.lender is not None and helped:
             lender = share.lender
             mine = [owners[lender, run.chunk] for run in share.runs if (lender, run.chunk) in owners]
             (mine or [firsts[lender]])[0].append(share)
 
+    def name(some: Sequence[Share]) -> str:
+        return f"{key}-together-{sha256(repr([share.runs for share in some]).encode()).hexdigest()[:16]}"
+
     def call(share: Share) -> Call:
         blocks = [block(inside[run.chunk][0]) for run in share.runs]
         parts = [[(k, piece) for piece in inside[run.chunk][a:b]] for k, run, a, b, _ in _nodes(share, inside)]
-        name = sha256(repr(share.runs).encode()).hexdigest()[:16]
-        return Call(
-            f"{key}-together-{name}", several, (*sent, blocks, parts), share.at if placed else None, share.lender
-        )
+        return Call(name([share]), several, (*sent, blocks, parts), share.at if placed else None, share.lender)
 
     found = []
     for group in groups:
@@ -73,9 +72,7 @@ def calls_of(
         made = [(run.chunk, begin, level) for _, run, begin, _, level in _nodes(group[0], inside)]
         if helpers:
             plan, made = _plan(group, inside)
-            name = sha256(repr([share.runs for share in group]).encode()).hexdigest()[:16]
-            then = put_together, (sent[0], plan)
-            first = replace(first, key=f"{key}-together-{name}", helpers=tuple(helpers), then=then)
+            first = replace(first, key=name(group), helpers=tuple(helpers), then=(put_together, (sent[0], plan)))
         found.append((first, made))
     return found
 

@@ -48,7 +48,7 @@ def ridge(F, Y, M, alpha):
     return np.linalg.solve(A, F.T @ Y / len(F))
 
 
-def test_a_gradient_that_is_longer_than_usual_makes_a_step_of_the_usual_length():
+def test_a_gradient_that_is_far_longer_than_usual_makes_no_longer_step():
     F, Y, M = problem()
     psgd = solver(F, M, [1e-4, 1e-2], 2)
     state = psgd.start(np.zeros((len(M) + 1, 4)))

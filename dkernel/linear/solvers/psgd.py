@@ -14,8 +14,8 @@ enough of a round are asked for.
 
 A few rows of a round may have so high a leverage that a step, made to be stable for all the others, overshoots for
 them; where their labels are mixed the next of their kind overshoots back, and farther. Nothing but the length of the
-gradient tells: where |g|_P = (g^T P g)^(1/2) is more than CLIP times what it usually was, the step is that of the usual
-length (Pascanu, Mikolov and Bengio 2013, in the norm of P).
+gradient tells: where |g|_P = (g^T P g)^(1/2) is more than CLIP times what it usually was, it is cut to that (Pascanu,
+Mikolov and Bengio 2013, in the norm of P).
 """
 
 from collections.abc import Mapping, Sequence
@@ -113,7 +113,7 @@ class PSGD:
         alphas = np.repeat(self.alphas, self.outputs)
         direction = gradient + alphas * (self.regularizer(state.v) if pull is None else pull)
         shares = np.repeat(self.shares or np.ones(len(self.alphas)), self.outputs)
-        moves, gone_on, squares = np.empty_like(state.v), np.zeros(len(shares)), np.empty(len(shares))
+        moves, gone_on, squares = np.empty_like(state.v), np.empty(len(shares)), np.empty(len(shares))
 
         def move(group: tuple[Preconditioner, list[int]]) -> None:
             P, heads = group
