@@ -1,11 +1,12 @@
 """The feed: which units of a source are in the workers' memory, read a bounded number ahead of their use."""
 
 import time
+from array import array
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import cached_property
-from typing import Any
+from typing import Any, Generic
 
 import numpy as np
 
@@ -15,7 +16,7 @@ from dkernel.run.executors import Call, Executor, Handle
 from dkernel.run.journal import Journal
 from dkernel.run.pieces import Piece, bundle_size
 from dkernel.run.places import Places
-from dkernel.run.reduce import R, S, Statistic, joined, subtrees, tree_sum
+from dkernel.run.reduce import Growing, R, S, Statistic, joined, subtrees, tree_sum
 from dkernel.run.shares import Share
 from dkernel.run.together import calls_of
 
@@ -27,40 +28,46 @@ ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
 PARTS, PART_BYTES = 16, 256 * 2**20
 
 
-class _Parts:
-    """The sums of a reading, kept in a journal on the way; `with` it around the rest, whatever ends that.
+class _Parts(Generic[S]):
+    """The sum of a reading, and in a journal what it is made of; `with` it around the reading, whatever ends that.
 
     Parameters
     ----------
     least : units of a part
     """
 
-    def __init__(self, journal: Journal, name: str, least: float) -> None:
+    def __init__(self, merge: Callable[[S, S], S], journal: Journal, name: str, least: float) -> None:
         self.journal, self.name, self.least = journal, name, least
-        self.sums: list[Any] = []
         self.units = 0
-        self._new: list[tuple[int, Sequence[Any]]] = []
+        self._sum = Growing(merge)
+        self._new: list[tuple[int, list[S]]] = []
         for part in journal.parts(name):
             # A signal between a part's writing and its mark here has had it written twice.
             if part["first"] == self.units:
-                self.sums += part["sums"]
-                self.units += part["units"]
+                self._add(part["units"], part["sums"])
 
-    def add(self, units: int, sums: Sequence[Any]) -> None:
-        self._new.append((units, sums))
+    def add(self, units: int, sums: Iterable[S]) -> None:
+        self._new.append((units, list(sums)))
         if sum(n for n, _ in self._new) >= self.least:
             self._keep()
 
-    def all(self) -> list[Any]:
-        """The sums of all units."""
-        return self.sums + [value for _, sums in self._new for value in sums]
+    def total(self) -> S:
+        """The sum over all units."""
+        for units, sums in self._new:
+            self._add(units, sums)
+        return self._sum.total()
 
     def _keep(self) -> None:
         units, sums = sum(n for n, _ in self._new), [value for _, some in self._new for value in some]
         if units:
             self.journal.part(self.name, {"first": self.units, "units": units, "sums": sums})
             self._new = []
-            self.units, self.sums = self.units + units, self.sums + sums
+            self._add(units, sums)
+
+    def _add(self, units: int, sums: Iterable[S]) -> None:
+        self.units += units
+        for value in sums:
+            self._sum.add(value)
 
     def __enter__(self) -> None:
         pass
@@ -214,23 +221,23 @@ class Feed:
         broadcast : handle of what `step` gets beside the piece
         journal, name : where the sums are kept on the way, as parts of the stage of this name
         """
-        inside: dict[int, list[Piece]] = {}
-        for piece in pieces:
-            inside.setdefault(piece.place.unit, []).append(piece)
+        inside: dict[int, array[int]] = {}  # numbers: all pieces at one time would be large
+        for number, piece in enumerate(pieces):
+            inside.setdefault(piece.place.unit, array("q")).append(number)
         share = max(1 / PARTS, PART_BYTES / self.source.nbytes)
-        kept = _Parts(journal or Journal(), name, share * len(inside))
+        kept = _Parts(statistic.merge, journal or Journal(), name, share * len(inside))
         units = list(inside)[kept.units :]
         windows = [units[i : i + self.executor.slots] for i in range(0, len(units), self.executor.slots)]
         with kept:
             for window, following in zip(windows, [*windows[1:], []], strict=True):
                 self._read([unit for unit in window if unit not in self._units])
-                mine = [piece for unit in window for piece in inside[unit]]
+                mine = [pieces[number] for unit in window for number in inside[unit]]
                 ahead = [unit for unit in following if unit not in self._units]
-                kept.add(len(window), list(self._sums(statistic, mine, key, held, broadcast, ahead).values()))
+                kept.add(len(window), self._sums(statistic, mine, key, held, broadcast, ahead).values())
                 if not self.keep:
                     self._forget(window)
                 progress.advance(sum(piece.n for piece in mine))
-        return statistic.finish(tree_sum(kept.all(), statistic.merge))
+        return statistic.finish(kept.total())
 
     def each(self, function: Any, key: str, progress: Any, args: Any) -> list[Any]:
         """function(blocks, *args(unit)) of every unit, in order; runs on the workers, each unit once."""

@@ -138,12 +138,12 @@ class Passes:
         wanted = [self.told(dict(line)) for line in lines] if self.told is not None else []
         return True in wanted
 
-    def _rounds(self, epoch: int) -> tuple[tuple[Piece, ...], ...]:
+    def _rounds(self, epoch: int) -> Sequence[tuple[Piece, ...]]:
         return self.schedules[epoch].rounds
 
     def _show(self, spot: Spot) -> str:
-        left = self._rounds(spot.epoch)[spot.state.done :]
-        rows = sum(piece.n for turn in left for piece in turn)
+        rounds = self._rounds(spot.epoch)
+        rows = sum(piece.n for i in range(spot.state.done, len(rounds)) for piece in rounds[i])
         turn = f"{spot.epoch + 1}/{len(self.schedules)}"
         self.progress.phase(f"pass {turn}", rows, **{"pass": turn})
         return spot.name

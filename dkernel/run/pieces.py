@@ -6,23 +6,30 @@ memory is read once a pass; "interleaved" gives every round a share of every chu
 that are sorted. Neither memory nor workers have a say.
 """
 
+from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from typing import overload
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkernel.seeds import stream
 
-__all__ = ["PIECE_ROWS", "Piece", "Place", "Schedule", "bundle_size", "cut_pieces", "interleaved", "shuffled"]
+__all__ = ["PIECE_ROWS", "Cut", "Piece", "Place", "Schedule", "bundle_size", "cut_pieces", "interleaved", "shuffled"]
+
+Numbers = NDArray[np.int64]
 
 PIECE_ROWS = 2048
 LEAST_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
 SMALL_BYTES = 256 * 2**20
 BUNDLE_BYTES = 64 * 2**20
 LEAST_UNITS = 4
+TURNS = 4  # rounds whose pieces are there at one time
 
 
-@dataclass(frozen=True, slots=True)  # a hundred million rows are some fifty thousand
+@dataclass(frozen=True, slots=True)
 class Place:
     """Where rows are: block `block` of unit `unit`, rows start, start + step, ... before stop."""
 
@@ -58,11 +65,94 @@ class Piece:
     chunk: int = 0
 
 
+class Cut(Sequence[Piece]):
+    """The pieces of a source by their numbers, each made when it is asked for.
+
+    A hundred million rows are some fifty thousand pieces, which would take 15 MB: what the client holds may not grow
+    with the rows.
+
+    Parameters
+    ----------
+    units : rows of the chunks of each unit
+    parts : into how many pieces to cut each chunk; one with fewer rows has as many as rows
+    strided : a piece takes every so many-th row of its chunk in place of neighbours
+    """
+
+    def __init__(self, units: Sequence[Sequence[int]], parts: Sequence[int], strided: bool) -> None:
+        self._chunks = [(unit, block, n) for unit, rows in enumerate(units) for block, n in enumerate(rows)]
+        self._parts, self._strided = list(parts), strided
+        ends = [0, *accumulate(n for _, _, n in self._chunks)]
+        self._firsts = ends[:-1]
+        counts = (min(n, k) for (_, _, n), k in zip(self._chunks, parts, strict=True))
+        self._numbers = [0, *accumulate(counts)]
+
+    def __len__(self) -> int:
+        return self._numbers[-1]
+
+    @overload
+    def __getitem__(self, number: int) -> Piece: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Piece, ...]: ...
+    def __getitem__(self, number: int | slice) -> Piece | tuple[Piece, ...]:
+        if isinstance(number, slice):
+            return tuple(self[i] for i in range(*number.indices(len(self))))
+        if not -len(self) <= number < len(self):
+            raise IndexError(number)
+        number %= len(self)
+        chunk = bisect_right(self._numbers, number) - 1
+        (unit, block, n), parts, k = self._chunks[chunk], self._parts[chunk], number - self._numbers[chunk]
+        start, stop, step = (k, n, parts) if self._strided else (n * k // parts, n * (k + 1) // parts, 1)
+        place = Place(unit, block, start, stop, step)
+        return Piece(number, place, len(range(start, stop, step)), self._firsts[chunk] + start, step, chunk)
+
+    def by_chunk(self) -> list[tuple[int, Numbers]]:
+        """Unit of each chunk, and numbers of its pieces."""
+        pairs = zip(self._chunks, self._numbers[:-1], self._numbers[1:], strict=True)
+        return [(unit, np.arange(first, last)) for (unit, _, _), first, last in pairs]
+
+    def rows(self) -> Numbers:
+        """How many rows each piece has."""
+        counts = np.diff(self._numbers)
+        k = np.arange(len(self)) - np.repeat(self._numbers[:-1], counts)
+        n, parts = np.repeat([n for _, _, n in self._chunks], counts), np.repeat(self._parts, counts)
+        return np.asarray((n - k + parts - 1) // parts if self._strided else n * (k + 1) // parts - n * k // parts)
+
+
+class _Rounds(Sequence[tuple[Piece, ...]]):
+    """The pieces of each round, made when they are asked for; the last few are kept."""
+
+    def __init__(self, cut: Cut, turns: Sequence[Numbers]) -> None:
+        self._cut, self._turns = cut, [np.sort(numbers) for numbers in turns]
+        self._made: dict[int, tuple[Piece, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @overload
+    def __getitem__(self, i: int) -> tuple[Piece, ...]: ...
+    @overload
+    def __getitem__(self, i: slice) -> tuple[tuple[Piece, ...], ...]: ...
+    def __getitem__(self, i: int | slice) -> tuple[Piece, ...] | tuple[tuple[Piece, ...], ...]:
+        if isinstance(i, slice):
+            return tuple(self[k] for k in range(*i.indices(len(self))))
+        numbers = self._turns[i]
+        if i not in self._made:
+            while len(self._made) >= TURNS:
+                self._made.pop(next(iter(self._made)))
+            self._made[i] = tuple(self._cut[number] for number in numbers.tolist())
+        return self._made[i]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
 @dataclass(frozen=True)
 class Schedule:
     """The pieces of each round of a pass, by number within each round; and the name of the order."""
 
-    rounds: tuple[tuple[Piece, ...], ...]
+    rounds: Sequence[tuple[Piece, ...]]
     order: str
 
     @property
@@ -70,11 +160,7 @@ class Schedule:
         return tuple(sorted((p for r in self.rounds for p in r), key=lambda p: p.number))
 
 
-def _chunks(units: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:
-    return [(unit, block, n) for unit, rows in enumerate(units) for block, n in enumerate(rows)]
-
-
-def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = False) -> tuple[Piece, ...]:
+def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = False) -> Cut:
     """The pieces of a source in row order: ceil(rows / size) equal parts of each chunk.
 
     Parameters
@@ -90,17 +176,7 @@ def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = 
     """
     total = sum(n for rows in units for n in rows)
     size = min(PIECE_ROWS, max(LEAST_ROWS, -(-total // rounds)))
-    pieces: list[Piece] = []
-    first = 0
-    for chunk, (unit, block, n) in enumerate(_chunks(units)):
-        parts = -(-n // size)
-        for k in range(parts):
-            start, stop, step = (k, n, parts) if strided else (n * k // parts, n * (k + 1) // parts, 1)
-            place = Place(unit, block, start, stop, step)
-            rows = len(range(start, stop, step))
-            pieces.append(Piece(len(pieces), place, rows, first + start, step, chunk))
-        first += n
-    return tuple(pieces)
+    return Cut(units, [-(-n // size) for rows in units for n in rows], strided)
 
 
 def bundle_size(units: Sequence[Sequence[int]], row_bytes: int) -> int:
@@ -131,32 +207,33 @@ def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int,
     >>> [len(r) for r in shuffled([[4096], [4096]], 2, seed=0, epoch=0).rounds]
     [2, 2]
     """
-    by_unit: dict[int, list[Piece]] = {}
-    for piece in cut_pieces(units, rounds, strided=True):
-        by_unit.setdefault(piece.place.unit, []).append(piece)
+    cut = cut_pieces(units, rounds, strided=True)
+    by_unit: dict[int, Numbers] = {}
+    for unit, numbers in cut.by_chunk():
+        if len(numbers):
+            by_unit[unit] = np.concatenate([by_unit.get(unit, numbers[:0]), numbers])
     rng = stream(seed, "order", epoch)
-    order = [list(by_unit)[i] for i in rng.permutation(len(by_unit))]
-    queue: list[Piece] = []
+    order = [list(by_unit.values())[i] for i in rng.permutation(len(by_unit))]
+    queue: list[Numbers] = []
     for start in range(0, len(order), bundle):
         inside, turns = [], []
-        for unit in order[start : start + bundle]:
-            mine = by_unit[unit]
-            inside += [mine[i] for i in rng.permutation(len(mine))]
+        for mine in order[start : start + bundle]:
+            inside.append(mine[rng.permutation(len(mine))])
             turns.append((np.arange(len(mine)) + rng.random()) / len(mine))
-        queue += [inside[i] for i in np.argsort(np.concatenate(turns), kind="stable")]
-    return Schedule(_dealt(queue, rounds), "chunks")
+        queue.append(np.concatenate(inside)[np.argsort(np.concatenate(turns), kind="stable")])
+    return Schedule(_dealt(cut, np.concatenate(queue), rounds), "chunks")
 
 
-def _dealt(queue: Sequence[Piece], rounds: int) -> tuple[tuple[Piece, ...], ...]:
-    """The queue in `rounds` runs of nearly equal rows, each in the order of numbers."""
-    ends = np.cumsum([piece.n for piece in queue])
+def _dealt(cut: Cut, queue: Numbers, rounds: int) -> _Rounds:
+    """The queue in `rounds` runs of nearly equal rows."""
+    ends = np.cumsum(cut.rows()[queue])
     total, out, at = int(ends[-1]), [], 0
     for i in range(1, rounds + 1):
         stop = int(np.searchsorted(ends, total * i / rounds - 0.5)) + 1 if i < rounds else len(queue)
         if stop > at:
-            out.append(tuple(sorted(queue[at:stop], key=lambda p: p.number)))
+            out.append(queue[at:stop])
             at = stop
-    return tuple(out)
+    return _Rounds(cut, out)
 
 
 def interleaved(units: Sequence[Sequence[int]], rounds: int) -> Schedule:
@@ -168,14 +245,8 @@ def interleaved(units: Sequence[Sequence[int]], rounds: int) -> Schedule:
     >>> [[(p.first, p.step, p.n) for p in r] for r in schedule.rounds]
     [[(0, 3, 2), (8, 3, 2)], [(1, 3, 2), (6, 3, 2)], [(2, 3, 2), (7, 3, 2)]]
     """
-    turns: list[list[Piece]] = [[] for _ in range(rounds)]
-    number = first = 0
-    for chunk, (unit, block, n) in enumerate(_chunks(units)):
-        parts = rounds * -(-n // (rounds * PIECE_ROWS))
-        for k in range(min(parts, n)):
-            place = Place(unit, block, k, n, parts)
-            piece = Piece(number, place, len(range(k, n, parts)), first + k, parts, chunk)
-            turns[(k + chunk) % rounds].append(piece)
-            number += 1
-        first += n
-    return Schedule(tuple(tuple(turn) for turn in turns if turn), "interleaved")
+    # The step stays where a chunk has fewer rows than that: some rounds have none of it then.
+    cut = Cut(units, [rounds * -(-n // (rounds * PIECE_ROWS)) for rows in units for n in rows], strided=True)
+    turn = np.concatenate([(np.arange(len(mine)) + chunk) % rounds for chunk, (_, mine) in enumerate(cut.by_chunk())])
+    turns = (np.flatnonzero(turn == i) for i in range(rounds))
+    return Schedule(_Rounds(cut, [mine for mine in turns if len(mine)]), "interleaved")

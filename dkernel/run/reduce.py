@@ -15,7 +15,9 @@ from dkernel.data.block import Block
 from dkernel.run.executors import Call, Executor, Handle
 from dkernel.run.pieces import Piece
 
-__all__ = ["LITTLE_FLOPS", "Item", "Statistic", "joined", "nodes", "reduce", "several", "subtrees", "tree_sum"]
+__all__ = [
+    "LITTLE_FLOPS", "Growing", "Item", "Statistic", "joined", "nodes", "reduce", "several", "subtrees", "tree_sum",
+]  # fmt: skip
 
 Item = tuple[Handle, Piece]
 
@@ -56,6 +58,40 @@ def tree_sum(values: Sequence[S], merge: Callable[[S, S], S]) -> S:
     return level[0]
 
 
+class Growing(Generic[S]):
+    """The same of values that come one after the other, in their order, without all of them at any time.
+
+    A binary counter holds one partial sum a level. Only complete neighbours of one level merge, and what is left at the
+    end merges from the right.
+
+    Examples
+    --------
+    >>> growing = Growing(lambda x, y: f"({x}{y})")
+    >>> for letter in "abcde":
+    ...     growing.add(letter)
+    >>> growing.total()
+    '(((ab)(cd))e)'
+    """
+
+    def __init__(self, merge: Callable[[S, S], S]) -> None:
+        self.merge = merge
+        self._stack: list[tuple[int, S]] = []
+
+    def add(self, value: S, level: int = 0) -> None:
+        """The next value, or with level k the sum of the next 2^k, which begin at a multiple of that."""
+        while self._stack and self._stack[-1][0] == level:
+            value = self.merge(self._stack.pop()[1], value)
+            level += 1
+        self._stack.append((level, value))
+
+    def total(self) -> S:
+        """The sum; there is no adding to it any more."""
+        total = self._stack.pop()[1]
+        while self._stack:
+            total = self.merge(self._stack.pop()[1], total)
+        return total
+
+
 def joined(nodes: Iterable[tuple[int, S]], merge: Callable[[S, S], S]) -> S:
     """The same of nodes of the tree in their order, each with its level: 0 for a value, k for the sum of 2^k of them.
 
@@ -64,18 +100,10 @@ def joined(nodes: Iterable[tuple[int, S]], merge: Callable[[S, S], S]) -> S:
     >>> joined([(1, "(ab)"), (0, "c"), (0, "d"), (0, "e")], lambda x, y: f"({x}{y})")
     '(((ab)(cd))e)'
     """
-    # A binary counter holds one partial sum a level: log2 of them, not all leaves. Only complete neighbours of one
-    # level merge, and what is left at the end merges from the right.
-    stack: list[tuple[int, S]] = []
+    growing = Growing(merge)
     for level, value in nodes:
-        while stack and stack[-1][0] == level:
-            value = merge(stack.pop()[1], value)
-            level += 1
-        stack.append((level, value))
-    total = stack.pop()[1]
-    while stack:
-        total = merge(stack.pop()[1], total)
-    return total
+        growing.add(value, level)
+    return growing.total()
 
 
 def nodes(first: int, last: int) -> list[tuple[int, int, int]]:

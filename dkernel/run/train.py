@@ -171,7 +171,7 @@ class Fit:
             roles = roles if self.validation is None else replace(roles, holdout=self.validation)
             self._say_sizes(roles)
             problem, roles = self.problem(survey, targets, roles)
-            rounds: tuple[tuple[Piece, ...], ...] = ()
+            rounds: Sequence[tuple[Piece, ...]] = ()
             prepared, outcome = self._prepare(problem, roles), None
             if self.recipe.solver == "psgd":
                 schedules, feed = self.schedules(survey, feed)

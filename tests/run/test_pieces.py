@@ -1,5 +1,7 @@
 """Every row is in one piece, whatever the layout; equal layouts give equal schedules."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -120,3 +122,19 @@ def test_a_round_has_as_much_of_each_unit_as_of_any_other(rounds):
     for turn in shuffled(units, rounds, 0, 0, bundle=8).rounds:
         found = np.bincount([piece.place.unit for piece in turn], minlength=8)
         assert found.max() - found.min() <= 1 + (rounds == 64)
+
+
+def test_the_pieces_of_many_rows_are_made_when_they_are_asked_for():
+    units = [[131_072]] * 763
+    tracemalloc.start()
+    try:
+        schedules = shuffled(units, 64, 0, 0, bundle=4), interleaved(units, 64)
+        for schedule in schedules:
+            assert sum(piece.n for turn in schedule.rounds for piece in turn) == 763 * 131_072
+        assert tracemalloc.get_traced_memory()[0] < 3 * 2**20
+    finally:
+        tracemalloc.stop()
+    cut = cut_pieces([[3000], [10]])
+    assert (cut[-1], cut[1:]) == (cut[2], (cut[1], cut[2]))
+    with pytest.raises(IndexError):
+        cut[3]
