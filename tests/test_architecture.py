@@ -219,6 +219,21 @@ except SystemExit:
         assert fresh(code).endswith("heavy: set()\n")
 
 
+@pytest.mark.parametrize(
+    ("what", "others"),
+    [
+        (
+            "dkernel.run.train, dkernel.run.score",
+            "'scipy.stats', 'scipy.optimize', 'scipy.spatial', 'pandas', 'sklearn'",
+        ),
+        ("dkernel.estimators", "'sklearn.cluster', 'sklearn.linear_model'"),  # what sklearn.base loads is not ours
+    ],
+)
+def test_work_begins_without_what_few_jobs_need(what, others):
+    heavy = f"{{'dask.array', 'dask.dataframe', 'distributed', 'scipy.cluster', {others}}}"
+    assert fresh(f"import sys, {what}; print({heavy} & set(sys.modules))") == "set()\n"
+
+
 def test_everything_public_is_there():
     code = "import dkernel\nfor name in dkernel.__all__: getattr(dkernel, name)\nprint(*dir(dkernel))"
     assert {"KernelClassifier", "load", "__version__"} <= set(fresh(code).split())

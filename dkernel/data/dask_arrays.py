@@ -2,9 +2,8 @@
 
 import logging
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import numpy as np
 from dask.base import is_dask_collection, optimize
 from dask.core import get_dependencies
@@ -13,6 +12,9 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import chunk_limit, cut
 from dkernel.errors import DataError
+
+if TYPE_CHECKING:  # a third of a second, which every command would pay
+    import dask.array as da
 
 __all__ = [
     "aligned",
@@ -63,8 +65,10 @@ def dense(block: Any) -> NDArray[Any]:
     return np.asarray(block.toarray() if hasattr(block, "toarray") else block)
 
 
-def dense_blocks(X: Any, dtype: str) -> da.Array:
+def dense_blocks(X: Any, dtype: str) -> "da.Array":
     """A matrix in CSR as a Dask array whose chunks become dense when they are read: all of it never is."""
+    import dask.array as da
+
     rows, p = (int(n) for n in X.shape)
     call, blocks, first = delayed(dense, pure=True), [], 0
     for n in cut(rows, chunk_limit(p, np.dtype(dtype).itemsize)) if rows and p else (rows,):
@@ -75,7 +79,7 @@ def dense_blocks(X: Any, dtype: str) -> da.Array:
 
 def known(
     X: Any, y: Any, weight: Any, matrix: Callable[..., Any], compute: Callable[..., Any]
-) -> tuple[da.Array, da.Array | None, da.Array | None]:
+) -> tuple["da.Array", "da.Array | None", "da.Array | None"]:
     """X (2-d), y and weight as Dask arrays with known chunk sizes; what is not known is computed once, together."""
     X = as_array(X, matrix)
     if X.ndim != 2:
@@ -95,8 +99,10 @@ def known(
     return found[0], found[1], found[2]
 
 
-def as_array(values: Any, matrix: Callable[..., Any]) -> da.Array:
+def as_array(values: Any, matrix: Callable[..., Any]) -> "da.Array":
     """A Dask dataframe as an array, one chunk a partition, of a length not known; `matrix` is given each partition."""
+    import dask.array as da
+
     if isinstance(values, da.Array):
         return values
     meta = np.empty((0, 0), matrix.keywords["dtype"])  # type: ignore[attr-defined]
@@ -109,7 +115,9 @@ def _parts(frame: Any, function: Callable[..., Any]) -> list[Any]:
     return [call(part) for part in frame.to_delayed()]
 
 
-def _column(values: Any, what: str) -> da.Array | None:
+def _column(values: Any, what: str) -> "da.Array | None":
+    import dask.array as da
+
     if values is None:
         return None
     if not is_dask(values):
@@ -132,13 +140,15 @@ def _values(part: Any) -> Any:
     return part.to_numpy()
 
 
-def _shapes(array: da.Array) -> Any:
+def _shapes(array: "da.Array") -> Any:
     """Delayed: the shape of every block of the first column, and of the first row."""
     blocks = array.to_delayed()
     return delayed(list)([delayed(np.shape)(b) for b in blocks.ravel()])
 
 
-def _with_chunks(array: da.Array, shapes: list[tuple[int, ...]]) -> da.Array:
+def _with_chunks(array: "da.Array", shapes: list[tuple[int, ...]]) -> "da.Array":
+    import dask.array as da
+
     grid = np.empty(len(shapes), dtype=object)
     grid[:] = shapes
     grid = grid.reshape(array.numblocks)
@@ -147,7 +157,7 @@ def _with_chunks(array: da.Array, shapes: list[tuple[int, ...]]) -> da.Array:
     return da.Array(array.dask, array.name, chunks, meta=array)
 
 
-def aligned(X: da.Array, y: da.Array | None, weight: da.Array | None) -> tuple[Any, Any, Any]:
+def aligned(X: "da.Array", y: "da.Array | None", weight: "da.Array | None") -> tuple[Any, Any, Any]:
     """One column block; y and weight in the row chunks of X."""
     if X.numblocks[1] > 1:
         log.info("X has %d blocks of columns: rechunking to one.", X.numblocks[1])
@@ -162,7 +172,7 @@ def aligned(X: da.Array, y: da.Array | None, weight: da.Array | None) -> tuple[A
     return out[0], out[1], out[2]
 
 
-def block_graphs(X: da.Array, *others: da.Array | None) -> Iterator[tuple[list[Any], int, dict[Any, Any]]]:
+def block_graphs(X: "da.Array", *others: "da.Array | None") -> Iterator[tuple[list[Any], int, dict[Any, Any]]]:
     """(keys, rows, graph) of every chunk that has rows; the graph holds what this chunk needs and nothing else.
 
     The whole graph is optimized once; then each chunk takes its own part. Optimizing leaves out the chunks that were

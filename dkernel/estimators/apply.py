@@ -2,9 +2,8 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import dask.array as da
 import numpy as np
 from dask.delayed import Delayed, delayed
 from numpy.typing import NDArray
@@ -19,6 +18,9 @@ from dkernel.run.executors import Call, ThreadsExecutor
 from dkernel.run.parcels import Parcel, unpack
 from dkernel.sparse import Numbered, as_sparse
 from dkernel.tiles import ROWS
+
+if TYPE_CHECKING:
+    import dask.array as da
 
 __all__ = ["Answer", "apply"]
 
@@ -102,7 +104,7 @@ def _on_threads(answer: Answer, X: Any, step: int) -> NDArray[Any]:
     return out
 
 
-def _lazily(answer: Answer, X: Any) -> da.Array:
+def _lazily(answer: Answer, X: Any) -> "da.Array":
     X = as_array(X, partial(matrix, dtype=answer.dtype))
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})

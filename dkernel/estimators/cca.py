@@ -3,7 +3,6 @@
 from functools import partial
 from typing import Any
 
-import dask.array as da
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
@@ -224,6 +223,8 @@ def _beside(X: Any, Y: Any, dtype: str) -> Any:
     """The columns of both views in one table, in the chunks of X."""
     if not (is_dask(X) or is_dask(Y)):
         return np.concatenate([_plain(X, dtype), _plain(Y, dtype)], axis=1)
+    import dask.array as da
+
     numbers = partial(matrix, dtype=dtype)
     parts = [as_array(Z, numbers) if is_dask(Z) else da.from_array(_plain(Z, dtype)) for Z in (X, Y)]
     for i, part in enumerate(parts):

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClusterMixin
-from sklearn.cluster import KMeans
 
 from dkernel.blas import one_blas_thread
 from dkernel.data import Source
@@ -162,6 +161,8 @@ class Clustering(ClusterMixin, OnFeatures):
             rows = sampled(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
             with one_blas_thread():
                 F = np.concatenate(list(phi.strips(rows)))
+                from sklearn.cluster import KMeans  # half a second, which every estimator would pay
+
                 start = KMeans(k, n_init=self.n_init, random_state=seed).fit(F)
                 least = self.tol * float(F.var(axis=0).sum())
             centers = start.cluster_centers_

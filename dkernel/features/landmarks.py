@@ -10,7 +10,6 @@ from dataclasses import dataclass
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
-from scipy.cluster.vq import vq
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features.nystrom import wide
@@ -111,6 +110,8 @@ def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
             "landmarks='kmeans' takes means of rows, and those of sparse rows are dense. Use landmarks='rpcholesky', "
             "'leverage' or 'uniform', which are rows."
         )
+    from scipy.cluster.vq import vq  # with scipy.spatial: a sixth of a second, which every command would pay
+
     mean = X.mean(axis=0, dtype=np.float64)
     points = X - mean  # distances by scalar products lose no digits to a common offset
     centres = points[:n].copy()

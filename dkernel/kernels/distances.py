@@ -2,7 +2,6 @@
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.distance import cdist
 
 from dkernel.sparse import SparseRows
 
@@ -13,9 +12,16 @@ STRIP = 1 << 15  # values worked on at once: 256 KiB, inside L2
 NEAR = 0.1  # of the length: pairs nearer than this are taken one by one
 
 
+def _one_by_one(X: F64, Z: F64, metric: str) -> F64:
+    from scipy.spatial.distance import cdist  # a sixth of a second, for what few fits need
+
+    found: F64 = cdist(X, Z, metric)
+    return found
+
+
 def l1(X: F64, Z: F64) -> F64:
     """‖x - z‖₁ of every pair, (n, m)."""
-    return cdist(X, Z, "cityblock")
+    return _one_by_one(X, Z, "cityblock")
 
 
 def squared_l2(X: F64, Z: F64, tolerance: float) -> F64:
@@ -37,7 +43,7 @@ def squared_l2(X: F64, Z: F64, tolerance: float) -> F64:
     if same and lossy.any():
         lossy[:] = True
     if lossy.all():
-        return cdist(X, Z, "sqeuclidean")
+        return _one_by_one(X, Z, "sqeuclidean")
     distances: F64 = centred_x @ centred_z.T
     rows = max(1, STRIP // len(Z))
     for i in range(0, len(X), rows):
@@ -47,7 +53,7 @@ def squared_l2(X: F64, Z: F64, tolerance: float) -> F64:
         strip += x2[i : i + rows, None] + z2
         np.maximum(strip, 0, out=strip)
     if lossy.any():
-        distances[lossy] = cdist(X[lossy], Z, "sqeuclidean")
+        distances[lossy] = _one_by_one(X[lossy], Z, "sqeuclidean")
     if same:
         np.fill_diagonal(distances, 0)
     return distances
@@ -65,7 +71,7 @@ def l2(X: F64, Z: F64, length: float, tolerance: float) -> F64:
     distances = squared_l2(X, Z, tolerance * near * length)
     i, j = np.nonzero(distances < near * near)
     if len(i) > distances.size // 8:
-        return cdist(X, Z)
+        return _one_by_one(X, Z, "euclidean")
     for start in range(0, len(i), STRIP):
         own, other = i[start : start + STRIP], j[start : start + STRIP]
         difference = X[own] - Z[other]

@@ -11,7 +11,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import isotonic_regression
 
 __all__ = ["CALIBRATIONS", "Calibration", "Isotonic", "Platt"]
 
@@ -200,6 +199,8 @@ def _steps_of(s: Column, y: Column, weight: Column) -> tuple[Array, Array]:
     scores, weights, hits = scores[seen], weights[seen], hits[seen]
     if not len(scores):
         return np.zeros(1), np.full(1, 0.5)
+    from scipy.optimize import isotonic_regression  # a quarter of a second, which every command would pay
+
     values = isotonic_regression(hits / weights, weights=weights).x
     least = 1.0 / (float(weights.sum()) + 2)
     values = np.clip(values, least, 1 - least)

@@ -10,7 +10,7 @@ from functools import reduce
 from typing import Any
 
 import numpy as np
-from scipy.stats import chi2
+from scipy.special import chdtrc
 
 from dkernel.run.survey import Moments, SurveyResult
 
@@ -72,7 +72,7 @@ def _labels_p(survey: SurveyResult, groups: Groups) -> float:
     freedom = float(((1 - of_group) * (1 - of_class))[large].sum())
     if freedom <= 0:
         return 1.0
-    return float(chi2.sf(float(((counts - expected) ** 2 / np.maximum(expected, 5))[large].sum()), freedom))
+    return float(chdtrc(freedom, float(((counts - expected) ** 2 / np.maximum(expected, 5))[large].sum())))
 
 
 def _means_p(survey: SurveyResult, groups: Groups) -> float:
@@ -92,5 +92,5 @@ def _means_p(survey: SurveyResult, groups: Groups) -> float:
         strong = z[moved > 0.1]
         if strong.size:
             tests = len(groups) * int(varies.sum())
-            smallest = min(smallest, tests * float(chi2.sf(strong.max() ** 2, 1)))
+            smallest = min(smallest, tests * float(chdtrc(1, strong.max() ** 2)))
     return smallest
