@@ -11,7 +11,8 @@ the frequencies), exp2 of a clamped exponent. Coefficients are Chebyshev fits, r
 
 import math
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import wraps
 from typing import Any, Protocol
 
 import numba
@@ -50,17 +51,35 @@ EXP2 = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0
 FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
 
 
-def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], Any]:
-    """numba.njit that keeps its result on disk where a place can be written, and compiles each time where none can."""
+def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], Callable[..., None]]:
+    """A loop that numba compiles when it is first called: of all that are imported a process calls a few.
 
-    def wrap(function: Callable[..., None]) -> Any:
+    It is kept on disk where a place can be written, and compiled by each process where none can.
+    """
+
+    def wrap(function: Callable[..., None]) -> Callable[..., None]:
         options: dict[str, Any] = {"fastmath": flags, "nogil": True, "error_model": "numpy"}
-        try:
-            return numba.njit(signature, cache=True, **options)(function)
-        except RuntimeError:  # numba found no directory to cache in
-            return numba.njit(signature, **options)(function)
+        lock, found = threading.Lock(), list[Callable[..., None]]()
+
+        @wraps(function)
+        def call(*args: Any) -> None:
+            if not found:
+                with lock:
+                    if not found:
+                        found.append(_loop(function, signature, options))
+            found[0](*args)
+
+        return call
 
     return wrap
+
+
+def _loop(function: Callable[..., None], signature: str, options: Mapping[str, Any]) -> Callable[..., None]:
+    try:
+        loop: Callable[..., None] = numba.njit(signature, cache=True, **options)(function)
+    except RuntimeError:  # numba found no directory to cache in
+        loop = numba.njit(signature, **options)(function)
+    return loop
 
 
 def inner(flags: set[str] = FLAGS) -> Callable[[Callable[..., Any]], Any]:

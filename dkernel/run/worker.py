@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 from distributed import WorkerPlugin
 
 from dkernel.allocator import keep_pages
@@ -15,6 +16,7 @@ from dkernel.errors import ClusterError
 from dkernel.run.direct import answers, forgets
 from dkernel.run.imports import carried, install
 from dkernel.run.versions import require_equal, versions
+from dkernel.tiles import exp2_inplace
 
 __all__ = ["WorkerSetup", "quiet_logs", "silence"]
 
@@ -60,6 +62,7 @@ def import_ahead() -> None:
     """Import what tasks are made of, all workers at the same time: else each waits for it in its first tasks."""
     for name in AHEAD:
         importlib.import_module(name)
+    exp2_inplace(np.zeros(1, np.float32))  # the first loop has numba load its compiler
 
 
 class WorkerSetup(WorkerPlugin):
