@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.tiles import FLAGS, compiled
+from dkernel.tiles import FLAGS, compiled, inner
 
 __all__ = ["hadamard_blocks"]
 
@@ -18,7 +18,7 @@ _ROUNDED = FLAGS - {"contract"}
 _SLAB = 128  # rows that one block transforms at a time: 32 KiB of 64 coordinates, which stay in the nearest cache
 
 
-@compiled("void(float32[:, ::1])")
+@inner()
 def _hadamard(z: Any) -> None:
     n, h = z.shape[0], 1
     while 4 * h <= n:  # two steps at once: half the walks through the memory
@@ -36,13 +36,13 @@ def _hadamard(z: Any) -> None:
                 z[j, i], z[j + h, i] = a + b, a - b
 
 
-@compiled("void(float32[::1], float32, float32[::1])", _ROUNDED)
+@inner(_ROUNDED)
 def _times(x: Any, factor: Any, out: Any) -> None:
     for i in range(out.size):
         out[i] = x[i] * factor
 
 
-@compiled("void(float32[:, ::1], float32[::1], float32[:, ::1], int64, int64, int64)", _ROUNDED)
+@inner(_ROUNDED)
 def _turned(z: Any, scales: Any, out: Any, row: Any, first: Any, width: Any) -> None:
     for i in range(0, z.shape[1], 8):  # few lines at a time, whose distance is a power of two: they share places
         for j in range(width):
