@@ -9,9 +9,7 @@ up in 16 lanes, gradients in float32 over at least FLUSH rows and in float64 bey
 """
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -130,7 +128,8 @@ def descend(
     part, sums, R = aligned(laid.shape), aligned((tall, heads, LANES)), np.empty((tall, heads), np.float32)
     part[...] = 0.0
     code, number = DERIVATIVES[derivative[0]], np.float32(derivative[1])
-    _compiled(panels.function)(
+    walk = _exp2_walk if panels.function == "exp2" else _sincos_walk
+    walk(
         padded, panels.packed, laid, intercept.astype(np.float32), targets, w, code, number,
         tile, sums, sums.reshape(-1), R, S, part, part.reshape(-1), G, g,
     )  # fmt: skip
@@ -298,10 +297,17 @@ def _add_gradients(
                 h += 1
 
 
+_SIGNATURE = (
+    "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, :, ::1], float32[::1], float32[:, ::1], float32[::1], "
+    "int64, float32, float32[:, :, :, ::1], float32[:, :, ::1], float32[::1], float32[:, ::1], float32[:, ::1], "
+    "float32[:, :, :, ::1], float32[::1], float64[::1], float64[::1])"
+)
+
 # A walk for each function: numba keeps on disk what a module defines, not what is made while it runs.
 _exp2_block, _sincos_block = intrinsic_block("exp2", by_panels=True), intrinsic_block("sincos", by_panels=True)
 
 
+@compiled(_SIGNATURE)
 def _exp2_walk(
     rows: Any, panels: Any, coef: Any, shift: Any, targets: Any, weight: Any, code: Any, number: Any,
     tile: Any, sums: Any, lanes: Any, R: Any, S: Any, part: Any, whole: Any, G: Any, g: Any,
@@ -321,6 +327,7 @@ def _exp2_walk(
             since = 0
 
 
+@compiled(_SIGNATURE)
 def _sincos_walk(
     rows: Any, panels: Any, coef: Any, shift: Any, targets: Any, weight: Any, code: Any, number: Any,
     tile: Any, sums: Any, lanes: Any, R: Any, S: Any, part: Any, whole: Any, G: Any, g: Any,
@@ -338,17 +345,3 @@ def _sincos_walk(
         if since >= FLUSH or start + n == rows.shape[0]:
             _flush(whole, G)
             since = 0
-
-
-_SIGNATURE = (
-    "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, :, ::1], float32[::1], float32[:, ::1], float32[::1], "
-    "int64, float32, float32[:, :, :, ::1], float32[:, :, ::1], float32[::1], float32[:, ::1], float32[:, ::1], "
-    "float32[:, :, :, ::1], float32[::1], float64[::1], float64[::1])"
-)
-
-
-@cache
-def _compiled(function: str) -> Callable[..., None]:
-    """Made when it is first needed: a job that uses one function does not wait for the other."""
-    made: Callable[..., None] = compiled(_SIGNATURE)(_exp2_walk if function == "exp2" else _sincos_walk)
-    return made

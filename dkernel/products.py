@@ -7,7 +7,6 @@ do: on the processors where both run the bits are those of `np.matmul` and of th
 this. It takes AVX-512; elsewhere, and for widths that are no multiple of 64, `packed` says no and those are used.
 """
 
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -224,23 +223,18 @@ _exp2_block, _sincos_block = intrinsic_block("exp2"), intrinsic_block("sincos")
 _SIGNATURE = "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, ::1])"
 
 
+@compiled(_SIGNATURE)
 def _exp2_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
             _exp2_block(rows, panels, out, 0, i, j)
 
 
+@compiled(_SIGNATURE)
 def _sincos_walk(rows: Any, panels: Any, out: Any) -> None:
     for j in range(panels.shape[0]):
         for i in range(0, rows.shape[0], 4):
             _sincos_block(rows, panels, out, 0, i, j)
-
-
-@cache
-def _compiled(walk: Callable[..., None]) -> Callable[..., None]:
-    """Made when it is first needed: a job that uses one function does not wait for the other."""
-    made: Callable[..., None] = compiled(_SIGNATURE)(walk)
-    return made
 
 
 def exp2_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out: NDArray[np.float32]) -> None:
@@ -252,7 +246,7 @@ def exp2_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out: N
     panels : `packed` block
     out : float32 (r, width)
     """
-    _compiled(_exp2_walk)(rows, panels, out[None])
+    _exp2_walk(rows, panels, out[None])
 
 
 def sincos_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out: NDArray[np.float32]) -> None:
@@ -264,4 +258,4 @@ def sincos_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out:
     panels : `packed` block
     out : float32 (2, r, width)
     """
-    _compiled(_sincos_walk)(rows, panels, out)
+    _sincos_walk(rows, panels, out)

@@ -5,9 +5,7 @@ BLAS copies a square in blocks before it multiplies, which for few columns takes
 once for GROUP columns. Each sum is made by one thread in one order, so threads move no bit.
 """
 
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from functools import cache
 from typing import Any
 
 import numpy as np
@@ -27,6 +25,7 @@ LITTLE = 1024  # rows of a square that are not worth a thread
 CHUNK = 512  # rows that one thread works on
 MOST_THREADS = 16
 LOOSE = FLAGS | {"reassoc"}  # sums in lanes
+_LINES = "float64[:, ::1]"
 
 
 def product(M: Matrix, v: Matrix) -> Matrix:
@@ -48,7 +47,7 @@ def product(M: Matrix, v: Matrix) -> Matrix:
             out[:, part] = rows @ M[part].T
             return
         for at in range(0, len(rows), GROUP):
-            _compiled("product")(M, rows[at : at + GROUP], out[at : at + GROUP], part.start, part.stop)
+            _product(M, rows[at : at + GROUP], out[at : at + GROUP], part.start, part.stop)
 
     # The same parts for any number of threads: how BLAS adds up depends on the shape of what it is given.
     parts = range(0, n, CHUNK)
@@ -87,14 +86,14 @@ def solve_transposed(L: Matrix, v: Matrix) -> Matrix:
 def _solved(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
     if v.shape[1] > FEW or not L.flags.c_contiguous:
         return np.asarray(sl.solve_triangular(L, v, lower=True, trans=int(transposed), check_finite=False))
-    rows, kind = _lines(v), "backward" if transposed else "forward"
+    rows, loop = _lines(v), _backward if transposed else _forward
     groups = [rows[at : at + GROUP] for at in range(0, len(rows), GROUP)]
     if len(groups) > 1 and len(L) >= LITTLE and usable_cores() > 1:
         with ThreadPoolExecutor(len(groups)) as pool:
-            list(pool.map(lambda group: _compiled(kind)(L, group), groups))
+            list(pool.map(lambda group: loop(L, group), groups))
     else:
         for group in groups:
-            _compiled(kind)(L, group)
+            loop(L, group)
     return rows[: v.shape[1]].T
 
 
@@ -123,6 +122,7 @@ def _dots(M: Any, rows: Any, i: Any, stop: Any) -> Any:
     return (a0, a1, a2, a3), (b0, b1, b2, b3), (c0, c1, c2, c3), (d0, d1, d2, d3)
 
 
+@compiled(f"void({_LINES}, {_LINES}, {_LINES}, int64, int64)", LOOSE)
 def _product(M: Any, rows: Any, out: Any, first: Any, last: Any) -> None:
     for i in range(first, last - 3, 4):
         for h, sums in enumerate(_dots(M, rows, i, M.shape[1])):
@@ -136,6 +136,7 @@ def _product(M: Any, rows: Any, out: Any, first: Any, last: Any) -> None:
             out[h, i] = total
 
 
+@compiled(f"void({_LINES}, {_LINES})", LOOSE)
 def _forward(L: Any, rows: Any) -> None:
     n = L.shape[0]
     for i in range(0, n - 3, 4):
@@ -153,6 +154,7 @@ def _forward(L: Any, rows: Any) -> None:
             rows[h, i] = total / L[i, i]
 
 
+@compiled(f"void({_LINES}, {_LINES})", LOOSE)
 def _backward(L: Any, rows: Any) -> None:
     n = L.shape[0]
     for i in range(n - 1, n - n % 4 - 1, -1):
@@ -178,17 +180,3 @@ def _backward(L: Any, rows: Any) -> None:
             rows[1, j] -= m0 * b0 + m1 * b1 + m2 * b2 + m3 * b3
             rows[2, j] -= m0 * c0 + m1 * c1 + m2 * c2 + m3 * c3
             rows[3, j] -= m0 * d0 + m1 * d1 + m2 * d2 + m3 * d3
-
-
-_LINES = "float64[:, ::1]"
-_KINDS: dict[str, tuple[Callable[..., None], str]] = {
-    "product": (_product, f"void({_LINES}, {_LINES}, {_LINES}, int64, int64)"),
-    "forward": (_forward, f"void({_LINES}, {_LINES})"),
-    "backward": (_backward, f"void({_LINES}, {_LINES})"),
-}
-
-
-@cache
-def _compiled(kind: str) -> Any:
-    function, signature = _KINDS[kind]
-    return compiled(signature, LOOSE)(function)

@@ -154,6 +154,8 @@ class Clustering(ClusterMixin, OnFeatures):
 
     def _cluster(self, source: Source, phi: Phi, seed: int) -> None:
         """Leave the centres in the space of phi."""
+        from sklearn.cluster import KMeans  # half a second, which every estimator would pay
+
         k = self._clusters_asked(source)
         clusters, key = Clusters(phi), f"{self._key(source)}-{seed}-{k}"
         with default_executor() as executor:
@@ -161,8 +163,6 @@ class Clustering(ClusterMixin, OnFeatures):
             rows = sampled(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
             with one_blas_thread():
                 F = np.concatenate(list(phi.strips(rows)))
-                from sklearn.cluster import KMeans  # half a second, which every estimator would pay
-
                 start = KMeans(k, n_init=self.n_init, random_state=seed).fit(F)
                 least = self.tol * float(F.var(axis=0).sum())
             centers = start.cluster_centers_

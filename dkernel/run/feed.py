@@ -131,9 +131,10 @@ class Feed:
         So the next bundle is read in the gaps of all rounds of this one, and not in that of the last alone.
         """
         now, pieces = set(_units(rounds[i])), list(rounds[i + 1])
+        if len(self._units) == len(self.source.units):  # nothing is left to read
+            return pieces
         for k in range(i + 2, min(i + FARTHEST, len(rounds))):
-            all_there = len(self._units) == len(self.source.units)
-            if all_there or len(now) > self._window or not now.issuperset(_units(pieces)):
+            if len(now) > self._window or not now.issuperset(_units(pieces)):
                 break
             pieces += rounds[k]  # no slice: a round's pieces are made when it is asked for
         return pieces
