@@ -1,25 +1,40 @@
-"""The C library's allocator in a worker: what a piece frees, the next one takes again.
+"""The C library's allocator: what is freed is taken again, and is not kept in many places.
 
 Dask starts its workers so that glibc gives back at once whatever is free at the end of its heap, and takes arrays of
 128 KiB and more from the system each time. A piece of a round makes a dozen of such arrays: their pages, zeroed by the
 system and touched for the first time, cost a fifth of its time (1,000 columns).
+
+And glibc gives each thread a heap of its own, up to eight for each processor: what one thread makes and another frees,
+as messages are, leaves holes in all of them. With one heap a training of 20 million rows takes 645 MiB in place of 717,
+and no longer; the threads of a process that computes hardly ever ask for memory at the same time.
 """
 
 import ctypes
 import sys
+from collections.abc import Mapping
 
-__all__ = ["keep_pages"]
+__all__ = ["ONE_HEAP", "keep_pages", "one_heap"]
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # of mallopt
+ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
+"""What to start a process with for `one_heap`."""
+
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of mallopt
 HELD = 16 * 2**20  # bytes at the end of a heap that are kept for the next array
 LARGE = 4 * 2**20  # bytes of an array whose pages come from the system all the same
 
 
 def keep_pages() -> bool:
     """Let this process keep up to HELD bytes of what it freed; whether its allocator could be told so."""
+    return _told({_MMAP_THRESHOLD: LARGE, _TRIM_THRESHOLD: HELD})
+
+
+def one_heap() -> bool:
+    """Have all threads of this process that begin from now on share a heap; whether its allocator could be told so."""
+    return _told({_ARENA_MAX: 1})
+
+
+def _told(options: Mapping[int, int]) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none
-    if mallopt is None:
-        return False
-    return bool(mallopt(_MMAP_THRESHOLD, LARGE) and mallopt(_TRIM_THRESHOLD, HELD))
+    return mallopt is not None and all(mallopt(name, value) for name, value in options.items())

@@ -6,7 +6,7 @@ import scipy.linalg as sl
 
 from dkernel import thin
 
-SIZES = [1, 2, 3, 4, 5, 7, 8, 513, 1030]
+SIZES = [1, 2, 3, 4, 5, 7, 8, 9, 513, 1030]
 
 
 @pytest.mark.parametrize("heads", [1, 3, 4, 5, 8, 9])

@@ -8,6 +8,8 @@ from importlib import import_module
 
 import click
 
+from dkernel.allocator import one_heap
+
 __all__ = ["main"]
 
 _COMMANDS = ("train", "tune", "score", "evaluate", "show", "export", "doctor", "watch")
@@ -63,3 +65,4 @@ def main() -> None:
     Each runs on the cores of this machine, or with --scheduler on a Dask cluster. Exit codes: 0 done, 1 failed,
     2 options, 65 data, 75 the same command can be run again, 130 and 143 stopped.
     """
+    one_heap()

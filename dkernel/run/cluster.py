@@ -17,6 +17,7 @@ from typing import Any
 
 import dask
 
+from dkernel.allocator import ONE_HEAP
 from dkernel.errors import ClusterError, DataError, RecipeError
 from dkernel.run.executors import Executor, ThreadsExecutor
 from dkernel.run.remote import PATIENCE, ClusterExecutor
@@ -38,8 +39,13 @@ BESIDE = {
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "2s",
 }
+# To take a call from the worker that has its blocks copies them: a pass over 20 million rows was a tenth longer, and
+# held more of them. Who has time for whose rows is known beforehand (shares.py), and reads wait for whoever is free.
+PLACED = {"distributed.scheduler.work-stealing": False}
 # Arrow's own allocators keep what a read has freed; the system's gives it back.
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
+# The C library reads this before a worker's first line runs.
+BEFORE = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ONE_HEAP.items()}
 # A worker that died has been given up by Dask's local cluster, for good, if another is not up in 15 seconds; on a busy
 # machine starting one takes longer. The executor's patience says when to give up.
 KEEP_PLACES = {"distributed.deploy.lost-worker-timeout": "1 hour"}
@@ -162,7 +168,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
         raise RecipeError(f"workers={workers}: at least one process is needed.")
     distributed = _distributed()
     try:
-        with dask.config.set({**MEMORY, **BESIDE, **SHORT_LOGS}):
+        with dask.config.set({**MEMORY, **BESIDE, **PLACED, **SHORT_LOGS, **BEFORE}):
             cluster = distributed.LocalCluster(
                 n_workers=workers,
                 threads_per_worker=1,

@@ -170,7 +170,8 @@ class Feed:
         calls = [call for call, _ in evened]
         shared = {run.chunk for share in together for run in share.runs}
         alone = [chunk for chunk in inside if chunk not in shared]
-        each = -(-self.executor.slots // len(alone)) if alone else 1  # to ask takes a message
+        # To ask for the slots takes a message. Of one chunk several workers get a copy each, where they have no other.
+        each = -(-max(1, self.executor.slots - len(calls)) // len(alone)) if alone else 1
         owners = []
         for chunk in alone:
             items = [(self._block(piece), piece) for piece in inside[chunk]]

@@ -25,6 +25,7 @@ __all__ = ["Moments", "Reservoir", "Seen", "Survey", "SurveyResult"]
 
 # More labels than this are no classes; counting them all would be a copy of the data.
 MOST_LABELS = 10_000
+MOST_PARTS = 32  # arrays of a column of the reservoir that are not yet one
 MANY = 2**17  # rows that are worth a compiled function
 
 
@@ -212,19 +213,15 @@ class Survey(Statistic[Seen, SurveyResult]):
             left.weight + right.weight,
             chunks,
             left.sums + right.sums,
-            left.rows + right.rows,
+            _few(left.rows + right.rows),
             None if left.largest is None or right.largest is None else np.maximum(left.largest, right.largest),
         )
 
     def finish(self, total: Seen) -> SurveyResult:
-        hashes = np.concatenate([row[0] for row in total.rows])
+        hashes, X, y, weight = _joined(total.rows)
         order = np.argsort(hashes, kind="stable")[: self.size]
-
-        def joined(parts: list[Any]) -> Any:
-            return None if parts[0] is None else stacked(parts)[order]
-
-        X, y, weight = (joined([row[i] for row in total.rows]) for i in (1, 2, 3))
-        reservoir = Reservoir(X, y, weight, hashes[order])
+        y, weight = (None if part is None else part[order] for part in (y, weight))
+        reservoir = Reservoir(X[order], y, weight, hashes[order])
         return SurveyResult(
             total.moments, total.low, total.high, total.labels, total.target, total.weight, total.chunks, reservoir,
             total.sums, total.largest,
@@ -253,6 +250,16 @@ def _tallied(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, piece:
     (mean, squares, low, high), found = tally(X, odd)
     moments = Moments(len(X), mean, squares)
     return moments, moments, low, high, with_others(np.append(found, np.zeros(2, np.uint64)), y, weight, odd)
+
+
+def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """These parts, or where they are many one: of a hundred million rows a piece has one or none, and arrays for fifty
+    thousand pieces took 20 MB that grew with the rows."""
+    return rows if len(rows) <= MOST_PARTS else [_joined(rows)]
+
+
+def _joined(rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(None if parts[0] is None else stacked(list(parts)) for parts in zip(*rows, strict=True))
 
 
 def _largest(X: SparseRows) -> NDArray[np.float32]:

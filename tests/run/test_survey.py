@@ -11,7 +11,7 @@ from dkernel.run.feed import Feed
 from dkernel.run.pieces import cut_pieces, interleaved
 from dkernel.run.progress import Progress
 from dkernel.run.reduce import tree_sum
-from dkernel.run.survey import MOST_LABELS, Moments, Survey
+from dkernel.run.survey import MOST_LABELS, MOST_PARTS, Moments, Survey
 from dkernel.seeds import row_hash
 from tests.run.sources import source_of
 
@@ -128,6 +128,23 @@ def test_the_reservoir_is_the_rows_of_the_smallest_hashes(size):
     assert found.weight is None
     assert (np.diff(found.hashes.astype(float)) >= 0).all()
     assert len(found) == size
+
+
+def test_what_is_kept_of_many_pieces_is_few_arrays():
+    """A hundred million rows are fifty thousand pieces: what the client holds may not grow with them."""
+    X, y = data()
+    source = source_of(X, y, [(20,)] * 1000)
+    statistic = Survey(7, 20_000, 300)
+    sums = [
+        statistic.step(source.units[piece.place.unit].task.compute()[0], piece, None)
+        for piece in cut_pieces([unit.rows for unit in source.units])
+    ]
+    for parts in (sums[:33], sums[:500], sums):
+        assert 1 <= len(tree_sum(parts, statistic.merge).rows) <= MOST_PARTS
+    found = statistic.finish(tree_sum(sums, statistic.merge)).reservoir
+    chosen = np.argsort(row_hash(7, "reservoir", 0, 20_000))[:300]
+    np.testing.assert_array_equal(found.X, X[chosen])
+    np.testing.assert_array_equal(found.y, y[chosen])
 
 
 @settings(max_examples=25, deadline=None)
