@@ -170,12 +170,13 @@ class Feed:
         calls = [call for call, _ in evened]
         shared = {run.chunk for share in together for run in share.runs}
         alone = [chunk for chunk in inside if chunk not in shared]
-        # To ask for the slots takes a message. Of one chunk several workers get a copy each, where they have no other.
+        # To ask for the slots takes a message.
         each = -(-max(1, self.executor.slots - len(calls)) // len(alone)) if alone else 1
         owners = []
         for chunk in alone:
             items = [(self._block(piece), piece) for piece in inside[chunk]]
-            made = subtrees(sent[0], items, f"{key}-{chunk}", each, broadcast)
+            parts = each if self._places.worth_parts(inside[chunk], each) else 0
+            made = subtrees(sent[0], items, f"{key}-{chunk}", parts, broadcast)
             calls += made
             owners += [chunk] * len(made)
         begun = time.monotonic()

@@ -47,6 +47,14 @@ class Places:
         even = sum(map(sum, sizes.values())) / max(1, len(self._workers))
         self.pace = seconds / max(even, longest(sizes, found))
 
+    def worth_parts(self, pieces: Sequence[Piece], slots: int) -> bool:
+        """Whether these pieces of one chunk are to be several tasks: processes that take one have a copy of it each."""
+        place, rows = pieces[0].place, sum(piece.n for piece in pieces)
+        n = self.source.units[place.unit].rows[place.block]
+        saved = rows * self.pace * (1 - 1 / max(2, slots))
+        copied = n * self.source.row_bytes if self._workers and not self.keep else 0
+        return not self.pace or saved > copied * COPY
+
     def shares(self, inside: Inside, handle: Callable[[Piece], Handle]) -> list[Share]:
         """The shares of all chunks whose places are known; `handle` is of a value that is where a piece's block is."""
         where = self._find(inside, handle)

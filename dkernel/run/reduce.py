@@ -174,8 +174,9 @@ def reduce(
 
 
 def subtrees(statistic: Any, items: Sequence[Item], key: str, slots: int, broadcast: Any = None) -> list[Call]:
-    """Calls whose results are the aligned subtrees of one sum, in order, enough of them to keep `slots` busy."""
-    size = _group(len(items), slots)
+    """Calls whose results are the aligned subtrees of one sum, in order, enough of them to keep `slots` busy; one call
+    for the whole sum where that is 0."""
+    size = _group(len(items), slots) if slots else len(items)
     calls = []
     for at in range(0, len(items), size):
         blocks: list[Handle] = []

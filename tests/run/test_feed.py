@@ -181,6 +181,20 @@ class Uneven(Passing):
         return {"process 0": 1, "process 1": 1}
 
 
+@pytest.mark.parametrize(("pace", "parts"), [(0.0, 5), (1e-12, 1), (1.0, 5)])
+def test_a_chunk_that_is_not_kept_is_parted_where_that_wins_more_than_its_copy_costs(source, pace, parts):
+    executor = Uneven()
+    feed = Feed(executor, source, keep=False)
+    pieces = cut_pieces([unit.rows for unit in source.units], rounds=320)
+    plain = feed.reduce(Total(), pieces, "before")
+    feed._places.pace = pace
+    one = [piece for piece in pieces if piece.chunk == 0]
+    found = feed.reduce(Total(), one, "one")
+    assert len(executor.last) == parts
+    assert found.tobytes() == Feed(Counted(), source, keep=True).reduce(Total(), one, "one").tobytes()
+    assert plain.tobytes() == Feed(Counted(), source, keep=True).reduce(Total(), pieces, "all").tobytes()
+
+
 def rows_of(calls, at):
     return sum(piece.n for call in calls if call.at == at for part in call.args[-1] for _, piece in part)
 
