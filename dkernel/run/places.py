@@ -49,11 +49,17 @@ class Places:
 
     def worth_parts(self, pieces: Sequence[Piece], slots: int) -> bool:
         """Whether these pieces of one chunk are to be several tasks: processes that take one have a copy of it each."""
-        place, rows = pieces[0].place, sum(piece.n for piece in pieces)
-        n = self.source.units[place.unit].rows[place.block]
-        saved = rows * self.pace * (1 - 1 / max(2, slots))
-        copied = n * self.source.row_bytes if self._workers and not self.keep else 0
-        return not self.pace or saved > copied * COPY
+        if self.keep or not self._workers or not self.pace:
+            return True  # the copies stay for the next rounds, there are none, or nobody knows yet
+        rows = sum(piece.n for piece in pieces)
+        return rows * self.pace * (1 - 1 / max(2, slots)) > self._copying(pieces[0])
+
+    def _rows_of_chunk(self, piece: Piece) -> int:
+        return self.source.units[piece.place.unit].rows[piece.place.block]
+
+    def _copying(self, piece: Piece) -> float:
+        """Seconds that a copy of this piece's chunk takes."""
+        return self._rows_of_chunk(piece) * self.source.row_bytes * COPY
 
     def shares(self, inside: Inside, handle: Callable[[Piece], Handle]) -> list[Share]:
         """The shares of all chunks whose places are known; `handle` is of a value that is where a piece's block is."""
@@ -61,10 +67,9 @@ class Places:
         sizes = {chunk: [piece.n for piece in inside[chunk]] for chunk in where}
 
         def worth(chunk: int, rows: int) -> bool:
-            place = inside[chunk][0].place
-            n = self.source.units[place.unit].rows[place.block]
-            turns = min(MOST_TURNS, n / sum(sizes[chunk]))
-            return self.keep and turns * rows * self.pace > n * self.source.row_bytes * COPY
+            piece = inside[chunk][0]
+            turns = min(MOST_TURNS, self._rows_of_chunk(piece) / sum(sizes[chunk]))
+            return self.keep and turns * rows * self.pace > self._copying(piece)
 
         found = evened(sizes, where, self._workers, worth, self._borrowed)
         for share in found:

@@ -14,6 +14,7 @@ import distributed  # noqa: F401 - its settings
 import pytest
 import yaml
 
+from dkernel.allocator import ONE_HEAP
 from dkernel.cli import main
 from dkernel.run.cluster import ENVIRONMENT, MEMORY
 from tests.deploy.places import DEPLOY, ROOT, commands_in, names, refusal
@@ -121,6 +122,7 @@ def test_what_the_file_recommends_is_what_dkernel_does_itself():
     asked, environ = settings("dask.yaml")
     assert {name: asked[name] for name in MEMORY} == MEMORY
     assert ENVIRONMENT.items() <= environ.items()
+    assert {name: str(environ[name]) for name in ONE_HEAP} == ONE_HEAP
 
 
 def test_dask_knows_every_setting():

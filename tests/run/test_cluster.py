@@ -17,6 +17,7 @@ import dask
 import numpy as np
 import pytest
 
+from dkernel.allocator import ONE_HEAP
 from dkernel.errors import ClusterError, DataError, RecipeError, UnsupportedError
 from dkernel.run import cluster, remote
 from dkernel.run.cluster import SHORT_LOGS, ClusterExecutor, connect, default_executor
@@ -49,6 +50,20 @@ def at(event, act):
     thread.start()
     yield
     thread.join()
+
+
+def first_environment():
+    """What this process was started with; what its first lines have set is not in it."""
+    with open("/proc/self/environ") as file:
+        return dict(line.split("=", 1) for line in file.read().split("\0") if "=" in line)
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="glibc alone reads it")
+def test_workers_of_our_own_begin_with_one_heap_and_nobody_takes_their_calls(executor):
+    for found in executor.client.run(first_environment).values():
+        assert ONE_HEAP.items() <= found.items()
+        assert found["MALLOC_TRIM_THRESHOLD_"]  # Dask's own settings stand
+    assert "stealing" not in executor.client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.extensions))
 
 
 def process_of(executor, handle):
