@@ -82,7 +82,7 @@ class Recipe:
     passes : readings of the data; "auto", 1, or 2 by sizes; of "pcg" and "lbfgs" the most, 100 where it is 1
     patience : of "psgd", after so many passes in a row that have not lowered the loss on the holdout there are no more;
         0 for all of them
-    rounds : updates of each pass; "auto", 64, of many rows with little work fewer, down to 32
+    rounds : updates of each pass; "auto", 32 to 64: more of many rows that are few for their columns or much work
     polish : after the passes of "psgd" at most so many more of "pcg" or "lbfgs", towards the exact optimum
     class_weight : None, "balanced", or {label: weight}
     positive : this label against the rest
