@@ -40,7 +40,7 @@ BESIDE = {
     "distributed.admin.system-monitor.interval": "2s",
 }
 # To take a call from the worker that has its blocks copies them: a pass over 20 million rows was a tenth longer, and
-# held more of them. Who has time for whose rows is known beforehand (shares.py), and reads wait for whoever is free.
+# held more of them. Who has time for whose rows is known beforehand (shares.py), and who reads what too (readers.py).
 PLACED = {"distributed.scheduler.work-stealing": False}
 # Arrow's own allocators keep what a read has freed; the system's gives it back.
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}

@@ -13,7 +13,8 @@ from distributed.scheduler import KilledWorker
 from dkernel.errors import ClusterError
 from dkernel.run.deaths import KilledCallError
 from dkernel.run.executors import PAUSE, RETRIES, Call, Handle, may_pass
-from dkernel.run.remote import TICK, ClusterExecutor, Future, forget
+from dkernel.run.futures import Future, forget
+from dkernel.run.remote import TICK, ClusterExecutor
 
 __all__ = ["Collection", "compute"]
 

@@ -76,8 +76,10 @@ class Places:
             if share.lender is not None:
                 mine = [*self._borrowed.get(share.at, ()), *(run.chunk for run in share.runs)]
                 self._borrowed[share.at] = [*dict.fromkeys(mine)][-BORROWED:]
-        if not (self.keep and self.pace):  # tasks, of which Dask may give those of one chunk to several workers
-            found = [share for share in found if len(share.runs) > 1]
+        if not (self.keep and self.pace):
+            # Tasks, of which Dask may give those of one chunk to several workers, where some have nothing to do.
+            all_have = len({share.at for share in found}) == len(self._workers)
+            found = [share for share in found if all_have or len(share.runs) > 1]
         return shares(sizes, found, -(-sum(self._workers.values()) // max(1, len(self._workers))))
 
     def _find(self, inside: Inside, handle: Callable[[Piece], Handle]) -> dict[int, str]:

@@ -8,7 +8,8 @@ import asyncio
 import operator
 import time
 import warnings
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections import Counter
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import AbstractContextManager, ExitStack, suppress
 from functools import partial
 from itertools import chain
@@ -21,81 +22,16 @@ from dask.delayed import Delayed
 from dkernel.errors import ClusterError, DKernelWarning, UnsupportedError
 from dkernel.run.direct import Direct, Slot
 from dkernel.run.executors import READY, Call, Executor, Handle, resolve
+from dkernel.run.futures import Client, Future, Leaving, Remote
 from dkernel.run.imports import carried, install
-from dkernel.run.parcels import INSIDE, Parcel, apply, bytes_of, last_of, unpack, unwarned
+from dkernel.run.parcels import Parcel, apply, last_of, unpack, unwarned
+from dkernel.run.readers import readers
 from dkernel.run.versions import require_equal, versions
 
 __all__ = ["PATIENCE", "ClusterExecutor"]
 
-Client = Any  # of distributed, which has no types and is imported only where a cluster is used
-Future = Any
-
 PATIENCE = 300.0
 TICK = 0.5
-RELEASE_DELAY = 0.25
-
-
-class _Leaving:
-    """Futures to let go of once the next round is on its way, or after a moment without one.
-
-    The client sends at most one message in ten milliseconds: a release just before a submission would hold that back.
-    """
-
-    def __init__(self, client: Client) -> None:
-        self._loop = client.loop
-        self._futures: list[Future] = []
-
-    def add(self, futures: Iterable[Future]) -> None:
-        self._futures.extend(futures)
-        self._loop.add_callback(self._loop.call_later, RELEASE_DELAY, self.go)
-
-    def go(self) -> None:
-        with suppress(IndexError):  # two threads may come here at once
-            while True:
-                self._futures.pop().release()
-
-
-def forget(future: Future) -> None:
-    """Release a future and wait until the client knows: its key can then be submitted afresh."""
-    future.release()
-    future.client.sync(asyncio.sleep, 0)  # the loop takes releases in their order
-
-
-class Remote(Handle):
-    """A value on the cluster, with the way to ask for it again should the scheduler have forgotten it.
-
-    Parameters
-    ----------
-    kept : key and parcel of a value that this process has; it is sent with the first calls that need it
-    """
-
-    def __init__(
-        self, submit: Callable[[], Future], future: Future | None = None, kept: tuple[str, Parcel] | None = None
-    ) -> None:
-        self._submit, self.kept, self._inside = submit, kept, False
-        self.future: Future | None = future or (None if kept else submit())
-
-    def inside(self, calls: int) -> bool:
-        """Whether the value is to travel in each of so many calls: it is small, and none before these needed it."""
-        if self.kept is None or self.future is not None or self._inside:
-            return False
-        size = bytes_of(self.kept[1].value)
-        self._inside = size is not None and size * calls <= INSIDE
-        return self._inside
-
-    def live(self) -> Future:
-        """The future of the value, submitted again when it was cancelled or released."""
-        if self.future is not None and self.future.cancelled():
-            forget(self.future)
-            self.future = None
-        if self.future is None:
-            self.future = self._submit()
-        return self.future
-
-    def leave(self) -> list[Future]:
-        """The future, if there is one, no longer held here."""
-        future, self.future = self.future, None
-        return [] if future is None else [future]
 
 
 class ClusterExecutor(Executor):
@@ -125,7 +61,7 @@ class ClusterExecutor(Executor):
         self.shared = shared
         self.address = client.scheduler.address
         self._handles: WeakSet[Remote] = WeakSet()
-        self._leaving = _Leaving(client)
+        self._leaving = Leaving(client)
         self._open = ExitStack()
         self._open.enter_context(quiet_logs())
         self._plugin = f"dkernel-{uuid4().hex}"
@@ -176,10 +112,14 @@ class ClusterExecutor(Executor):
             yield from collection.as_they_come(chain(without, rest), READY * self.slots)
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
-        futures = [self._mine(handle).future for handle in handles]
+        mine = [self._mine(handle) for handle in handles]
         with self.told():
-            found = self.reach().who_has([future for future in futures if future is not None])
-        return [next(iter(found.get(future.key, ())), None) if future is not None else None for future in futures]
+            found = self.reach().who_has([value.future for value in mine if value.future is not None])
+        # What is not there yet will be where it was asked for.
+        return [
+            next(iter(found.get(value.future.key, ())), value.at) if value.future is not None else None
+            for value in mine
+        ]
 
     def keep(self, value: Any, key: str) -> Handle:
         parcel, name = Parcel(value), f"dkernel-state-{key}"
@@ -376,14 +316,25 @@ class ClusterExecutor(Executor):
 
     def read(self, ahead: Sequence[Delayed]) -> list[Handle]:
         """Handles of units whose reading begins."""
-        # Below the calls: a worker reads ahead when it has nothing better to do. No wish which worker it be: of a
-        # worker that is retired, units that were meant for it (allow_other_workers or not) were never read.
-        begun = self.reach().compute(list(ahead), priority=-1) if ahead else []
+        begun: dict[int, Remote] = {}
+        for at, numbers in readers(len(ahead), self._units_of_each() if ahead else {}).items():
+            wish = {} if at is None else {"workers": [at], "allow_other_workers": True}
+            # Below the calls: a worker reads ahead when it has nothing better to do.
+            futures = self.reach().compute([ahead[i] for i in numbers], priority=-1, **wish)
+            for i, future in zip(numbers, futures, strict=True):
+                begun[i] = self._remember(Remote(partial(self.client.compute, ahead[i], priority=-1), future, at=at))
         self._leaving.go()  # what they are to take the place of
-        return [
-            self._remember(Remote(partial(self.client.compute, unit, priority=-1), future))
-            for unit, future in zip(ahead, begun, strict=True)
-        ]
+        return [begun[i] for i in range(len(ahead))]
+
+    def _units_of_each(self) -> dict[str, int]:
+        """Worker -> units that it was asked to read and has still; of a cluster of our own.
+
+        Of another a worker may be retired, and Dask then never reads what was meant for it, whoever else may.
+        """
+        if self.shared:
+            return {}
+        held = Counter(value.at for value in list(self._handles) if value.future is not None)
+        return {worker: held[worker] for worker in self.processes()}
 
     def _remember(self, handle: Remote) -> Remote:
         self._handles.add(handle)

@@ -18,8 +18,9 @@ from dkernel import modelfile
 from dkernel.data import open_source
 from dkernel.recipe import Recipe
 from dkernel.run.executors import resolve
+from dkernel.run.futures import Remote
 from dkernel.run.plan import Plan as MemoryPlan
-from dkernel.run.remote import ClusterExecutor, Remote
+from dkernel.run.remote import ClusterExecutor
 from dkernel.run.train import train
 from tests.run.sources import rings, waves
 

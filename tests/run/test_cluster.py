@@ -137,6 +137,33 @@ def test_small_arrays_of_one_round_travel_inside_its_calls_and_others_with_them(
     executor.release([once, others])
 
 
+def test_workers_of_our_own_read_as_many_units_each_and_sums_are_made_where_they_are(executor, tmp_path):
+    _, first = executor.compute([], [jobs.unit(tmp_path, i) for i in range(3)])
+    _, second = executor.compute([], [jobs.unit(tmp_path, i) for i in range(3, 8)])
+    units = [*first, *second]
+    asked = executor.places(units)  # known before they are there
+    assert sorted(asked.count(worker) for worker in executor.processes()) == [4, 4]
+    for unit, worker in zip(units, asked, strict=True):
+        unit.live().result(timeout=30)
+        assert [*executor.client.who_has([unit.live()]).values()] == [(worker,)]
+    assert executor.places(units) == asked
+    executor.release(units)
+
+
+def test_a_unit_whose_reader_dies_is_read_by_another(executor, tmp_path):
+    (tmp_path / "hold").touch()
+    _, units = executor.compute([], [jobs.unit(tmp_path, i) for i in range(4)])
+    pids, asked = executor.client.run(os.getpid), executor.places(units)
+    wait_until(lambda: len(jobs.ran(tmp_path, "read*")) >= 2)  # each has one in hand
+    kill(executor, pids[asked[0]])
+    (tmp_path / "hold").unlink()
+    blocks = [executor.pick(unit, 0) for unit in units]
+    sums = executor.compute([Call(f"sum-{i}", np.sum, (block,)) for i, block in enumerate(blocks)])[0]
+    assert sums == [float(jobs.read(tmp_path, i)[0].sum()) for i in range(4)]
+    executor.release([*units, *blocks])
+    settled(executor)
+
+
 def test_an_error_of_the_data_comes_as_itself_once_and_ends_the_other_calls(executor, tmp_path):
     slow = [Call(f"slow-{i}", jobs.noted_square, (str(tmp_path), i, 0.3)) for i in range(30)]
     began = time.monotonic()

@@ -195,6 +195,26 @@ def test_a_chunk_that_is_not_kept_is_parted_where_that_wins_more_than_its_copy_c
     assert plain.tobytes() == Feed(Counted(), source, keep=True).reduce(Total(), pieces, "all").tobytes()
 
 
+class Even(Uneven):
+    """Says that the processes read the units in turns."""
+
+    def places(self, handles):
+        return [f"process {i % 2}" for i, _ in enumerate(handles)]
+
+
+@pytest.mark.parametrize(("chunks", "together"), [((0, 1), 2), ((0, 1, 2), 2), ((0,), 0)])
+def test_where_every_process_has_some_chunk_none_is_parted(source, chunks, together):
+    executor = Even()
+    feed = Feed(executor, source, keep=False)
+    pieces = cut_pieces([unit.rows for unit in source.units], rounds=320)
+    mine = [piece for piece in pieces if piece.chunk in chunks]
+    found = feed.reduce(Total(), mine, "some")
+    keys = [call.key for call in executor.last]
+    assert sum("together" in key for key in keys) == together
+    assert (len(keys) == together) == (len(chunks) > 1)  # one alone is parted
+    assert found.tobytes() == Feed(Counted(), source, keep=True).reduce(Total(), mine, "some").tobytes()
+
+
 def rows_of(calls, at):
     return sum(piece.n for call in calls if call.at == at for part in call.args[-1] for _, piece in part)
 
