@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from dkernel.blas import usable_cores
 
-__all__ = ["add_squares", "cholesky", "forward", "mirrored"]
+__all__ = ["add_squares", "cholesky", "forward", "mirrored", "solved"]
 
 Matrix = NDArray[np.float64]
 
@@ -125,6 +125,30 @@ def forward(L: Matrix, rows: Matrix) -> Matrix:
     return out
 
 
+def solved(A: Matrix, B: Matrix) -> Matrix:
+    """A^{-1} B of a small A, in this thread alone: others run beside it.
+
+    Parameters
+    ----------
+    A : symmetric and positive definite, float64 (n, n), C-ordered; its lower triangle is read, and overwritten
+    B : float64 (n, k)
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError : where A is not positive definite
+
+    Examples
+    --------
+    >>> solved(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([[8.0], [12.0]])).tolist()
+    [[1.0], [2.0]]
+    """
+    out, info = np.array(B.T, np.float64, order="C"), _int(0)
+    _check(A, out)
+    _factor(A)
+    _routine("dpotrs")(b"U", _int(len(A)), _int(len(out)), *_at(A), *_at(out), info)
+    return out.T
+
+
 def add_squares(total: NDArray[Any], rows: NDArray[Any], threads: int = 1) -> None:
     """The lower triangle of total += rows^T rows, in its place; what stands above the diagonal is left alone.
 
@@ -219,7 +243,7 @@ _TYPES: dict[str, Any] = {"char *": ctypes.c_char_p, "int *": ctypes.POINTER(cty
 @cache
 def _routine(name: str) -> Callable[..., None]:
     """SciPy's routine of this name, called without Python's lock, which SciPy's own wrapper of it keeps."""
-    capsule = (lapack if name == "dpotrf" else blas).__pyx_capi__[name]
+    capsule = (lapack if name.startswith("dpot") else blas).__pyx_capi__[name]
     signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))(capsule)
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)

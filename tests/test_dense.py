@@ -26,6 +26,20 @@ def test_factor_and_solutions_are_those_of_scipy(n):
     )
 
 
+@pytest.mark.parametrize("n", SIZES)
+@pytest.mark.parametrize("k", [1, 5])
+def test_a_small_solution_is_that_of_scipy(n, k):
+    A, B = square(n), np.random.default_rng(1).standard_normal((n, k))
+    expected, held = sl.cho_solve(sl.cho_factor(A, lower=True), B), B.copy()
+    np.testing.assert_allclose(dense.solved(np.tril(A), B), expected, rtol=1e-7, atol=1e-9)
+    np.testing.assert_array_equal(B, held)
+    A[n // 2, n // 2] = -1.0
+    with pytest.raises(sl.LinAlgError):
+        dense.solved(A, B)
+    with pytest.raises(ValueError, match="do not fit together"):
+        dense.solved(square(n + 1), B)
+
+
 def test_of_a_symmetric_square_the_lower_half_is_read():
     A = square(600)
     np.testing.assert_array_equal(dense.cholesky(np.tril(A)), dense.cholesky(A.copy()))

@@ -43,7 +43,7 @@ FINALISTS = 6  # of the first level
 METRIC_ROUNDS = 3
 ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
 MOST_L1 = 32
-MOMENT_ROWS = 8192
+MOMENT_ROWS, MOMENT_PARTS = 8192, 2
 CLEARLY = 0.98  # of the loss: what is less simple, or costs more a row, must be better by so much
 
 
@@ -198,9 +198,12 @@ class _Search:
         level = level.within(self.columns, self.half)
         self.spent += sum(level.flops(c.family, self.p) for c in candidates)
         self.calls += 1
+        threads = 1 if self.executor.name == "cluster" else max(1, self.executor.slots // len(candidates))
         calls = [
             Call(
-                f"{self.key}-{self.calls}-{i}", judge, (c.kernel, c.scaling, self.held, self.loss, self.targets, level)
+                f"{self.key}-{self.calls}-{i}",
+                judge,
+                (c.kernel, c.scaling, self.held, self.loss, self.targets, level, threads),
             )
             for i, c in enumerate(candidates)
         ]
@@ -258,12 +261,15 @@ class _Search:
         candidate, judged = found
         level = level.within(self.columns, self.half)
         X = self.half.X[: level.rows]
-        call = Call(
-            f"{self.key}-moment-{self.calls}",
-            _moment,
-            (candidate.kernel, candidate.scaling, self.held, judged.coef, level, self.recipe.seed),
-        )
-        moment = self.executor.compute([call])[0][0]
+        calls = [
+            Call(
+                f"{self.key}-moment-{self.calls}-{part}",
+                _moment,
+                (candidate.kernel, candidate.scaling, self.held, judged.coef, level, self.recipe.seed, part),
+            )
+            for part in range(MOMENT_PARTS)
+        ]
+        moment = sum(self.executor.compute(calls)[0])
         base = self._scaling(candidate.scaling.kind)
         # Gradients are of the scaled rows as they are now; the metric is one of the rows before it.
         now = candidate.scaling.rotation if kind == "full" else np.diag(candidate.scaling.factor / base.factor)
@@ -334,10 +340,10 @@ class _Search:
 
 
 def _moment(
-    kernel: Kernel, scaling: Scaling, half: Halves, coef: NDArray[np.float64], level: Level, seed: int
+    kernel: Kernel, scaling: Scaling, half: Halves, coef: NDArray[np.float64], level: Level, seed: int, part: int
 ) -> NDArray[np.float64]:
     X = scaling.apply(half.X[: level.rows], "float64").astype(np.float64, copy=False)
-    return gradient_moment(kernel, X[-MOMENT_ROWS:], X[: len(coef)], coef, seed)
+    return gradient_moment(kernel, X[-MOMENT_ROWS:][part::MOMENT_PARTS], X[: len(coef)], coef, seed)
 
 
 def _has(candidates: Sequence[Candidate], family: Kernel) -> bool:

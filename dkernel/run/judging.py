@@ -1,5 +1,6 @@
 """What a choice is judged by: ridge regression on some landmarks, and the loss that is to be fitted on other rows."""
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -7,6 +8,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from dkernel import dense
 from dkernel.data.block import Block
 from dkernel.features import Scaling
 from dkernel.features.nystrom import NystromMap
@@ -14,7 +16,7 @@ from dkernel.kernels import Kernel
 from dkernel.kernels.slopes import is_radial
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledColumns
-from dkernel.run.gradient import augmented, gram_of, quick
+from dkernel.run.gradient import GramSum, augmented, gram_of, quick
 from dkernel.run.labels import Targets
 
 __all__ = ["PATH", "Halves", "Judged", "Level", "judge"]
@@ -75,34 +77,42 @@ class Judged:
     coef: NDArray[np.float64]
 
 
-def judge(kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: Targets, level: Level) -> Judged:
-    """Fit and judge one candidate; runs on a worker."""
+def judge(
+    kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: Targets, level: Level, threads: int = 1
+) -> Judged:
+    """Fit and judge one candidate; runs on a worker. The number of threads moves no bit."""
     fitted = half.X[: level.rows]
     map = NystromMap(kernel, scaling.apply(fitted[: level.columns]))
     # In float32, as the fit will have them, where that takes a quarter of the time.
     columns, made = ScaledColumns(scaling, map), quick(map)
-    weight = None if half.weight is None else half.weight[: level.rows, None]
-    total = gram_of(columns, fitted, targets.of(half.y[: level.rows]), weight, made)
-    gram, moment = total.gram / total.weight, total.moment / total.weight
-    metric = np.zeros_like(gram)
-    metric[:-1, :-1] = map.coordinates().metric
+    Y, weight = targets.of(half.y[: level.rows]), None if half.weight is None else half.weight[: level.rows, None]
     judged = augmented(columns, half.X_judged[: level.judged], made)
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
-    best, A = Judged(np.inf, np.zeros((map.n_columns, targets.outputs))), np.empty_like(gram)
-    for alpha in PATH:
-        np.multiply(metric, alpha, out=A)
-        A += gram
+
+    nothing = Judged(np.inf, np.zeros((map.n_columns, targets.outputs)))
+
+    def gram(part: slice) -> GramSum:
+        return gram_of(columns, fitted[part], Y[part], None if weight is None else weight[part], made)
+
+    def at(alpha: float) -> Judged:
+        A = alpha * metric
+        A += covariance
         A[-1, -1] += 1e-12
         try:
-            # Of a C-ordered square the lower half is the upper one of what LAPACK sees, which then copies nothing.
-            w = sl.cho_solve(sl.cho_factor(A.T, lower=False, overwrite_a=True, check_finite=False), moment)
+            w = dense.solved(A, moment)  # SciPy's would keep Python's lock, for which the other candidates wait
         except sl.LinAlgError:  # this alpha is too small for this kernel's spectrum
-            continue
+            return nothing
         found = _mean(loss.judged(Y_judged, judged @ w), weight_judged)
-        if found < best.loss:
-            best = Judged(found, w[:-1])
-    return best
+        return Judged(found, w[:-1]) if np.isfinite(found) else nothing
+
+    with ThreadPoolExecutor(threads) as pool:
+        first, second = pool.map(gram, (slice(level.rows // 2), slice(level.rows // 2, None)))
+        total = first.merge(second)
+        covariance, moment = total.gram / total.weight, total.moment / total.weight
+        metric = np.zeros_like(covariance)
+        metric[:-1, :-1] = map.coordinates().metric
+        return min(pool.map(at, PATH), key=lambda found: found.loss)
 
 
 def _mean(values: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
