@@ -272,10 +272,16 @@ class ClusterExecutor(Executor):
         self._connection = self.client.scheduler_comm
         with self.told():
             self.client.subscribe_topic(self._plugin, self._news.hear)
-            for plugin in (WorkerSetup(versions(), self._plugin), ExitNews(self._plugin)):
+            for plugin in (WorkerSetup(versions(), self._plugin), ExitNews(self._plugin), *self._own()):
                 self.client.sync(self._register, plugin, callback_timeout=self.patience)
             if modules := carried():  # a scheduler unpickles the graphs that it is sent
                 self.client.run_on_scheduler(install, modules)
+
+    def _own(self) -> list[Any]:
+        """Plugins of a cluster of our own, where readers are named."""
+        from dkernel.run.wishes import Forgotten
+
+        return [] if self.shared else [Forgotten()]
 
     async def _register(self, plugin: Any) -> None:
         await self.client.register_plugin(plugin, name=self._plugin)
@@ -329,7 +335,7 @@ class ClusterExecutor(Executor):
     def _units_of_each(self) -> dict[str, int]:
         """Worker -> units that it was asked to read and has still; of a cluster of our own.
 
-        Of another a worker may be retired, and Dask then never reads what was meant for it, whoever else may.
+        Its scheduler can be told what Dask forgets of units whose workers have all gone (wishes.py).
         """
         if self.shared:
             return {}

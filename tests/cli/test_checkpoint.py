@@ -77,9 +77,9 @@ def test_a_signal_and_the_same_command_again(number, code, data, model, run, tmp
     args[-1] = tmp_path / "c"
     result = run(*args, "--resume", "--progress", "log")
     assert result.exit_code == 0, result.output
-    assert "resumed from pass 1 round 7/47" in result.stderr
+    assert "resumed from pass 1 round 7/30" in result.stderr
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
-    assert json.loads((tmp_path / "m.run.json").read_text())["resumed_from"] == "pass 1 round 7/47"
+    assert json.loads((tmp_path / "m.run.json").read_text())["resumed_from"] == "pass 1 round 7/30"
 
 
 def test_a_process_that_does_not_end_is_ended(data, tmp_path):
@@ -117,7 +117,7 @@ def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monke
     monkeypatch.setattr(passes.Passes, "_after_round", after_round)
     result = run(*args, "--json")
     assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["resumed_from"] == "pass 1 round 7/47"
+    assert json.loads(result.stdout)["resumed_from"] == "pass 1 round 7/30"
     assert (tmp_path / "m").read_bytes() == model.read_bytes()
 
 

@@ -164,6 +164,21 @@ def test_a_unit_whose_reader_dies_is_read_by_another(executor, tmp_path):
     settled(executor)
 
 
+def test_units_whose_readers_have_all_gone_are_read_by_those_that_come(executor, tmp_path):
+    (tmp_path / "hold").touch()
+    _, units = executor.compute([], [jobs.unit(tmp_path, i) for i in range(4)])
+    wait_until(lambda: len(jobs.ran(tmp_path, "read*")) >= 2)
+    for pid in executor.client.run(os.getpid).values():
+        os.kill(pid, signal.SIGKILL)
+    wait_until(lambda: not executor.processes())  # now nobody can have a unit
+    settled(executor)
+    (tmp_path / "hold").unlink()
+    blocks = [executor.pick(unit, 1) for unit in units]
+    sums = executor.compute([Call(f"all-{i}", np.sum, (block,)) for i, block in enumerate(blocks)])[0]
+    assert sums == [float(jobs.read(tmp_path, i)[1].sum()) for i in range(4)]
+    executor.release([*units, *blocks])
+
+
 def test_an_error_of_the_data_comes_as_itself_once_and_ends_the_other_calls(executor, tmp_path):
     slow = [Call(f"slow-{i}", jobs.noted_square, (str(tmp_path), i, 0.3)) for i in range(30)]
     began = time.monotonic()
