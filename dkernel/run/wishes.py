@@ -14,7 +14,7 @@ class Forgotten(SchedulerPlugin):
     worker that joins if that is the one it was meant for, and so never, where that one is gone.
     """
 
-    idempotent = False
+    idempotent = True  # registered again after a lost connection, it is there already
 
     async def start(self, scheduler: Any) -> None:
         """Called by the scheduler that it is registered with."""
