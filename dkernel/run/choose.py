@@ -198,7 +198,7 @@ class _Search:
         level = level.within(self.columns, self.half)
         self.spent += sum(level.flops(c.family, self.p) for c in candidates)
         self.calls += 1
-        threads = 1 if self.executor.name == "cluster" else max(1, self.executor.slots // len(candidates))
+        threads = self.executor.threads_each(len(candidates))
         calls = [
             Call(
                 f"{self.key}-{self.calls}-{i}",
@@ -342,8 +342,13 @@ class _Search:
 def _moment(
     kernel: Kernel, scaling: Scaling, half: Halves, coef: NDArray[np.float64], level: Level, seed: int, part: int
 ) -> NDArray[np.float64]:
-    X = scaling.apply(half.X[: level.rows], "float64").astype(np.float64, copy=False)
-    return gradient_moment(kernel, X[-MOMENT_ROWS:][part::MOMENT_PARTS], X[: len(coef)], coef, seed)
+    fitted = half.X[: level.rows]
+    # Landmarks are the first rows; each part scales its own of the others alone.
+    X, Z = (
+        scaling.apply(rows, "float64").astype(np.float64, copy=False)
+        for rows in (fitted[-MOMENT_ROWS:][part::MOMENT_PARTS], fitted[: len(coef)])
+    )
+    return gradient_moment(kernel, X, Z, coef, seed)
 
 
 def _has(candidates: Sequence[Candidate], family: Kernel) -> bool:

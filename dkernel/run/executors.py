@@ -140,8 +140,12 @@ class Executor(ABC):
             yield self.compute([call])[0][0]
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
-        """The process that each value is in, None where it is not made yet or all are in this one."""
+        """The process that each value is in, or is to be made in; None where nobody knows or all are in this one."""
         return [None] * len(handles)
+
+    def threads_each(self, calls: int) -> int:
+        """Threads that each of so many calls at one time may take."""
+        return max(1, self.slots // calls)
 
     def processes(self) -> dict[str, int]:
         """The threads of each process that calls may be sent to; nothing where all are computed in this one."""

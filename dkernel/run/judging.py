@@ -1,7 +1,8 @@
 """What a choice is judged by: ridge regression on some landmarks, and the loss that is to be fitted on other rows."""
 
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -22,6 +23,9 @@ from dkernel.run.labels import Targets
 __all__ = ["PATH", "Halves", "Judged", "Level", "judge"]
 
 PATH = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+PARTS = 2  # of the rows: each has a square of its own
+
+Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -80,39 +84,46 @@ class Judged:
 def judge(
     kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: Targets, level: Level, threads: int = 1
 ) -> Judged:
-    """Fit and judge one candidate; runs on a worker. The number of threads moves no bit."""
-    fitted = half.X[: level.rows]
-    map = NystromMap(kernel, scaling.apply(fitted[: level.columns]))
-    # In float32, as the fit will have them, where that takes a quarter of the time.
-    columns, made = ScaledColumns(scaling, map), quick(map)
-    Y, weight = targets.of(half.y[: level.rows]), None if half.weight is None else half.weight[: level.rows, None]
-    judged = augmented(columns, half.X_judged[: level.judged], made)
+    """Fit and judge one candidate; runs on a worker. The number of threads moves no bit; more than PARTS are no use."""
+    map = NystromMap(kernel, scaling.apply(half.X[: level.columns]))
+    columns = ScaledColumns(scaling, map)
+    judged = augmented(columns, half.X_judged[: level.judged], quick(map))
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
-
     nothing = Judged(np.inf, np.zeros((map.n_columns, targets.outputs)))
-
-    def gram(part: slice) -> GramSum:
-        return gram_of(columns, fitted[part], Y[part], None if weight is None else weight[part], made)
-
-    def at(alpha: float) -> Judged:
-        A = alpha * metric
-        A += covariance
-        A[-1, -1] += 1e-12
-        try:
-            w = dense.solved(A, moment)  # SciPy's would keep Python's lock, for which the other candidates wait
-        except sl.LinAlgError:  # this alpha is too small for this kernel's spectrum
-            return nothing
-        found = _mean(loss.judged(Y_judged, judged @ w), weight_judged)
-        return Judged(found, w[:-1]) if np.isfinite(found) else nothing
-
-    with ThreadPoolExecutor(threads) as pool:
-        first, second = pool.map(gram, (slice(level.rows // 2), slice(level.rows // 2, None)))
-        total = first.merge(second)
-        covariance, moment = total.gram / total.weight, total.moment / total.weight
+    with ThreadPoolExecutor(min(threads, PARTS)) as pool:
+        covariance, moment = _means(columns, half, targets, level.rows, pool)
         metric = np.zeros_like(covariance)
         metric[:-1, :-1] = map.coordinates().metric
+
+        def at(alpha: float) -> Judged:
+            A = alpha * metric
+            A += covariance
+            A[-1, -1] += 1e-12
+            try:
+                w = dense.solved(A, moment)  # SciPy's would keep Python's lock, for which the other candidates wait
+            except sl.LinAlgError:  # this alpha is too small for this kernel's spectrum
+                return nothing
+            found = _mean(loss.judged(Y_judged, judged @ w), weight_judged)
+            return Judged(found, w[:-1]) if np.isfinite(found) else nothing
+
         return min(pool.map(at, PATH), key=lambda found: found.loss)
+
+
+def _means(columns: ScaledColumns, half: Halves, targets: Targets, rows: int, pool: Executor) -> tuple[Array, Array]:
+    """Of the first rows, in PARTS: the mean of the columns' products, and of these with the targets."""
+    # In float32, as the fit will have them, where that takes a quarter of the time.
+    made, Y = quick(columns.map), targets.of(half.y[:rows])
+    weight = None if half.weight is None else half.weight[:rows, None]
+
+    def part(first: int, stop: int) -> GramSum:
+        own = slice(first, stop)
+        return gram_of(columns, half.X[own], Y[own], None if weight is None else weight[own], made)
+
+    ends = [rows * i // PARTS for i in range(PARTS + 1)]
+    total = reduce(GramSum.merge, pool.map(part, ends, ends[1:]))
+    total.gram /= total.weight
+    return total.gram, total.moment / total.weight
 
 
 def _mean(values: NDArray[Any], weight: NDArray[np.float64] | None) -> float:

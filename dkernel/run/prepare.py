@@ -192,8 +192,9 @@ def _dense(bench: Bench, roles: Roles, n: int, flops: float) -> _Ground:
     problem, coordinates = bench.problem, bench.coordinates
     size = -(-len(roles.sample.X) // GRAM_LEAVES)
     sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
-    threads = 1 if bench.executor.name == "cluster" else bench.executor.slots // GRAM_LEAVES
-    total = bench.over(Gram(problem, threads), sample, len(roles.sample.X), size, "gram")
+    total = bench.over(
+        Gram(problem, bench.executor.threads_each(GRAM_LEAVES)), sample, len(roles.sample.X), size, "gram"
+    )
     bench.executor.release([sample])
     weight = max(total.weight, 1e-300)
     total.gram /= weight

@@ -239,6 +239,9 @@ class ClusterExecutor(Executor):
             return f"There have been no workers{refused}"
         return f"None of the {workers} workers has finished anything"
 
+    def threads_each(self, calls: int) -> int:  # noqa: ARG002 - the others of a worker have calls of their own
+        return 1
+
     def processes(self) -> dict[str, int]:
         with self.told():
             return dict(self.client.nthreads(callback_timeout=10))
@@ -266,22 +269,18 @@ class ClusterExecutor(Executor):
 
     def _set_up(self) -> None:
         from dkernel.run.deaths import ExitNews
+        from dkernel.run.wishes import Forgotten
         from dkernel.run.worker import WorkerSetup
 
         self._guard()
         self._connection = self.client.scheduler_comm
         with self.told():
             self.client.subscribe_topic(self._plugin, self._news.hear)
-            for plugin in (WorkerSetup(versions(), self._plugin), ExitNews(self._plugin), *self._own()):
+            own = [] if self.shared else [Forgotten()]
+            for plugin in (WorkerSetup(versions(), self._plugin), ExitNews(self._plugin), *own):
                 self.client.sync(self._register, plugin, callback_timeout=self.patience)
             if modules := carried():  # a scheduler unpickles the graphs that it is sent
                 self.client.run_on_scheduler(install, modules)
-
-    def _own(self) -> list[Any]:
-        """Plugins of a cluster of our own, where readers are named."""
-        from dkernel.run.wishes import Forgotten
-
-        return [] if self.shared else [Forgotten()]
 
     async def _register(self, plugin: Any) -> None:
         await self.client.register_plugin(plugin, name=self._plugin)
@@ -333,9 +332,10 @@ class ClusterExecutor(Executor):
         return [begun[i] for i in range(len(ahead))]
 
     def _units_of_each(self) -> dict[str, int]:
-        """Worker -> units that it was asked to read and has still; of a cluster of our own.
+        """Worker -> units that it was asked to read and has still.
 
-        Its scheduler can be told what Dask forgets of units whose workers have all gone (wishes.py).
+        Nothing in a cluster that others run: without a plugin in its scheduler (wishes.py), units whose workers have
+        all gone would never be read.
         """
         if self.shared:
             return {}

@@ -96,9 +96,9 @@ class Sizes:
         candidates = columns
         if recipe.landmarks not in ("uniform", GIVEN):
             candidates = max(1, min(max(CANDIDATES, 4 * columns), rest - held))
-        # By the epochs on the sample, which are most of the rows. Of letter, magic, kin40k, california and 10,000 rows
-        # of covtype (two seeds each) 64 rounds find what 32 do: a hundredth of the error more or less, in a tenth more
-        # of the time. Fewer epochs, or fewer rounds in them, cost kin40k 2 to 4 hundredths.
+        # The epochs on a sample of most rows teach what rounds can. Of letter, magic, kin40k, california and
+        # 10,000 rows of covtype (two seeds each) 64 rounds find what 32 do: a hundredth of the error more or less, in a
+        # tenth more of the time. Fewer epochs, or fewer rounds in them, cost kin40k 2 to 4 hundredths.
         taught = columns <= MOST_DENSE and not is_large(n, sample)
         auto = LEAST_ROUNDS if taught else cls.rounds_of(n, p, columns)
         rounds = recipe.rounds if isinstance(recipe.rounds, int) else auto
