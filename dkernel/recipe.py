@@ -33,6 +33,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "features": tuple(FEATURES),
     "n_components": ("auto",),
     "passes": ("auto",),
+    "polish": ("auto",),
     "rounds": ("auto",),
     "landmarks": ("uniform", "stratified", "kmeans", "leverage", "rpcholesky"),
     "sampling": ("auto", *SAMPLINGS, *FAST),
@@ -49,9 +50,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
 """The words that each parameter understands; some take numbers too."""
 
 AUTO_KERNELS = ("gaussian", "laplacian")
-
-# Younger than the first model files: left out of a text where it has its default, a recipe has the text it had before.
-YOUNGER = ("solver", "polish", "calibration", "patience")
+# Younger than the first model files, and what there was before: a text without them means that, and is what it was.
+YOUNGER: Mapping[str, Any] = {"solver": "psgd", "polish": 0, "calibration": None, "patience": 0}
 
 GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
 
@@ -80,10 +80,9 @@ class Recipe:
         alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and of up to 4,096 rows, with all of them as landmarks
         and none held out, "exact" (every loss but the perceptron's)
     passes : readings of the data; "auto", 1, or 2 by sizes; of "pcg" and "lbfgs" the most, 100 where it is 1
-    patience : of "psgd", after so many passes in a row that have not lowered the loss on the holdout there are no more;
-        0 for all of them
+    patience : passes of "psgd" in a row, that end them if none has lowered the loss on the holdout; 0 for none
     rounds : updates of each pass; "auto", 32 to 64: more of many rows that are few for their columns or much work
-    polish : after the passes of "psgd" at most so many more of "pcg" or "lbfgs", towards the exact optimum
+    polish : at most so many passes of "pcg" or "lbfgs" after those of "psgd"; "auto", 10 of few rows (`run.sizes`)
     class_weight : None, "balanced", or {label: weight}
     positive : this label against the rest
     holdout : share of the rows kept out of training to judge by; 0 for none
@@ -114,7 +113,7 @@ class Recipe:
     solver: str = "psgd"
     passes: str | int = "auto"
     patience: int = 0
-    polish: int = 0
+    polish: str | int = "auto"
     rounds: str | int = "auto"
     scale: str = "auto"
     metric: str = "auto"
@@ -180,14 +179,15 @@ class Recipe:
                 f"solver={self.solver!r} is for loss='squared' and here loss={self.loss!r}. Use loss='squared', or "
                 f"solver={'lbfgs' if loss.smooth else 'psgd'!r}."
             )
+        polish = 0 if self.polish == "auto" else self.polish
         solvable = loss.smooth or (self.solver == "exact" and loss.boxed)
-        if (self.solver in ("lbfgs", "exact") or self.polish) and not solvable:
+        if (self.solver in ("lbfgs", "exact") or polish) and not solvable:
             which = f"solver={self.solver!r}" if self.solver != "psgd" else f"polish={self.polish}"
             raise RecipeError(
                 f"{which} needs a loss without kinks and loss={self.loss!r} has them. Use solver='psgd' without "
                 f"polish, or loss={'huber' if loss.regresses else 'squared_hinge'!r}."
             )
-        if self.polish and self.solver != "psgd":
+        if polish and self.solver != "psgd":
             raise RecipeError(
                 f"polish={self.polish} follows solver='psgd', and solver={self.solver!r} finds the optimum itself. "
                 "Leave polish out."
@@ -211,8 +211,8 @@ class Recipe:
         return self.replace(kernel=repr(kernel.bind_columns(names))) if kernel.column_names else self
 
     def to_dict(self) -> dict[str, Any]:
-        """The parameters as JSON has them, `class_weight` as pairs; those of YOUNGER where they are not the default."""
-        names = [f.name for f in fields(self) if f.name not in YOUNGER or getattr(self, f.name) != f.default]
+        """The parameters as JSON has them, `class_weight` as pairs; those of YOUNGER where they are something else."""
+        names = [f.name for f in fields(self) if f.name not in YOUNGER or getattr(self, f.name) != YOUNGER[f.name]]
         values = {name: getattr(self, name) for name in names}
         if isinstance(self.class_weight, Mapping):
             values["class_weight"] = [[label, weight] for label, weight in self.class_weight.items()]
@@ -220,10 +220,10 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Recipe":
-        """The recipe that `to_dict` wrote; names left out have their defaults."""
+        """The recipe that `to_dict` wrote; names left out have their defaults, or what YOUNGER says."""
         for name in values:
             _refuse_unknown(name)
-        values = dict(values)
+        values = {**YOUNGER, **values}
         if isinstance(pairs := values.get("class_weight"), list | tuple):
             if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
                 raise RecipeError(f"class_weight={pairs!r} is a list; pairs [label, weight] are needed.")
@@ -386,7 +386,7 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "solver": _word,
     "passes": _word_or(_whole(1)),
     "patience": _whole(0),
-    "polish": _whole(0),
+    "polish": _word_or(_whole(0)),
     "rounds": _word_or(_whole(1)),
     "scale": lambda name, value: _word(name, "none" if value is None else value),
     "metric": _word,

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from dkernel.errors import DKernelError, RecipeError
-from dkernel.recipe import CHOICES, Recipe
+from dkernel.recipe import CHOICES, YOUNGER, Recipe
 
 EXAMPLES = [
     Recipe(),
@@ -131,15 +131,18 @@ def test_refuses_texts_that_are_no_recipe(text):
         Recipe.from_text(text)
 
 
-def test_what_is_younger_than_a_model_file_is_written_where_it_is_not_the_default():
-    assert {"solver", "polish"}.isdisjoint(Recipe().to_dict())
+def test_what_is_younger_than_a_model_file_is_written_where_it_is_not_what_there_was_before():
+    before = Recipe(polish=0)
+    assert YOUNGER.keys().isdisjoint(before.to_dict())
+    assert Recipe.from_text(before.to_text()) == before != Recipe() == Recipe.from_text(Recipe().to_text())
     other = Recipe(solver="lbfgs")
     assert other.to_dict()["solver"] == "lbfgs"
     assert Recipe.from_text(other.to_text()) == other != Recipe()
 
 
-def test_names_left_out_have_defaults():
-    assert Recipe.from_dict({"seed": 3}) == Recipe(seed=3)
+def test_names_left_out_have_defaults_or_what_there_was_before_them():
+    assert Recipe.from_dict({"seed": 3}) == Recipe(seed=3, polish=0)
+    assert all(Recipe.from_dict({}).to_dict()[name] == value for name, value in Recipe(polish=0).to_dict().items())
 
 
 @pytest.mark.parametrize("name", sorted(CHOICES))

@@ -70,7 +70,11 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "Readings of the data: 1, of rows that are few for their columns 2; of pcg and lbfgs the most.",
     ),
     "patience": ("N", "0", "End after so many passes in a row without a smaller loss on the holdout; 0: never."),
-    "polish": ("N", "0", "After psgd at most so many passes of pcg or lbfgs, towards the exact optimum."),
+    "polish": (
+        "auto|N",
+        "auto",
+        "After psgd at most so many passes of pcg or lbfgs, towards the exact optimum; auto: 10 of few rows.",
+    ),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",

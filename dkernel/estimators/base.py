@@ -108,7 +108,12 @@ class KernelMachine(BaseEstimator):
 
     def _is_exact(self, recipe: Recipe, validation: Any) -> bool:
         """Whether few rows are solved exactly: nothing asks for passes or for rows that are held out."""
-        streams = recipe.passes not in ("auto", 1) or recipe.polish or recipe.calibration or validation is not None
+        streams = (
+            recipe.passes not in ("auto", 1)
+            or recipe.polish not in ("auto", 0)
+            or recipe.calibration
+            or validation is not None
+        )
         loss = loss_named(recipe.loss)
         return self.solver == "auto" and (loss.smooth or loss.boxed) and not streams
 

@@ -54,7 +54,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         where it is 1
     patience : after so many passes of "psgd" in a row that have not lowered the loss on the validation set, or else on
         the holdout, there are no more; 0 for all
-    polish : after "psgd", at most so many passes of "pcg" or "lbfgs"
+    polish : after "psgd", at most so many passes of "pcg" or "lbfgs"; "auto", 10 of few rows where passes are "auto"
+        too and the loss has no kinks
     scale : "auto" | "standard" | "minmax" | "global" | "none"; None is "none"
     metric : "auto" | "identity" | "diagonal" | "full": the inner product of the inputs, learned from the gradients of a
         first fit to the sample; "auto" takes it where it helps and gamma is open
@@ -93,7 +94,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared_hinge", alpha="auto", solver="auto", passes="auto", patience=0, polish=0, scale="auto",
+        loss="squared_hinge", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", scale="auto",
         metric="auto", class_weight=None, calibration=None, random_state=None, checkpoint=None, warm_start=False,
         callbacks=None,
     ):  # fmt: skip

@@ -48,8 +48,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared", alpha="auto", solver="auto", passes="auto", patience=0, polish=0, scale="auto", metric="auto",
-        random_state=None, checkpoint=None, warm_start=False, callbacks=None,
+        loss="squared", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", scale="auto",
+        metric="auto", random_state=None, checkpoint=None, warm_start=False, callbacks=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma

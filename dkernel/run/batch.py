@@ -54,18 +54,24 @@ def _run(whole: Whole, solver: Batch, start: Array, limit: int, dtype: str, stag
     statistic = made(whole.bench.problem)
     held = whole.bench.executor.keep(statistic, f"{whole.bench.key}-batch-{made.__name__}")
     state, history = solver.start(start), []
+    polish = stage == "polish"
+    if polish:  # its passes are short: one phase for all
+        whole.progress.phase("polish", limit * sum(piece.n for piece in whole.pieces))
     kept = whole.journal.parts(stage)
     while not solver.is_over(state) and state.passes < limit:
         if state.passes < len(kept):
             reading = kept[state.passes]
         else:
-            reading = _read(whole, statistic, held, solver, state, limit, dtype)
+            if not polish:
+                turn = f"{state.passes + 1}/{limit}"
+                whole.progress.phase(f"pass {turn}", sum(piece.n for piece in whole.pieces), **{"pass": turn})
+            reading = _read(whole, statistic, held, solver, state, dtype)
             whole.journal.part(stage, reading)
         state = solver.advance(state, reading["loss"], reading["gradient"])
         history.append({"pass": state.passes, "round": 1, **reading["told"], "decrement": float(state.decrement.max())})
     whole.bench.executor.release([held])
     over = solver.is_over(state)
-    if not over:
+    if not over and not polish:
         whole.progress.message(
             f"after {state.passes} passes the scores would still move by about {state.decrement.max():.1g}: more "
             "passes come nearer to the optimum"
@@ -74,14 +80,9 @@ def _run(whole: Whole, solver: Batch, start: Array, limit: int, dtype: str, stag
     return {"v": state.v, "history": history, "passes": state.passes, "decrement": decrement, "converged": over}
 
 
-def _read(
-    whole: Whole, statistic: Gradient, held: Any, solver: Batch, state: BatchState, limit: int, dtype: str
-) -> dict[str, Any]:
+def _read(whole: Whole, statistic: Gradient, held: Any, solver: Batch, state: BatchState, dtype: str) -> dict[str, Any]:
     """Mean loss and gradient at the candidates, and what is told of the first of them."""
-    bench, rows = whole.bench, sum(piece.n for piece in whole.pieces)
-    turn = f"{state.passes + 1}/{limit}"
-    whole.progress.phase(f"pass {turn}", rows, **{"pass": turn})
-    points = solver.candidates(state)
+    bench, points = whole.bench, solver.candidates(state)
     wanted: Any = bench.coefficients(points)
     if dtype == "float64":
         wanted = bench.coordinates.expand(points[:-1]), points[-1]

@@ -35,7 +35,7 @@ def exactly(whole: Whole, recipe: Recipe, prepared: Prepared, sample: Block, bef
     if before is not None:
         only = solver.only([(list(solver.alphas).index(before.alpha), 1.0)])
         name = "pcg" if recipe.loss == "squared" else "lbfgs"
-        found = batch(whole, only, before.v, solver=name, limit=recipe.polish, dtype=recipe.dtype, stage="polish")
+        found = batch(whole, only, before.v, solver=name, limit=int(recipe.polish), dtype=recipe.dtype, stage="polish")
         return replace(found, share=before.share, history=[*before.history, *found.history])
     paths = [list(solver.alphas).index(alpha) for alpha in dict.fromkeys(solver.alphas)]
     heads = np.concatenate([np.arange(j * solver.outputs, (j + 1) * solver.outputs) for j in paths])

@@ -16,7 +16,7 @@ from dkernel.run.normal import folds_for
 from dkernel.run.pieces import bundle_size
 from dkernel.run.prepare import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, stays_home
 from dkernel.run.shares import BORROWED
-from dkernel.run.sizes import Sizes, is_large
+from dkernel.run.sizes import Sizes
 from dkernel.run.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.run.sketch import flops as wide_flops
 
@@ -219,7 +219,7 @@ def _held(source: int, workers: int, unit: int) -> int:
 def _work(sizes: Sizes, recipe: Recipe, outputs: int, wide: bool, picking: int) -> tuple[int, float, float]:
     """Passes, the flops of one, and those of the setup; `picking` bytes are held to choose landmarks."""
     n, p, D = sizes.n, sizes.p, sizes.columns
-    passes, turn = sizes.passes + recipe.polish, float(n) * D * (2 * p + 20 + 4 * outputs)
+    passes, turn = sizes.passes + sizes.polish, float(n) * D * (2 * p + 20 + 4 * outputs)
     if recipe.solver == "normal":
         passes, turn = 1, float(n) * D * (2 * p + 20 + D)
     elif recipe.solver == "exact":
@@ -244,7 +244,7 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
     that arrive before it."""
     if recipe.solver in ("normal", "exact") or recipe.rank is not None:  # eigenvectors, and what makes them
         return 11
-    several = 2 if is_large(sizes.n, sizes.sample) else len(PATH)
+    several = 2 if sizes.large else len(PATH)
     return 4 + (several if recipe.alpha == "auto" else 1)
 
 

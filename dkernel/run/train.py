@@ -49,7 +49,7 @@ from dkernel.run.prepare import SMALL_EPOCHS, WARM_EPOCHS, Bench, Prepared, judg
 from dkernel.run.progress import Progress
 from dkernel.run.sample import Roles, roles_of
 from dkernel.run.shuffle import rewritten, scratch_folder
-from dkernel.run.sizes import Sizes, is_large
+from dkernel.run.sizes import Sizes
 from dkernel.run.survey import Survey, SurveyResult
 from dkernel.run.whole import Whole, judges
 from dkernel.sparse import SparseRows, named
@@ -219,6 +219,8 @@ class Fit:
             self._note("n_components", f"{asked:,}{why}")
         if self.recipe.passes == "auto" and self.sizes.passes > 1:
             self._note("passes", f"{self.sizes.passes}: {self.sizes.n / asked:.0f} rows for each column are few")
+        if self.recipe.polish == "auto" and self.sizes.polish:
+            self._note("polish", f"{self.sizes.polish}: the rows are few, and passes of them short")
 
     @cached_property
     def features(self) -> str:
@@ -263,6 +265,7 @@ class Fit:
             n_components=map.n_columns,
             rounds=self.sizes.rounds,
             passes=self.sizes.passes,
+            polish=self.sizes.polish,
         )
         columns, loss = ScaledColumns(chosen.scaling, map), loss_named(self.recipe.loss).of(targets.outputs)
         return Problem(columns, loss, targets, weights, self.recipe.seed, roles.threshold), roles
@@ -311,9 +314,8 @@ class Fit:
         prepared = prepare(bench, roles, alphas, self.sizes.n, self.plan.flops)
         several = len(prepared.solver.alphas) > 1
         prepared = self._fewer(bench, prepared, roles) if several else self._paths(prepared, roles, 0)
-        if not is_large(self.sizes.n, self.sizes.sample):
-            later = range(WARM_EPOCHS, SMALL_EPOCHS)
-            start = warm(bench, prepared.solver, prepared.start, roles.sample, later)
+        if not self.sizes.large and self.sizes.polish < SMALL_EPOCHS:
+            start = warm(bench, prepared.solver, prepared.start, roles.sample, range(WARM_EPOCHS, SMALL_EPOCHS))
             prepared = replace(prepared, start=start)
         parts = {name: getattr(prepared.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
         rest = {name: getattr(prepared, name) for name in ("start", "facts", "certificate")}
@@ -331,9 +333,8 @@ class Fit:
     def _paths(self, prepared: Prepared, roles: Roles, best: int) -> Prepared:
         """Which alphas go through the passes, with which shares of the step, around the sample's best alpha."""
         solver, outputs = prepared.solver, prepared.solver.outputs
-        large = is_large(self.sizes.n, self.sizes.sample)
         exact = self.recipe.solver != "psgd"
-        paths = paths_for(best, solver.alphas, outputs, large, len(roles.holdout.X), exact)
+        paths = paths_for(best, solver.alphas, outputs, self.sizes.large, len(roles.holdout.X), exact)
         heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
         start = np.ascontiguousarray(prepared.start[:, heads])
         return replace(prepared, solver=solver.only(paths), start=start)
@@ -362,7 +363,7 @@ class Fit:
     ) -> Outcome:
         bench = Bench(self.executor, f"{self.key}-fit", problem, self.bench.coordinates)
         # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
-        decayed = 0 if is_large(self.sizes.n, self.sizes.sample) else 1
+        decayed = 0 if self.sizes.large else 1
         with judges(self.executor, roles.holdout, self.key) as holdout:
             outcome = Passes(
                 bench, prepared.solver, feed, schedules, holdout, self.progress, self.bench, decayed,

@@ -27,7 +27,7 @@ def test_of_a_training(run, data, tmp_path):
     assert found.keys() >= ALWAYS | {"input_fingerprint", "recipe_sha256", "model_sha256", "rows_in", "rows_rejected"}
     assert (found["status"], found["exit_code"], found["rows_in"], found["rows_rejected"]) == ("done", 0, 3000, 0)
     assert found["faults"] == []
-    assert list(found["phases"]) == ["survey", "choose scale and gamma", "prepare", "pass 1/1", "finish"]
+    assert list(found["phases"]) == ["survey", "choose scale and gamma", "prepare", "pass 1/1", "polish", "finish"]
     assert 0 < sum(found["phases"].values()) <= found["seconds"]["train"]
     assert "progress" not in found
     run(*job, "--seed", "1")

@@ -13,7 +13,7 @@ from dkernel.model import ScaledColumns
 from dkernel.run.executors import SerialExecutor
 from dkernel.run.gradient import Problem, augmented
 from dkernel.run.labels import Targets
-from dkernel.run.prepare import Bench, _tamed
+from dkernel.run.prepare import FAR, FEW_HOLDOUT, SHARE, Bench, _tamed, paths_for
 from dkernel.run.sample import Roles
 
 
@@ -54,3 +54,20 @@ def test_of_few_columns_all_directions_are_known(columns):
     shrink = np.eye(P.n) - (P.directions * (1 - 1 / np.sqrt(P.values))) @ P.directions.T
     assert sl.eigvalsh(shrink @ S @ shrink)[-1] < 1.001
     assert P.largest >= 1
+
+
+@pytest.mark.parametrize(
+    ("best", "outputs", "large", "holdout", "wanted"),
+    [
+        (4, 1, False, FEW_HOLDOUT - 1, [(4, 1.0)]),
+        (4, 1, False, FEW_HOLDOUT, [(2, 1.0), (3, 1.0), (4, 1.0)]),
+        (1, 1, False, FEW_HOLDOUT, [(0, 1.0), (1, 1.0)]),
+        (4, 7, False, FEW_HOLDOUT, [(3, 1.0), (4, 1.0)]),
+        (4, 26, False, FEW_HOLDOUT, [(4, 1.0)]),
+        (4, 1, True, FEW_HOLDOUT, [(3, 1.0)]),
+        (4, 1, True, 1000, [(2, 1.0), (2, FAR), (3, 1.0), (4, SHARE)]),
+        (4, 7, True, 1000, [(3, SHARE), (3, 1.0)]),
+    ],
+)
+def test_smaller_alphas_than_the_sample_wants_go_on_where_the_holdout_can_tell(best, outputs, large, holdout, wanted):
+    assert paths_for(best, [10.0**k for k in range(-9, -2)], outputs, large, holdout) == wanted

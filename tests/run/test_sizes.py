@@ -13,6 +13,7 @@ from dkernel.run.sizes import (
     MANY_ROWS,
     MOST_HOLDOUT,
     MOST_ROUNDS,
+    POLISH,
     ROUND_FLOPS,
     SETTLED,
     Sizes,
@@ -121,6 +122,19 @@ def test_a_second_pass_is_for_large_sources_with_few_rows_for_their_columns():
     assert passes(520_000, 10_000, passes=1) == 1
     assert passes(520_000, 10_000, passes=3) == 3
     assert passes(520_000, 10_000, solver="lbfgs") == 1
+
+
+def polish(n, **settings):
+    return Sizes.of(n, 54, Recipe(**{"n_components": 1000, **settings})).polish
+
+
+def test_a_polish_is_for_few_rows_and_where_nothing_else_is_asked_for():
+    assert [polish(n) for n in (20_000, 39_000, 41_000)] == [POLISH, POLISH, 0]
+    assert polish(20_000, loss="hinge") == polish(20_000, passes=1) == polish(20_000, patience=1) == 0
+    assert polish(20_000, solver="lbfgs") == polish(20_000, dtype="float64") == 0
+    assert polish(30_000, n_components=MOST_DENSE + 1) == 0
+    assert polish(20_000, polish=0) == 0
+    assert polish(500_000, polish=3) == 3
 
 
 def test_a_hash_alone_says_who_is_holdout():

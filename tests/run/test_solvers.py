@@ -16,6 +16,7 @@ from dkernel.run.checkpoint import Checkpoint
 from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.normal import ALPHAS, FOLDS
 from dkernel.run.prepare import PATH
+from dkernel.run.sizes import POLISH
 from dkernel.run.train import plan, train
 from dkernel.run.whole import Whole
 from dkernel.seeds import row_hash
@@ -249,6 +250,17 @@ def test_a_polish_comes_nearer_to_the_optimum(loss):
     assert off_by[1] < 0.2 * off_by[0]
 
 
+@pytest.mark.parametrize(("changes", "polished"), [({}, True), ({"passes": 1}, False), ({"loss": "hinge"}, False)])
+def test_few_rows_are_polished_where_nothing_speaks_against_it(changes, polished):
+    X, y = rings(1500)
+    changes = {"task": "classify", "loss": "squared_hinge", "alpha": "auto", "holdout": 0.2, **changes}
+    result = fit(from_arrays(X, y), polish="auto", **changes)
+    assert result.model.recipe.polish == POLISH * polished
+    assert ("solver" in result.model.facts) == polished == ("polish" in result.chosen)
+    again = fit(from_arrays(X, y), **changes, polish=POLISH * polished)
+    np.testing.assert_array_equal(again.model.coef, result.model.coef)
+
+
 def test_the_holdout_chooses_among_converged_alphas():
     X, y = waves(1500, noise=2.0)
     result = fit(from_arrays(X, y), solver="lbfgs", alpha="auto", holdout=0.2, n_components=200)
@@ -292,7 +304,7 @@ def test_the_plan_knows_the_solver():
         for name in ("psgd", *SQUARED)
     }
     matrix = 8 * 200 * 200
-    assert [plans[name]["passes"] for name in ("psgd", *SQUARED)] == [1, 1, 100, 100]
+    assert [plans[name]["passes"] for name in ("psgd", *SQUARED)] == [1 + POLISH, 1, 100, 100]
     needed = {name: found["worker_bytes"] + found["client_bytes"] for name, found in plans.items()}
     assert needed["normal"] >= needed["psgd"] + FOLDS * matrix
     assert plans["normal"]["pass_flops"] > plans["psgd"]["pass_flops"] + 500 * 200 * 150

@@ -15,9 +15,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from dkernel.run import gradient, passes
+from dkernel.run import batch, gradient, passes
 from dkernel.run.checkpoint import FolderJournal
-from tests.run.fits import EVERY, digest, fit
+from tests.run.fits import EVERY, ROUNDS, digest, fit
 
 STAGES = 3  # survey, choose, prepare: a file each
 
@@ -52,12 +52,17 @@ def run(folder: Path, kill_before: int | str, log: Path) -> tuple[int, list[str]
         before(os, name, lambda *_, name=name: name)
     before(FolderJournal, "stage", lambda _, name, *__: name)
     before(FolderJournal, "finish", lambda *_: "finish")
-    after_round, gradient_step = passes.Passes._after_round, gradient.Gradient.step
+    after_round, gradient_step, read = passes.Passes._after_round, gradient.Gradient.step, batch._read
 
     def in_round(self, spot, handle):
         step("round")
         where["round"] = spot.state.done
         return after_round(self, spot, handle)
+
+    def of_polish(whole, statistic, held, solver, state, dtype):
+        step("reading")
+        where["round"] = ROUNDS + state.passes
+        return read(whole, statistic, held, solver, state, dtype)
 
     def counted(self, block, piece, broadcast):
         if where["round"] >= 0:
@@ -65,7 +70,7 @@ def run(folder: Path, kill_before: int | str, log: Path) -> tuple[int, list[str]
             os.write(pieces, f"{where['round']} {piece.number}\n".encode())
         return gradient_step(self, block, piece, broadcast)
 
-    passes.Passes._after_round, gradient.Gradient.step = in_round, counted
+    passes.Passes._after_round, gradient.Gradient.step, batch._read = in_round, counted, of_polish
     result = fit(folder / "checkpoint")
     digest(result, folder)
     os._exit(0)
@@ -89,7 +94,8 @@ def one(folder: Path, kill_before: int | str, complete: str) -> dict:
     model = (folder / "model.safetensors").read_bytes()
     left = sorted(p.name for p in (folder / "checkpoint").iterdir())
     # A step is written down right before it is done: the last one was done, the kill came before the next.
-    saved = EVERY * max(0, sum(name.startswith("replace") for name in steps) - STAGES)
+    files = max(0, sum(name.startswith("replace") for name in steps) - STAGES)
+    saved = EVERY * min(files, ROUNDS // EVERY) + max(0, files - ROUNDS // EVERY)
     lost = {place for place in first if place[0] >= saved}
     twice = {place for place, n in pieces_of(log).items() if n > 1}
     return {
