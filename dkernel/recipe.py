@@ -82,7 +82,7 @@ class Recipe:
     passes : readings of the data; "auto", 1, or 2 by sizes; of "pcg" and "lbfgs" the most, 100 where it is 1
     patience : passes of "psgd" in a row, that end them if none has lowered the loss on the holdout; 0 for none
     rounds : updates of each pass; "auto", 32 to 64: more of many rows that are few for their columns or much work
-    polish : at most so many passes of "pcg" or "lbfgs" after those of "psgd"; "auto", 10 of few rows (`run.sizes`)
+    polish : at most so many passes of "pcg" or "lbfgs" after those of "psgd"; "auto": see `run.sizes`
     class_weight : None, "balanced", or {label: weight}
     positive : this label against the rest
     holdout : share of the rows kept out of training to judge by; 0 for none

@@ -73,7 +73,8 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "polish": (
         "auto|N",
         "auto",
-        "After psgd at most so many passes of pcg or lbfgs, towards the exact optimum; auto: 10 of few rows.",
+        "After psgd at most so many passes of pcg or lbfgs, towards the exact optimum; auto: up to 10 of "
+        "rows that are few for their columns.",
     ),
     "metric": (
         "auto|identity|diagonal|full",

@@ -54,8 +54,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         where it is 1
     patience : after so many passes of "psgd" in a row that have not lowered the loss on the validation set, or else on
         the holdout, there are no more; 0 for all
-    polish : after "psgd", at most so many passes of "pcg" or "lbfgs"; "auto", 10 of few rows where passes are "auto"
-        too and the loss has no kinks
+    polish : after "psgd", at most so many passes of "pcg" or "lbfgs"; "auto", up to 10 of rows that are few for their
+        columns, where passes are "auto" too and the loss has no kinks
     scale : "auto" | "standard" | "minmax" | "global" | "none"; None is "none"
     metric : "auto" | "identity" | "diagonal" | "full": the inner product of the inputs, learned from the gradients of a
         first fit to the sample; "auto" takes it where it helps and gamma is open

@@ -220,7 +220,7 @@ class Fit:
         if self.recipe.passes == "auto" and self.sizes.passes > 1:
             self._note("passes", f"{self.sizes.passes}: {self.sizes.n / asked:.0f} rows for each column are few")
         if self.recipe.polish == "auto" and self.sizes.polish:
-            self._note("polish", f"{self.sizes.polish}: the rows are few, and passes of them short")
+            self._note("polish", f"{self.sizes.polish}: passes are short beside the setup")
 
     @cached_property
     def features(self) -> str:

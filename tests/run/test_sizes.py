@@ -9,6 +9,7 @@ from dkernel.features.base import MOST_DENSE
 from dkernel.recipe import Recipe
 from dkernel.run.sample import pieces_of, roles_of
 from dkernel.run.sizes import (
+    LEAST_POLISH,
     LEAST_ROUNDS,
     MANY_ROWS,
     MOST_HOLDOUT,
@@ -16,6 +17,7 @@ from dkernel.run.sizes import (
     POLISH,
     ROUND_FLOPS,
     SETTLED,
+    SETUP,
     Sizes,
     flops_of,
     is_large,
@@ -135,6 +137,16 @@ def test_a_polish_is_for_few_rows_and_where_nothing_else_is_asked_for():
     assert polish(30_000, n_components=MOST_DENSE + 1) == 0
     assert polish(20_000, polish=0) == 0
     assert polish(500_000, polish=3) == 3
+
+
+@given(n=st.integers(2, 10**7), p=st.integers(1, 1000), columns=st.integers(64, MOST_DENSE))
+def test_a_polish_of_a_large_source_is_paid_by_the_setup(n, p, columns):
+    sizes = Sizes.of(n, p, Recipe(n_components=columns))
+    assert sizes.polish <= POLISH
+    if sizes.large:
+        assert sizes.polish == 0 or sizes.polish >= LEAST_POLISH
+        assert sizes.polish * flops_of(n, p, columns) <= SETUP * columns**3
+        assert sizes.polish == 0 or n < 64 * columns
 
 
 def test_a_hash_alone_says_who_is_holdout():
