@@ -54,9 +54,9 @@ def _run(whole: Whole, solver: Batch, start: Array, limit: int, dtype: str, stag
     statistic = made(whole.bench.problem)
     held = whole.bench.executor.keep(statistic, f"{whole.bench.key}-batch-{made.__name__}")
     state, history = solver.start(start), []
-    polish = stage == "polish"
+    polish, rows = stage == "polish", sum(piece.n for piece in whole.pieces)
     if polish:  # its passes are short: one phase for all
-        whole.progress.phase("polish", limit * sum(piece.n for piece in whole.pieces))
+        whole.progress.phase("polish", limit * rows)
     kept = whole.journal.parts(stage)
     while not solver.is_over(state) and state.passes < limit:
         if state.passes < len(kept):
@@ -64,7 +64,7 @@ def _run(whole: Whole, solver: Batch, start: Array, limit: int, dtype: str, stag
         else:
             if not polish:
                 turn = f"{state.passes + 1}/{limit}"
-                whole.progress.phase(f"pass {turn}", sum(piece.n for piece in whole.pieces), **{"pass": turn})
+                whole.progress.phase(f"pass {turn}", rows, **{"pass": turn})
             reading = _read(whole, statistic, held, solver, state, dtype)
             whole.journal.part(stage, reading)
         state = solver.advance(state, reading["loss"], reading["gradient"])

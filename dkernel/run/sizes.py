@@ -56,6 +56,11 @@ def flops_of(n: int, p: int, columns: int) -> float:
     return float(n) * columns * (2 * p + 20)
 
 
+def _setup_flops(columns: int) -> float:
+    """Of the Gram matrix of a sample and its factors."""
+    return SETUP * float(columns) ** 3
+
+
 def _is_open(recipe: Recipe) -> bool:
     """Whether nothing says how many passes there are to be; the loss bends, and it is float32's arithmetic."""
     passes = recipe.solver == "psgd" and recipe.passes == "auto" and not recipe.patience
@@ -150,7 +155,7 @@ class Sizes:
         [1, 2, 1]
         """
         few = is_large(n, sample) and n < ENOUGH_ROWS * columns
-        return 2 if few and flops_of(n, p, columns) < SETUP * float(columns) ** 3 else 1
+        return 2 if few and flops_of(n, p, columns) < _setup_flops(columns) else 1
 
     @staticmethod
     def polish_of(n: int, p: int, columns: int) -> int:
@@ -163,7 +168,7 @@ class Sizes:
         """
         if columns > MOST_DENSE or n >= ENOUGH_ROWS * columns:
             return 0
-        paid = int(SETUP * float(columns) ** 3 / flops_of(n, p, columns))
+        paid = int(_setup_flops(columns) / flops_of(n, p, columns))
         return min(POLISH, paid) if paid >= LEAST_POLISH else 0
 
     @staticmethod
