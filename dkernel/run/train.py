@@ -336,8 +336,7 @@ class Fit:
         exact = self.recipe.solver != "psgd"
         paths = paths_for(best, solver.alphas, outputs, self.sizes.large, len(roles.holdout.X), exact)
         heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
-        start = np.ascontiguousarray(prepared.start[:, heads])
-        return replace(prepared, solver=solver.only(paths), start=start)
+        return replace(prepared, solver=solver.only(paths), start=np.ascontiguousarray(prepared.start[:, heads]))
 
     def schedules(self, survey: SurveyResult, feed: Feed) -> tuple[list[Schedule], Feed]:
         verdict = exchangeable(survey)
