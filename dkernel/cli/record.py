@@ -21,8 +21,8 @@ from typing import Any
 from dkernel.cli.exits import Stopped, code_of
 from dkernel.cli.options import show_progress
 from dkernel.data.atomic import write_file
+from dkernel.execution.versions import versions
 from dkernel.run.memory import PeakMemory
-from dkernel.run.versions import versions
 
 __all__ = ["HEARTBEAT", "Record", "beside", "plain", "running"]
 

@@ -12,8 +12,8 @@ import pytest
 import dkernel
 from dkernel.blas import one_blas_thread
 from dkernel.errors import ClusterError
+from dkernel.execution.versions import require_equal, versions
 from dkernel.run.memory import PeakMemory, process_tree_rss
-from dkernel.run.versions import require_equal, versions
 
 BLAS = """
 from threadpoolctl import threadpool_info
