@@ -49,7 +49,8 @@ class Record:
         self.progress: Any = None
         settings = {name: value for name, value in (values or {}).items() if name not in _NOT_SETTINGS}
         text = json.dumps(settings, sort_keys=True, default=str)
-        self.note(command=sys.argv, config_sha256=hashlib.sha256(text.encode()).hexdigest())
+        # First, for it tells a record from other JSON (data/paths.py).
+        self.note(config_sha256=hashlib.sha256(text.encode()).hexdigest(), command=sys.argv)
 
     def note(self, **facts: Any) -> None:
         """Remember these."""
