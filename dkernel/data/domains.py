@@ -5,8 +5,9 @@ from typing import Any
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
+from dkernel.sparse import Numbered
 
-__all__ = ["NUMBERS", "check_source", "domains_of", "object_columns", "word_of"]
+__all__ = ["NUMBERS", "check_source", "domains_of", "known_numbers", "object_columns", "word_of"]
 
 NUMBERS = ("bool", "int", "float", "digits")
 """The kinds (block.KINDS) that are numbers."""
@@ -23,6 +24,15 @@ def domains_of(kernel: Kernel | str | None, columns: Sequence[str]) -> dict[str,
     if kernel is None:
         return dict.fromkeys(columns, "numbers")
     return parse(kernel).bind_columns(columns).wants(tuple(columns))
+
+
+def known_numbers(request: Any) -> tuple[str, ...]:
+    """The columns that a model takes as numbers, where rows without them are left out; none where no model asks."""
+    if not request.quarantine or request.columns is None or isinstance(request.columns, Numbered):
+        return ()
+    columns = tuple(request.columns)
+    domains = domains_of(request.kernel, columns)
+    return tuple(name for name in columns if domains.get(name, "numbers") == "numbers")
 
 
 def object_columns(
