@@ -99,6 +99,14 @@ def test_missing_file_and_text_features_name_the_place(run, data, tmp_path):
     assert "'note'" in text.stderr
 
 
+def test_a_label_of_bytes_that_are_no_text_names_its_place(run, tmp_path):
+    labels = pa.array([b"ok", b"no"] * 30 + [b"\xff"], pa.binary())
+    pq.write_table(pa.table({"x": np.arange(61.0), "y": labels}), tmp_path / "x.parquet", row_group_size=20)
+    result = run("train", tmp_path / "x.parquet", "--label", "y", "--out", tmp_path / "m")
+    assert result.exit_code == 65
+    assert "x.parquet, row 61, column 'y'" in result.stderr
+
+
 def test_dry_run_writes_nothing(run, data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run("train", data / "train.parquet", "--label", "y", *FEATURES, "--dry-run", "--json", "--out", "m")
