@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dkernel.data.arrow import opened_parquet
 from dkernel.data.block import Place, Raw
 from dkernel.data.columnar import kind_of_type, raw_of_table
 from dkernel.data.paths import File
@@ -53,8 +54,10 @@ def _read(file: File, part: Part, wanted: Wanted) -> pa.Table:
 def _opened(file: File) -> Iterator[pq.ParquetFile]:
     try:
         with ExitStack() as stack:
-            place = file.path if file.local else stack.enter_context(file.open())
-            yield stack.enter_context(pq.ParquetFile(place, pre_buffer=not file.local))
+            if file.local:
+                yield stack.enter_context(opened_parquet(file.path))
+            else:
+                yield stack.enter_context(pq.ParquetFile(stack.enter_context(file.open()), pre_buffer=True))
     except (pa.ArrowException, OSError) as error:
         if getattr(error, "errno", None) is not None:
             raise  # the disk's or the network's trouble: reading again may help

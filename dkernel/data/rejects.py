@@ -116,12 +116,17 @@ def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:
 
 
 def _row(lines: Lines | None, where: tuple[str, int], row: int, refusal: Refusal) -> tuple[Any, ...]:
-    name, first = where
+    name, first = _readable(where[0]), where[1]
     if lines is None:
         return name, first + row + 1, None, refusal.column, refusal.reason, refusal.raw
     raw = lines.text(row).decode("utf-8", "backslashreplace")
     offset = lines.offset + int(lines.starts[row])
     return name, lines.number(row), offset, refusal.column, refusal.reason, raw
+
+
+def _readable(name: str) -> str:
+    """The name of a file as text: bytes of it that are none are escaped."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def csv_of(table: pa.Table | None) -> bytes:

@@ -12,7 +12,7 @@ import numpy as np
 from dkernel.blas import one_blas_thread
 from dkernel.cells import encoded
 from dkernel.data.block import Block
-from dkernel.data.domains import check_source
+from dkernel.data.domains import check_gamma, check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.features import (
@@ -109,7 +109,8 @@ def train(
     if source.n_rows < 2:
         raise DataError(f"The data have {source.n_rows} row(s); a model needs at least two.")
     kernel = recipe.for_columns(source.columns).kernels[0]
-    check_source(kernel, recipe.gamma, source)
+    check_source(kernel, source)
+    check_gamma([kernel], "auto" if chosen else recipe.gamma)
     check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
     if recipe.solver == "exact":
         if validation is not None:

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.blas import one_blas_thread
-from dkernel.data.domains import check_source
+from dkernel.data.domains import check_gamma, check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.linear.solvers.psgd import PSGD
@@ -141,8 +141,10 @@ class _Search:
         self.fits = {c.of_map: self._fit(c.recipe) for c in self.candidates}
         for fit in self.fits.values():
             kernel = fit.recipe.kernels[0]
-            check_source(kernel, fit.recipe.gamma, source)
+            check_source(kernel, source)
             check_metric(fit.recipe.metric, kernel, source.n_in, bool(source.objects))
+        for gamma in {fit.recipe.gamma: None for fit in self.fits.values()}:
+            check_gamma([fit.recipe.kernels[0] for fit in self.fits.values()], gamma)
         most = max(fit.sizes.columns for fit in self.fits.values())
         self.shrink = max(1.0, most / RACED)
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))

@@ -59,6 +59,23 @@ def test_a_job_that_is_done_is_told_at_once_and_as_json(run, tmp_path):
     assert result.stderr == ""
 
 
+@pytest.mark.parametrize(
+    "facts",
+    [
+        *({"progress": {name: value for name, value in STATE.items() if name != lost}} for lost in (
+            "rows", "phase", "seconds", "total_rows", "rows_per_second")),
+        {"progress": STATE | {"rows": "many"}}, {"progress": [1]}, {"seconds": [1], "status": "done"},
+        {"seconds": {"total": "long"}, "status": "done"}, {"exit_code": "x", "status": "done"}, {"pid": "one"},
+        {"model_sha256": 7, "status": "done"}, {"status": 3},
+    ],
+)  # fmt: skip
+def test_a_damaged_record_is_named(run, tmp_path, facts):
+    write(tmp_path / "m.run.json", **facts)
+    result = run("watch", tmp_path / "m", "--patience", "0.1")
+    assert result.exit_code == 65, result.output
+    assert "the run record is damaged" in result.stderr
+
+
 def test_silence_is_death(run, tmp_path):
     write(tmp_path / "m.run.json", progress=STATE)
     result = run("watch", tmp_path / "m", "--patience", "1")
