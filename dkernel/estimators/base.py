@@ -23,7 +23,7 @@ from dkernel.run.cluster import default_executor
 from dkernel.run.evaluate import evaluate
 from dkernel.run.executors import Executor
 from dkernel.run.few import is_few, merged
-from dkernel.run.sample import rows_of
+from dkernel.run.sample import counted, rows_of
 from dkernel.run.score import digest_of
 from dkernel.run.sizes import MOST_HOLDOUT
 from dkernel.run.train import train
@@ -70,6 +70,7 @@ class KernelMachine(BaseEstimator):
         check_callbacks(self.callbacks)
         source = source_of(self, X, y, sample_weight, recipe.dtype)
         with default_executor() as executor:
+            source = counted(source, executor)
             judges = None if validation is None else self._judges(validation, recipe, executor)
             if self._merges(X, source):
                 source = merged(source, recipe, executor)

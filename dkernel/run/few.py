@@ -20,7 +20,7 @@ from dkernel.cells import encoded
 from dkernel.data import from_arrays
 from dkernel.data.block import Block
 from dkernel.data.source import Source
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import RecipeError
 from dkernel.features import NystromMap
 from dkernel.features.base import Coordinates
 from dkernel.linear.losses import Softmax
@@ -34,7 +34,7 @@ from dkernel.recipe import Recipe
 from dkernel.run.executors import Executor
 from dkernel.run.gradient import Problem, augmented, right_answers
 from dkernel.run.passes import Outcome, merit
-from dkernel.run.sample import pieces_of, rows_of
+from dkernel.run.sample import counted, pieces_of, rows_of
 from dkernel.run.whole import Whole
 from dkernel.sparse import SparseRows
 
@@ -61,7 +61,7 @@ JUDGED_COLUMNS = 1024  # landmarks of these fits, where not all rows are landmar
 
 def is_few(source: Source) -> bool:
     """Whether the rows of a source can all be held, several times over."""
-    return source.n_rows <= MOST_ROWS and source.nbytes <= MOST_BYTES
+    return source.n_counted <= MOST_ROWS and source.n_counted * source.row_bytes <= MOST_BYTES
 
 
 def merged(source: Source, recipe: Recipe, executor: Executor) -> Source:
@@ -74,18 +74,14 @@ def merged(source: Source, recipe: Recipe, executor: Executor) -> Source:
     DataError
         where all weights are 0
     """
-    n = source.n_rows
+    source = counted(source, executor)
+    n = source.n_counted
     if n > MOST_ROWS:
         raise RecipeError(
             f"solver='exact' is for up to {MOST_ROWS:,} rows and the data have {n:,}. Use solver='psgd', or 'normal', "
             "'pcg' or 'lbfgs' for the exact optimum on fewer columns."
         )
-    rows = rows_of(source, executor, n)
-    if not len(rows.X):
-        raise DataError(
-            f"The weights are 0 in all {n:,} rows: there is nothing to learn from. Give some rows a positive weight."
-        )
-    rows = _distinct(rows)
+    rows = _distinct(rows_of(source, executor, n))
     made = from_arrays(
         rows.X, rows.y, rows.weight, columns=source.columns, dtype=recipe.dtype, kernel=recipe.kernels[0]
     )

@@ -56,6 +56,11 @@ class Moments:
         deviation = X - mean
         return cls(n, mean, np.einsum("i,ij,ij->j", weight, deviation, deviation))
 
+    @classmethod
+    def none(cls, p: int) -> "Moments":
+        """Those of no row."""
+        return cls(0.0, np.zeros(p), np.zeros(p))
+
     def merge(self, other: "Moments") -> "Moments":
         n = self.n + other.n
         if not n:
@@ -126,7 +131,7 @@ class SurveyResult:
         are too many to be classes
     target : moments of a numeric label, of several targets each a column, else None
     weight : sum of the weights, n without them
-    chunks : chunk number -> (moments of its features, its labels), all rows alike
+    chunks : chunk number -> (moments of its features, its labels), all rows that count alike
     sums : of `fingerprint`, for each column, the label and the weight
     largest : of sparse rows the largest absolute value in each column, float32 (p,); moments, low and high are then of
         the columns folded to a few (`SparseRows.folded`)
@@ -179,8 +184,8 @@ class Survey(Statistic[Seen, SurveyResult]):
         row = (hashes[kept], X[kept], *(None if a is None else a[kept] for a in (y, weight)))
         plain = weight is None and self.n >= MANY and isinstance(X, np.ndarray) and X.dtype.kind == "f"
         alike, moments, low, high, sums = (_tallied if plain and X.flags.c_contiguous else _seen)(X, y, weight, piece)
-        counted = None if y is None else _count(y)
         # A row of weight k is k rows, and one of weight 0 is none.
+        counted = None if y is None else _count(y if weight is None else y[weight > 0])
         labels = counted if y is None or weight is None else _count(y, weight)
         target = None if y is None or y.dtype.kind == "U" else _columns(y).astype(np.float64)
         return Seen(
@@ -235,15 +240,15 @@ class Survey(Statistic[Seen, SurveyResult]):
 
 
 Figures = tuple[Moments, Moments, NDArray[np.float64], NDArray[np.float64], NDArray[np.uint64]]
-"""Moments with all rows alike and with their weights, ranges, sums of the bits."""
+"""Moments with all rows that count alike and with their weights, ranges, sums of the bits."""
 
 
 def _seen(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: Piece) -> Figures:
     numbers = X.folded() if isinstance(X, SparseRows) else numbers_of(X)
-    alike = moments = Moments.of(numbers)
-    seen = numbers
+    seen = numbers if weight is None else numbers[weight > 0]
+    alike = moments = Moments.of(seen) if len(seen) else Moments.none(numbers.shape[1])
     if weight is not None:
-        moments, seen = Moments.of(numbers, weight), numbers[weight > 0]
+        moments = Moments.of(numbers, weight)
     columns = np.ascontiguousarray(seen.T)  # of lines as short as rows numpy compares one number at a time
     low, high = columns.min(axis=1, initial=np.inf), columns.max(axis=1, initial=-np.inf)
     sums = column_sums(X, y, weight, piece.first, piece.step)

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from dkernel.blas import one_blas_thread
-from dkernel.cells import encoded
 from dkernel.data.block import Block
 from dkernel.data.domains import check_gamma, check_source
 from dkernel.data.source import Source
@@ -35,7 +34,7 @@ from dkernel.run.exchange import exchangeable
 from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.few import merged
-from dkernel.run.fingerprint import digest
+from dkernel.run.fingerprint import array_digest, digest
 from dkernel.run.gradient import Problem
 from dkernel.run.journal import Journal
 from dkernel.run.labels import Targets, resolve_task, targets_of
@@ -47,12 +46,12 @@ from dkernel.run.pieces import Piece, Schedule, bundle_size, cut_pieces, interle
 from dkernel.run.plan import Plan
 from dkernel.run.prepare import SMALL_EPOCHS, WARM_EPOCHS, Bench, Prepared, judged, path_of, paths_for, prepare, warm
 from dkernel.run.progress import Progress
-from dkernel.run.sample import Roles, roles_of
+from dkernel.run.sample import Roles, counted, roles_of
 from dkernel.run.shuffle import rewritten, scratch_folder
 from dkernel.run.sizes import Sizes
 from dkernel.run.survey import Survey, SurveyResult
 from dkernel.run.whole import Whole, judges
-from dkernel.sparse import SparseRows, named
+from dkernel.sparse import named
 
 __all__ = ["Fit", "TrainResult", "plan", "train"]
 
@@ -106,8 +105,9 @@ def train(
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
-    if source.n_rows < 2:
-        raise DataError(f"The data have {source.n_rows} row(s); a model needs at least two.")
+    source = counted(source, executor)
+    if source.n_counted < 2:
+        raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
     kernel = recipe.for_columns(source.columns).kernels[0]
     check_source(kernel, source)
     check_gamma([kernel], "auto" if chosen else recipe.gamma)
@@ -135,9 +135,9 @@ class Fit:
         )  # fmt: skip
         self.plan = Plan.of(source, recipe, executor)
         self.plan.check()
-        self.sizes = Sizes.of(source.n_rows, source.n_terms, recipe)
+        self.sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
         beside = [self.given] if validation is None else [self.given, validation.X, validation.y, validation.weight]
-        given = "".join(_digest(Z) for Z in beside if Z is not None)
+        given = "".join(array_digest(Z) for Z in beside if Z is not None)
         self.key = "dkernel-" + hashlib.sha256(f"{source.token}/{recipe.digest}{given}".encode()).hexdigest()[:16]
         self.identity = run_of(source, recipe, given)
         self.units = [unit.rows for unit in source.units]
@@ -166,7 +166,7 @@ class Fit:
         feed = Feed(self.executor, self.source, self.plan.kept)
         try:
             survey = self.journal.stage("survey", lambda: self.survey(feed))
-            self.data = digest(self.sizes.n, (*named(self.source.columns), self.source.label or ""), survey.sums)
+            self.data = digest(self.source.n_rows, (*named(self.source.columns), self.source.label or ""), survey.sums)
             targets = self.targets(survey)
             roles = roles_of(survey.reservoir, self.sizes)
             roles = roles if self.validation is None else replace(roles, holdout=self.validation)
@@ -193,7 +193,7 @@ class Fit:
         }
 
     def survey(self, feed: Feed) -> SurveyResult:
-        self.progress.phase("survey", self.sizes.n)
+        self.progress.phase("survey", self.source.n_rows)
         statistic = Survey(self.recipe.seed, self.sizes.n, self.sizes.reservoir)
         pieces, key = cut_pieces(self.units), f"{self.key}-survey"
         return feed.fold(statistic, pieces, key, self.progress, journal=self.journal, name="survey")
@@ -343,7 +343,7 @@ class Fit:
         verdict = exchangeable(survey)
         rounds, passes = self.sizes.rounds, self.sizes.passes
         if verdict.alike:
-            bundle = bundle_size(self.units, self.source.nbytes // self.sizes.n)
+            bundle = bundle_size(self.units, self.source.row_bytes)
             return [shuffled(self.units, rounds, self.recipe.seed, epoch, bundle) for epoch in range(passes)], feed
         schedule = interleaved(self.units, rounds)
         # Whether it took a rewriting depends on the memory at hand, of which the model knows nothing.
@@ -352,7 +352,7 @@ class Fit:
             self._note("order", f"interleaved: {verdict.why}")
             return [schedule] * passes, feed
         self._note("order", f"rewritten once to scratch, interleaved: {verdict.why}")
-        self.progress.phase("rewrite to scratch", self.sizes.n)
+        self.progress.phase("rewrite to scratch", self.source.n_rows)
         folder = self.journal.scratch(self.scratch) or self.open.enter_context(scratch_folder(self.scratch))
         source, schedule = rewritten(feed, schedule, folder, self.key, self.progress, self.journal)
         feed.close()
@@ -390,11 +390,3 @@ class Fit:
             self._note("alpha", alpha_in_words(outcome.alpha, found))
         self.recipe = self.recipe.replace(alpha=outcome.alpha)
         return outcome
-
-
-def _digest(Z: Any) -> str:
-    """Of an array of numbers, of texts or of objects, or of sparse rows."""
-    if isinstance(Z, SparseRows):
-        return "".join(map(_digest, Z.arrays().values()))
-    held = encoded(Z)[0] if Z.dtype.kind == "O" else Z
-    return hashlib.sha256(held.tobytes()).hexdigest()

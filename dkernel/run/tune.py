@@ -41,7 +41,7 @@ from dkernel.run.metric import check_metric
 from dkernel.run.prepare import Bench, prepare
 from dkernel.run.progress import Progress
 from dkernel.run.race import Entry, Lane, Score, raced
-from dkernel.run.sample import Roles, roles_of
+from dkernel.run.sample import Roles, counted, roles_of
 from dkernel.run.search import Budget, Candidate, candidates_of, scaled
 from dkernel.run.survey import SurveyResult
 from dkernel.run.train import Fit, TrainResult, train
@@ -95,8 +95,9 @@ def tune(
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
-    if source.n_rows < 2:
-        raise DataError(f"The data have {source.n_rows} row(s); a search needs at least two.")
+    source = counted(source, executor)
+    if source.n_counted < 2:
+        raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
     shown = progress or Progress("none")
     search = _Search(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
     with ExitStack() as opened:
