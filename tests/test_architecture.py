@@ -13,7 +13,17 @@ PACKAGE = Path(__file__).parents[1] / "dkernel"
 FILES = sorted(path for path in PACKAGE.rglob("*.py"))
 
 # Room -> floor. A file of the top level is a room of its own floor: "ground" (0), "model" (3) or the face (6).
-FLOORS = {"ground": 0, "kernels": 1, "features": 2, "linear": 2, "model": 3, "data": 3, "run": 4, "estimators": 5}
+FLOORS = {
+    "ground": 0,
+    "kernels": 1,
+    "features": 2,
+    "linear": 2,
+    "model": 3,
+    "data": 3,
+    "execution": 3.5,
+    "run": 4,
+    "estimators": 5,
+}
 FLOORS |= {"export": 4, "report": 5, "cli": 6, "face": 7}
 GROUND = (
     "allocator", "blas", "cells", "checks", "dense", "descent", "errors", "hadamard", "products", "profiles", "seeds",
@@ -24,8 +34,8 @@ TOP |= {"model": "model", "modelfile": "model", "tensorfile": "model", "recipe":
 
 # Third party -> the rooms (or top-level files) that may import it.
 OWNERS = {
-    "dask": {"data", "run", "estimators", "cli"},
-    "distributed": {"data", "run", "estimators", "cli"},
+    "dask": {"data", "execution", "run", "estimators", "cli"},
+    "distributed": {"data", "execution", "run", "estimators", "cli"},
     "sklearn": {"estimators", "export"},
     "dask_ml": {"estimators"},
     "numba": {"tiles", "products", "descent"},

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError
+from dkernel.execution.versions import versions
 from dkernel.features import NystromMap
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.variance import Variance
@@ -22,7 +23,6 @@ from dkernel.run.plan import Plan
 from dkernel.run.prepare import Bench, Prepared
 from dkernel.run.sample import Roles
 from dkernel.run.sizes import Sizes
-from dkernel.run.versions import versions
 
 __all__ = ["Fitted", "made"]
 
