@@ -38,7 +38,7 @@ MAPS: tuple[type[FeatureMap], ...] = (
     NystromMap, FourierMap, MonomialMap, TaylorMap, MaclaurinMap, TensorSketchMap, ReluMap, Chi2Map, StackedMap,
     SelectedMap,
 )  # fmt: skip
-"""Every map there is, for the model file."""
+"""Every map there is."""
 
 FEATURES = {
     "auto": "nystrom up to 20,000 columns, above it random",

@@ -22,6 +22,7 @@ from dkernel.features.scaling import SPARSE
 from dkernel.kernels import Kernel, Laplacian
 from dkernel.linear.losses import Loss
 from dkernel.recipe import Recipe
+from dkernel.run.codec import stored
 from dkernel.run.executors import Call, Executor
 from dkernel.run.gammas import Gammas, asked
 from dkernel.run.judging import Halves, Judged, Level, judge
@@ -67,6 +68,7 @@ class Candidate:
     weights: NDArray[np.float64] | None = None
 
 
+@stored("Chosen")
 @dataclass(frozen=True, eq=False)
 class Chosen:
     """The choice, and one line of what it was chosen from."""

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dkernel.cells import numbers_of
 from dkernel.data.block import Block
 from dkernel.errors import DataError
+from dkernel.run.codec import stored
 from dkernel.run.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.run.pieces import Piece
 from dkernel.run.reduce import Statistic
@@ -29,6 +30,7 @@ MOST_PARTS = 32  # arrays of a column of the reservoir that are not yet one
 MANY = 2**17  # rows that are worth a compiled function
 
 
+@stored("Moments")
 @dataclass
 class Moments:
     """n, mean and sum of squared deviations of each column, float64; of rows with weights, n is the sum of these.
@@ -77,6 +79,7 @@ class Moments:
         return self.squares / (self.n or 1)
 
 
+@stored("Reservoir")
 @dataclass(frozen=True, eq=False)
 class Reservoir:
     """Rows in the order of their hashes: any first k of them are a uniform sample without replacement.
@@ -103,6 +106,7 @@ class Reservoir:
         return Block(X, None if self.y is None else self.y[rows], weight)
 
 
+@stored("Seen")
 @dataclass
 class Seen:
     """What a survey has seen so far; `rows` are lists of parts, joined at the end."""
@@ -120,6 +124,7 @@ class Seen:
     span: NDArray[np.float64] | None = None
 
 
+@stored("SurveyResult")
 @dataclass(frozen=True, eq=False)
 class SurveyResult:
     """What the survey found.

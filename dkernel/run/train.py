@@ -3,7 +3,7 @@
 import hashlib
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -25,7 +25,7 @@ from dkernel.features import (
 )
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD
-from dkernel.model import Model, ScaledColumns
+from dkernel.model import ScaledColumns
 from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint, run_of
 from dkernel.run.choose import Chosen, choose
@@ -46,6 +46,7 @@ from dkernel.run.pieces import Piece, Schedule, bundle_size, cut_pieces, interle
 from dkernel.run.plan import Plan
 from dkernel.run.prepare import SMALL_EPOCHS, WARM_EPOCHS, Bench, Prepared, judged, path_of, paths_for, prepare, warm
 from dkernel.run.progress import Progress
+from dkernel.run.result import TrainResult
 from dkernel.run.sample import Roles, counted, roles_of
 from dkernel.run.shuffle import rewritten, scratch_folder
 from dkernel.run.sizes import Sizes
@@ -54,31 +55,6 @@ from dkernel.run.whole import Whole, judges
 from dkernel.sparse import named
 
 __all__ = ["Fit", "TrainResult", "plan", "train"]
-
-
-@dataclass(frozen=True, eq=False)
-class TrainResult:
-    """The model, and how it came about.
-
-    Parameters
-    ----------
-    history : per round the progressive loss and accuracy, per pass the holdout's
-    plan : predicted bytes and flops
-    chosen : what was left open, and what it became, in words
-    holdout : the raw rows that no gradient saw, None for none
-    sample : raw rows that are no holdout, a uniform sample
-    sample_path : alpha -> loss of the sample's solution on rows outside the sample, where several were tried
-    resumed : where the checkpoint was from which this run went on, None where it began at the beginning
-    """
-
-    model: Model
-    history: list[dict[str, Any]]
-    plan: dict[str, Any]
-    chosen: dict[str, str]
-    holdout: Block | None = None
-    sample: Block | None = None
-    sample_path: dict[str, float] = field(default_factory=dict)
-    resumed: str | None = None
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
