@@ -13,7 +13,17 @@ PACKAGE = Path(__file__).parents[1] / "dkernel"
 FILES = sorted(path for path in PACKAGE.rglob("*.py"))
 
 # Room -> floor. A file of the top level is a room of its own floor: "ground" (0), "model" (3) or the face (6).
-FLOORS = {"ground": 0, "kernels": 1, "features": 2, "linear": 2, "model": 3, "data": 3, "run": 4, "estimators": 5}
+FLOORS = {
+    "ground": 0,
+    "kernels": 1,
+    "features": 2,
+    "linear": 2,
+    "local": 2,
+    "model": 3,
+    "data": 3,
+    "run": 4,
+    "estimators": 5,
+}
 FLOORS |= {"export": 4, "report": 5, "cli": 6, "face": 7}
 GROUND = (
     "allocator", "blas", "cells", "checks", "dense", "descent", "errors", "hadamard", "products", "profiles", "seeds",

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dkernel
 from dkernel import (
+    BinningFeatures,
     FourierFeatures,
     KernelCCA,
     KernelClassifier,
@@ -37,6 +38,7 @@ ESTIMATORS = [
     KernelClassifier(n_components=32, gamma=0.1, alpha=1e-3, calibration="platt"),
     KernelRegressor(n_components=32, gamma=0.1, alpha=1e-3),
     KernelRegressor(),
+    BinningFeatures(n_grids=8, n_bins=64),
     FourierFeatures(n_components=32),
     NystromFeatures(n_components=32),
     MaclaurinFeatures(n_components=32),
