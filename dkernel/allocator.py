@@ -10,22 +10,36 @@ and no longer; the threads of a process that computes hardly ever ask for memory
 """
 
 import ctypes
+import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
-__all__ = ["ONE_HEAP", "keep_pages", "one_heap"]
+__all__ = ["ONE_HEAP", "keep_pages", "kept_pages", "one_heap"]
 
 ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
 """What to start a process with for `one_heap`."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of mallopt
 HELD = 16 * 2**20  # bytes at the end of a heap that are kept for the next array
+FIRST = 128 * 2**10  # both thresholds of glibc when a process starts
 LARGE = 4 * 2**20  # bytes of an array whose pages come from the system all the same
 
 
 def keep_pages() -> bool:
     """Let this process keep up to HELD bytes of what it freed; whether its allocator could be told so."""
     return _told({_MMAP_THRESHOLD: LARGE, _TRIM_THRESHOLD: HELD})
+
+
+@contextmanager
+def kept_pages() -> Iterator[None]:
+    """`keep_pages` inside this block; then the thresholds that glibc has when it starts."""
+    keep_pages()
+    try:
+        yield
+    finally:
+        begun = os.environ.get("MALLOC_TRIM_THRESHOLD_", "")  # Dask's nannies set it
+        _told({_MMAP_THRESHOLD: FIRST, _TRIM_THRESHOLD: int(begun) if begun.isdecimal() else FIRST})
 
 
 def one_heap() -> bool:

@@ -54,12 +54,22 @@ def one_blas_thread() -> Iterator[None]:
         with _lock:
             _runs -= 1
             if _runs == 0:
+                _take_control()
                 _limits.restore_original_limits()
                 _limits = None
 
 
 def _limit() -> Any:
+    _take_control()
     return _controller().limit(limits=1, user_api="blas")
+
+
+def _take_control() -> None:
+    """Let this thread set the limits: newer versions of threadpoolctl obey only the first that did."""
+    for library in _controller().lib_controllers:
+        clear = getattr(library, "clear_controlling_thread", None)
+        if clear is not None:
+            clear(force=True)
 
 
 @cache

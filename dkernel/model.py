@@ -108,11 +108,19 @@ class Model:
             return as_cells(X, self.columns, self.objects, "row {}".format)
         return as_features(X, self.columns, dtype=self.recipe.dtype)
 
-    def scores(self, X: NDArray) -> NDArray[np.float32]:
-        """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it."""
+    def scores(self, X: NDArray) -> NDArray[np.floating]:
+        """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it.
+
+        Of classes in float32. Predictions are float64: the tiles sum what they are beyond the intercept, in a unit that
+        is a power of two, so that neither a large mean of the label nor its unit costs digits.
+        """
         X = self.block(X)
         with one_blas_thread():
-            return tiles.scores(self._columns, X, self.coef, self.intercept)
+            if self.classes is not None:
+                return tiles.scores(self._columns, X, self.coef, self.intercept)
+            unit = np.ldexp(1.0, np.frexp(np.abs(self.coef).max(axis=0, initial=0.0))[1] - 1)
+            S = tiles.scores(self._columns, X, self.coef / unit, np.zeros_like(self.intercept))
+            return S * unit + self.intercept
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of each row of a block (n, p), (n,): how little the landmarks say of it.
@@ -157,7 +165,7 @@ class Model:
             )
         return self.map
 
-    def labels(self, S: NDArray[np.float32]) -> NDArray[Any]:
+    def labels(self, S: NDArray[np.floating]) -> NDArray[Any]:
         """The labels (n,) of scores; for a regression, the predictions, of k targets (n, k)."""
         if self.classes is None:
             return S[:, 0] if S.shape[1] == 1 else S
@@ -174,7 +182,7 @@ class Model:
         """Labels or predictions (n,) of a block; predictions of k targets are (n, k)."""
         return self.labels(self.scores(X))
 
-    def probabilities(self, S: NDArray[np.float32]) -> NDArray[np.float64]:
+    def probabilities(self, S: NDArray[np.floating]) -> NDArray[np.float64]:
         """P(class | x) (n, n_classes) of scores, over their sum: by the calibration, else by the loss.
 
         That is exp(s_k) of a softmax, else 1 / (1 + exp(-s_k)).

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.tiles import EXP2, MAGIC, _float_from_bits, compiled
+from dkernel.tiles import EXP2, _float_from_bits, compiled
 
 __all__ = ["cauchy_products", "decay_inplace", "refine_squared"]
 
@@ -20,7 +20,7 @@ def _decay(z: Any, b: Any, c: Any) -> None:
         s = max(z[i], np.float32(0.0))
         t = np.sqrt(s)
         u = -min(t, np.float32(126.0))
-        k = (u + MAGIC) - MAGIC
+        k = np.rint(u)
         f = u - k
         r = EXP2[4] + f * EXP2[5]
         r = EXP2[3] + f * r

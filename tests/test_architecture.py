@@ -21,6 +21,7 @@ FLOORS = {
     "local": 2,
     "model": 3,
     "data": 3,
+    "execution": 3.5,
     "run": 4,
     "estimators": 5,
 }
@@ -34,8 +35,8 @@ TOP |= {"model": "model", "modelfile": "model", "tensorfile": "model", "recipe":
 
 # Third party -> the rooms (or top-level files) that may import it.
 OWNERS = {
-    "dask": {"data", "run", "estimators", "cli"},
-    "distributed": {"data", "run", "estimators", "cli"},
+    "dask": {"data", "execution", "run", "estimators", "cli"},
+    "distributed": {"data", "execution", "run", "estimators", "cli"},
     "sklearn": {"estimators", "export"},
     "dask_ml": {"estimators"},
     "numba": {"tiles", "products", "descent"},

@@ -39,7 +39,7 @@ class _Table(click.Group):
 
 def _print_version(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
     if asked:
-        from dkernel.run.versions import versions
+        from dkernel.execution.versions import versions
 
         click.echo(f"dkernel {versions()['dkernel']}")
         ctx.exit()

@@ -75,7 +75,7 @@ class Job(click.Command):
         try:
             with _signals(Paused if checkpoint else Stopped), _warnings(bool(ctx.params.get("quiet"))):
                 if ctx.params.get("import"):
-                    from dkernel.run.imports import import_modules
+                    from dkernel.execution.user_modules import import_modules
 
                     import_modules(ctx.params["import"])
                 return super().invoke(ctx)

@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 __all__ = [
+    "CONFIG",
     "NAMES",
     "SIZE",
     "WORD_OR_NUMBER",
@@ -26,6 +27,7 @@ __all__ = [
 ]
 
 Command = Callable[..., Any]
+CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
 PROGRESS = ("bar", "log", "json", "none")
 _TLS = ("tls_ca_file", "tls_cert", "tls_key")
 _NOT_IN_CONFIG = ("config", "print_config", "help")
@@ -186,6 +188,7 @@ def svmlight_of(values: Mapping[str, Any]) -> dict[str, Any]:
 def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
     if path is None:
         return
+    ctx.meta[CONFIG] = path
     try:
         found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:

@@ -21,8 +21,8 @@ from typing import Any
 from dkernel.cli.exits import Stopped, code_of
 from dkernel.cli.options import show_progress
 from dkernel.data.atomic import write_file
+from dkernel.execution.versions import versions
 from dkernel.run.memory import PeakMemory
-from dkernel.run.versions import versions
 
 __all__ = ["HEARTBEAT", "Record", "beside", "plain", "running"]
 
@@ -49,7 +49,8 @@ class Record:
         self.progress: Any = None
         settings = {name: value for name, value in (values or {}).items() if name not in _NOT_SETTINGS}
         text = json.dumps(settings, sort_keys=True, default=str)
-        self.note(command=sys.argv, config_sha256=hashlib.sha256(text.encode()).hexdigest())
+        # First, for it tells a record from other JSON (data/paths.py).
+        self.note(config_sha256=hashlib.sha256(text.encode()).hexdigest(), command=sys.argv)
 
     def note(self, **facts: Any) -> None:
         """Remember these."""

@@ -207,12 +207,11 @@ class KernelMachine(BaseEstimator):
 
 
 def predicted(model: Model, X: NDArray[Any]) -> NDArray[Any]:
-    """Labels or predictions of a block; of several targets in float64."""
-    found = model.predict(X)
-    return found if found.ndim == 1 else found.astype(np.float64)
+    """Labels or predictions of a block."""
+    return model.predict(X)
 
 
-def scored(model: Model, X: NDArray[Any]) -> NDArray[np.float32]:
+def scored(model: Model, X: NDArray[Any]) -> NDArray[np.floating]:
     """Scores of a block, (n,) where there is one."""
     S = model.scores(X)
     return S[:, 0] if S.shape[1] == 1 else S

@@ -15,6 +15,7 @@ from dkernel.estimators.inputs import checked_rows, seed_of, source_of
 from dkernel.estimators.refusals import require_fitted
 from dkernel.estimators.sketches import KernelFeatures
 from dkernel.estimators.transformers import TransformerBase, dtype_of, nystrom_rows, random_rows
+from dkernel.execution.versions import versions
 from dkernel.features import FeatureMap, Scaling
 from dkernel.features.nystrom import wide
 from dkernel.model import Model
@@ -22,7 +23,6 @@ from dkernel.recipe import Recipe
 from dkernel.run.cluster import default_executor
 from dkernel.run.embedded import Clusters, FeatureMoments, Phi, nearest, over
 from dkernel.run.landmarks import sampled
-from dkernel.run.versions import versions
 
 __all__ = ["SAMPLE", "Clustering", "Embedding", "KernelKMeans", "KernelPCA", "OnFeatures", "linear_model"]
 

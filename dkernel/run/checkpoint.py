@@ -27,11 +27,11 @@ from typing import Any, TypeVar
 from dkernel.data.atomic import trouble
 from dkernel.data.source import Source
 from dkernel.errors import ClusterError, DataError, DKernelError, DKernelWarning, ModelFileError, RecipeError
+from dkernel.execution.versions import versions
 from dkernel.recipe import Recipe
 from dkernel.run.codec import decoded, encoded
 from dkernel.run.journal import Journal
 from dkernel.run.passes import Spot
-from dkernel.run.versions import versions
 from dkernel.sparse import named
 from dkernel.tensorfile import canonical, open_tensors, read_document, read_tensors, write_tensors
 

@@ -11,6 +11,7 @@ from distributed import wait as wait_for
 from distributed.scheduler import KilledWorker
 
 from dkernel.errors import ClusterError
+from dkernel.execution.process import RefusedWorkerError
 from dkernel.run.deaths import KilledCallError
 from dkernel.run.executors import PAUSE, RETRIES, Call, Handle, may_pass
 from dkernel.run.futures import Future, forget
@@ -141,6 +142,13 @@ class Collection:
             error = self.futures[i].exception(timeout=self.executor.patience)
         if isinstance(error, KilledWorker):
             raise self._killed(error) from None
+        if isinstance(error, RefusedWorkerError):
+            self.executor.refuse(error)
+            self._submit_again(i, error)
+            return
+        if isinstance(error, ImportError) and self.executor.shared and self.executor.ask_new_workers():
+            self._submit_again(i, error)
+            return
         if error is not None and may_pass(error) and self.retries[i] < RETRIES:
             time.sleep(PAUSE * 2 ** self.retries[i])
             self.retries[i] += 1

@@ -217,12 +217,14 @@ class Direct:
     Parameters
     ----------
     run : name of the run, the same to all its workers
+    shared : the cluster is not this run's own: nobody is asked
     """
 
-    def __init__(self, client: Any, run: str) -> None:
+    def __init__(self, client: Any, run: str, shared: bool = False) -> None:
         self.client = client
-        # A cluster that follows its load would take workers without tasks away.
-        self._shrinks = getattr(client.cluster, "_adaptive", None) is not None
+        # A cluster that follows its load would take workers without tasks away; and where others use it its workers are
+        # not set up to answer.
+        self._shrinks = shared or getattr(client.cluster, "_adaptive", None) is not None
         self.run = run
         self.failures = 0
         """How often a worker gave no answer: blocks may not be where they were."""

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 from dkernel.blas import usable_cores
+from dkernel.execution.versions import versions
 from dkernel.run import probe as probes
 from dkernel.run.plan import Plan
-from dkernel.run.versions import versions
 
 __all__ = ["CHECKS", "Diagnosis", "Finding", "Job", "diagnose"]
 

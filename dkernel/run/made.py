@@ -7,6 +7,7 @@ import numpy as np
 
 from dkernel.data.block import Block
 from dkernel.errors import DataError
+from dkernel.execution.versions import versions
 from dkernel.features import NystromMap
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.variance import Variance
@@ -16,7 +17,6 @@ from dkernel.run.labels import Targets
 from dkernel.run.landmarks import certificate
 from dkernel.run.passes import Outcome
 from dkernel.run.sample import Roles
-from dkernel.run.versions import versions
 
 if TYPE_CHECKING:
     from dkernel.run.prepare import Prepared

@@ -7,9 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from dkernel.execution.payload import Payload
+from dkernel.execution.process import Settings, prepared
 from dkernel.run.executors import resolve
 
-__all__ = ["INSIDE", "Parcel", "apply", "bytes_of", "last_of", "unpack", "unwarned"]
+__all__ = ["INSIDE", "Parcel", "apply", "bytes_of", "last_of", "run_task", "unpack", "unwarned"]
 
 # Arrays that one round alone needs, the coefficients, travel inside its calls while all copies together are this small:
 # as a task of their own they would cost two more messages before the first call can begin.
@@ -61,3 +63,8 @@ def bytes_of(value: Any) -> int | None:
         sizes = [bytes_of(item) for item in value]
         return None if None in sizes else sum(size for size in sizes if size is not None)
     return None
+
+
+def run_task(settings: Settings, payload: Payload, *values: Any) -> Any:
+    """The task of a call on a cluster that others use: it prepares its process itself."""
+    return prepared(settings, lambda: apply(Parcel(payload.open()), *values))

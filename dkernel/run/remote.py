@@ -10,7 +10,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
-from contextlib import AbstractContextManager, ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from itertools import chain
 from typing import Any
@@ -20,13 +20,15 @@ from weakref import WeakSet
 from dask.delayed import Delayed
 
 from dkernel.errors import ClusterError, DKernelWarning, UnsupportedError
+from dkernel.execution.payload import Payload
+from dkernel.execution.process import RefusedWorkerError, Settings, quiet_logs
+from dkernel.execution.user_modules import carried, install
+from dkernel.execution.versions import require_equal, versions
 from dkernel.run.direct import Direct, Slot
 from dkernel.run.executors import READY, Call, Executor, Handle, resolve
 from dkernel.run.futures import Client, Future, Leaving, Remote
-from dkernel.run.imports import carried, install
-from dkernel.run.parcels import Parcel, apply, last_of, unpack, unwarned
+from dkernel.run.parcels import Parcel, apply, last_of, run_task, unpack, unwarned
 from dkernel.run.readers import readers
-from dkernel.run.versions import require_equal, versions
 
 __all__ = ["PATIENCE", "ClusterExecutor"]
 
@@ -53,7 +55,6 @@ class ClusterExecutor(Executor):
                 "pass Client(..., asynchronous=False)."
             )
         from dkernel.run.deaths import Told
-        from dkernel.run.worker import quiet_logs
 
         super().__init__()
         self.client = client
@@ -66,8 +67,11 @@ class ClusterExecutor(Executor):
         self._open.enter_context(quiet_logs())
         self._plugin = f"dkernel-{uuid4().hex}"
         self._news = Told()
-        self.direct = Direct(client, self._plugin)
+        self.direct = Direct(client, self._plugin, shared)
         self._warned = 0
+        self.settings = Settings(tuple(versions().items()), carried())
+        self._asked: set[str] = set()
+        self._refused: set[str] = set()
         self._connection: Any = None
         try:
             self._set_up()
@@ -126,7 +130,7 @@ class ClusterExecutor(Executor):
 
         def submit() -> Future:
             with unwarned():
-                return self.reach().submit(unpack, parcel, key=name, pure=True)
+                return self.reach().submit(unpack, parcel, key=name, pure=True, **self._wish())
 
         return self._remember(Remote(submit, kept=(name, parcel)))
 
@@ -140,7 +144,8 @@ class ClusterExecutor(Executor):
         def submit() -> Future:
             unwanted = whole.future is None
             source = whole.live()
-            part = self.reach().submit(operator.getitem, source, item, key=f"{source.key}-item-{item}", pure=True)
+            key = f"{source.key}-item-{item}"
+            part = self.reach().submit(operator.getitem, source, item, key=key, pure=True, **self._wish())
             if unwanted:
                 self._leaving.add(whole.leave())
             return part
@@ -155,9 +160,6 @@ class ClusterExecutor(Executor):
         for handle in list(self._handles):
             self._leaving.add(handle.leave())
         self._leaving.go()
-        if self.shared:
-            with suppress(Exception):  # a scheduler that is gone has no plugin either
-                self.client.sync(self._unregister, callback_timeout=5)
         self._open.close()
 
     def submit(self, calls: Sequence[Call]) -> list[Future]:
@@ -189,7 +191,10 @@ class ClusterExecutor(Executor):
                 others = [Slot(i) for i, _ in enumerate(call.helpers, len(needed))]
                 needed += map(add, call.helpers)
                 function, args = last_of, (then, function, args, others)
-            graph[call.key] = (apply, Parcel((function, args)), *needed)
+            if self.shared:  # without a plugin the task prepares its process, and is unpickled after that
+                graph[call.key] = (run_task, self.settings, Payload.of((function, args)), *needed)
+            else:
+                graph[call.key] = (apply, Parcel((function, args)), *needed)
             return call.key
 
         for call in calls:
@@ -197,7 +202,8 @@ class ClusterExecutor(Executor):
         if not calls:
             return []
         with self.told(), unwarned():
-            begun: list[Future] = self.reach().get(graph, [*(call.key for call in calls), *new], sync=False)
+            keys = [*(call.key for call in calls), *new]
+            begun: list[Future] = self.reach().get(graph, keys, sync=False, **self._wish())
         for value, future in zip(new.values(), begun[len(calls) :], strict=True):
             value.future = future
         self._leaving.go()
@@ -268,19 +274,23 @@ class ClusterExecutor(Executor):
         self._set_up()
 
     def _set_up(self) -> None:
+        self._guard()
+        self._connection = self.client.scheduler_comm
+        with self.told():
+            if not self.shared:
+                self._install_plugins()
+            if modules := carried():  # a scheduler unpickles the graphs that it is sent
+                self.client.run_on_scheduler(install, modules)
+
+    def _install_plugins(self) -> None:
+        """On workers of this run's own alone: what a client that is killed leaves on a cluster of others stays."""
         from dkernel.run.deaths import ExitNews
         from dkernel.run.wishes import Forgotten
         from dkernel.run.worker import WorkerSetup
 
-        self._guard()
-        self._connection = self.client.scheduler_comm
-        with self.told():
-            self.client.subscribe_topic(self._plugin, self._news.hear)
-            own = [] if self.shared else [Forgotten()]
-            for plugin in (WorkerSetup(versions(), self._plugin), ExitNews(self._plugin), *own):
-                self.client.sync(self._register, plugin, callback_timeout=self.patience)
-            if modules := carried():  # a scheduler unpickles the graphs that it is sent
-                self.client.run_on_scheduler(install, modules)
+        self.client.subscribe_topic(self._plugin, self._news.hear)
+        for plugin in (WorkerSetup(versions(), self._plugin), ExitNews(self._plugin), Forgotten()):
+            self.client.sync(self._register, plugin, callback_timeout=self.patience)
 
     async def _register(self, plugin: Any) -> None:
         await self.client.register_plugin(plugin, name=self._plugin)
@@ -293,11 +303,41 @@ class ClusterExecutor(Executor):
                 f"The scheduler at {self.address} has no workers, and none came in {self.patience:.0f} seconds. "
                 f"Start some: dask worker {self.address}"
             ) from None
-        with self.told():
-            found = self.client.sync(self._ask_all)
-        require_equal(versions(), {worker: found[worker] for worker in self.processes() if worker in found})
+        self.ask_new_workers()
+        if self._refused:
+            raise ClusterError("\n".join(self._news.refused))
 
-    async def _ask_all(self) -> dict[str, Any]:
+    def ask_new_workers(self) -> bool:
+        """Whether workers were found that this run cannot use."""
+        before = len(self._refused)
+        there = self.processes()
+        new = set(there) - self._asked
+        if new:
+            with self.told():
+                found = self.client.sync(self._ask_all, new)
+            self._asked = {*found} | (self._asked & set(there))
+            try:
+                require_equal(versions(), found)
+            except ClusterError as error:
+                for worker, theirs in found.items():
+                    if isinstance(theirs, BaseException) or dict(theirs) != versions():
+                        self._refused.add(worker)
+                self._news.refused.append(str(error))
+        return len(self._refused) > before
+
+    def refuse(self, error: RefusedWorkerError) -> None:
+        """Send this worker no more calls."""
+        if error.worker not in self._refused:
+            self._refused.add(error.worker)
+            self._asked.add(error.worker)
+            self._news.refused.append(str(error))
+
+    def _wish(self) -> dict[str, Any]:
+        """Where tasks may run: anywhere, unless some workers were refused."""
+        self._refused &= set(self.processes()) if self._refused else set()
+        return {"workers": sorted(self._asked - self._refused)} if self._refused else {}
+
+    async def _ask_all(self, workers: Iterable[str]) -> dict[str, Any]:
         """Versions of every worker, or why there are none: one that is stopped answers never."""
 
         async def ask(worker: str) -> Any:
@@ -307,13 +347,15 @@ class ClusterExecutor(Executor):
             except TimeoutError:
                 return TimeoutError(f"nothing in {self.patience:.0f} seconds. Is its process stopped?")
 
-        workers = list(await self.client.nthreads())
-        return dict(zip(workers, await asyncio.gather(*map(ask, workers)), strict=True))
+        asked = sorted(workers)
+        return dict(zip(asked, await asyncio.gather(*map(ask, asked)), strict=True))
 
     def _look_round(self) -> None:
         """Before calls are sent: find the scheduler again that was lost, and say which workers were refused."""
         if self.disconnected():
             self.reconnected()
+        if self.shared:
+            self.ask_new_workers()
         for table in self._news.refused[self._warned :]:
             self._warned += 1
             self.faults.append(table)
@@ -323,7 +365,7 @@ class ClusterExecutor(Executor):
         """Handles of units whose reading begins."""
         begun: dict[int, Remote] = {}
         for at, numbers in readers(len(ahead), self._units_of_each() if ahead else {}).items():
-            wish = {} if at is None else {"workers": [at], "allow_other_workers": True}
+            wish = self._wish() if at is None else {"workers": [at], "allow_other_workers": True}
             # Below the calls: a worker reads ahead when it has nothing better to do.
             futures = self.reach().compute([ahead[i] for i in numbers], priority=-1, **wish)
             for i, future in zip(numbers, futures, strict=True):
@@ -350,7 +392,3 @@ class ClusterExecutor(Executor):
         if not isinstance(handle, Remote):
             raise TypeError(f"A {type(handle).__name__} belongs to another executor; this one made none like it.")
         return handle
-
-    async def _unregister(self) -> None:
-        await self.client.unregister_worker_plugin(self._plugin)
-        await self.client.unregister_worker_plugin(self._plugin, nanny=True)

@@ -25,6 +25,7 @@ from dask.local import get_sync
 from dkernel.blas import one_blas_thread
 from dkernel.data import Block, Source, Unit
 from dkernel.data.arrow import as_column
+from dkernel.data.collisions import Location, check_apart
 from dkernel.data.parts import Manifest, Part, Place
 from dkernel.data.rejects import described
 from dkernel.data.stores import AnyDestination, AnyStaging, destination_of
@@ -103,6 +104,8 @@ def score(
     if not units:
         raise DataError("There are no rows to score: every file of the input is empty.")
     destination = destination_of(out, overwrite)
+    replaced = [Location(str(path), "the output") for path in (destination.path, *destination.companions())]
+    check_apart([Location(name, "of the rows to score") for name in source.files], replaced)
     if "label" in words:
         destination.format.check(pa.schema({"label": pa.array(model.classes).type}))
     name = digest_of(model)

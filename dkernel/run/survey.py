@@ -112,6 +112,7 @@ class Seen:
     sums: NDArray[np.uint64]
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     largest: NDArray[np.float32] | None = None
+    span: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,6 +130,7 @@ class SurveyResult:
     sums : of `fingerprint`, for each column, the label and the weight
     largest : of sparse rows the largest absolute value in each column, float32 (p,); moments, low and high are then of
         the columns folded to a few (`SparseRows.folded`)
+    span : the smallest and the largest of a numeric label in rows that have a weight, (2, targets)
     """
 
     moments: Moments
@@ -141,6 +143,7 @@ class SurveyResult:
     reservoir: Reservoir
     sums: NDArray[np.uint64]
     largest: NDArray[np.float32] | None = None
+    span: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -179,17 +182,19 @@ class Survey(Statistic[Seen, SurveyResult]):
         counted = None if y is None else _count(y)
         # A row of weight k is k rows, and one of weight 0 is none.
         labels = counted if y is None or weight is None else _count(y, weight)
+        target = None if y is None or y.dtype.kind == "U" else _columns(y).astype(np.float64)
         return Seen(
             moments,
             low,
             high,
             labels,
-            None if y is None or y.dtype.kind == "U" else Moments.of(_columns(y).astype(np.float64), weight),
+            None if target is None else Moments.of(target, weight),
             float(piece.n if weight is None else weight.sum()),
             {piece.chunk: (alike, counted)},
             sums,
             [row],
             _largest(X if weight is None else X[weight > 0]) if isinstance(X, SparseRows) else None,
+            None if target is None else _span(target if weight is None else target[weight > 0]),
         )
 
     def merge(self, left: Seen, right: Seen) -> Seen:
@@ -215,6 +220,7 @@ class Survey(Statistic[Seen, SurveyResult]):
             left.sums + right.sums,
             _few(left.rows + right.rows),
             None if left.largest is None or right.largest is None else np.maximum(left.largest, right.largest),
+            None if left.span is None or right.span is None else _span(np.concatenate([left.span, right.span])),
         )
 
     def finish(self, total: Seen) -> SurveyResult:
@@ -224,7 +230,7 @@ class Survey(Statistic[Seen, SurveyResult]):
         reservoir = Reservoir(X[order], y, weight, hashes[order])
         return SurveyResult(
             total.moments, total.low, total.high, total.labels, total.target, total.weight, total.chunks, reservoir,
-            total.sums, total.largest,
+            total.sums, total.largest, total.span,
         )  # fmt: skip
 
 
@@ -267,6 +273,10 @@ def _largest(X: SparseRows) -> NDArray[np.float32]:
     out = np.zeros(X.width, np.float32)
     np.maximum.at(out, X.indices, np.abs(X.data).astype(np.float32))
     return out
+
+
+def _span(Y: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.stack([Y.min(axis=0, initial=np.inf), Y.max(axis=0, initial=-np.inf)])
 
 
 def _columns(y: NDArray[Any]) -> NDArray[Any]:

@@ -1,68 +1,23 @@
 """What every worker process does once, at the start of a run or when it joins: versions, logs, BLAS, memory."""
 
 import asyncio
-import importlib
 import logging
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from typing import Any
 
-import numpy as np
 from distributed import WorkerPlugin
 
 from dkernel.allocator import keep_pages
 from dkernel.blas import limit_this_process
 from dkernel.errors import ClusterError
+from dkernel.execution.process import import_ahead, quiet_logs
+from dkernel.execution.user_modules import carried, install
+from dkernel.execution.versions import require_equal, versions
 from dkernel.run.direct import answers, forgets
-from dkernel.run.imports import carried, install
-from dkernel.run.versions import require_equal, versions
-from dkernel.tiles import exp2_inplace
 
-__all__ = ["WorkerSetup", "quiet_logs", "silence"]
-
-AHEAD = ("dkernel.data.npy", "dkernel.data.parquet", "dkernel.run.gradient", "dkernel.run.score", "dkernel.run.survey")
+__all__ = ["WorkerSetup"]
 
 _LOG = logging.getLogger("dkernel.worker")
-
-# These write tracebacks of failed and lost tasks, which dkernel reports itself, once.
-_LOUD = (
-    "distributed.batched",
-    "distributed.client",
-    "distributed.comm",
-    "distributed.core",
-    "distributed.nanny",
-    "distributed.scheduler",
-    "distributed.utils",
-    "distributed.worker",
-    "distributed.worker.memory",
-    "distributed.worker.state_machine",
-)
-
-
-def silence() -> dict[str, int]:
-    """Only what ends the process is logged from now; returns the levels of before."""
-    before = {name: logging.getLogger(name).level for name in _LOUD}
-    for name in _LOUD:
-        logging.getLogger(name).setLevel(logging.CRITICAL)
-    return before
-
-
-@contextmanager
-def quiet_logs() -> Iterator[None]:
-    """Dask's own logs of failures stay off stderr inside this block."""
-    before = silence()
-    try:
-        yield
-    finally:
-        for name, level in before.items():
-            logging.getLogger(name).setLevel(level)
-
-
-def import_ahead() -> None:
-    """Import what tasks are made of, all workers at the same time: else each waits for it in its first tasks."""
-    for name in AHEAD:
-        importlib.import_module(name)
-    exp2_inplace(np.zeros(1, np.float32))  # the first loop has numba load its compiler
 
 
 class WorkerSetup(WorkerPlugin):
@@ -80,7 +35,8 @@ class WorkerSetup(WorkerPlugin):
         self.modules = carried()
 
     async def setup(self, worker: Any) -> None:
-        silence()
+        self._quiet = quiet_logs()
+        self._quiet.__enter__()
         try:
             require_equal(self.expected, {worker.address: versions()})
             install(self.modules)

@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 
 from dkernel.errors import ClusterError, ModelFileError, RecipeError
+from dkernel.execution import user_modules as imports
+from dkernel.execution.user_modules import Carried, import_modules, install
 from dkernel.kernels import registry
 from dkernel.modelfile import load
-from dkernel.run import imports
-from dkernel.run.imports import Carried, import_modules, install
 
 OWN = """
 import numpy as np

@@ -24,20 +24,23 @@ def write(path, **facts):
     os.replace(attempt, path)
 
 
-def test_a_job_is_followed_to_its_end_with_its_exit_code(run, tmp_path):
+def test_a_job_is_followed_to_its_end_with_its_exit_code(run, tmp_path, monkeypatch):
     path = tmp_path / "m.run.json"
     write(path, progress=STATE, dashboard="http://host:8787/status")
 
-    def go_on():
-        time.sleep(1.2)
-        write(path, updated="2", progress=STATE | {"phase": "pass 2/2", "pass": "2/2"})
-        time.sleep(1.2)
-        write(path, updated="3", status="failed", exit_code=75, error="ClusterError: gone", seconds={"total": 5.0})
+    steps = iter([
+        {"updated": "2", "progress": STATE | {"phase": "pass 2/2", "pass": "2/2"}},
+        {"updated": "3", "status": "failed", "exit_code": 75, "error": "ClusterError: gone", "seconds": {"total": 5.0}},
+    ])  # fmt: skip
 
-    thread = threading.Thread(target=go_on)
-    thread.start()
+    def between_two_looks(seconds, sleep=time.sleep):
+        if threading.current_thread() is threading.main_thread():
+            write(path, **next(steps))
+        else:
+            sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", between_two_looks)
     result = run("watch", tmp_path / "m")
-    thread.join()
     assert result.exit_code == 75
     assert result.stderr.splitlines() == [
         "process 1 on elsewhere, since then",

@@ -17,9 +17,10 @@ from pathlib import Path
 from distributed import get_worker
 
 from dkernel.data import opening
+from dkernel.execution import process
+from dkernel.execution.versions import versions
 from dkernel.run import direct, parcels
 from dkernel.run import worker as worker_setup
-from dkernel.run.versions import versions
 
 FOLDER = "DKERNEL_TEST_FAULTS"
 STEP = 64 * 2**20
@@ -170,7 +171,7 @@ def unit_of(_, args):
 def dask_setup(worker):  # noqa: ARG001 - the name and its argument are Dask's
     (folder() / "workers" / str(os.getpid())).touch()
     if (folder() / "old-numpy").exists():
-        worker_setup.versions = lambda: versions() | {"numpy": "0.9"}
+        worker_setup.versions = process.versions = lambda: versions() | {"numpy": "0.9"}
     parcels.apply = counted("call", parcels.apply, key_of)
     direct.compute = counted("call", direct.compute, lambda _, args: args[0])
     parcels.unpack = counted("state", parcels.unpack, key_of)

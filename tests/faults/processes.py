@@ -32,9 +32,7 @@ class Hand:
         try:
             self.scheduler = self._start("scheduler", "--port", "0", "--no-dashboard", *options)
             for _ in range(2):
-                self._start(
-                    "worker", "--nthreads", "1", "--no-dashboard", "--preload", "tests.faults.preload", *options
-                )
+                self.start_worker()
             wait_until(lambda: self.file.exists() and self.file.read_text(), PATIENCE)  # it is empty at first
             with Client(json.loads(self.file.read_text())["address"], timeout=PATIENCE) as client:
                 client.wait_for_workers(2, timeout=PATIENCE)
@@ -43,6 +41,11 @@ class Hand:
             raise
         self.seconds = time.monotonic() - began
         return self
+
+    def start_worker(self):
+        """One more, with a nanny."""
+        options = ["--scheduler-file", str(self.file), "--host", "127.0.0.1", "--no-dashboard"]
+        return self._start("worker", "--nthreads", "1", "--preload", "tests.faults.preload", *options)
 
     def _start(self, *words):
         process = subprocess.Popen(

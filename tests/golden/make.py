@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 
 from dkernel import modelfile
 from dkernel.data import from_arrays
+from dkernel.execution.versions import versions
 from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.run.executors import SerialExecutor
 from dkernel.run.train import train
-from dkernel.run.versions import versions
 
 FOLDER = Path(__file__).parent
 ROWS = 100

@@ -1,0 +1,53 @@
+"""Values that Dask carries without looking into them."""
+
+import pickle
+from typing import Any
+
+import cloudpickle
+
+__all__ = ["Payload"]
+
+
+class Payload:
+    """A pickled value: the scheduler hands it on as it is, and a worker opens it when it is prepared for that.
+
+    Parameters
+    ----------
+    header : the pickle
+    buffers : of its arrays, which are not copied into the pickle
+    """
+
+    def __init__(self, header: bytes, buffers: list[Any]) -> None:
+        self.header, self.buffers = header, buffers
+
+    @classmethod
+    def of(cls, value: Any) -> "Payload":
+        """The payload with this value.
+
+        Examples
+        --------
+        >>> Payload.of({"a": 1}).open()
+        {'a': 1}
+        """
+        buffers: list[Any] = []
+        try:
+            header = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+            by_value = b"__main__" in header  # which is another module in the worker
+        except Exception:  # a function inside a function
+            by_value = True
+        if by_value:
+            buffers = []
+            header = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
+        return cls(header, buffers)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes that travel."""
+        return len(self.header) + sum(memoryview(buffer).nbytes for buffer in self.buffers)
+
+    def open(self) -> Any:
+        """The value, made anew each time."""
+        return pickle.loads(self.header, buffers=self.buffers)
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.header, [pickle.PickleBuffer(buffer) for buffer in self.buffers])

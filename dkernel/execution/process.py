@@ -1,0 +1,171 @@
+"""Preparation of a worker process by the tasks themselves, under a lease that ends when no task has come for a while.
+
+A run leaves nothing on a cluster that others use: no plugin that would outlive a client that is killed. Each task
+prepares its process, which costs nothing where that was done before, and LEASE seconds after the last task of any run
+the process is again as it was.
+"""
+
+import importlib
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from dkernel.allocator import kept_pages
+from dkernel.blas import one_blas_thread
+from dkernel.errors import ClusterError
+from dkernel.execution.user_modules import Carried, install
+from dkernel.execution.versions import require_equal, versions
+from dkernel.tiles import exp2_inplace
+
+__all__ = ["LEASE", "RefusedWorkerError", "Settings", "check_process", "import_ahead", "prepared", "quiet_logs"]
+
+T = TypeVar("T")
+
+LEASE = 60.0  # longer than the pauses of a run between its tasks, and soon enough for whoever uses the worker next
+_IMPORTED_AHEAD = (
+    "dkernel.data.npy", "dkernel.data.parquet", "dkernel.run.gradient", "dkernel.run.score", "dkernel.run.survey",
+)  # fmt: skip
+
+# These write tracebacks of failed and lost tasks, which dkernel reports itself, once.
+_LOUD = (
+    "distributed.batched",
+    "distributed.client",
+    "distributed.comm",
+    "distributed.core",
+    "distributed.nanny",
+    "distributed.scheduler",
+    "distributed.utils",
+    "distributed.worker",
+    "distributed.worker.memory",
+    "distributed.worker.state_machine",
+)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What every task of a run demands of its process.
+
+    Parameters
+    ----------
+    versions : name and version of each package that decides a result
+    modules : of the user, imported before a task is unpickled
+    lease : seconds without a task after which the process is as it was before
+    """
+
+    versions: tuple[tuple[str, str], ...]
+    modules: tuple[Carried, ...] = ()
+    lease: float = LEASE
+
+
+class RefusedWorkerError(ClusterError):
+    """A worker cannot run the tasks of a run: it has other versions, or lacks a module of the user."""
+
+    def __init__(self, worker: str, reason: str) -> None:
+        super().__init__(reason)
+        self.worker = worker
+
+    def __reduce__(self) -> tuple[type, tuple[str, str]]:
+        return type(self), (self.worker, str(self))
+
+
+class _Process:
+    """What tasks have changed in this process, and the thread that takes it back."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Condition()
+        self._met: Settings | None = None
+        self._changes: ExitStack | None = None
+        self._active = 0
+        self._end = 0.0
+
+    def require(self, settings: Settings) -> None:
+        """A RefusedWorkerError unless this process meets the settings."""
+        with self._lock:
+            if settings == self._met:
+                return
+            worker = str(importlib.import_module("distributed").get_worker().address)
+            try:
+                require_equal(dict(settings.versions), {worker: versions()})
+                install(settings.modules)
+            except ClusterError as error:
+                raise RefusedWorkerError(worker, str(error)) from None
+            self._met = settings
+
+    @contextmanager
+    def lease(self, seconds: float) -> Iterator[None]:
+        """One BLAS thread, quiet logs and kept pages inside this block and for so many seconds after it."""
+        with self._lock:
+            if self._changes is None:
+                self._changes = ExitStack()
+                for change in (quiet_logs(), one_blas_thread(), kept_pages()):
+                    self._changes.enter_context(change)
+                threading.Thread(target=self._restore, name="dkernel-lease", daemon=True).start()
+            self._active += 1
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._active -= 1
+                self._end = max(self._end, time.monotonic() + seconds)
+                self._lock.notify()
+
+    def _restore(self) -> None:
+        with self._lock:
+            while self._active or time.monotonic() < self._end:
+                self._lock.wait(None if self._active else self._end - time.monotonic())
+            if self._changes is not None:
+                self._changes.close()
+                self._changes = None
+
+
+_process = _Process()
+
+
+def prepared(settings: Settings, function: Callable[[], T]) -> T:
+    """function() in a process that meets these settings; a RefusedWorkerError where this one does not."""
+    _process.require(settings)
+    with _process.lease(settings.lease):
+        return function()
+
+
+def check_process(settings: Settings) -> None:
+    """The first task of a worker: a RefusedWorkerError unless it can run the others, whose imports are done ahead."""
+    prepared(settings, import_ahead)
+
+
+_quiet = threading.Lock()
+_levels: dict[str, int] = {}
+_quiet_blocks = 0
+
+
+@contextmanager
+def quiet_logs() -> Iterator[None]:
+    """Dask's own logs of failures stay off stderr while at least one such block is open."""
+    global _quiet_blocks
+    with _quiet:
+        if not _quiet_blocks:
+            _levels.update((name, logging.getLogger(name).level) for name in _LOUD)
+        _quiet_blocks += 1
+        for name in _LOUD:
+            logging.getLogger(name).setLevel(logging.CRITICAL)
+    try:
+        yield
+    finally:
+        with _quiet:
+            _quiet_blocks -= 1
+            if not _quiet_blocks:
+                for name, level in _levels.items():
+                    logging.getLogger(name).setLevel(level)
+
+
+def import_ahead() -> None:
+    """Import what tasks are made of, all workers at the same time: else each waits for it in its first tasks."""
+    for name in _IMPORTED_AHEAD:
+        importlib.import_module(name)
+    exp2_inplace(np.zeros(1, np.float32))  # the first loop has numba load its compiler
