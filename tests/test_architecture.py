@@ -18,6 +18,7 @@ FLOORS = {
     "kernels": 1,
     "features": 2,
     "linear": 2,
+    "local": 2,
     "model": 3,
     "data": 3,
     "execution": 3.5,

@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dkernel
 from dkernel import (
+    BinningFeatures,
     FourierFeatures,
     KernelCCA,
     KernelClassifier,
@@ -34,6 +35,7 @@ from tests.estimators.data import SMALL, ball, wave
 ESTIMATORS = [
     KernelClassifier(),
     KernelRegressor(),
+    BinningFeatures(n_grids=8, n_bins=64),
     FourierFeatures(n_components=32),
     NystromFeatures(n_components=32),
     MaclaurinFeatures(n_components=32),
