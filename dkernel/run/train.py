@@ -14,15 +14,7 @@ from dkernel.data.block import Block
 from dkernel.data.domains import check_gamma, check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
-from dkernel.features import (
-    FeatureMap,
-    FourierMap,
-    NystromMap,
-    choose_map,
-    features_named,
-    features_of_sparse,
-    words_of,
-)
+from dkernel.features import Drawing, FeatureMap, NystromMap, features_named, features_of_sparse, words_of
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
@@ -208,7 +200,16 @@ class Fit:
         kernel = recipe.kernels[0].bind_columns(self.source.columns)
         if self.source.sparse:
             return features_of_sparse(kernel, self.sizes.columns, recipe.features)
-        return features_named(kernel, self.sizes.p, self.sizes.columns, recipe.features)
+        return features_named(kernel, self.sizes.p, self.sizes.columns, recipe.features, recipe.sampling)
+
+    @property
+    def drawing(self) -> Drawing | None:
+        """How the map is drawn; None for landmarks."""
+        recipe, sparse = self.recipe, self.source.sparse
+        if self.features == "nystrom":
+            return None
+        n_in = self.source.n_in if sparse else self.sizes.p
+        return Drawing(self.features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
 
     def _note(self, name: str, text: str) -> None:
         self.chosen[name] = text
@@ -222,10 +223,8 @@ class Fit:
         loss = loss_named(self.recipe.loss).of(targets.outputs)
         self.progress.phase("choose scale and gamma")
         asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
-        flops = self.plan.flops
-        return self.journal.stage(
-            "choose", lambda: choose(asked, survey, roles.fitted, targets, loss, wanted, flops, self.executor, key)
-        )
+        rest = self.plan.flops, self.executor, key, self.drawing
+        return self.journal.stage("choose", lambda: choose(asked, survey, roles.fitted, targets, loss, wanted, *rest))
 
     def problem_of(self, chosen: Chosen, targets: Targets, roles: Roles) -> tuple[Problem, Roles]:
         """The problem that this choice makes of the rows."""
@@ -259,13 +258,8 @@ class Fit:
                 Z, landmarks, sample = self.journal.stage("landmarks", lambda: self._landmarks(chosen, roles, targets))
                 roles = replace(roles, landmarks=landmarks, sample=sample)
             return NystromMap(kernel, Z, self.recipe.rank), roles
-        recipe, sizes = self.recipe, self.sizes
-        map: Any
-        if self.source.sparse:
-            n = sizes.columns + (sizes.columns % 2 if recipe.form != "offset" else 0)
-            map = FourierMap.draw(kernel, self.source.n_in, n, recipe.seed, recipe.sampling, recipe.form, sparse=True)
-        else:
-            map = choose_map(kernel, sizes.p, sizes.columns, self.features, recipe.sampling, recipe.form, recipe.seed)
+        assert self.drawing is not None
+        map = self.drawing.map(kernel, self.sizes.columns)
         self._note("features", words_of(map))
         return map, roles
 
