@@ -120,12 +120,8 @@ class Record:
         with suppress(OSError):
             if _is_url(where):
                 _upload(str(where), content)
-            elif final:
-                write_file(Path(where), content)
             else:
-                attempt = Path(where).with_name(f".{Path(where).name}.tmp")
-                attempt.write_bytes(content)
-                os.replace(attempt, where)
+                write_file(Path(where), content, durable=final)
 
     def so_far(self) -> dict[str, Any]:
         """All of it, with the seconds, at this moment."""

@@ -1,6 +1,7 @@
 """`open_source`: from the names of files to a Source, by way of their headers; no row is read by the client."""
 
 import hashlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from importlib import import_module
@@ -17,7 +18,7 @@ from dkernel.data.scratch import unpacked
 from dkernel.data.selection import select
 from dkernel.data.source import Source, Unit
 from dkernel.data.tables import Part, Request, Table, Wanted, divide
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.errors import DataError, DKernelWarning, RecipeError, UnsupportedError
 from dkernel.kernels import Kernel
 from dkernel.sparse import Numbered
 
@@ -85,7 +86,25 @@ def open_source(
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     files = expand(paths, storage_options)
     tables = _look_all(unpacked(files, scratch, compute), request)
+    _tell_of_keys(files, tables[0])
     return _source(files, tables, select(tables, request))
+
+
+def _tell_of_keys(files: Sequence[File], table: Table) -> None:
+    """Say it where the names of folders hold a column that the files lack: year=2020/a.parquet, year=2021/a.parquet."""
+    values: dict[str, set[str]] = {}
+    for file in files:
+        for key, sign, value in (part.partition("=") for part in file.name.split("/")[:-1]):
+            if key and sign and key not in table.kinds:
+                values.setdefault(key, set()).add(value)
+    lost = [key for key, found in values.items() if len(found) > 1]
+    if lost:
+        warnings.warn(
+            f"{files[0].name}: the names of the folders say {', '.join(map(repr, lost))}, and the files hold no such "
+            "column: it is left out, for names are not read. Write it into the files if it is needed.",
+            DKernelWarning,
+            stacklevel=3,
+        )
 
 
 def _source(files: Sequence[File], tables: Sequence[Table], wanted: Wanted) -> Source:
