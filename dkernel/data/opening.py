@@ -166,21 +166,28 @@ def _units(tables: Sequence[Table], wanted: Wanted, row_bytes: int) -> tuple[Uni
     return tuple(units)
 
 
-def read_unit(file: File, part: Part, wanted: Wanted, rows: tuple[int, ...]) -> tuple[Block, ...]:
-    """The blocks of one unit, checked; runs on a worker."""
+def read_unit(
+    file: File, part: Part, wanted: Wanted, rows: tuple[int, ...], odd: Sequence[int] = (), reason: str = ""
+) -> tuple[Block, ...]:
+    """The blocks of one unit, checked; runs on a worker.
+
+    Read again with `odd`, the numbers of some rows of the blocks, they are without these, which `reason` refuses.
+    """
     file.check()
     place = partial(_place, file.name, part.first_row)
     reader = format_module(file.format)
     try:
         try:
+            if odd:
+                raise DataError(reason)
             raw = reader.load(file, part, wanted, place)
             names = wanted.columns, wanted.label, wanted.weight
             blocks = cut_blocks(raw, rows, names, wanted.dtype, place, wanted.objects)
         except DataError:
-            if not wanted.quarantine:
+            if not (wanted.quarantine or odd):
                 raise
             found = reader.sift(file, part, wanted, place)
-            blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row))
+            blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row), odd, reason)
     except FileNotFoundError:
         raise DataError(f"{file.name}: the file is gone since it was opened.") from None
     if file.local:
