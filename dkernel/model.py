@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from dkernel import tiles
 from dkernel.blas import one_blas_thread
 from dkernel.cells import as_cells
 from dkernel.checks import as_features
-from dkernel.errors import UnsupportedError
+from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
 from dkernel.linear.losses import Loss, Softmax, loss_named
@@ -23,6 +23,7 @@ from dkernel.sparse import as_sparse
 __all__ = ["Model", "ScaledColumns"]
 
 STRIP = 2048  # rows whose float64 columns exist at one time
+_Number = TypeVar("_Number", bound=np.floating)
 TINY = 1e-300  # of a row that all classes refuse
 
 
@@ -113,14 +114,19 @@ class Model:
 
         Of classes in float32. Predictions are float64: the tiles sum what they are beyond the intercept, in a unit that
         is a power of two, so that neither a large mean of the label nor its unit costs digits.
+
+        Raises
+        ------
+        TooLargeError
+            for rows that are finite and whose scores are not: a square or a power of their numbers is too large
         """
         X = self.block(X)
-        with one_blas_thread():
+        with one_blas_thread(), _overflowing():
             if self.classes is not None:
-                return tiles.scores(self._columns, X, self.coef, self.intercept)
+                return _finite(tiles.scores(self._columns, X, self.coef, self.intercept), "score")
             unit = np.ldexp(1.0, np.frexp(np.abs(self.coef).max(axis=0, initial=0.0))[1] - 1)
             S = tiles.scores(self._columns, X, self.coef / unit, np.zeros_like(self.intercept))
-            return S * unit + self.intercept
+            return _finite(S * unit + self.intercept, "score")
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of each row of a block (n, p), (n,): how little the landmarks say of it.
@@ -128,7 +134,8 @@ class Model:
         Near 0 beside the landmarks, k(x, x) far from all of them, where the scores mean nothing. Compare with the mean
         and the largest over rows like those of the training, `facts["certificate"]`.
         """
-        return self.landmark_map().residual(self.scaling.apply(self.block(X)))
+        with _overflowing():
+            return _finite(self.landmark_map().residual(self.scaling.apply(self.block(X))), "novelty")
 
     def std(self, X: NDArray) -> NDArray[np.float64]:
         """Standard deviation of the label at each row of a block (n, p): of the function and of the noise.
@@ -138,14 +145,15 @@ class Model:
         `facts["noise"]` is that of the noise alone. The formula stands at `dkernel.linear.variance.Variance`.
         """
         variance = self.known_variance()
-        X = self.scaling.apply(self.block(X))
+        X = self.block(X)
         out = np.empty((len(X), *variance.scale.shape[1:]))
-        with one_blas_thread():
+        with one_blas_thread(), _overflowing():
+            X = self.scaling.apply(X)
             for first in range(0, len(X), STRIP):
                 part = X[first : first + STRIP]
                 rest = self.map.beyond(part) if isinstance(self.map, NystromMap) else None
                 out[first : first + STRIP] = np.sqrt(variance.of(np.asarray(self.map.columns(part), np.float64), rest))
-        return out
+        return _finite(out, "deviation")
 
     def known_variance(self) -> Variance:
         """The variance, of a model that has one."""
@@ -203,6 +211,20 @@ class Model:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_columns"}
+
+
+def _overflowing() -> np.errstate:
+    """Overflow on the way to an answer says nothing by itself: `_finite` looks at what comes out."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+def _finite(answers: NDArray[_Number], what: str) -> NDArray[_Number]:
+    """The answers to rows, unless one is not finite: rows that pass every gate may overflow on the way."""
+    if not np.isfinite(answers.sum()):  # a sum is not where a number is not; of finite ones it may be too large itself
+        rows = np.flatnonzero(~np.isfinite(answers.reshape(len(answers), -1)).all(axis=1)).tolist()
+        if rows:
+            raise TooLargeError(f"the numbers are too large for this model, whose {what} is not finite", tuple(rows))
+    return answers
 
 
 def _of_classes(p: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -89,7 +89,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "Probabilities of the scores of classes, fitted on the holdout. Default: those of the loss, if it has any.",
     ),
     "seed": ("N", "0", "Of every random choice."),
-    "dtype": ("float32|float64", "float32", "Of the features as they are read."),
+    "dtype": ("float32|float64", "by the data", "Of the features as they are read."),
 }
 
 
@@ -215,7 +215,7 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         label=values["label"],
         weight=values["weight"],
         exclude=values["exclude"] or (),
-        dtype=recipe.dtype,
+        dtype=recipe.dtype if values["dtype"] else "auto",
         kernel=recipe.kernels[0],
         scratch=values["scratch"],
         **svmlight_of(values),
@@ -225,6 +225,8 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
 def open_for(values: Mapping[str, Any], recipe: "Recipe") -> tuple[Any, "Recipe"]:
     """The source that the options name, and the recipe for its label."""
     source = _open(values, recipe)
+    if source.dtype == "float64":
+        recipe = recipe.replace(dtype="float64")
     return source, _for_label(values, recipe, source.label_kind)
 
 

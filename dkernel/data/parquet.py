@@ -30,6 +30,13 @@ def load(file: File, part: Part, wanted: Wanted, place: Place) -> Raw:
     return raw_of_table(_read(file, part, wanted), wanted, place)
 
 
+def head(file: File, wanted: Wanted, rows: int, place: Place) -> Raw:
+    """The first rows, without the rest of their row group."""
+    with _opened(file) as opened:
+        batch = next(opened.iter_batches(rows, columns=list(wanted.names), use_threads=False))
+    return raw_of_table(pa.Table.from_batches([batch]), wanted, place)
+
+
 def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
     """The rows without a missing value; whether they are finite is seen later."""
     table = _read(file, part, wanted)

@@ -12,7 +12,7 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
 from dkernel.errors import DataError
 from dkernel.estimators.apply import Answer, apply
-from dkernel.estimators.inputs import checked_rows, rule_of, seed_of, source_of
+from dkernel.estimators.inputs import checked_rows, dtype_of_rows, rule_of, seed_of, source_of
 from dkernel.estimators.partial import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.refusals import check_callbacks, require_fitted
 from dkernel.linear.losses import loss_named
@@ -68,6 +68,7 @@ class KernelMachine(BaseEstimator):
         self._partial = None
         recipe = self._recipe()
         check_callbacks(self.callbacks)
+        recipe = recipe.replace(dtype=dtype_of_rows(X))
         source = source_of(self, X, y, sample_weight, recipe.dtype)
         with default_executor() as executor:
             source = counted(source, executor)
@@ -137,7 +138,9 @@ class KernelMachine(BaseEstimator):
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         before = getattr(self, "_partial", None)
         fitted = hasattr(self, "model_")
-        recipe = self._recipe() if before is None else before.recipe
+        recipe = self._recipe().replace(dtype=dtype_of_rows(X)) if before is None else before.recipe
+        if before is None and fitted:
+            recipe = recipe.replace(dtype=self.model_.recipe.dtype)
         if self._task == "regress":
             classes = None
         elif before is not None:

@@ -32,6 +32,7 @@ from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
 from dkernel.recipe import Recipe
 from dkernel.run.executors import Executor
+from dkernel.run.finite import check_finite
 from dkernel.run.gradient import Problem, augmented, right_answers
 from dkernel.run.passes import Outcome, merit
 from dkernel.run.sample import counted, pieces_of, rows_of
@@ -140,6 +141,7 @@ def _found(whole: Whole, recipe: Recipe, rows: Block) -> dict[str, Any]:
     if recipe.alpha == "auto":
         whole.progress.phase("choose alpha")
         losses, judged = _judged(problem, rows)
+        check_finite(problem.columns.map.kernel, "losses on rows that were left out", min(losses.values()))
     # Of alphas that are as good the largest: its coefficients are the smallest, and its optimum is the soonest found.
     least = LEVEL * min(losses.values(), default=0.0)
     alpha = next((each for each, loss in losses.items() if loss <= least), recipe.alpha)
@@ -179,7 +181,7 @@ def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[flo
             starts[i] = v = fitted.optimum(alpha, ROUGH, starts[i])[0]
             found.append(matrix.figures(*judged, v))
         loss, right, weight, count = (float(sum(each)) for each in zip(*found, strict=True))
-        losses[alpha] = loss / weight
+        losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
         figures[alpha] = {"loss": loss / weight, "rows": int(count), **merit(problem.targets, right, int(count))}
         if len(losses) > WORSE and min(list(losses.values())[-WORSE:]) > min(losses.values()):
             break
@@ -243,6 +245,7 @@ class _Rows:
         X, Y, weight = problem.rows(rows, pieces_of(len(rows.X), len(rows.X))[0])
         w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         F = _features(problem, coordinates, X, "float64")
+        check_finite(problem.columns.map.kernel, "features", F.sum())
         return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, X))
 
     def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_Rows", tuple[Array, Array, Array]]:

@@ -15,6 +15,7 @@ from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.variance import Variance
 from dkernel.model import Model
 from dkernel.recipe import Recipe
+from dkernel.run.finite import check_finite
 from dkernel.run.gradient import Problem
 from dkernel.run.labels import Targets
 from dkernel.run.landmarks import certificate
@@ -45,6 +46,8 @@ class Fitted(Protocol):
 def made(fit: Fitted, problem: Problem, prepared: Prepared, outcome: Outcome, roles: Roles) -> Model:
     """The model of a fit."""
     targets, map = problem.targets, problem.columns.map
+    check_finite(map.kernel, "coefficients", outcome.v)
+    check_finite(map.kernel, "losses on the holdout", outcome.holdout.get("loss", 0.0))
     facts = _facts(fit, problem, prepared, outcome, roles)
     variance = None
     if outcome.variance is not None:
