@@ -17,7 +17,8 @@ A case is drawn from the name of the fuzzer, a seed and a number, and from nothi
     python -m tests.fuzz settings --seed 7 --cases 2000
 
 The second is a long session and ends with a table: what came of the cases, by kind, and every failure with the command
-that repeats it. `--limit 300` ends a case after so many seconds, to find what hangs; `--keep DIR` keeps the files.
+that repeats it, also after Ctrl-C. `--limit 300` ends a case after so many seconds, to find what hangs; `--keep DIR`
+keeps the files.
 
 The default tests try a few cases of fixed seeds; those marked `slow` (scripts/test.sh --all) try each fuzzer for some
 minutes. Cases on real data need the folder of data sets beside the checkout and are passed over where it is absent.

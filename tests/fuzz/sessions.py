@@ -90,8 +90,8 @@ def run(
                     outcome = one_case(case, folder)
             except SkippedError as reason:
                 outcome = f"skipped: {reason}"
-            except KeyboardInterrupt:
-                raise
+            except KeyboardInterrupt:  # what was tried so far is worth its table
+                return session
             except BaseException as error:
                 outcome = f"FAILED: {type(error).__name__}"
                 session.failures.append(_report(case, error))
