@@ -89,7 +89,11 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "Probabilities of the scores of classes, fitted on the holdout. Default: those of the loss, if it has any.",
     ),
     "seed": ("N", "0", "Of every random choice."),
-    "dtype": ("float32|float64", "by the data", "Of the features as they are read."),
+    "dtype": (
+        "float32|float64",
+        "float32",
+        "Of the features as they are read; not given, float64 where float32 has no digits for a column.",
+    ),
 }
 
 
