@@ -138,6 +138,7 @@ class _Search:
         self.p = len(rows.X.data) // max(1, len(rows.X)) if self.sparse else rows.X.shape[1]
         self.budget = max(SHARE * flops, FREE_FLOPS)
         self.spent, self.calls = 0.0, 0
+        self.seen: list[Candidate] = []  # all that were judged
         self.why: dict[str, str] = {}
         self.rounds: dict[int, str] = {}  # id of a family -> losses without a metric, and after each round of learning
 
@@ -212,6 +213,7 @@ class _Search:
         """The candidates with what was found of them, the best first; unless `drawn`, on landmarks in any case."""
         level = level.within(self.columns, self.half)
         self.calls += 1
+        self.seen += candidates
         threads, drawing = self.executor.threads_each(len(candidates)), self.drawing if drawn else None
         self.spent += sum(level.flops(c.family, self.p, drawing is not None) for c in candidates)
         calls = [
@@ -228,7 +230,7 @@ class _Search:
     def _finalists(self, candidates: list[Candidate]) -> list[Found]:
         """The best of each family, the best family first."""
         if len(candidates) > 2:
-            first = self._extended(self.judged(candidates, FIRST))
+            first = self._extended(self.judged(candidates, FIRST), FIRST)
             candidates += [c for c, _ in first if c not in candidates]
             if SECOND.within(self.columns, self.half) == FIRST.within(self.columns, self.half):  # all rows were used
                 return _best_of_each(first)
@@ -240,18 +242,18 @@ class _Search:
                 best = next(c for c, _ in first if c.family is family)
                 kept += [c for c in candidates if _is_next(c, best) and c not in kept]
             candidates = kept
-        return _best_of_each(self.judged(candidates, SECOND))
+        return _best_of_each(self._extended(self.judged(candidates, SECOND), SECOND))
 
-    def _extended(self, found: list[Found]) -> list[Found]:
-        """The candidates with more gammas of each family whose best is at an end of its grid."""
+    def _extended(self, found: list[Found], level: Level) -> list[Found]:
+        """The candidates with more gammas of each family whose best is at an end of all that were judged so far."""
         for family in self.families:
             for _ in range(EXTENSIONS if len(self._grid(family)) > 1 else 0):
                 best = next(c for c, _ in found if c.family is family)
-                tried = [c.factor for c, _ in found if (c.family, c.scaling) == (best.family, best.scaling)]
+                tried = [c.factor for c in self.seen if (c.family, c.scaling) == (best.family, best.scaling)]
                 if min(tried) < best.factor < max(tried):
                     break
                 further = (0.5, 0.25) if best.factor == min(tried) else (2.0, 4.0)
-                found = sorted([*found, *self.judged(self.again(best, further), FIRST)], key=lambda each: each[1].loss)
+                found = sorted([*found, *self.judged(self.again(best, further), level)], key=lambda each: each[1].loss)
         return found
 
     def _learned(self, finalists: list[Found]) -> list[Found]:
@@ -356,7 +358,8 @@ class _Search:
     def _say(self, best: Candidate, loss: float, candidates: list[Candidate]) -> None:
         rows = f"{len(self.half.X_judged):,} other rows"
         if len(self.families) > 1:
-            self.why["kernel"] = f"{best.kernel!r}, of {_names(self.families)} and their sums"
+            names = ", ".join(type(kernel).__name__ for kernel in self.families)
+            self.why["kernel"] = f"{best.kernel!r}, of {names} and their sums"
         if losses := self.rounds.get(id(best.family)):
             self.why["metric"] = f"{best.metric}: loss by rounds of learning it {losses}"
         if len({c.scaling.kind for c in candidates}) > 1:
@@ -395,7 +398,3 @@ def _best_of_each(found: Sequence[Found]) -> list[Found]:
 def _is_next(candidate: Candidate, best: Candidate) -> bool:
     """Whether it differs from `best` by one step of gamma upwards."""
     return (candidate.family, candidate.scaling) == (best.family, best.scaling) and candidate.factor == 2 * best.factor
-
-
-def _names(kernels: Sequence[Kernel]) -> str:
-    return ", ".join(type(kernel).__name__ for kernel in kernels)
