@@ -14,8 +14,9 @@ from dkernel.checks import as_features
 from dkernel.data.arrays import check_numbers, dense, matrix
 from dkernel.data.dask_arrays import as_array
 from dkernel.estimators.inputs import is_dask, is_frame
-from dkernel.run.executors import Call, ThreadsExecutor
-from dkernel.run.parcels import Parcel, unpack
+from dkernel.execution.base import Call
+from dkernel.execution.local import ThreadsExecutor
+from dkernel.execution.payload import Payload
 from dkernel.sparse import Numbered, as_sparse
 from dkernel.tiles import ROWS
 
@@ -121,7 +122,7 @@ def _lazily(answer: Answer, X: Any) -> "da.Array":
 def _carried(answer: Answer) -> Any:
     """One task that holds what every block needs, and on which they depend: it travels once to a worker."""
     key = f"dkernel-{answer.key()}"
-    return Delayed(key, {key: (unpack, Parcel(answer.carried))})
+    return Delayed(key, {key: (Payload.open, Payload.of(answer.carried))})
 
 
 def _by_partition(answer: Answer, X: Any) -> Any:

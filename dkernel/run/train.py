@@ -15,6 +15,7 @@ from dkernel.data.block import Block
 from dkernel.data.domains import check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
+from dkernel.execution.base import Executor
 from dkernel.features import (
     FeatureMap,
     FourierMap,
@@ -32,7 +33,6 @@ from dkernel.run.checkpoint import Checkpoint, run_of
 from dkernel.run.choose import Chosen, choose
 from dkernel.run.exactly import alpha_in_words, exactly
 from dkernel.run.exchange import exchangeable
-from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.few import merged
 from dkernel.run.fingerprint import digest
