@@ -11,6 +11,7 @@ from dkernel import errors
 if TYPE_CHECKING:
     from dkernel.data import open_source
     from dkernel.estimators import (
+        BinningFeatures,
         FourierFeatures,
         KernelCCA,
         KernelClassifier,
@@ -61,6 +62,7 @@ if TYPE_CHECKING:
 __all__ = [
     "AdditiveChi2",
     "ArcCosine",
+    "BinningFeatures",
     "Cauchy",
     "Exp",
     "Exponential",
@@ -109,6 +111,7 @@ __all__ = [
 _HOME = {
     "AdditiveChi2": "dkernel.kernels",
     "ArcCosine": "dkernel.kernels",
+    "BinningFeatures": "dkernel.estimators",
     "Cauchy": "dkernel.kernels",
     "Exp": "dkernel.kernels",
     "Exponential": "dkernel.kernels",

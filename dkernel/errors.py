@@ -3,6 +3,8 @@
 A message says who refuses, what was found, what is needed and what to do.
 """
 
+from collections.abc import Callable
+
 __all__ = [
     "ClusterError",
     "ConvergenceWarning",
@@ -12,6 +14,7 @@ __all__ = [
     "MemoryBudgetError",
     "ModelFileError",
     "RecipeError",
+    "TooLargeError",
     "UnsupportedError",
 ]
 
@@ -22,6 +25,33 @@ class DKernelError(Exception):
 
 class DataError(DKernelError, ValueError):
     """The data are not what was promised: the message names file, row and column where they are known."""
+
+
+class TooLargeError(DataError):
+    """Rows whose numbers are finite and whose answers are not.
+
+    Parameters
+    ----------
+    reason : why the first of them has none
+    rows : which they are, numbers in the block that was asked about
+
+    Examples
+    --------
+    >>> print(TooLargeError("too large for this model", (3, 7)))
+    row 3: too large for this model (and 1 more in this block)
+    """
+
+    def __init__(self, reason: str, rows: tuple[int, ...]) -> None:
+        super().__init__(reason, rows)
+        self.reason, self.rows = reason, rows
+
+    def __str__(self) -> str:
+        return self.at("row {}".format)
+
+    def at(self, place: Callable[[int], str]) -> str:
+        """The message with the place of the first row."""
+        more = f" (and {len(self.rows) - 1} more in this block)" if len(self.rows) > 1 else ""
+        return f"{place(self.rows[0])}: {self.reason}{more}"
 
 
 class RecipeError(DKernelError, ValueError):

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from dkernel import tiles
 from dkernel.blas import one_blas_thread
 from dkernel.cells import as_cells
 from dkernel.checks import as_features
-from dkernel.errors import UnsupportedError
+from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
 from dkernel.linear.losses import Loss, Softmax, loss_named
@@ -23,6 +23,7 @@ from dkernel.sparse import as_sparse
 __all__ = ["Model", "ScaledColumns"]
 
 STRIP = 2048  # rows whose float64 columns exist at one time
+_Number = TypeVar("_Number", bound=np.floating)
 TINY = 1e-300  # of a row that all classes refuse
 
 
@@ -108,11 +109,24 @@ class Model:
             return as_cells(X, self.columns, self.objects, "row {}".format)
         return as_features(X, self.columns, dtype=self.recipe.dtype)
 
-    def scores(self, X: NDArray) -> NDArray[np.float32]:
-        """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it."""
+    def scores(self, X: NDArray) -> NDArray[np.floating]:
+        """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it.
+
+        Of classes in float32. Predictions are float64: the tiles sum what they are beyond the intercept, in a unit that
+        is a power of two, so that neither a large mean of the label nor its unit costs digits.
+
+        Raises
+        ------
+        TooLargeError
+            for rows that are finite and whose scores are not: a square or a power of their numbers is too large
+        """
         X = self.block(X)
-        with one_blas_thread():
-            return tiles.scores(self._columns, X, self.coef, self.intercept)
+        with one_blas_thread(), _overflowing():
+            if self.classes is not None:
+                return _finite(tiles.scores(self._columns, X, self.coef, self.intercept), "score")
+            unit = np.ldexp(1.0, np.frexp(np.abs(self.coef).max(axis=0, initial=0.0))[1] - 1)
+            S = tiles.scores(self._columns, X, self.coef / unit, np.zeros_like(self.intercept))
+            return _finite(S * unit + self.intercept, "score")
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of each row of a block (n, p), (n,): how little the landmarks say of it.
@@ -120,7 +134,8 @@ class Model:
         Near 0 beside the landmarks, k(x, x) far from all of them, where the scores mean nothing. Compare with the mean
         and the largest over rows like those of the training, `facts["certificate"]`.
         """
-        return self.landmark_map().residual(self.scaling.apply(self.block(X)))
+        with _overflowing():
+            return _finite(self.landmark_map().residual(self.scaling.apply(self.block(X))), "novelty")
 
     def std(self, X: NDArray) -> NDArray[np.float64]:
         """Standard deviation of the label at each row of a block (n, p): of the function and of the noise.
@@ -130,14 +145,15 @@ class Model:
         `facts["noise"]` is that of the noise alone. The formula stands at `dkernel.linear.variance.Variance`.
         """
         variance = self.known_variance()
-        X = self.scaling.apply(self.block(X))
+        X = self.block(X)
         out = np.empty((len(X), *variance.scale.shape[1:]))
-        with one_blas_thread():
+        with one_blas_thread(), _overflowing():
+            X = self.scaling.apply(X)
             for first in range(0, len(X), STRIP):
                 part = X[first : first + STRIP]
                 rest = self.map.beyond(part) if isinstance(self.map, NystromMap) else None
                 out[first : first + STRIP] = np.sqrt(variance.of(np.asarray(self.map.columns(part), np.float64), rest))
-        return out
+        return _finite(out, "deviation")
 
     def known_variance(self) -> Variance:
         """The variance, of a model that has one."""
@@ -157,7 +173,7 @@ class Model:
             )
         return self.map
 
-    def labels(self, S: NDArray[np.float32]) -> NDArray[Any]:
+    def labels(self, S: NDArray[np.floating]) -> NDArray[Any]:
         """The labels (n,) of scores; for a regression, the predictions, of k targets (n, k)."""
         if self.classes is None:
             return S[:, 0] if S.shape[1] == 1 else S
@@ -174,7 +190,7 @@ class Model:
         """Labels or predictions (n,) of a block; predictions of k targets are (n, k)."""
         return self.labels(self.scores(X))
 
-    def probabilities(self, S: NDArray[np.float32]) -> NDArray[np.float64]:
+    def probabilities(self, S: NDArray[np.floating]) -> NDArray[np.float64]:
         """P(class | x) (n, n_classes) of scores, over their sum: by the calibration, else by the loss.
 
         That is exp(s_k) of a softmax, else 1 / (1 + exp(-s_k)).
@@ -195,6 +211,20 @@ class Model:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_columns"}
+
+
+def _overflowing() -> np.errstate:
+    """Overflow on the way to an answer says nothing by itself: `_finite` looks at what comes out."""
+    return np.errstate(over="ignore", invalid="ignore")
+
+
+def _finite(answers: NDArray[_Number], what: str) -> NDArray[_Number]:
+    """The answers to rows, unless one is not finite: rows that pass every gate may overflow on the way."""
+    if not np.isfinite(answers.sum()):  # a sum is not where a number is not; of finite ones it may be too large itself
+        rows = np.flatnonzero(~np.isfinite(answers.reshape(len(answers), -1)).all(axis=1)).tolist()
+        if rows:
+            raise TooLargeError(f"the numbers are too large for this model, whose {what} is not finite", tuple(rows))
+    return answers
 
 
 def _of_classes(p: NDArray[np.float64]) -> NDArray[np.float64]:

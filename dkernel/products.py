@@ -17,7 +17,7 @@ from numba.core import cgutils as _cgutils
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dkernel.tiles import COSINE, EXP2, MAGIC, SINE, aligned, compiled
+from dkernel.tiles import COSINE, EXP2, SINE, aligned, compiled
 
 __all__ = [
     "LANES",
@@ -94,8 +94,12 @@ class Maker:
 
     def __init__(self, builder: Any) -> None:
         self.builder = builder
-        kind = ir.FunctionType(_VECTOR, [_VECTOR] * 3)
-        self._fma = cgutils.get_or_insert_function(builder.module, kind, f"llvm.fma.v{LANES}f32")
+        self._fma, self._rint = (
+            cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(_VECTOR, [_VECTOR] * taken), f"llvm.{name}.v{LANES}f32"
+            )
+            for name, taken in (("fma", 3), ("rint", 1))
+        )
 
     def load(self, array: Any, offset: Any) -> Any:
         """A vector from an array on."""
@@ -142,8 +146,7 @@ class Maker:
         return value
 
     def rounded(self, x: Any) -> Any:
-        magic = _constant(float(MAGIC))
-        return self.builder.fsub(self.builder.fadd(x, magic), magic)
+        return self.builder.call(self._rint, [x])
 
     def exp2(self, z: Any) -> tuple[Any, ...]:
         b, zero, least = self.builder, _constant(0.0), _constant(-126.0)

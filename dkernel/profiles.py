@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.tiles import EXP2, MAGIC, _float_from_bits, compiled
+from dkernel.tiles import EXP2, _float_from_bits, compiled
 
 __all__ = ["cauchy_products", "decay_inplace", "refine_squared"]
 
@@ -17,10 +17,10 @@ __all__ = ["cauchy_products", "decay_inplace", "refine_squared"]
 @compiled("void(float32[::1], float32, float32)")
 def _decay(z: Any, b: Any, c: Any) -> None:
     for i in range(z.size):
-        s = max(z[i], np.float32(0.0))
+        s = min(max(z[i], np.float32(0.0)), np.float32(126.0 * 126.0))
         t = np.sqrt(s)
-        u = -min(t, np.float32(126.0))
-        k = (u + MAGIC) - MAGIC
+        u = -t
+        k = np.rint(u)
         f = u - k
         r = EXP2[4] + f * EXP2[5]
         r = EXP2[3] + f * r
@@ -57,7 +57,7 @@ def _cauchy(X: Any, Z_transposed: Any, out: Any) -> None:
 
 
 def decay_inplace(tile: NDArray[np.float32], b: float = 0.0, c: float = 0.0) -> None:
-    """z <- (1 + b t + c t²) 2^-t with t = sqrt(max(z, 0)), error below 2e-6 relative; t over 126 decays as 126 does.
+    """z <- (1 + b t + c t²) 2^-t with t = sqrt(max(z, 0)), error below 2e-6 relative; t over 126 is 126.
 
     With t = a log₂e the profiles exp(-a), (1 + a) exp(-a) and (1 + a + a²/3) exp(-a) of a Matern kernel.
 
@@ -77,8 +77,8 @@ def decay_inplace(tile: NDArray[np.float32], b: float = 0.0, c: float = 0.0) -> 
 
 def decay_inplace_reference(tile: NDArray[np.float32], b: float = 0.0, c: float = 0.0) -> None:
     """Define `decay_inplace`."""
-    t = np.sqrt(np.maximum(tile.astype(np.float64), 0.0))
-    tile[...] = (1 + b * t + c * t * t) * np.exp2(-np.minimum(t, 126.0))
+    t = np.minimum(np.sqrt(np.maximum(tile.astype(np.float64), 0.0)), 126.0)
+    tile[...] = (1 + b * t + c * t * t) * np.exp2(-t)
 
 
 def refine_squared(

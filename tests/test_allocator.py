@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow  # what it counts is the allocator's, and that of the other processes of the machine
+
 # Page faults of many arrays one after the other, each larger than what Dask lets an allocator keep.
 COUNT = """
 import resource, sys

@@ -55,7 +55,10 @@ def test_the_tiles_give_the_same_scores(golden):
     path, expected = golden
     model = modelfile.load(path)
     found = model.scores(expected["X"])
-    if machine() == expected["machine"]:
+    if model.classes is None:  # predictions were float32 in that release, and are no farther from the truth now
+        exact = numpy_scores(model, expected["X"])
+        assert np.square(found - exact).mean() <= np.square(expected["scores"] - exact).mean()
+    elif machine() == expected["machine"]:
         assert found.tobytes() == expected["scores"].tobytes()
     far = np.abs(found.astype(np.float64) - expected["scores"]) / largest(model)
     assert far.max() <= TILES

@@ -14,7 +14,8 @@ from dkernel.modelfile import PROTOCOL, load, read_header, save
 from tests.features.catalogue import CATALOGUE
 from tests.test_modelfile import a_model
 
-SECONDS = 2.0
+# By default a bound only ends what hangs; what is promised, two seconds, is measured among the slow tests.
+LIMITS = [60.0, pytest.param(2.0, marks=pytest.mark.slow)]
 
 
 @pytest.fixture
@@ -49,9 +50,10 @@ def mutated(whole, kind, rng):
 
 
 @pytest.mark.parametrize(
-    "tries", [1_000, pytest.param(10_000, marks=[pytest.mark.slow, pytest.mark.score("mutations")])]
+    ("tries", "limit"),
+    [(1_000, 60.0), pytest.param(10_000, 2.0, marks=[pytest.mark.slow, pytest.mark.score("mutations")])],
 )
-def test_every_mutation_is_refused_by_the_typed_error_and_at_once(path, tries, record_property):
+def test_every_mutation_is_refused_by_the_typed_error_and_at_once(path, tries, limit, record_property):
     save(a_model(), path)
     whole = path.read_bytes()
     rng = np.random.default_rng(tries)
@@ -73,7 +75,7 @@ def test_every_mutation_is_refused_by_the_typed_error_and_at_once(path, tries, r
         longest = max(longest, time.perf_counter() - began)
     record_property("score", f"{good}/{tries}")
     assert odd is None
-    assert longest < SECONDS
+    assert longest < limit
 
 
 # ------------------------------------------------------------------------------- forged: the checksums hold
@@ -167,8 +169,9 @@ KERNELS = ("Polynomial(degree=1000000000)", "Polynomial(degree=60, c=1.0)", "(" 
 KINDS = {type(member.draw(member.columns, 0)): member for member in CATALOGUE}
 
 
+@pytest.mark.parametrize("limit", LIMITS)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_nothing_in_a_forged_map_makes_loading_long_or_large(path, kind):
+def test_nothing_in_a_forged_map_makes_loading_long_or_large(path, kind, limit):
     phi = KINDS[kind].draw(KINDS[kind].columns, 0)
     model = Model(
         recipe=a_model().recipe,
@@ -190,11 +193,11 @@ def test_nothing_in_a_forged_map_makes_loading_long_or_large(path, kind):
                 continue  # any weight is one
             part[way[-1]] = value
             tensorfile.write_tensors(path, document, modelfile._arrays_of(model))
-            harmless(path)
+            harmless(path, limit)
 
 
-def harmless(path, room=32 * 2**20):
-    """A model or the typed error, within two seconds and twice the file's size beside what the interpreter needs."""
+def harmless(path, limit, room=32 * 2**20):
+    """A model or the typed error, within `limit` seconds and in twice the file's size beside the interpreter's own."""
     size = path.stat().st_size
     tracemalloc.start()
     began = time.perf_counter()
@@ -205,7 +208,7 @@ def harmless(path, room=32 * 2**20):
     finally:
         seconds, peak = time.perf_counter() - began, tracemalloc.get_traced_memory()[1]
         tracemalloc.stop()
-    assert seconds < SECONDS
+    assert seconds < limit
     assert peak <= 2 * size + room
 
 

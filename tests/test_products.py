@@ -43,6 +43,13 @@ def test_far_exponents_and_angles_are_those_of_the_functions():
     assert found.tobytes() == wanted.tobytes()
     assert found[0, 0] == np.float32(2.0**-126)
     assert found[3, 0] == 1.0
+    A = np.array([[2.0**22 + 0.5], [-(2.0**23) - 1], [1e10], [3e38]], np.float32)
+    pair, both = np.stack([np.repeat(A, 64, axis=1)] * 2), np.empty((2, 4, 64), np.float32)
+    tiles.sincos_turns_inplace(pair)
+    products.sincos_products(A, panels, both)
+    assert both.tobytes() == pair.tobytes()
+    assert both[0, 0, 0] == pytest.approx(-1.0)
+    assert (both[0, 1:] == 1.0).all()
 
 
 def test_what_does_not_fit_is_refused_and_left_to_the_library():

@@ -19,7 +19,7 @@ def turns(limit):
     return np.concatenate([z, exact]).astype(np.float32)
 
 
-@pytest.mark.parametrize("limit", [0.5, 3.0, 2.0**10])
+@pytest.mark.parametrize("limit", [0.5, 3.0, 2.0**10, 2.0**22, 2.0**24, 1e13, 3e38])
 def test_cos_is_its_twin(limit):
     tile, twin = turns(limit), turns(limit)
     tiles.cos_turns_inplace(tile)
@@ -27,7 +27,7 @@ def test_cos_is_its_twin(limit):
     assert np.abs(tile - twin).max() <= 2e-6
 
 
-@pytest.mark.parametrize("limit", [0.5, 3.0, 2.0**10])
+@pytest.mark.parametrize("limit", [0.5, 3.0, 2.0**10, 2.0**22, 2.0**24, 1e13, 3e38])
 def test_sine_and_cosine_are_their_twins(limit):
     z = turns(limit)
     tile = np.stack([z, np.full_like(z, 7)])

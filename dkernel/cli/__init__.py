@@ -4,6 +4,9 @@ A command reads its options, calls one function of the run layer and prints what
 the exit code is in `exits`, what the commands have in common in `options`.
 """
 
+import codecs
+import io
+import sys
 from importlib import import_module
 
 import click
@@ -66,3 +69,18 @@ def main() -> None:
     2 options, 65 data, 75 the same command can be run again, 130 and 143 stopped.
     """
     one_heap()
+    _print_any_name()
+
+
+def _print_any_name() -> None:
+    """Let stdout take every name of a file: bytes that are no text as they are, else what it cannot show escaped."""
+
+    def handled(error: UnicodeError) -> tuple[str | bytes, int]:
+        try:
+            return codecs.lookup_error("surrogateescape")(error)
+        except UnicodeError:
+            return codecs.lookup_error("backslashreplace")(error)
+
+    codecs.register_error("dkernel", handled)
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="dkernel")

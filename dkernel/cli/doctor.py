@@ -9,6 +9,7 @@ import click
 
 from dkernel.cli.exits import Job
 from dkernel.cli.options import config_text, place_of
+from dkernel.cli.outputs import check_outputs
 from dkernel.cli.train import open_for, recipe_of, train
 
 __all__ = ["doctor"]
@@ -71,6 +72,7 @@ def _job(values: Mapping[str, Any]) -> Any:
     if not values["data"]:
         return Asked(places=places, made=made)
     try:
+        check_outputs(values)
         recipe = recipe_of(values)
         source, recipe = open_for(values, recipe)
     except (DKernelError, OSError) as error:

@@ -19,6 +19,7 @@ from dkernel.cli.options import (
     svmlight_of,
     svmlight_options,
 )
+from dkernel.cli.outputs import check_outputs
 
 if TYPE_CHECKING:
     from dkernel.cli.record import Record
@@ -54,6 +55,7 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
     place = place_of(ctx, values)
     from dkernel.cli.record import Record
 
+    check_outputs(values)
     record = Record(values)
     with record.written(values["record"]):
         figures = _evaluate(values, place, record)

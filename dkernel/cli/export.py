@@ -1,11 +1,13 @@
 """`dkernel export`: a model as a file that other programs run."""
 
 from pathlib import Path
+from typing import Any
 
 import click
 
 from dkernel.cli.exits import Job
 from dkernel.cli.options import Setting
+from dkernel.cli.outputs import check_outputs
 
 __all__ = ["export"]
 
@@ -23,7 +25,7 @@ __all__ = ["export"]
 )  # fmt: skip
 @click.option("--import", cls=Setting, multiple=True, metavar="MODULE", help="Module that registers kernels.")
 @click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks.")
-def export(model: str, out: str, form: str, dtype: str, debug: bool, **_: object) -> None:  # noqa: ARG001
+def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: Any) -> None:  # noqa: ARG001
     """Write MODEL as --out, for programs without dkernel: onnxruntime in Python, C, Java, JavaScript and others.
 
     Input X (rows, columns), unscaled, in the order of `dkernel show`; outputs label, score, probability.
@@ -34,6 +36,7 @@ def export(model: str, out: str, form: str, dtype: str, debug: bool, **_: object
     """
     if not Path(out).absolute().parent.is_dir():
         raise click.UsageError(f"There is no folder {Path(out).parent}, which --out names: make it first.")
+    check_outputs({**values, "model": model, "out": out})
     from dkernel import modelfile
     from dkernel.data.atomic import write_file
     from dkernel.export.onnx import to_onnx

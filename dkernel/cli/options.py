@@ -13,6 +13,7 @@ from typing import Any
 import click
 
 __all__ = [
+    "CONFIG",
     "NAMES",
     "SIZE",
     "WORD_OR_NUMBER",
@@ -26,9 +27,10 @@ __all__ = [
 ]
 
 Command = Callable[..., Any]
+CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
 PROGRESS = ("bar", "log", "json", "none")
 _TLS = ("tls_ca_file", "tls_cert", "tls_key")
-_NOT_IN_CONFIG = ("config", "print_config", "help")
+_NOT_IN_CONFIG = ("config", "print_config", "help", "import")  # a file of settings runs no code
 
 
 class Setting(click.Option):
@@ -186,6 +188,7 @@ def svmlight_of(values: Mapping[str, Any]) -> dict[str, Any]:
 def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:
     if path is None:
         return
+    ctx.meta[CONFIG] = path
     try:
         found = tomllib.loads(Path(path).read_text(encoding="utf-8"))
     except OSError as error:
@@ -196,6 +199,12 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
     values: dict[str, Any] = {}
     for key, value in found.items():
         name = key.replace("-", "_")
+        if name == "import":
+            raise click.UsageError(
+                f"The config file {path!r} has {key} = {value!r}: a config file holds settings and runs no code. Take "
+                "the modules out of it and name them on the command line, --import MODULE, or in DKERNEL_IMPORT.",
+                ctx,
+            )
         if name not in options:
             from dkernel.checks import nearest_name
 

@@ -49,7 +49,8 @@ class Record:
         self.progress: Any = None
         settings = {name: value for name, value in (values or {}).items() if name not in _NOT_SETTINGS}
         text = json.dumps(settings, sort_keys=True, default=str)
-        self.note(command=sys.argv, config_sha256=hashlib.sha256(text.encode()).hexdigest())
+        # First, for it tells a record from other JSON (data/paths.py).
+        self.note(config_sha256=hashlib.sha256(text.encode()).hexdigest(), command=sys.argv)
 
     def note(self, **facts: Any) -> None:
         """Remember these."""
@@ -119,12 +120,8 @@ class Record:
         with suppress(OSError):
             if _is_url(where):
                 _upload(str(where), content)
-            elif final:
-                write_file(Path(where), content)
             else:
-                attempt = Path(where).with_name(f".{Path(where).name}.tmp")
-                attempt.write_bytes(content)
-                os.replace(attempt, where)
+                write_file(Path(where), content, durable=final)
 
     def so_far(self) -> dict[str, Any]:
         """All of it, with the seconds, at this moment."""

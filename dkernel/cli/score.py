@@ -20,6 +20,7 @@ from dkernel.cli.options import (
     svmlight_of,
     svmlight_options,
 )
+from dkernel.cli.outputs import check_outputs
 
 if TYPE_CHECKING:
     from dkernel.cli.record import Record
@@ -71,6 +72,7 @@ def score(ctx: click.Context, /, **values: Any) -> None:
     place = place_of(ctx, values)
     from dkernel.cli.record import Record, beside
 
+    check_outputs(values)
     begin = time.perf_counter()
     record = Record(values)
     with record.written(beside(values["out"], values["record"])):

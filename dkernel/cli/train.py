@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -20,13 +19,14 @@ from dkernel.cli.options import (
     svmlight_of,
     svmlight_options,
 )
+from dkernel.cli.outputs import check_outputs, check_writable
 
 if TYPE_CHECKING:
     from dkernel.cli.record import Record
     from dkernel.recipe import Recipe
     from dkernel.run.checkpoint import Checkpoint
 
-__all__ = ["RECIPE", "check_out", "lines_of", "open_for", "recipe_of", "recipe_options", "report_on", "train"]
+__all__ = ["RECIPE", "check_fit", "lines_of", "open_for", "recipe_of", "recipe_options", "report_on", "train"]
 
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
 RECIPE: dict[str, tuple[str, str, str]] = {
@@ -89,7 +89,11 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "Probabilities of the scores of classes, fitted on the holdout. Default: those of the loss, if it has any.",
     ),
     "seed": ("N", "0", "Of every random choice."),
-    "dtype": ("float32|float64", "float32", "Of the features as they are read."),
+    "dtype": (
+        "float32|float64",
+        "float32",
+        "Of the features as they are read; not given, float64 where float32 has no digits for a column.",
+    ),
 }
 
 
@@ -165,23 +169,28 @@ def train(ctx: click.Context, /, **values: Any) -> None:
         return
     from dkernel.cli.record import Record, beside
 
-    out = Path(values["out"])
-    check_out(out, values["data"])
-    if values["report"]:
-        from dkernel.report import require as can_draw
-
-        can_draw()
-        check_out(Path(values["report"]), (*values["data"], values["out"]), "--report names the file of the report")
+    check_fit(values)
     if (checkpoint := _checkpoint(values)) is not None:
         checkpoint.check()
     from dkernel.run.baseline import check as can_compare
 
     can_compare(values["baselines"])
     record = Record(values)
-    with record.written(beside(out, values["record"])):
+    with record.written(beside(values["out"], values["record"])):
         _train(values, recipe, place, record)
     if not values["quiet"] or values["json"]:
         click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(lines_of(record)))
+
+
+def check_fit(values: Mapping[str, Any]) -> None:
+    """Refuse before any work what `values` could not, or should not, write after it."""
+    check_outputs(values)
+    check_writable("--out", values["out"])
+    if values["report"]:
+        from dkernel.report import require as can_draw
+
+        can_draw()
+        check_writable("--report", values["report"])
 
 
 def recipe_of(values: Mapping[str, Any]) -> "Recipe":
@@ -202,24 +211,6 @@ def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
     return Checkpoint(values["checkpoint"], values["resume"], values["checkpoint_every"])
 
 
-def check_out(out: Path, data: tuple[str, ...], what: str = "--out names the file of the model") -> None:
-    """Find out before the training what would keep the model from being written after it."""
-    import tempfile
-
-    from dkernel.data.atomic import trouble
-    from dkernel.errors import DataError
-
-    if out.is_dir():
-        raise DataError(f"{out}: this is a folder; {what}.")
-    if any(Path(path).exists() and out.exists() and out.samefile(path) for path in data):
-        raise DataError(f"{out}: this is also an input, whose place it would take; {what}. Choose another name.")
-    try:
-        with tempfile.TemporaryFile(dir=out.parent):
-            pass
-    except OSError as error:
-        raise trouble(error, out) from error
-
-
 def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
     from dkernel.data import open_source
 
@@ -228,7 +219,7 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         label=values["label"],
         weight=values["weight"],
         exclude=values["exclude"] or (),
-        dtype=recipe.dtype,
+        dtype=recipe.dtype if values["dtype"] else "auto",
         kernel=recipe.kernels[0],
         scratch=values["scratch"],
         **svmlight_of(values),
@@ -238,6 +229,8 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
 def open_for(values: Mapping[str, Any], recipe: "Recipe") -> tuple[Any, "Recipe"]:
     """The source that the options name, and the recipe for its label."""
     source = _open(values, recipe)
+    if source.dtype == "float64":
+        recipe = recipe.replace(dtype="float64")
     return source, _for_label(values, recipe, source.label_kind)
 
 

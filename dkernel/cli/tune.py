@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -19,7 +18,7 @@ from dkernel.cli.options import (
     run_options,
     svmlight_options,
 )
-from dkernel.cli.train import RECIPE, check_out, lines_of, open_for, recipe_of, recipe_options, report_on
+from dkernel.cli.train import RECIPE, check_fit, lines_of, open_for, recipe_of, recipe_options, report_on
 
 if TYPE_CHECKING:
     from dkernel.cli.record import Record
@@ -91,15 +90,11 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
     from dkernel.run.search import Budget
 
     budget, grid = Budget.of(values["budget"]), _grid(values["grid"])
-    out = Path(values["out"])
-    check_out(out, values["data"])
-    if values["report"]:
-        from dkernel.report import require as can_draw
-
-        can_draw()
-        check_out(Path(values["report"]), (*values["data"], values["out"]), "--report names the file of the report")
+    check_fit(values)
+    if (checkpoint := _checkpoint(values)) is not None:
+        checkpoint.check()
     record = Record(values)
-    with record.written(beside(out, values["record"])):
+    with record.written(beside(values["out"], values["record"])):
         _tune(values, recipe, grid, budget, place, record)
     if not values["quiet"] or values["json"]:
         click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(_lines(record)))

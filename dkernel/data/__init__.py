@@ -12,19 +12,19 @@ if TYPE_CHECKING:
 __all__ = ["Block", "Source", "Unit", "chunk_limit", "from_arrays", "open_source"]
 
 _HOME = {
-    "Block": "block",
-    "Source": "source",
-    "Unit": "source",
-    "chunk_limit": "block",
-    "from_arrays": "arrays",
-    "open_source": "opening",
+    "Block": "dkernel.data.block",
+    "Source": "dkernel.data.source",
+    "Unit": "dkernel.data.source",
+    "chunk_limit": "dkernel.data.block",
+    "from_arrays": "dkernel.data.arrays",
+    "open_source": "dkernel.data.opening",
 }
 
 
 def __getattr__(name: str) -> Any:
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"{__name__}.{_HOME[name]}"), name)
+    return getattr(import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

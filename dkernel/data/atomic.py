@@ -4,6 +4,7 @@ Only the standard library. Every step is one system call that a kill cannot cut 
 refuses comes out as a dkernel error that names the path and what to do.
 """
 
+import contextlib
 import ctypes
 import errno
 import hashlib
@@ -63,18 +64,26 @@ def sync_tree(path: Path) -> None:
     sync(path)
 
 
-def write_file(path: Path, content: bytes, attempt: Path | None = None) -> None:
+def write_file(path: Path, content: bytes, attempt: Path | None = None, durable: bool = True) -> None:
     """Make or replace a small file in one step: a reader sees the old bytes or the new ones.
 
-    `attempt` is where it is written first, a name of its own for each writer where there may be several.
+    `attempt` is where it is written first, a name of its own for each writer where there may be several; it is gone
+    when the writing fails. `durable` waits for the disk.
     """
-    attempt = attempt or path.with_name(path.name + ".tmp")
-    with open(attempt, "wb") as stream:
-        stream.write(content)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(attempt, path)
-    sync(path.parent)
+    attempt = attempt or path.with_name(f".{path.name}.tmp")
+    try:
+        with open(attempt, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            if durable:
+                os.fsync(stream.fileno())
+        os.replace(attempt, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            attempt.unlink(missing_ok=True)
+        raise
+    if durable:
+        sync(path.parent)
 
 
 def digest(path: Path) -> tuple[int, str]:

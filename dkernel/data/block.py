@@ -203,7 +203,7 @@ def as_label(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
         _refuse(~np.isfinite(numbers), numbers, place, name, "label", "remove or fill these rows")
         return numbers
     if values.dtype.kind == "S":
-        return np.char.decode(values, "utf-8")
+        return _label_of_objects(values.astype(object), place, name)
     if values.dtype.kind in "OT":
         return _label_of_objects(values, place, name)
     raise DataError(f"The label {name!r} is of type {values.dtype}; bool, integer, float or text is needed.")
@@ -219,7 +219,7 @@ def _as_targets(values: NDArray[Any], place: Place, name: str) -> NDArray[np.flo
 
 
 def _label_of_objects(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
-    listed = [v.decode() if isinstance(v, bytes) else v for v in values.tolist()]
+    listed = [_decoded(v, row, place, name) if isinstance(v, bytes) else v for row, v in enumerate(values.tolist())]
     # The type of pandas' missing value before its comparison, which is neither true nor false.
     missing = np.array([v is None or type(v).__name__ == "NAType" or v != v for v in listed], bool)
     _refuse(missing, values, place, name, "label", "remove or fill these rows")
@@ -231,6 +231,15 @@ def _label_of_objects(values: NDArray[Any], place: Place, name: str) -> NDArray[
         return as_label(np.array(listed), place, name)
     kinds = sorted({type(v).__name__ for v in listed})
     raise DataError(f"The label {name!r} mixes {', '.join(kinds)} (from {place(0)}); one type of label is needed.")
+
+
+def _decoded(value: bytes, row: int, place: Place, name: str) -> str:
+    try:
+        return value.decode()
+    except UnicodeDecodeError:
+        raise DataError(
+            f"{place(row)}, column {name!r}: the label {value[:60]!r} is not UTF-8 text. Store labels as text."
+        ) from None
 
 
 def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], place: Place, name: str, what: str, advice: str) -> None:

@@ -14,6 +14,7 @@ from dkernel.data.columnar import kind_of_type, raw_of_table
 from dkernel.data.csv_fields import TYPES, Header, explained, fits, parse, type_of
 from dkernel.data.csv_kept import kept_columns, kept_kind, wider
 from dkernel.data.csv_sift import sift, well_formed
+from dkernel.data.domains import known_numbers
 from dkernel.data.lines import STEP_ROWS, Steps, line_ends, row_blocks, row_ends
 from dkernel.data.paths import File
 from dkernel.data.tables import Part, Request, Table, Wanted
@@ -23,15 +24,16 @@ __all__ = ["load", "look", "scan", "sift"]
 
 _HEADER_BYTES = 64 * 1024
 _LONGEST_HEADER = 64 * 2**20
+_FIRST = 1000  # values of a column that tell what it was meant to hold
 _BOM = b"\xef\xbb\xbf"
 
 
 def look(files: Sequence[File], request: Request) -> list[Table]:
     """Names from the headers; rows and kinds from one scanning task a file."""
     headers = [_header(file) for file in files]
-    tasks = []
+    tasks, known = [], known_numbers(request)
     for file, header in zip(files, headers, strict=True):
-        asked = (request.label, request.keep, request.scan_bytes, STEP_ROWS, request.quarantine)
+        asked = (request.label, request.keep, request.scan_bytes, STEP_ROWS, request.quarantine, known)
         key = file.key("scan", *asked)
         tasks.append(Delayed(key, {key: (scan, file, header, *asked)}))
     return list(request.compute(*tasks))
@@ -85,6 +87,7 @@ class _Kinds:
     label: str | None
     keep: tuple[str, ...]
     quarantine: bool = False
+    known: tuple[str, ...] = ()
     found: dict[str, str] = field(default_factory=dict)
 
     def add(self, block: bytes, first_row: int) -> None:
@@ -102,7 +105,9 @@ class _Kinds:
             kind = kind_of_type(table.schema.field(name).type)
             if name == self.label and "empty" not in (kind, self.found.get(name, "empty")):
                 kind = self._label_kind(name, kind, block, first_row)
-            if kind == "text" and name != self.label and _mostly_numbers(table.column(name)):
+            if kind in ("text", "other") and name in self.known:
+                kind = "bool" if _mostly_truths(table.column(name)) else "float"  # the words are bad rows, be they many
+            elif kind == "text" and name != self.label and _mostly_numbers(table.column(name)):
                 kind = "float"  # so that reading it names the row of the word
             if kind != "empty" or name not in self.found:
                 self.found[name] = "text" if kind == "other" and name == self.label else kind
@@ -138,10 +143,11 @@ def scan(
     scan_bytes: int,
     step_rows: int = STEP_ROWS,
     quarantine: bool = False,
+    known: tuple[str, ...] = (),
 ) -> Table:
-    """Rows, steps and kinds of one file; runs on a worker."""
+    """Rows, steps and kinds of one file; runs on a worker. The columns `known` hold numbers, whatever stands there."""
     file.check()
-    kinds = _Kinds(file, header, label, keep, quarantine)
+    kinds = _Kinds(file, header, label, keep, quarantine, known)
     steps = Steps(header.start, step_rows, header.lines)
     for offset, block, ends in row_blocks(file, header.start, scan_bytes, header.delimiter.encode()):
         if len(ends):
@@ -172,5 +178,11 @@ def load(file: File, part: Part, wanted: Wanted, place: Place) -> Raw:
 
 def _mostly_numbers(column: pa.ChunkedArray) -> bool:
     """Whether more than half of the first values are numbers, so that the others are mistakes."""
-    first = column.slice(0, 1000).to_pylist()
+    first = column.slice(0, _FIRST).to_pylist()
     return sum(fits(value or "", pa.float64()) for value in first) > len(first) / 2
+
+
+def _mostly_truths(column: pa.ChunkedArray) -> bool:
+    """Whether more of the first values are true or false than are numbers."""
+    first = [value for value in column.slice(0, _FIRST).to_pylist() if isinstance(value, str) and value]
+    return sum(fits(v, pa.bool_()) for v in first) > sum(fits(v, pa.float64()) for v in first)

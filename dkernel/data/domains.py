@@ -5,8 +5,9 @@ from typing import Any
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
+from dkernel.sparse import Numbered
 
-__all__ = ["NUMBERS", "check_source", "domains_of", "object_columns", "word_of"]
+__all__ = ["NUMBERS", "check_gamma", "check_source", "domains_of", "known_numbers", "object_columns", "word_of"]
 
 NUMBERS = ("bool", "int", "float", "digits")
 """The kinds (block.KINDS) that are numbers."""
@@ -23,6 +24,15 @@ def domains_of(kernel: Kernel | str | None, columns: Sequence[str]) -> dict[str,
     if kernel is None:
         return dict.fromkeys(columns, "numbers")
     return parse(kernel).bind_columns(columns).wants(tuple(columns))
+
+
+def known_numbers(request: Any) -> tuple[str, ...]:
+    """The columns that a model takes as numbers, where rows without them are left out; none where no model asks."""
+    if not request.quarantine or request.columns is None or isinstance(request.columns, Numbered):
+        return ()
+    columns = tuple(request.columns)
+    domains = domains_of(request.kernel, columns)
+    return tuple(name for name in columns if domains.get(name, "numbers") == "numbers")
 
 
 def object_columns(
@@ -83,8 +93,17 @@ def word_of(kind: str) -> str:
     }.get(kind, "nothing")
 
 
-def check_source(kernel: Kernel, gamma: Any, source: Any) -> None:
-    """Refuse a kernel for which the source was not opened, and a gamma that nothing in a kernel of objects takes."""
+def check_gamma(kernels: Sequence[Kernel], gamma: Any) -> None:
+    """Refuse a gamma that none of the kernels takes: it would be passed over."""
+    if gamma != "auto" and not any("auto" in kernel.placeholders for kernel in kernels):
+        which = " or ".join(map(repr, kernels))
+        raise RecipeError(
+            f"gamma={gamma!r} is for a kernel with a gamma left open, and {which} has none: leave gamma out."
+        )
+
+
+def check_source(kernel: Kernel, source: Any) -> None:
+    """Refuse a kernel for which the source was not opened."""
     if source.sparse:  # all columns are numbers
         if (domain := kernel.domain) == "objects":
             raise DataError(f"{kernel!r} takes {domain}, and the source holds sparse rows of numbers.")
@@ -98,7 +117,3 @@ def check_source(kernel: Kernel, gamma: Any, source: Any) -> None:
     for name in source.objects:
         if kernel.wants(source.columns).get(name, "numbers") == "numbers":
             raise DataError(_refusal(name, "text", "the source", kernel, flag=False))
-    if source.objects and gamma != "auto" and not kernel.placeholders:
-        raise RecipeError(
-            f"gamma={gamma!r} is for a kernel with a gamma left open, and {kernel!r} has none: leave gamma out."
-        )

@@ -1,7 +1,9 @@
 """`open_source`: from the names of files to a Source, by way of their headers; no row is read by the client."""
 
 import hashlib
+import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from importlib import import_module
 from os import PathLike
@@ -9,15 +11,17 @@ from typing import Any
 
 import dask.base
 from dask.delayed import Delayed
+from numpy.typing import NDArray
 
 from dkernel.data.block import Block, chunk_limit, cut_blocks, object_row_bytes
+from dkernel.data.digits import DTYPES, HEAD, dtype_for
 from dkernel.data.paths import File, expand
 from dkernel.data.rejects import sifted_blocks
 from dkernel.data.scratch import unpacked
 from dkernel.data.selection import select
 from dkernel.data.source import Source, Unit
-from dkernel.data.tables import Part, Request, Table, Wanted, divide
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.data.tables import Part, Request, Table, Wanted, divide, first_part
+from dkernel.errors import DataError, DKernelWarning, RecipeError, UnsupportedError
 from dkernel.kernels import Kernel
 from dkernel.sparse import Numbered
 
@@ -54,6 +58,8 @@ def open_source(
     paths : files, folders, globs or fsspec URLs
     columns : exactly the features that are wanted, by name (for scoring); default: all that have no other use
     exclude, keep : columns that are no features; the kept ones are carried along untouched
+    dtype : of the blocks, float32 or float64; "auto" is float64 where float32 has no digits for a column, by its first
+        rows: 1e9 + N(0, 1)
     scratch : folder, seen by every worker, for unpacked copies; default: a temporary one that ends with this process
     n_features, zero_based : of svmlight files; default: decided from all of them together
     compute : runs Delayed tasks (counting rows of text, unpacking), as `dask.compute` does
@@ -74,8 +80,8 @@ def open_source(
     ...     source.columns, source.X.compute()[1].tolist(), source.y.compute().tolist()
     (('0', '1'), [3.0, 4.0], [2.0, 5.0, 8.0, 11.0])
     """
-    if dtype not in ("float32", "float64"):
-        raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
+    if dtype not in DTYPES:
+        raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: {', '.join(map(repr, DTYPES))} can.")
     wanted = columns if columns is None or isinstance(columns, Numbered) else _names(columns)
     request = Request(
         label, weight, wanted, _names(exclude), _names(keep), dtype,
@@ -85,7 +91,46 @@ def open_source(
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     files = expand(paths, storage_options)
     tables = _look_all(unpacked(files, scratch, compute), request)
-    return _source(files, tables, select(tables, request))
+    _tell_of_keys(files, tables[0])
+    chosen = select(tables, request)
+    if dtype == "auto":
+        chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
+    return _source(files, tables, chosen)
+
+
+def _head(tables: Sequence[Table], wanted: Wanted) -> NDArray[Any] | None:
+    """The features of the first rows in float64; None of objects, of sparse rows, and where they cannot be read.
+
+    What is wrong with them is said by the reading that is for good.
+    """
+    table = next((table for table in tables if table.rows), None)
+    if table is None or wanted.objects or isinstance(wanted.columns, Numbered):
+        return None
+    reader, file = format_module(table.file.format), table.file
+    wanted, place = replace(wanted, dtype="float64", label=None, weight=None, kept=()), partial(_place, file.name, 0)
+    try:
+        if hasattr(reader, "head"):  # whose smallest parts are large
+            return reader.head(file, wanted, HEAD, place).X
+        return reader.load(file, first_part(table, HEAD), wanted, place).X
+    except (DataError, OSError):
+        return None
+
+
+def _tell_of_keys(files: Sequence[File], table: Table) -> None:
+    """Say it where the names of folders hold a column that the files lack: year=2020/a.parquet, year=2021/a.parquet."""
+    values: dict[str, set[str]] = {}
+    for file in files:
+        for key, sign, value in (part.partition("=") for part in file.name.split("/")[:-1]):
+            if key and sign and key not in table.kinds:
+                values.setdefault(key, set()).add(value)
+    lost = [key for key, found in values.items() if len(found) > 1]
+    if lost:
+        warnings.warn(
+            f"{files[0].name}: the names of the folders say {', '.join(map(repr, lost))}, and the files hold no such "
+            "column: it is left out, for names are not read. Write it into the files if it is needed.",
+            DKernelWarning,
+            stacklevel=3,
+        )
 
 
 def _source(files: Sequence[File], tables: Sequence[Table], wanted: Wanted) -> Source:
@@ -166,21 +211,28 @@ def _units(tables: Sequence[Table], wanted: Wanted, row_bytes: int) -> tuple[Uni
     return tuple(units)
 
 
-def read_unit(file: File, part: Part, wanted: Wanted, rows: tuple[int, ...]) -> tuple[Block, ...]:
-    """The blocks of one unit, checked; runs on a worker."""
+def read_unit(
+    file: File, part: Part, wanted: Wanted, rows: tuple[int, ...], odd: Sequence[int] = (), reason: str = ""
+) -> tuple[Block, ...]:
+    """The blocks of one unit, checked; runs on a worker.
+
+    Read again with `odd`, the numbers of some rows of the blocks, they are without these, which `reason` refuses.
+    """
     file.check()
     place = partial(_place, file.name, part.first_row)
     reader = format_module(file.format)
     try:
         try:
+            if odd:
+                raise DataError(reason)
             raw = reader.load(file, part, wanted, place)
             names = wanted.columns, wanted.label, wanted.weight
             blocks = cut_blocks(raw, rows, names, wanted.dtype, place, wanted.objects)
         except DataError:
-            if not wanted.quarantine:
+            if not (wanted.quarantine or odd):
                 raise
             found = reader.sift(file, part, wanted, place)
-            blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row))
+            blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row), odd, reason)
     except FileNotFoundError:
         raise DataError(f"{file.name}: the file is gone since it was opened.") from None
     if file.local:

@@ -135,6 +135,14 @@ class Destination:
         """Where the list of the rejected rows stands."""
         return (self.path if self.format.folder else self.path.parent) / entry.name
 
+    def companions(self) -> list[Path]:
+        """The files beside the output that its commit replaces or removes: its manifest, and lists of rejected rows."""
+        return [] if self.format.folder else [self._manifest, *self._lists()]
+
+    def _lists(self) -> list[Path]:
+        listed = re.compile(re.escape(self.path.name) + r"\.rejects-[0-9a-f]{8}\.csv")
+        return [path for path in self.path.parent.iterdir() if listed.fullmatch(path.name)]
+
     def _check_replaceable(self, job: Mapping[str, str]) -> None:
         manifest = read_manifest(self._manifest)
         if not self.overwrite:
@@ -171,11 +179,11 @@ class Destination:
 
     def _sweep(self, manifest: Manifest) -> None:
         """Remove the staging folders of this destination that nobody works in, and lists of outputs that are gone."""
-        listed = re.compile(re.escape(self.path.name) + r"\.rejects-[0-9a-f]{8}\.csv")
+        for path in self._lists():
+            if manifest.rejects is None or path.name != manifest.rejects.name:
+                path.unlink(missing_ok=True)
         for folder in self.path.parent.iterdir():
-            if listed.fullmatch(folder.name) and (manifest.rejects is None or folder.name != manifest.rejects.name):
-                folder.unlink(missing_ok=True)
-            elif folder.name.startswith(self._prefix) and (lock := _lock(folder)) is not None:
+            if folder.name.startswith(self._prefix) and (lock := _lock(folder)) is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(lock)
 

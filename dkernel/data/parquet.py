@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from dkernel.data.arrow import opened_parquet
 from dkernel.data.block import Place, Raw
 from dkernel.data.columnar import kind_of_type, raw_of_table
 from dkernel.data.paths import File
@@ -27,6 +28,13 @@ def look(files: Sequence[File], _: Request) -> list[Table]:
 def load(file: File, part: Part, wanted: Wanted, place: Place) -> Raw:
     """The row groups of one part."""
     return raw_of_table(_read(file, part, wanted), wanted, place)
+
+
+def head(file: File, wanted: Wanted, rows: int, place: Place) -> Raw:
+    """The first rows, without the rest of their row group."""
+    with _opened(file) as opened:
+        batch = next(opened.iter_batches(rows, columns=list(wanted.names), use_threads=False))
+    return raw_of_table(pa.Table.from_batches([batch]), wanted, place)
 
 
 def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
@@ -53,8 +61,10 @@ def _read(file: File, part: Part, wanted: Wanted) -> pa.Table:
 def _opened(file: File) -> Iterator[pq.ParquetFile]:
     try:
         with ExitStack() as stack:
-            place = file.path if file.local else stack.enter_context(file.open())
-            yield stack.enter_context(pq.ParquetFile(place, pre_buffer=not file.local))
+            if file.local:
+                yield stack.enter_context(opened_parquet(file.path))
+            else:
+                yield stack.enter_context(pq.ParquetFile(stack.enter_context(file.open()), pre_buffer=True))
     except (pa.ArrowException, OSError) as error:
         if getattr(error, "errno", None) is not None:
             raise  # the disk's or the network's trouble: reading again may help

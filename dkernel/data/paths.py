@@ -1,21 +1,22 @@
 """From what the user names (a file, several, a folder, a glob, an fsspec URL) to the files, in order.
 
-A folder's files and a glob's come in natural order (part.2 before part.10); names that begin with '_' or '.' are no
-data.
+A folder's files and a glob's come in natural order (part.2 before part.10). Names that begin with '_' or '.' are no
+data, and neither is what dkernel itself has written there: models, run records, reports, checkpoints.
 """
 
 import glob
 import hashlib
 import os
 import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from dkernel.errors import DataError
 
-__all__ = ["FORMATS", "File", "expand", "natural"]
+__all__ = ["FORMATS", "File", "expand", "named", "natural"]
 
 # ending -> format; the format is also the name of the module that reads it.
 FORMATS = {
@@ -120,26 +121,72 @@ def expand(
     options = dict(storage_options or {})
     files: list[File] = []
     for item in listed:
-        text = os.fspath(item).removeprefix("file://")
-        found = _remote(text, options) if "://" in text else _local(text)
-        files.extend(_file(path, options if "://" in path else {}) for path in found)
+        found = _found(_text(item), options)
+        found.check()
+        files.extend(_file(path, options if "://" in path else {}) for path in found.paths)
     return files
 
 
-def _hidden(path: str) -> bool:
-    return path.rstrip("/").rsplit("/", 1)[-1].startswith(("_", "."))
+def named(item: str | os.PathLike, storage_options: Mapping[str, Any] | None = None) -> list[str]:
+    """The files that `item` names, readable or not, as far as they can be listed; never an error."""
+    text = _text(item)
+    try:
+        return _found(text, dict(storage_options or {})).paths
+    except Exception:  # of whatever file system: what cannot be listed is refused when it is opened
+        return [text]
 
 
-def _local(path: str) -> list[str]:
-    if os.path.isdir(path):
-        return (
-            [path] if _split(path)[0] == ".zarr" else _folder(path, [os.path.join(path, n) for n in os.listdir(path)])
-        )
+def _text(item: str | os.PathLike) -> str:
+    return os.fspath(item).removeprefix("file://")
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a text names: one file, or what may be data in a folder or of the matches of a glob, in order."""
+
+    text: str
+    paths: list[str]
+    kind: str
+    inner: list[str] = field(default_factory=list)
+
+    def check(self) -> None:
+        """Refuse a name under which there are no data, or a folder of folders."""
+        if self.inner:
+            raise DataError(
+                f"{self.text}: the folder holds folders ({self.inner[0]}); name the files by a glob, '{self.text}/*/*'."
+            )
+        if self.paths:
+            return
+        why = {
+            "file": f"there is no such file or folder.{_nearby(self.text)}",
+            "folder": "the folder holds no data files.",
+            "glob": "no file matches.",
+        }
+        raise DataError(f"{self.text}: {why[self.kind]}")
+
+
+def _found(text: str, options: dict[str, Any]) -> _Found:
+    return _remote(text, options) if "://" in text else _local(text)
+
+
+@dataclass(frozen=True)
+class _System:
+    """What is asked of a file system: is it a folder, which names are in it, open it to read."""
+
+    isdir: Callable[[str], bool]
+    names: Callable[[str], Sequence[str]]
+    open: Callable[[str], Any]
+
+
+def _local(path: str) -> _Found:
+    system = _System(os.path.isdir, os.listdir, partial(open, mode="rb"))
+    if os.path.isdir(path) and _split(path)[0] != ".zarr":
+        return _folder(path, [os.path.join(path, name) for name in os.listdir(path)], system)
     if os.path.exists(path):
-        return [path]
+        return _Found(path, [path], "file")
     if glob.has_magic(path):
-        return _matches(path, glob.glob(path, recursive=True))
-    raise DataError(f"{path}: there is no such file or folder.{_nearby(path)}")
+        return _Found(path, _data(glob.glob(path, recursive=True), system), "glob")
+    return _Found(path, [], "file")
 
 
 def _nearby(path: str) -> str:
@@ -149,37 +196,60 @@ def _nearby(path: str) -> str:
     return nearest_name(os.path.basename(path), sorted(os.listdir(folder))) if os.path.isdir(folder) else ""
 
 
-def _remote(url: str, options: Mapping[str, Any]) -> list[str]:
+def _remote(url: str, options: dict[str, Any]) -> _Found:
     import fsspec
 
     try:
         system, path = fsspec.core.url_to_fs(url, **options)
     except (ImportError, ValueError) as error:
         raise DataError(f"{url}: this kind of address cannot be read ({error}).") from None
+    reach = _System(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
     if glob.has_magic(path):
-        found = _matches(url, [str(p) for p in system.glob(path)])
+        found = _Found(url, _data([str(p) for p in system.glob(path)], reach), "glob")
     elif system.isdir(path) and _split(path)[0] != ".zarr":
-        found = _folder(url, [str(entry["name"]) for entry in system.ls(path, detail=True)], system.isdir)
+        found = _folder(url, _listed(system, path), reach)
     else:
-        found = [path]
-    return [str(system.unstrip_protocol(p)) for p in found]
+        found = _Found(url, [path], "file")
+    return replace(found, paths=[str(system.unstrip_protocol(p)) for p in found.paths])
 
 
-def _matches(pattern: str, found: list[str]) -> list[str]:
-    kept = sorted((p for p in found if not _hidden(p)), key=natural)
-    if not kept:
-        raise DataError(f"{pattern}: no file matches.")
-    return kept
+def _listed(system: Any, folder: str) -> list[str]:
+    return [str(entry["name"]) for entry in system.ls(folder, detail=True)]
 
 
-def _folder(name: str, entries: list[str], isdir: Any = os.path.isdir) -> list[str]:
-    kept = sorted((p for p in entries if not _hidden(p)), key=natural)
-    inner = [p for p in kept if _split(p)[0] != ".zarr" and isdir(p)]
-    if inner:
-        raise DataError(f"{name}: the folder holds folders ({inner[0]}); name the files by a glob, '{name}/*/*'.")
-    if not kept:
-        raise DataError(f"{name}: the folder holds no data files.")
-    return kept
+def _folder(text: str, entries: Sequence[str], system: _System) -> _Found:
+    kept = _data(entries, system)
+    return _Found(text, kept, "folder", [p for p in kept if _split(p)[0] != ".zarr" and system.isdir(p)])
+
+
+def _base(path: str) -> str:
+    return path.rstrip("/").rpartition("/")[2]
+
+
+def _data(paths: Sequence[str], system: _System) -> list[str]:
+    """The paths that may be data, in natural order."""
+    return sorted((p for p in paths if not _base(p).startswith(("_", ".")) and not _is_own(p, system)), key=natural)
+
+
+# What the files begin with that dkernel writes beside data: models and checkpoints, run records, reports, ONNX graphs.
+_MARKS = (b'{"__metadata__":{"dkernel":', b'{\n  "config_sha256": ', b"<title>dkernel: ", b"\x12\x07dkernel")
+_MARKED = 128  # bytes in which these stand
+
+
+def _is_own(path: str, system: _System) -> bool:
+    """Whether a file or folder that is named like no data is one that dkernel has written."""
+    if _split(path)[0] in FORMATS:
+        return False
+    try:
+        if system.isdir(path):  # of scores in parts, a checkpoint or unpacked copies
+            names = system.names(path)
+            own = all(name.startswith((".", "checkpoint-", "dkernel-")) for name in names)
+            return "_manifest.json" in names or (own and bool(names))
+        with system.open(path) as stream:
+            head = stream.read(_MARKED)
+    except OSError:
+        return False
+    return any(mark in head for mark in _MARKS)
 
 
 def _split(path: str) -> tuple[str, str]:

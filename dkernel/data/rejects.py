@@ -55,7 +55,13 @@ class Sifted:
 
 
 def sifted_blocks(
-    found: Sifted, rows: tuple[int, ...], wanted: Wanted, place: Place, where: tuple[str, int]
+    found: Sifted,
+    rows: tuple[int, ...],
+    wanted: Wanted,
+    place: Place,
+    where: tuple[str, int],
+    odd: Sequence[int] = (),
+    reason: str = "",
 ) -> tuple[Block, ...]:
     """The checked blocks of the good rows, with the list of the bad ones.
 
@@ -63,6 +69,7 @@ def sifted_blocks(
     ----------
     rows : of the chunks of the whole unit; those of the blocks are fewer
     where : name of the file, and how many of its rows are before the unit
+    odd : numbers among the good rows of those that are bad for another reason, which is `reason`
     """
     if len(found.rows) + len(found.refused) != sum(rows) or len(found.raw.X) != len(found.rows):
         raise DataError(
@@ -70,6 +77,8 @@ def sifted_blocks(
             "file changed or is damaged."
         )
     infinite = _not_finite(found.raw.X, wanted)
+    finite = [i for i in range(len(found.rows)) if i not in infinite] if odd else []
+    infinite |= {finite[i]: _largest(found.raw.X, finite[i], reason, wanted) for i in odd}
     refused = {**found.refused, **{int(found.rows[i]): refusal for i, refusal in infinite.items()}}
     good = np.ones(len(found.rows), bool)
     good[list(infinite)] = False
@@ -101,6 +110,14 @@ def _not_finite(X: Any, wanted: Wanted) -> dict[int, Refusal]:
     return found
 
 
+def _largest(X: Any, row: int, reason: str, wanted: Wanted) -> Refusal:
+    """The refusal of a row as a whole; of a dense row of numbers it names the largest of them."""
+    if isinstance(X, SparseRows) or X.dtype.kind not in "iuf":
+        return Refusal("", reason)
+    column = int(np.abs(X[row].astype(np.float64)).argmax())
+    return Refusal(wanted.columns[column], reason, str(X[row, column]))
+
+
 def _refusal(value: Any, column: int, wanted: Wanted) -> Refusal:
     reason = f"{value} is too large for {wanted.dtype}" if np.isfinite(value) else f"{value} is not finite"
     return Refusal(wanted.columns[column], reason, str(value))
@@ -116,12 +133,17 @@ def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:
 
 
 def _row(lines: Lines | None, where: tuple[str, int], row: int, refusal: Refusal) -> tuple[Any, ...]:
-    name, first = where
+    name, first = _readable(where[0]), where[1]
     if lines is None:
         return name, first + row + 1, None, refusal.column, refusal.reason, refusal.raw
     raw = lines.text(row).decode("utf-8", "backslashreplace")
     offset = lines.offset + int(lines.starts[row])
     return name, lines.number(row), offset, refusal.column, refusal.reason, raw
+
+
+def _readable(name: str) -> str:
+    """The name of a file as text: bytes of it that are none are escaped."""
+    return name.encode("utf-8", "backslashreplace").decode()
 
 
 def csv_of(table: pa.Table | None) -> bytes:

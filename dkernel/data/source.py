@@ -46,7 +46,7 @@ class Source:
     Rows are those of `units` in their order; all chunks are known. `label_kind` is "bool", "int", "float" or "text"
     where the files say it (None otherwise, and without a label). `label_dtype` is the dtype of y
     (text of any width: "U"). `stamps` say of each of `files` its size and date. Of several `targets` the label is a
-    number each.
+    number each. `counted` are the rows of positive weight, None where nobody has counted them.
 
     Examples
     --------
@@ -71,6 +71,7 @@ class Source:
     object_bytes: int = 0
     stamps: tuple[str, ...] = ()
     targets: int = 1
+    counted: int | None = None
 
     @property
     def chunk_rows(self) -> tuple[int, ...]:
@@ -81,6 +82,11 @@ class Source:
     def n_rows(self) -> int:
         """Rows of the whole source."""
         return sum(self.chunk_rows)
+
+    @property
+    def n_counted(self) -> int:
+        """Rows that a fit learns from: those of weight 0 are none, where they have been counted."""
+        return self.n_rows if self.counted is None else self.counted
 
     @property
     def n_in(self) -> int:

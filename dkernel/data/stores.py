@@ -114,6 +114,10 @@ class StoreDestination:
         """Where the manifest is."""
         return f"{self.root}/_manifest.json" if self.format.folder else self._beside(f".{self._name}.manifest.json")
 
+    def companions(self) -> list[str]:
+        """The objects beside the output that its commit replaces: its manifest."""
+        return [] if self.format.folder else [self._beside(f".{self._name}.manifest.json", url=True)]
+
     def rejects(self, entry: Entry) -> str:
         """Where the list of the rejected rows stands."""
         return f"{self.path}/{entry.name}" if self.format.folder else self._beside(entry.name, url=True)

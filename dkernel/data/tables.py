@@ -1,7 +1,7 @@
 """What a file says about itself before it is read: column names and kinds, and the steps that it can be read in."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dkernel.data.block import cut
@@ -126,6 +126,14 @@ def divide(table: Table, limit: int) -> list[tuple[Part, tuple[int, ...]]]:
     if rows:
         parts.append((_part(table, first, len(table.steps), first_row, rows), cut(rows, limit)))
     return parts
+
+
+def first_part(table: Table, rows: int) -> Part:
+    """The smallest part with so many of the first rows, or with what can be read alone."""
+    if isinstance(table.steps, int):
+        return _divide_even(replace(table, rows=min(table.rows, max(table.steps, rows))), table.steps, rows)[0][0]
+    first = next(i for i, n in enumerate(table.steps) if n)
+    return _part(table, first, first + 1, 0, table.steps[first])
 
 
 def _part(table: Table, first: int, stop: int, first_row: int, rows: int) -> Part:

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 import pyarrow.parquet as pq
 
-from dkernel.data.arrow import as_numbers
+from dkernel.data.arrow import as_numbers, opened_parquet
 from dkernel.data.tables import CSV_TEXT
 from dkernel.errors import DataError, UnsupportedError
 
@@ -91,9 +91,14 @@ def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
         yield pa.concat_tables(waiting)
 
 
+def _schema_of(part: Path) -> pa.Schema:
+    with opened_parquet(part) as file:
+        return file.schema_arrow
+
+
 def _row_groups(parts: Sequence[Path]) -> Iterator[pa.Table]:
     for part in parts:
-        with pq.ParquetFile(part) as file:
+        with opened_parquet(part) as file:
             for group in range(file.num_row_groups):
                 yield file.read_row_group(group)
 
@@ -135,9 +140,9 @@ class Parquet(Format):
                 writer.write_table(table)
 
     def agree(self, parts: Sequence[Path]) -> None:
-        first = pq.read_schema(parts[0])
+        first = _schema_of(parts[0])
         for part in parts[1:]:
-            _same(first, pq.read_schema(part), part)
+            _same(first, _schema_of(part), part)
 
     def assemble(self, parts: Sequence[Path], columns: Sequence[str], rows: int, path: Path) -> None:  # noqa: ARG002
         self.stage(_row_groups(parts), path)
@@ -161,12 +166,12 @@ class Csv(Format):
     kept_as: ClassVar[str] = "csv"
 
     def check(self, schema: pa.Schema) -> None:
-        self._refuse(schema, lambda t: not pa.types.is_nested(t), "numbers, text and times")
+        self._refuse(schema, _csv_can_hold, "numbers, text and times")
 
     def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
         options = pa.csv.WriteOptions(include_header=False)
         with open(path, "wb") as stream:
-            for table in tables:
+            for table in map(_without_views, tables):
                 if any(_is_csv_text(field) for field in table.schema):
                     stream.write(_csv_lines(table))
                 else:
@@ -187,6 +192,24 @@ class Csv(Format):
 
 def _is_csv_text(field: pa.Field) -> bool:
     return (field.metadata or {}).items() >= CSV_TEXT.items()
+
+
+def _without_views(table: pa.Table) -> pa.Table:
+    """The same rows with views of text and bytes, which pyarrow.csv does not write, as plain ones."""
+    fields = [f.with_type(_VIEWED.get(f.type, f.type)) for f in table.schema]
+    return table.cast(pa.schema(fields)) if any(f.type in _VIEWED for f in table.schema) else table
+
+
+_VIEWED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+
+
+def _csv_can_hold(kind: pa.DataType) -> bool:
+    """Whether pyarrow.csv writes a column of this type: it is tried, for it has no list of them."""
+    try:
+        pa.csv.write_csv(_without_views(pa.table({"x": pa.array([], kind)})), io.BytesIO())
+    except pa.ArrowException:
+        return False
+    return not pa.types.is_nested(kind)
 
 
 def _csv_lines(table: pa.Table) -> pa.Buffer:
@@ -290,7 +313,7 @@ class Zarr(Format):
 
         group = zarr.open_group(path, mode="w")
         arrays = {}
-        for name, kind in zip(columns, pq.read_schema(parts[0]).types, strict=True):
+        for name, kind in zip(columns, _schema_of(parts[0]).types, strict=True):
             dtype = str if _is_text(kind) else np.dtype(kind.to_pandas_dtype())
             arrays[name] = group.create_array(name, shape=(rows,), chunks=(GROUP_ROWS,), dtype=dtype)
         first = 0

@@ -1,5 +1,6 @@
 """The scikit-learn faces: thin classes that build the recipe and the source of the command and hand them to `run`."""
 
+from dkernel.estimators.binning import BinningFeatures
 from dkernel.estimators.cca import KernelCCA
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.embedded import KernelKMeans, KernelPCA
@@ -12,6 +13,7 @@ from dkernel.estimators.transformers import FourierFeatures, NystromFeatures
 from dkernel.estimators.tuner import Tuner
 
 __all__ = [
+    "BinningFeatures",
     "FourierFeatures",
     "KernelCCA",
     "KernelClassifier",

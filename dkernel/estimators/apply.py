@@ -13,6 +13,7 @@ from dkernel.cells import as_cells
 from dkernel.checks import as_features
 from dkernel.data.arrays import check_numbers, dense, matrix
 from dkernel.data.dask_arrays import as_array
+from dkernel.errors import DataError, TooLargeError
 from dkernel.estimators.inputs import is_dask, is_frame
 from dkernel.execution.base import Call
 from dkernel.execution.local import ThreadsExecutor
@@ -64,7 +65,7 @@ class Answer:
     def of(self, X: Any, first: int = 0) -> NDArray[Any]:
         """The answer of a block whose first row has the number `first`."""
         X = _gate(X, self.columns, self.dtype, self.objects, lambda row: f"X, row {first + row}")
-        return self.function(self.carried, X)
+        return _told(self.function, self.carried, X, lambda row: f"X, row {first + row}")
 
 
 def _gate(X: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], place: Callable[[int], str]) -> Any:
@@ -72,6 +73,16 @@ def _gate(X: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], 
         return as_sparse(X, columns, dtype, place)
     X = dense(X)
     return as_cells(X, columns, objects, place) if objects else as_features(X, columns, dtype, place)
+
+
+def _told(
+    function: Callable[[Any, Any], NDArray[Any]], carried: Any, X: Any, place: Callable[[int], str]
+) -> NDArray[Any]:
+    """The answer of a block, or a refusal with the place of a row that has none."""
+    try:
+        return function(carried, X)
+    except TooLargeError as error:
+        raise DataError(error.at(place)) from None
 
 
 def apply(answer: Answer, X: Any) -> Any:
@@ -156,4 +167,5 @@ def _block(
     X: Any, function: Any, carried: Any, columns: Sequence[str], as_dtype: str, objects: tuple[str, ...]
 ) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
-    return function(carried, _gate(X, columns, as_dtype, objects, "row {} of a chunk of X".format))
+    place = "row {} of a chunk of X".format
+    return _told(function, carried, _gate(X, columns, as_dtype, objects, place), place)

@@ -12,7 +12,7 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
 from dkernel.errors import DataError
 from dkernel.estimators.apply import Answer, apply
-from dkernel.estimators.inputs import checked_rows, rule_of, seed_of, source_of
+from dkernel.estimators.inputs import checked_rows, dtype_of_rows, rule_of, seed_of, source_of
 from dkernel.estimators.partial import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.refusals import check_callbacks, require_fitted
 from dkernel.execution.base import Executor
@@ -23,7 +23,7 @@ from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint
 from dkernel.run.evaluate import evaluate
 from dkernel.run.few import is_few, merged
-from dkernel.run.sample import rows_of
+from dkernel.run.sample import counted, rows_of
 from dkernel.run.score import digest_of
 from dkernel.run.sizes import MOST_HOLDOUT
 from dkernel.run.train import train
@@ -68,8 +68,10 @@ class KernelMachine(BaseEstimator):
         self._partial = None
         recipe = self._recipe()
         check_callbacks(self.callbacks)
+        recipe = recipe.replace(dtype=dtype_of_rows(X))
         source = source_of(self, X, y, sample_weight, recipe.dtype)
         with default_executor() as executor:
+            source = counted(source, executor)
             judges = None if validation is None else self._judges(validation, recipe, executor)
             if self._merges(X, source):
                 source = merged(source, recipe, executor)
@@ -136,7 +138,9 @@ class KernelMachine(BaseEstimator):
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         before = getattr(self, "_partial", None)
         fitted = hasattr(self, "model_")
-        recipe = self._recipe() if before is None else before.recipe
+        recipe = self._recipe().replace(dtype=dtype_of_rows(X)) if before is None else before.recipe
+        if before is None and fitted:
+            recipe = recipe.replace(dtype=self.model_.recipe.dtype)
         if self._task == "regress":
             classes = None
         elif before is not None:
@@ -207,12 +211,11 @@ class KernelMachine(BaseEstimator):
 
 
 def predicted(model: Model, X: NDArray[Any]) -> NDArray[Any]:
-    """Labels or predictions of a block; of several targets in float64."""
-    found = model.predict(X)
-    return found if found.ndim == 1 else found.astype(np.float64)
+    """Labels or predictions of a block."""
+    return model.predict(X)
 
 
-def scored(model: Model, X: NDArray[Any]) -> NDArray[np.float32]:
+def scored(model: Model, X: NDArray[Any]) -> NDArray[np.floating]:
     """Scores of a block, (n,) where there is one."""
     S = model.scores(X)
     return S[:, 0] if S.shape[1] == 1 else S

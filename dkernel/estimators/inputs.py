@@ -13,13 +13,14 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import targets_in
 from dkernel.data.dask_arrays import is_dask
+from dkernel.data.digits import HEAD, dtype_for
 from dkernel.data.object_arrays import holds_objects, object_table
 from dkernel.errors import DataError
 from dkernel.estimators.refusals import refusals
 from dkernel.kernels import parse
 from dkernel.recipe import GIVEN
 
-__all__ = ["checked_rows", "is_dask", "is_frame", "rule_of", "seed_of", "source_of"]
+__all__ = ["checked_rows", "dtype_of_rows", "is_dask", "is_frame", "rule_of", "seed_of", "source_of"]
 
 
 def is_frame(X: Any) -> bool:
@@ -50,6 +51,19 @@ def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 
             estimator, X, reset=fitting, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=least,
             order=None, copy=False,
         )  # fmt: skip
+
+
+def dtype_of_rows(X: Any) -> str:
+    """The dtype of blocks that has the digits of these rows; of Dask's, which are not looked at, float32."""
+    if isinstance(X, Source):
+        return "float64" if X.dtype == "float64" else "float32"
+    if is_dask(X) or hasattr(X, "tocsr"):
+        return "float32"
+    try:
+        head = X.iloc[:HEAD].to_numpy() if is_frame(X) else np.asarray(X[:HEAD])
+    except (TypeError, ValueError):  # what it is says the gate
+        return "float32"
+    return dtype_for(head if head.ndim == 2 else None)
 
 
 def source_of(

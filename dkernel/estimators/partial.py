@@ -18,6 +18,7 @@ from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.run.few import is_few, merged
 from dkernel.run.labels import Targets
+from dkernel.run.sample import counted
 from dkernel.run.stream import Stream, after, begun, widened
 from dkernel.run.train import train
 from dkernel.sparse import stacked
@@ -94,6 +95,7 @@ class Partial:
             dtype=self.recipe.dtype,
             kernel=self.recipe.kernels[0],
         )
+        source = counted(source, executor)
         if is_few(source):
             source = merged(source, self.recipe, executor)
         model = replace(train(source, self.recipe, executor, landmarks=landmarks).model, label=self.label)

@@ -38,7 +38,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     >>> X = np.linspace(0, 6, 500)[:, None]
     >>> machine = KernelRegressor(n_components=64).fit(X, np.sin(X[:, 0]))
     >>> machine.predict([[1.5]]).round(2)
-    array([1.], dtype=float32)
+    array([1.])
     >>> both = KernelRegressor(n_components=64).fit(X, np.column_stack([np.sin(X[:, 0]), np.cos(X[:, 0])]))
     >>> both.predict([[1.5], [3.0]]).round(1).shape
     (2, 2)
@@ -90,19 +90,20 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             self.coef_, self.intercept_ = coef[:, 0], float(intercept[0])
 
     def predict(self, X: Any, return_std: bool = False) -> Any:
-        """Predictions, float32 (n,); with `return_std` the pair of them and of their standard deviations, float64 (n,).
+        """Predictions, float64 (n,); with `return_std` the pair of them and of their standard deviations, float64 (n,).
 
-        Of k targets both are float64 (n, k): scikit-learn asks that of several outputs.
+        Of k targets both are (n, k).
         The deviation is that of a label at x from its prediction: of the function, as a Gaussian process has it, and of
         the noise, whose own is `model_.facts["noise"]`. For solver="normal".
         """
         require_fitted(self, "model_")
         k = len(self.model_.intercept)
-        width, made = (k, "float64") if k > 1 else (None, "float32")
+        width = k if k > 1 else None
+        predictions = self._answer(X, predicted, "float64", width)
         if not return_std:
-            return self._answer(X, predicted, made, width)
+            return predictions
         self.model_.known_variance()
-        return self._answer(X, predicted, made, width), self._answer(X, deviating, "float64", width)
+        return predictions, self._answer(X, deviating, "float64", width)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
         """R^2, of several targets their mean; of Dask collections computed where they are."""

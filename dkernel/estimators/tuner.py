@@ -15,6 +15,7 @@ from dkernel.estimators.refusals import require_fitted
 from dkernel.execution.connect import default_executor
 from dkernel.run.checkpoint import Checkpoint
 from dkernel.run.few import merged
+from dkernel.run.sample import counted
 from dkernel.run.tune import tune
 
 __all__ = ["Tuner"]
@@ -98,6 +99,7 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
         source = source_of(best, X, y, sample_weight, recipe.dtype)
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
         with default_executor() as executor:
+            source = counted(source, executor)
             if best._merges(X, source):
                 source = merged(source, recipe, executor)
             found = tune(source, recipe, executor, self.grid, self.budget, checkpoint=checkpoint)

@@ -34,6 +34,12 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
             f"This model has {model.map.n_columns:,} columns of {model.map.n_in:,} numbers; an ONNX file holds at most "
             "2 GB. Score with dkernel, or train with fewer n_components."
         )
+    largest = max(np.abs(model.coef).max(initial=0.0), np.abs(model.intercept).max())
+    if largest > np.finfo(dtype).max:
+        raise UnsupportedError(
+            f"A coefficient of this model is {largest:.3g}, which is too large for {dtype}. Export it with "
+            "dtype='float64'."
+        )
     to = Nodes("float64" if isinstance(model.map, NystromMap) and _is_delicate(model.map, model.coef) else dtype)
     x = "X" if to.dtype == dtype else to.cast("X", to.dtype)
     scores = _scores(to, model.map, _scaled(to, model, x), model.coef)

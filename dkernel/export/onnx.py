@@ -24,12 +24,14 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     Parameters
     ----------
     model : a Model, as `dkernel.load` gives it, or a fitted KernelClassifier or KernelRegressor
-    dtype : "float32" | "float64", of input and outputs
+    dtype : "float32" | "float64", of input and outputs; predictions of a label that is far from 0 for its spread, dates
+        in seconds say, need float64
 
     Raises
     ------
     UnsupportedError
-        for a kernel or map that the operators cannot compute; the message lists those that they can
+        for a kernel or map that the operators cannot compute (the message lists those that they can), and for
+        coefficients that are too large for float32
 
     Examples
     --------

@@ -2,7 +2,7 @@
 
 from dkernel.features.base import FeatureMap, map_from
 from dkernel.features.chi2 import Chi2Map
-from dkernel.features.choose import FEATURES, choose_map, features_named, features_of_sparse, words_of
+from dkernel.features.choose import FEATURES, Drawing, choose_map, features_named, features_of_sparse, words_of
 from dkernel.features.exact import MonomialMap, TaylorMap
 from dkernel.features.fourier import FORMS, FourierMap
 from dkernel.features.maclaurin import MaclaurinMap
@@ -19,6 +19,7 @@ __all__ = [
     "FEATURES",
     "FORMS",
     "Chi2Map",
+    "Drawing",
     "FeatureMap",
     "FourierMap",
     "MaclaurinMap",

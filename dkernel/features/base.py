@@ -64,6 +64,10 @@ class Coordinates:
         return np.asarray(np.linalg.lstsq(self.basis, coefficients)[0], np.float64)
 
 
+_KINDS: dict[str, type["FeatureMap"]] = {}
+"""Map classes by the word that a model file has for them; each enters itself when it is defined."""
+
+
 class FeatureMap(ABC):
     """φ : R^p -> R^n_out with φ(x) . φ(z) ≈ k(x, z), as columns(x) @ whitening.
 
@@ -77,6 +81,11 @@ class FeatureMap(ABC):
     n_in: int
     n_columns: int
     n_out: int
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "kind" in cls.__dict__:
+            _KINDS.setdefault(cls.kind, cls)
 
     @property
     def objects(self) -> tuple[int, ...]:
@@ -176,9 +185,6 @@ def _tile(X: NDArray, first: int, n: int) -> NDArray:
 
 def map_from(spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> FeatureMap:
     """The feature map that a model file describes."""
-    from dkernel.features.choose import MAPS
-
-    kinds: dict[str, type[FeatureMap]] = {m.kind: m for m in MAPS}
-    if spec.get("kind") not in kinds:
-        raise ModelFileError(f"A feature map of kind {spec.get('kind')!r} is unknown; known are {sorted(kinds)}.")
-    return kinds[spec["kind"]].build(spec, arrays)
+    if spec.get("kind") not in _KINDS:
+        raise ModelFileError(f"A feature map of kind {spec.get('kind')!r} is unknown; known are {sorted(_KINDS)}.")
+    return _KINDS[spec["kind"]].build(spec, arrays)

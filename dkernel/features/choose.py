@@ -32,13 +32,22 @@ from dkernel.kernels import (
 )
 from dkernel.seeds import stream
 
-__all__ = ["FEATURES", "MAPS", "MOST_LANDMARKS", "choose_map", "features_named", "features_of_sparse", "words_of"]
+__all__ = [
+    "FEATURES",
+    "MAPS",
+    "MOST_LANDMARKS",
+    "Drawing",
+    "choose_map",
+    "features_named",
+    "features_of_sparse",
+    "words_of",
+]
 
 MAPS: tuple[type[FeatureMap], ...] = (
     NystromMap, FourierMap, MonomialMap, TaylorMap, MaclaurinMap, TensorSketchMap, ReluMap, Chi2Map, StackedMap,
     SelectedMap,
 )  # fmt: skip
-"""Every map there is, for the model file."""
+"""Every map there is."""
 
 FEATURES = {
     "auto": "nystrom up to 20,000 columns, above it random",
@@ -52,11 +61,12 @@ FEATURES = {
 """What each word for the features means."""
 
 MOST_LANDMARKS = 20_000  # above it their Gram matrix and its factor cost more than what they are better
+TRIAL = 64  # columns that tell whether a kernel has a map
 MOST_SKETCHES = 12  # a series of more degrees has its degrees drawn
 _ANY = "Use features='nystrom', which any kernel can have"
 
 
-def features_named(kernel: Kernel, n_in: int, n_components: int, features: str = "auto") -> str:
+def features_named(kernel: Kernel, n_in: int, n_components: int, features: str = "auto", sampling: str = "iid") -> str:
     """The word that "auto" stands for here, or the word itself; refuses a kernel that has no such map.
 
     Parameters
@@ -74,9 +84,9 @@ def features_named(kernel: Kernel, n_in: int, n_components: int, features: str =
     if features == "nystrom" or (features == "auto" and n_components <= MOST_LANDMARKS):
         return "nystrom"
     word = "random" if features == "auto" else features
-    trial = min(n_components, 64) if word != "exact" else n_components
+    trial = min(n_components, TRIAL) if word != "exact" else n_components
     try:
-        _Draw(word, n_in, "iid", "pairs", 0).map(kernel.bind(lambda *_: 1.0), trial + trial % 2)
+        _Draw(word, n_in, sampling, "pairs", 0).map(kernel.bind(lambda *_: 1.0), trial + trial % 2)
     except UnsupportedError:
         if features == "auto":
             return "nystrom"
@@ -141,6 +151,46 @@ def choose_map(
     if word == "nystrom":
         return "nystrom"
     return _Draw(word, n_in, sampling, form, seed).map(kernel, n_components)
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """How a fit draws its map: all but the kernel and the number of columns.
+
+    Parameters
+    ----------
+    features : one of FEATURES that is drawn, or "exact"; never "auto" or "nystrom"
+    sparse : whether its rows are sparse, of which there are Fourier features alone
+
+    Examples
+    --------
+    >>> Drawing("fourier", 3).map(Gaussian(gamma=0.5), 64).n_columns
+    64
+    >>> Drawing("fourier", 3).suits(Gaussian()), Drawing("fourier", 3).suits(Polynomial())
+    (True, False)
+    """
+
+    features: str
+    n_in: int
+    sampling: str = "auto"
+    form: str = "pairs"
+    seed: int = 0
+    sparse: bool = False
+
+    def map(self, kernel: Kernel, n_components: int) -> FeatureMap:
+        """The map of a kernel with numbers."""
+        if self.sparse:
+            n = n_components + (n_components % 2 if self.form != "offset" else 0)
+            return FourierMap.draw(kernel, self.n_in, n, self.seed, self.sampling, self.form, sparse=True)
+        return _Draw(self.features, self.n_in, self.sampling, self.form, self.seed).map(kernel, n_components)
+
+    def suits(self, kernel: Kernel) -> bool:
+        """Whether a kernel, whose numbers may still be words, has such a map."""
+        try:
+            self.map(kernel.bind(lambda *_: 1.0), TRIAL)
+        except UnsupportedError:
+            return False
+        return True
 
 
 def words_of(map: FeatureMap) -> str:

@@ -29,12 +29,16 @@ __all__ = [
     "ScaledColumns",
     "SparseColumns",
     "SumColumns",
+    "augmented",
     "blocks_of",
+    "center_of",
     "power_inplace",
+    "within",
 ]
 
 COLUMN_BLOCK = tiles.COLUMNS
 LOG2_E = 1.4426950408889634
+FAR = 1e36  # of a squared norm: twice the product of two such is a float32 number still
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -80,6 +84,45 @@ def blocks_of(wide: F64) -> list[F32]:
     return [np.ascontiguousarray(wide[:, i : i + COLUMN_BLOCK], dtype=np.float32) for i in starts]
 
 
+def augmented(X: F32, center: F32, factor: NDArray[np.float32] | np.float32 | None) -> F32:
+    """Rows without the center, times the factor, with a 1 and their squared norms behind, (r, p + 2).
+
+    Those over FAR, whose products would be no float32 numbers, are nearer, as `within` has them.
+    """
+    r, p = X.shape
+    wide = np.empty((r, p + 2), dtype=np.float32)
+    with np.errstate(over="ignore"):
+        centred = np.subtract(X, center, out=wide[:, :p])
+        if factor is not None:
+            centred *= factor
+        norms = np.einsum("ij,ij->i", centred, centred, out=wide[:, p + 1])
+    wide[:, p] = 1
+    if not norms.max(initial=0.0) <= FAR:
+        far = ~(norms <= FAR)
+        rows = within((X[far].astype(np.float64) - center) * (1.0 if factor is None else factor))
+        wide[far, :p], wide[far, p + 1] = rows, np.einsum("ij,ij->i", rows, rows)
+    return wide
+
+
+def center_of(Z: F64) -> NDArray[np.float32]:
+    """The mean of landmarks; where some are as far as `within` means it the median, which they do not move."""
+    far = np.abs(Z).max(initial=0.0) > FAR**0.5 / 10
+    return np.asarray(np.median(Z, axis=0) if far else Z.mean(axis=0)).astype(np.float32)
+
+
+def within(rows: F64) -> F64:
+    """The rows, those of a squared norm over FAR drawn in to it: their distances to others stay as good as infinite.
+
+    Examples
+    --------
+    >>> within(np.array([[3.0, 4.0], [3e38, 4e38]])).tolist()
+    [[3.0, 4.0], [6e+17, 8e+17]]
+    """
+    norms = np.einsum("ij,ij->i", rows, rows)
+    far = norms > FAR
+    return np.where(far[:, None], rows * np.sqrt(FAR / np.maximum(norms, FAR))[:, None], rows) if far.any() else rows
+
+
 class GaussianColumns(Columns):
     """exp(-γ‖x - z‖²) as one sgemm of augmented rows and one exp2.
 
@@ -94,10 +137,11 @@ class GaussianColumns(Columns):
         self._factor = None if np.ndim(gamma) == 0 else np.sqrt(np.asarray(gamma) * LOG2_E).astype(np.float32)
         self._g = 1.0 if self._factor is not None else float(gamma) * LOG2_E
         # Rounded before it is subtracted, so that rows and landmarks lose the very same vector.
-        self._center = Z.mean(axis=0).astype(np.float32)
+        self._center = center_of(Z)
         centred = Z - self._center
         if self._factor is not None:
             centred = centred * self._factor
+        centred = within(centred)
         ones = np.ones(self.n)
         norms = np.einsum("ij,ij->i", centred, centred)
         self._landmarks = blocks_of(np.vstack([2 * self._g * centred.T, -self._g * norms, ones]))
@@ -108,14 +152,8 @@ class GaussianColumns(Columns):
 
     def rows(self, X: F32) -> F32:
         """The augmented rows, (r, p + 2)."""
-        r, p = X.shape
-        wide = np.empty((r, p + 2), dtype=np.float32)
-        centred = np.subtract(X, self._center, out=wide[:, :p])
-        if self._factor is not None:
-            centred *= self._factor
-        wide[:, p] = 1
-        np.einsum("ij,ij->i", centred, centred, out=wide[:, p + 1])
-        wide[:, p + 1] *= np.float32(-self._g)
+        wide = augmented(X, self._center, self._factor)
+        wide[:, -1] *= np.float32(-self._g)
         return wide
 
     def fill(self, rows: F32, first: int, out: F32) -> None:
@@ -137,7 +175,7 @@ class LaplacianColumns(Columns):
     def __init__(self, Z: F64, gamma: float) -> None:
         self.n = Z.shape[0]
         self._g = np.float32(gamma * LOG2_E)
-        self._center = Z.mean(axis=0).astype(np.float32)
+        self._center = center_of(Z)
         self._landmarks = blocks_of(((Z - self._center) * self._g).T)
 
     def rows(self, X: F32) -> F32:

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel import tiles
-from dkernel.kernels.columns import COLUMN_BLOCK, LOG2_E, Columns, blocks_of
+from dkernel.kernels.columns import COLUMN_BLOCK, LOG2_E, Columns, augmented, blocks_of, center_of, within
 
 __all__ = ["CauchyProductColumns", "DecayColumns", "RationalColumns", "SquaredColumns", "TabulatedColumns"]
 
@@ -32,8 +32,8 @@ class SquaredColumns(Columns):
     def __init__(self, Z: F64, length: float, sharp: bool = False) -> None:
         self.n = Z.shape[0]
         self._inverse = np.float32(1 / length)
-        self._center = Z.mean(axis=0).astype(np.float32)
-        centred = (Z - self._center) / length
+        self._center = center_of(Z)
+        centred = within((Z - self._center) / length)
         norms = np.einsum("ij,ij->i", centred, centred)
         self._landmarks = blocks_of(np.vstack([-2 * centred.T, norms, np.ones(self.n)]))
         starts = range(0, self.n, COLUMN_BLOCK) if sharp else ()
@@ -42,13 +42,8 @@ class SquaredColumns(Columns):
 
     def rows(self, X: F32) -> tuple[F32, F32 | None]:
         """The augmented rows (r, p + 2); and, with `sharp`, the rows that they were made of."""
-        r, p = X.shape
-        wide = np.empty((r, p + 2), dtype=np.float32)
-        scaled = np.subtract(X, self._center, out=wide[:, :p])
-        scaled *= self._inverse
-        wide[:, p] = 1
-        np.einsum("ij,ij->i", scaled, scaled, out=wide[:, p + 1])
-        return wide, np.ascontiguousarray(scaled) if self._near else None
+        wide = augmented(X, self._center, self._inverse)
+        return wide, np.ascontiguousarray(wide[:, :-2]) if self._near else None
 
     def fill(self, rows: tuple[F32, F32 | None], first: int, out: F32) -> None:
         """One sgemm into the tile, and the near pairs again."""
@@ -127,7 +122,7 @@ class CauchyProductColumns(Columns):
     def __init__(self, Z: F64, length: float) -> None:
         self.n = Z.shape[0]
         self._inverse = np.float32(1 / length)
-        self._center = Z.mean(axis=0).astype(np.float32)
+        self._center = center_of(Z)
         self._landmarks = blocks_of(((Z - self._center) / length).T)
 
     def rows(self, X: F32) -> F32:

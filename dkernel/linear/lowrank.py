@@ -123,14 +123,14 @@ class Sketch:
         return cls(tuple(slices), metric, weight, vectors, np.ascontiguousarray(values[real][::-1]))
 
     def ridge(self, target: float, floor: float) -> float:
-        """The ρ at which the effective dimension Σ μ / (μ + ρ) equals `target`, at least `floor`."""
+        """The ρ at which the effective dimension Σ μ / (μ + ρ) equals `target`, at least `floor` and what is noise."""
         weights = np.ones(len(self.values))
         low, high = 1e-14 * float(self.values[0]), float(self.values.sum()) / min(target, 1.0)
         for _ in range(60):
             rho = float(np.sqrt(low * high))
             dimension = effective_dimension(self.values, weights, rho)
             low, high = (rho, high) if dimension > target else (low, rho)
-        return max(rho, floor)
+        return max(rho, floor, NOISE * float(self.values[0]))
 
     def project(self, features: Iterable[Matrix]) -> tuple[Matrix, Matrix]:
         """B φ (q, rows) and |φ|^2 (rows,) of rows whose features come slice by slice, each (width, rows), in w."""

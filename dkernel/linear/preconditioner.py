@@ -21,6 +21,9 @@ __all__ = ["Preconditioner", "effective_dimension", "factorize", "metric_root", 
 # A step of 2 / (largest eigenvalue) diverges; the noise of a round leaves less room than that.
 STABLE = 1.6
 
+# Of the trace, from the rounding of float64 to that of float32 products: what a factor is tried with, one by one.
+JITTERS = tuple(10.0**k for k in range(-15, -6))
+
 STRIP = 512  # columns that are worked on at one time
 # Of the stochastic trace: its error is a few percent divided by the root of the columns, so of many one probe will do.
 # Each step reads three squares: of many columns there are no more of them than the ridge still moves by, and at most
@@ -109,15 +112,16 @@ def factorize(covariance: Matrix, metric: Metric, rho: float, held: Matrix, cons
 
 def _factor(A: Matrix, metric: Metric, rho: float) -> Matrix:
     """Lower factor of A = S + ρ M, or of A + ε I with the smallest of a few ε that does: landmarks that say the same
-    (rows that are equal, a linear kernel, one column) leave directions in which S and M are both 0 up to rounding.
+    (rows that are equal, a linear kernel, one column) leave directions in which S and M are both 0 up to rounding, and
+    sums in float32 leave rounding of their own.
 
     It comes in the place of S.
     """
     _add_metric(A, metric, rho)
     diagonal = A.diagonal().copy()
-    for ridge in (0.0, 1e-13, 1e-12, 1e-11, 1e-10, 1e-9):
+    for ridge in (0.0, *JITTERS):
         if ridge:
-            dense.mirrored(A, diagonal + ridge * float(diagonal.max()))
+            dense.mirrored(A, diagonal + ridge * float(diagonal.sum()))
         try:
             return dense.cholesky(A)
         except sl.LinAlgError:
@@ -147,7 +151,8 @@ def ridge_for(
     rng: np.random.Generator,
     root: Matrix | None = None,
 ) -> float:
-    """The ρ at which the effective dimension tr S (S + ρ M)^{-1} equals `target`, at least `floor`.
+    """The ρ at which the effective dimension tr S (S + ρ M)^{-1} equals `target`, at least `floor` times the largest
+    eigenvalue of S M^{-1}: below what is rounding in S there is nothing to tell directions apart by.
 
     Bisection over ρ on a spectrum that a few Lanczos runs have measured once. The rule that uses it is flat over a
     factor of two either way (ALGORITHMS 3.4), so a stochastic trace is exact enough. `root` is the `metric_root`, where
@@ -155,12 +160,12 @@ def ridge_for(
     """
     if root is None and not isinstance(metric, float):
         root = metric_root(metric)
-    rho = 0.0
+    rho = largest = 0.0
     for nodes, weights in _spectral_measures(covariance, metric, root, rng):
-        before, rho = rho, _ridge_of(nodes, weights, target)
+        before, rho, largest = rho, _ridge_of(nodes, weights, target), float(nodes.max())
         if abs(rho - before) <= MOVED * rho:
             break
-    return max(rho, floor)
+    return max(rho, floor * largest)
 
 
 def _ridge_of(nodes: Matrix, weights: Matrix, target: float) -> float:

@@ -37,4 +37,4 @@ def write(path: str | Path, result: Any, record: Mapping[str, Any], trail: Seque
     from dkernel.data.atomic import write_file
     from dkernel.report.page import page
 
-    write_file(Path(path), page(result, record, trail).encode())
+    write_file(Path(path), page(result, record, trail).encode("utf-8", "backslashreplace"))

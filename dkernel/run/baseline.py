@@ -121,7 +121,7 @@ def _figure(S: Array, targets: Targets, holdout: Block) -> float:
 def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
     """Scores of ridge regression; its strength from the last fifth of the sample."""
     assert sample.y is not None
-    Y = targets.of(sample.y).astype(np.float64)
+    Y = sample.y.astype(np.float64)[:, None] if targets.classes is None else targets.of(sample.y).astype(np.float64)
     center = Y.mean(axis=0)
     moments = numbers_of(sample.X).astype(np.float64)
     shift, width = moments.mean(axis=0), moments.std(axis=0)

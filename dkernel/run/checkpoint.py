@@ -22,22 +22,34 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from dkernel.data.atomic import trouble
 from dkernel.data.source import Source
 from dkernel.errors import ClusterError, DataError, DKernelError, DKernelWarning, ModelFileError, RecipeError
 from dkernel.execution.versions import versions
+from dkernel.linear.solvers.psgd import State
 from dkernel.recipe import Recipe
 from dkernel.run.codec import decoded, encoded
 from dkernel.run.journal import Journal
-from dkernel.run.passes import Spot
 from dkernel.sparse import named
 from dkernel.tensorfile import canonical, open_tensors, read_document, read_tensors, write_tensors
 
 __all__ = ["EVERY", "Checkpoint", "run_of"]
 
 T = TypeVar("T")
+
+
+class Spot(Protocol):
+    """The position of the passes, as `passes.py` keeps it."""
+
+    @property
+    def state(self) -> State: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+
 
 EVERY = 4
 """Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""

@@ -1,10 +1,11 @@
 """Kernel, scale, gamma and metric, where they are left open: candidates judged on rows of the reservoir.
 
-Every candidate is fitted by ridge regression on a few landmarks, the whole path of alpha from one Gram matrix, and
-judged on other rows by the loss that is to be fitted. Many at a small level, the better ones at a larger one; then the
-metric is learned (metric.py), sums of kernels are tried where the kernel is open too, and gamma is looked at once more
-on as many columns as the budget allows, because a larger map can use a larger gamma. What all that may cost is a share
-of the fit's predicted flops, never a time.
+Every candidate is fitted by ridge regression on a few columns, landmarks' or drawn ones as the fit's will be, the whole
+path of alpha from one Gram matrix, and judged on other rows by the loss that is to be fitted. Many at a small level,
+the better ones at a larger one; a grid of gamma goes on where the best is at its end. Then the metric is learned
+(metric.py), sums are tried where the kernel is open too, and gamma is looked at once more on as many columns as the
+budget allows, because a larger map can use a larger gamma. What all that may cost is a share of the fit's predicted
+flops, never a time.
 """
 
 from collections.abc import Sequence
@@ -18,11 +19,12 @@ from numpy.typing import NDArray
 from dkernel.cells import number_columns, numbers_of
 from dkernel.data.block import Block
 from dkernel.execution.base import Call, Executor
-from dkernel.features import Scaling
+from dkernel.features import Drawing, Scaling
 from dkernel.features.scaling import SPARSE
 from dkernel.kernels import Kernel, Laplacian
 from dkernel.linear.losses import Loss
 from dkernel.recipe import Recipe
+from dkernel.run.codec import stored
 from dkernel.run.gammas import Gammas, asked
 from dkernel.run.judging import Halves, Judged, Level, judge
 from dkernel.run.labels import Targets
@@ -34,6 +36,9 @@ __all__ = ["SHARE", "Candidate", "Chosen", "choose"]
 GRID = tuple(2.0**k for k in range(-2, 7))
 # Of the median value of the L1 distance, exp(-1) at a typical pair is too steep for most data.
 LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))
+# Times that a grid goes on beyond the best at its end, by two gammas each: to 2^-10 and 2^14 of the median value (the
+# Laplacian's to 2^-13 and 2^10), where kernels are nearly linear, or 0 between all rows.
+EXTENSIONS = 4
 FIRST, SECOND, THIRD, LAST = (
     Level(256, 2048, 2048), Level(512, 4096, 4096), Level(1024, 16_384, 4096), Level(2048, 16_384, 4096),
 )  # fmt: skip
@@ -41,6 +46,7 @@ SHARE = 0.2  # of the fit's flops
 FREE_FLOPS = 1e11  # that no fit is too small for: a second or two
 FINALISTS = 6  # of the first level
 METRIC_ROUNDS = 3
+MOST_TERMS = 3  # of a sum; drawn, each has two columns at least
 ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
 MOST_L1 = 32
 MOMENT_ROWS, MOMENT_PARTS = 8192, 2
@@ -67,6 +73,7 @@ class Candidate:
     weights: NDArray[np.float64] | None = None
 
 
+@stored("Chosen")
 @dataclass(frozen=True, eq=False)
 class Chosen:
     """The choice, and one line of what it was chosen from."""
@@ -88,6 +95,7 @@ def choose(
     flops: float,
     executor: Executor,
     key: str,
+    drawing: Drawing | None = None,
 ) -> Chosen:
     """Kernel and scaling with every "auto", "median" and "scale" replaced.
 
@@ -96,8 +104,9 @@ def choose(
     rows : of the reservoir, in the order of hashes
     columns : D of the fit to come
     flops : predicted of the rest of the fit
+    drawing : of the fit's map, None for landmarks; of several kernels those without such a map are left out
     """
-    search = _Search(recipe, survey, rows, targets, loss, columns, flops, executor, key)
+    search = _Search(recipe, survey, rows, targets, loss, columns, flops, executor, key, drawing)
     candidates = search.candidates()
     if len(candidates) == 1 and search.metric_of(candidates[0]) == "identity":
         return Chosen(candidates[0].kernel, candidates[0].scaling, {})
@@ -113,17 +122,23 @@ class _Search:
 
     def __init__(
         self, recipe: Recipe, survey: SurveyResult, rows: Block, targets: Targets, loss: Loss, columns: int,
-        flops: float, executor: Executor, key: str,
+        flops: float, executor: Executor, key: str, drawing: Drawing | None,
     ) -> None:  # fmt: skip
         self.recipe, self.survey, self.rows, self.targets, self.loss = recipe, survey, rows, targets, loss
+        # An exact map is its kernel, as landmarks have it, and has the columns that it has.
+        self.drawing = None if drawing is None or drawing.features == "exact" else drawing
         # A term of an L1 distance costs what thirty of a product do: of many columns it is only taken when it is named.
-        several = len(recipe.kernels) > 1 and rows.X.shape[1] > MOST_L1
-        self.families = [k for k in recipe.kernels if not (several and isinstance(k, Laplacian))]
+        kernels = recipe.kernels
+        if drawing is not None and len(kernels) > 1:
+            kernels = tuple(kernel for kernel in kernels if drawing.suits(kernel)) or kernels[:1]
+        several = len(kernels) > 1 and rows.X.shape[1] > MOST_L1
+        self.families = [k for k in kernels if not (several and isinstance(k, Laplacian))]
         self.columns, self.executor, self.key = columns, executor, key
         self.sparse = survey.largest is not None
         self.p = len(rows.X.data) // max(1, len(rows.X)) if self.sparse else rows.X.shape[1]
         self.budget = max(SHARE * flops, FREE_FLOPS)
         self.spent, self.calls = 0.0, 0
+        self.seen: list[Candidate] = []  # all that were judged
         self.why: dict[str, str] = {}
         self.rounds: dict[int, str] = {}  # id of a family -> losses without a metric, and after each round of learning
 
@@ -187,23 +202,25 @@ class _Search:
         """The levels, one after the other."""
         finalists = self._finalists(candidates)
         found = self._learned(finalists)
-        if len(self.families) > 1 and len(self.half.X_judged) >= ENOUGH_JUDGED:
+        drawn_apart = self.drawing is None or self.columns >= 2 * MOST_TERMS
+        if len(self.families) > 1 and len(self.half.X_judged) >= ENOUGH_JUDGED and drawn_apart:
             found = self._stacked(found)
         best = self._last(found, len(candidates))
         self._say(best[0], best[1].loss, candidates)
         return Chosen(best[0].kernel, best[0].scaling, self.why, best[0].metric, best[0].weights)
 
-    def judged(self, candidates: Sequence[Candidate], level: Level) -> list[Found]:
-        """The candidates with what was found of them, the best first."""
+    def judged(self, candidates: Sequence[Candidate], level: Level, drawn: bool = True) -> list[Found]:
+        """The candidates with what was found of them, the best first; unless `drawn`, on landmarks in any case."""
         level = level.within(self.columns, self.half)
-        self.spent += sum(level.flops(c.family, self.p) for c in candidates)
         self.calls += 1
-        threads = self.executor.threads_each(len(candidates))
+        self.seen += candidates
+        threads, drawing = self.executor.threads_each(len(candidates)), self.drawing if drawn else None
+        self.spent += sum(level.flops(c.family, self.p, drawing is not None) for c in candidates)
         calls = [
             Call(
                 f"{self.key}-{self.calls}-{i}",
                 judge,
-                (c.kernel, c.scaling, self.held, self.loss, self.targets, level, threads),
+                (c.kernel, c.scaling, self.held, self.loss, self.targets, level, threads, drawing),
             )
             for i, c in enumerate(candidates)
         ]
@@ -213,7 +230,8 @@ class _Search:
     def _finalists(self, candidates: list[Candidate]) -> list[Found]:
         """The best of each family, the best family first."""
         if len(candidates) > 2:
-            first = self.judged(candidates, FIRST)
+            first = self._extended(self.judged(candidates, FIRST), FIRST)
+            candidates += [c for c, _ in first if c not in candidates]
             if SECOND.within(self.columns, self.half) == FIRST.within(self.columns, self.half):  # all rows were used
                 return _best_of_each(first)
             kept = [candidate for candidate, _ in first[:FINALISTS]]
@@ -224,7 +242,19 @@ class _Search:
                 best = next(c for c, _ in first if c.family is family)
                 kept += [c for c in candidates if _is_next(c, best) and c not in kept]
             candidates = kept
-        return _best_of_each(self.judged(candidates, SECOND))
+        return _best_of_each(self._extended(self.judged(candidates, SECOND), SECOND))
+
+    def _extended(self, found: list[Found], level: Level) -> list[Found]:
+        """The candidates with more gammas of each family whose best is at an end of all that were judged so far."""
+        for family in self.families:
+            for _ in range(EXTENSIONS if len(self._grid(family)) > 1 else 0):
+                best = next(c for c, _ in found if c.family is family)
+                tried = [c.factor for c in self.seen if (c.family, c.scaling) == (best.family, best.scaling)]
+                if min(tried) < best.factor < max(tried):
+                    break
+                further = (0.5, 0.25) if best.factor == min(tried) else (2.0, 4.0)
+                found = sorted([*found, *self.judged(self.again(best, further), level)], key=lambda each: each[1].loss)
+        return found
 
     def _learned(self, finalists: list[Found]) -> list[Found]:
         """Each family's best with and without a learned metric, judged alike."""
@@ -258,6 +288,8 @@ class _Search:
 
     def _moved(self, found: Found, level: Level, kind: str) -> Candidate:
         """The candidate in the metric that its fitted function says."""
+        if self.drawing is not None:  # the moment is that of an expansion in landmarks
+            found = self.judged([found[0]], level, drawn=False)[0]
         candidate, judged = found
         level = level.within(self.columns, self.half)
         X = self.half.X[: level.rows]
@@ -289,7 +321,7 @@ class _Search:
         """The best, and sums of it with up to two other kernels where they are clearly better."""
         best = found[0]
         level = self._affordable(THIRD, [each[0].family for each in found[:2] for _ in range(4)])
-        for _ in range(2):
+        for _ in range(MOST_TERMS - 1):
             sums = self.judged(self._sums(best[0], found), level)
             if not sums or sums[0][1].loss > CLEARLY * best[1].loss:
                 break
@@ -318,16 +350,16 @@ class _Search:
 
     def _affordable(self, level: Level, families: Sequence[Kernel]) -> Level:
         """The level, halved until fits of these kernels are within what is left of the budget."""
-        while (
-            level.columns > SECOND.columns and self.spent + sum(level.flops(f, self.p) for f in families) > self.budget
-        ):
+        drawn, left = self.drawing is not None, self.budget - self.spent
+        while level.columns > SECOND.columns and sum(level.flops(f, self.p, drawn) for f in families) > left:
             level = Level(level.columns // 2, max(level.rows // 2, 2048), level.judged)
         return level
 
     def _say(self, best: Candidate, loss: float, candidates: list[Candidate]) -> None:
         rows = f"{len(self.half.X_judged):,} other rows"
         if len(self.families) > 1:
-            self.why["kernel"] = f"{best.kernel!r}, of {_names(self.families)} and their sums"
+            names = ", ".join(type(kernel).__name__ for kernel in self.families)
+            self.why["kernel"] = f"{best.kernel!r}, of {names} and their sums"
         if losses := self.rounds.get(id(best.family)):
             self.why["metric"] = f"{best.metric}: loss by rounds of learning it {losses}"
         if len({c.scaling.kind for c in candidates}) > 1:
@@ -366,7 +398,3 @@ def _best_of_each(found: Sequence[Found]) -> list[Found]:
 def _is_next(candidate: Candidate, best: Candidate) -> bool:
     """Whether it differs from `best` by one step of gamma upwards."""
     return (candidate.family, candidate.scaling) == (best.family, best.scaling) and candidate.factor == 2 * best.factor
-
-
-def _names(kernels: Sequence[Kernel]) -> str:
-    return ", ".join(type(kernel).__name__ for kernel in kernels)

@@ -12,7 +12,7 @@ for a matrix stored by columns, and a solver applies a preconditioner once to al
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +29,11 @@ from dkernel.linear.solvers.psgd import State
 from dkernel.linear.variance import Variance
 from dkernel.model import Model
 from dkernel.recipe import Recipe
-from dkernel.run.choose import Chosen
-from dkernel.run.passes import Outcome, Spot
-from dkernel.run.survey import Moments, Reservoir, Seen, SurveyResult
 from dkernel.sparse import Numbered, SparseRows
 
-__all__ = ["KINDS", "decoded", "encoded"]
+__all__ = ["KINDS", "decoded", "encoded", "stored"]
+
+T = TypeVar("T", bound=type)
 
 
 @dataclass(frozen=True)
@@ -52,15 +51,19 @@ def _plain(of: type) -> Kind:
     return Kind(of, lambda value: {name: getattr(value, name) for name in names}, lambda parts: of(**parts))
 
 
-KINDS: Mapping[str, Kind] = {
-    **{
-        of.__name__: _plain(of)
-        for of in (
-            # A LowRank is a Preconditioner too, so it comes first.
-            LowRank, Block, Chosen, Isotonic, Model, Moments, Numbered, Outcome, Platt, Preconditioner, Reservoir,
-            Scaling, Seen, Sketch, SparseRows, Spot, State, SurveyResult, Variance,
-        )
-    },
+KINDS: dict[str, Kind] = {
+    "LowRank": _plain(LowRank),  # a Preconditioner too, so it comes first
+    "Block": _plain(Block),
+    "Isotonic": _plain(Isotonic),
+    "Model": _plain(Model),
+    "Numbered": _plain(Numbered),
+    "Platt": _plain(Platt),
+    "Preconditioner": _plain(Preconditioner),
+    "Scaling": _plain(Scaling),
+    "Sketch": _plain(Sketch),
+    "SparseRows": _plain(SparseRows),
+    "State": _plain(State),
+    "Variance": _plain(Variance),
     "FeatureMap": Kind(
         FeatureMap,
         lambda map: {"spec": map.spec(), "arrays": map.arrays()},
@@ -68,8 +71,23 @@ KINDS: Mapping[str, Kind] = {
     ),
     "Kernel": Kind(Kernel, lambda kernel: {"text": repr(kernel)}, lambda parts: parse(parts["text"])),
     "Recipe": Kind(Recipe, lambda recipe: recipe.to_dict(), Recipe.from_dict),
-}  # fmt: skip
+}
 """Name in a file -> what it stands for. A checkpoint can make values of these and of no other class."""
+
+
+def stored(name: str) -> Callable[[T], T]:
+    """A class decorator: a checkpoint holds values of this dataclass, by its fields, under this name.
+
+    Parameters
+    ----------
+    name : in the files; it stays when the class is renamed
+    """
+
+    def enter(of: T) -> T:
+        KINDS[name] = _plain(of)
+        return of
+
+    return enter
 
 
 def encoded(value: Any) -> tuple[Any, dict[str, NDArray[Any]]]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from dkernel.blas import one_blas_thread
 from dkernel.data.block import Block
 from dkernel.data.source import Source
-from dkernel.errors import DataError
+from dkernel.errors import DataError, TooLargeError
 from dkernel.execution.base import Executor
 from dkernel.linear.metrics import ScoreHistogram, area_under_curve
 from dkernel.model import Model
@@ -86,6 +86,13 @@ class _Rows:
         unit = piece.place.unit
         return f"{self.files[unit]}, row {piece.first + row * piece.step - self.firsts[unit]}"
 
+    def scores(self, model: Model, X: NDArray[Any], piece: Piece) -> NDArray[np.floating]:
+        """The scores of the rows of a piece; a row that has none is refused with its place."""
+        try:
+            return model.scores(X)
+        except TooLargeError as error:
+            raise DataError(error.at(lambda row: self.name(piece, row))) from None
+
 
 def _parts(block: Block, piece: Piece) -> tuple[NDArray[Any], NDArray[Any], Array]:
     """Features, labels and weights of a piece."""
@@ -123,7 +130,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
     def step(self, block: Block, piece: Piece, broadcast: Any) -> _Counts:  # noqa: ARG002
         X, y, weight = _parts(block, piece)
         codes = self.targets.codes(y, lambda row: self.where.name(piece, row))
-        S = self.model.scores(X)
+        S = self.where.scores(self.model, X, piece)
         found = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
         n_classes = len(self.targets.classes)  # type: ignore[arg-type]
 
@@ -200,7 +207,7 @@ class _Regression(Statistic[_Errors, dict[str, Any]]):
                 f"{self.where.name(piece, 0)}: the label is the text {str(y[0])!r}; this model predicts numbers."
             )
         Y = (y[:, None] if y.ndim == 1 else y).astype(np.float64)
-        error = self.model.scores(X) - Y
+        error = self.where.scores(self.model, X, piece) - Y
         total = float(weight.sum())
         mean = weight @ Y / total if total else np.zeros(Y.shape[1])
         return _Errors(len(y), total, mean, weight @ (Y - mean) ** 2, weight @ error**2, weight @ np.abs(error))
@@ -219,6 +226,11 @@ class _Regression(Statistic[_Errors, dict[str, Any]]):
 
     def finish(self, total: _Errors) -> dict[str, Any]:
         _require_weight(total.weight)
+        if not np.isfinite([total.squared, total.squares]).all():
+            raise DataError(
+                "The squared errors of these rows are too large for float64: their labels are none of this model's, or "
+                "in another unit."
+            )
         return {
             "n": total.rows,
             "rmse": float(np.sqrt(total.squared / total.weight).mean()),

@@ -20,7 +20,7 @@ from dkernel.cells import encoded
 from dkernel.data import from_arrays
 from dkernel.data.block import Block
 from dkernel.data.source import Source
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
 from dkernel.features.base import Coordinates
@@ -32,9 +32,10 @@ from dkernel.linear.solvers.newton import Newton
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
 from dkernel.recipe import Recipe
+from dkernel.run.finite import check_finite
 from dkernel.run.gradient import Problem, augmented, right_answers
 from dkernel.run.passes import Outcome, merit
-from dkernel.run.sample import pieces_of, rows_of
+from dkernel.run.sample import counted, pieces_of, rows_of
 from dkernel.run.whole import Whole
 from dkernel.sparse import SparseRows
 
@@ -61,7 +62,7 @@ JUDGED_COLUMNS = 1024  # landmarks of these fits, where not all rows are landmar
 
 def is_few(source: Source) -> bool:
     """Whether the rows of a source can all be held, several times over."""
-    return source.n_rows <= MOST_ROWS and source.nbytes <= MOST_BYTES
+    return source.n_counted <= MOST_ROWS and source.n_counted * source.row_bytes <= MOST_BYTES
 
 
 def merged(source: Source, recipe: Recipe, executor: Executor) -> Source:
@@ -74,18 +75,14 @@ def merged(source: Source, recipe: Recipe, executor: Executor) -> Source:
     DataError
         where all weights are 0
     """
-    n = source.n_rows
+    source = counted(source, executor)
+    n = source.n_counted
     if n > MOST_ROWS:
         raise RecipeError(
             f"solver='exact' is for up to {MOST_ROWS:,} rows and the data have {n:,}. Use solver='psgd', or 'normal', "
             "'pcg' or 'lbfgs' for the exact optimum on fewer columns."
         )
-    rows = rows_of(source, executor, n)
-    if not len(rows.X):
-        raise DataError(
-            f"The weights are 0 in all {n:,} rows: there is nothing to learn from. Give some rows a positive weight."
-        )
-    rows = _distinct(rows)
+    rows = _distinct(rows_of(source, executor, n))
     made = from_arrays(
         rows.X, rows.y, rows.weight, columns=source.columns, dtype=recipe.dtype, kernel=recipe.kernels[0]
     )
@@ -144,6 +141,7 @@ def _found(whole: Whole, recipe: Recipe, rows: Block) -> dict[str, Any]:
     if recipe.alpha == "auto":
         whole.progress.phase("choose alpha")
         losses, judged = _judged(problem, rows)
+        check_finite(problem.columns.map.kernel, "losses on rows that were left out", min(losses.values()))
     # Of alphas that are as good the largest: its coefficients are the smallest, and its optimum is the soonest found.
     least = LEVEL * min(losses.values(), default=0.0)
     alpha = next((each for each, loss in losses.items() if loss <= least), recipe.alpha)
@@ -183,7 +181,7 @@ def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[flo
             starts[i] = v = fitted.optimum(alpha, ROUGH, starts[i])[0]
             found.append(matrix.figures(*judged, v))
         loss, right, weight, count = (float(sum(each)) for each in zip(*found, strict=True))
-        losses[alpha] = loss / weight
+        losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
         figures[alpha] = {"loss": loss / weight, "rows": int(count), **merit(problem.targets, right, int(count))}
         if len(losses) > WORSE and min(list(losses.values())[-WORSE:]) > min(losses.values()):
             break
@@ -247,6 +245,7 @@ class _Rows:
         X, Y, weight = problem.rows(rows, pieces_of(len(rows.X), len(rows.X))[0])
         w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         F = _features(problem, coordinates, X, "float64")
+        check_finite(problem.columns.map.kernel, "features", F.sum())
         return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, X))
 
     def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_Rows", tuple[Array, Array, Array]]:

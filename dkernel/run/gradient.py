@@ -12,8 +12,10 @@ from dkernel.blas import usable_cores
 from dkernel.data.block import Block
 from dkernel.descent import DERIVATIVES, Panels, descend
 from dkernel.features.base import FeatureMap, in_tiles
+from dkernel.kernels import Kernel
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledColumns
+from dkernel.run.finite import check_finite
 from dkernel.run.labels import Targets
 from dkernel.run.pieces import Piece
 from dkernel.run.reduce import Statistic
@@ -276,8 +278,11 @@ class GramSum:
         self.moment += other.moment
         return GramSum(self.gram, self.moment, self.energy + other.energy, self.weight + other.weight)
 
-    def finish(self) -> "GramSum":
-        """The same in float64, with the upper triangle."""
+    def finish(self, kernel: Kernel) -> "GramSum":
+        """The same in float64, with the upper triangle; a column that overflows, or would, is seen on the diagonal."""
+        with np.errstate(over="ignore"):  # whoever factors the matrix needs the sum of its squares
+            squares = np.square(len(self.gram) * np.diagonal(self.gram).astype(np.float64))
+        check_finite(kernel, "products of columns", squares, self.moment)
         n, held = len(self.gram), self.gram
         gram = held if held.dtype == np.float64 else np.empty((n, n))
 
@@ -313,7 +318,7 @@ class Gram(Statistic[GramSum, GramSum]):
         return left.merge(right)
 
     def finish(self, total: GramSum) -> GramSum:
-        return total.finish()
+        return total.finish(self.problem.columns.map.kernel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -336,7 +341,7 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
         return [one.merge(other) for one, other in zip(left, right, strict=True)]
 
     def finish(self, total: list[GramSum]) -> list[GramSum]:
-        return [one.finish() for one in total]
+        return [one.finish(self.problem.columns.map.kernel) for one in total]
 
 
 def gram_of(

@@ -1,4 +1,4 @@
-"""What a choice is judged by: ridge regression on some landmarks, and the loss that is to be fitted on other rows."""
+"""What a choice is judged by: ridge regression on a few columns, and the loss that is to be fitted on other rows."""
 
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel import dense
 from dkernel.data.block import Block
-from dkernel.features import Scaling
+from dkernel.features import Drawing, FeatureMap, Scaling
 from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Kernel
 from dkernel.kernels.slopes import is_radial
@@ -30,7 +30,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Level:
-    """How closely candidates are looked at: landmarks (the first rows), rows to fit on, rows to judge on."""
+    """How closely candidates are looked at: columns (landmarks are the first rows), rows to fit on and to judge on."""
 
     columns: int
     rows: int
@@ -41,13 +41,14 @@ class Level:
         rows, judged = min(self.rows, len(half.X)), min(self.judged, len(half.X_judged))
         return Level(min(self.columns, columns, rows), rows, judged)
 
-    def flops(self, kernel: Kernel, p: int) -> float:
+    def flops(self, kernel: Kernel, p: int, drawn: bool = False) -> float:
         """Predicted, of one candidate: columns in float64, their Gram matrix, a factorization for each alpha.
 
         An exponential in float64, with the passes over memory around it, is as long as some 200 multiplications and
-        additions in a product of matrices; a term of an L1 distance as 30.
+        additions in a product of matrices; a term of an L1 distance as 30. Drawn columns are what they are in a pass.
         """
         c, value = self.columns, (2.0 if is_radial(kernel) else 30.0) * p + 200
+        value = 2.0 * p + 20 if drawn else value
         return (self.rows + self.judged) * c * value + float(self.rows) * c * c + len(PATH) * c**3 / 3
 
 
@@ -82,10 +83,18 @@ class Judged:
 
 
 def judge(
-    kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: Targets, level: Level, threads: int = 1
-) -> Judged:
-    """Fit and judge one candidate; runs on a worker. The number of threads moves no bit; more than PARTS are no use."""
-    map = NystromMap(kernel, scaling.apply(half.X[: level.columns]))
+    kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: Targets, level: Level, threads: int = 1,
+    drawing: Drawing | None = None,
+) -> Judged:  # fmt: skip
+    """Fit and judge one candidate; runs on a worker. The number of threads moves no bit; more than PARTS are no use.
+
+    Columns are of the kind that the fit will have: drawn ones, or those of landmarks.
+    """
+    map: FeatureMap
+    if drawing is None:
+        map = NystromMap(kernel, scaling.apply(half.X[: level.columns]))
+    else:
+        map = drawing.map(kernel, level.columns)
     columns = ScaledColumns(scaling, map)
     judged = augmented(columns, half.X_judged[: level.judged], quick(map))
     Y_judged = targets.of(half.y_judged[: level.judged])
@@ -94,7 +103,8 @@ def judge(
     with ThreadPoolExecutor(min(threads, PARTS)) as pool:
         covariance, moment = _means(columns, half, targets, level.rows, pool)
         metric = np.zeros_like(covariance)
-        metric[:-1, :-1] = map.coordinates().metric
+        own = map.coordinates().metric
+        metric[:-1, :-1] = own * np.eye(map.n_columns) if isinstance(own, float) else own
 
         def at(alpha: float) -> Judged:
             A = alpha * metric

@@ -15,6 +15,8 @@ from dkernel.run.survey import Moments, SurveyResult
 
 __all__ = ["Targets", "resolve_task", "targets_of"]
 
+LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # its square has all its digits
+
 
 def resolve_task(recipe: Recipe, kind: str | None) -> str:
     """ "classify" or "regress": a floating label or a regression loss asks for a regression.
@@ -136,13 +138,20 @@ class Targets:
         return float(weights @ np.array([counts[c] for c in self.classes.tolist()]))
 
 
-def _centred(found: Moments, label: str | None, several: bool) -> Targets:
+def _centred(found: Moments, span: NDArray[np.float64], label: str | None, several: bool) -> Targets:
     """The targets of a regression, each with its own mean and deviation."""
-    widths = np.sqrt(found.variance)
-    constant = widths <= 1e-12 * np.abs(found.mean)
-    if constant.any():
-        which = f"Target {int(constant.argmax())} of the label {label!r}" if several else f"The label {label!r}"
-        raise DataError(f"{which} has one value in all rows: there is nothing to learn.")
+    widths, (low, high) = np.sqrt(found.variance), span
+    # Of a target that is far from 0 the deviation may be less than the rounding of its mean: only values say it.
+    bad = (low == high) | ~np.isfinite(widths) | (widths < LEAST_WIDTH)
+    if bad.any():
+        j = int(bad.argmax())
+        which = f"Target {j} of the label {label!r}" if several else f"The label {label!r}"
+        if low[j] == high[j]:
+            raise DataError(f"{which} has one value in all rows: there is nothing to learn.")
+        raise DataError(
+            f"{which} goes from {low[j]:.6g} to {high[j]:.6g}, and the square of its deviation is no float64 number. "
+            "Multiply it by a number that makes it neither so large nor so small."
+        )
     if several:
         return Targets(None, None, found.mean, widths)
     return Targets(None, None, float(found.mean[0]), float(widths[0]))
@@ -156,7 +165,8 @@ def targets_of(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) 
         )
     if recipe.task == "regress":
         assert survey.target is not None
-        return _centred(survey.target, label, survey.reservoir.y.ndim == 2), {}
+        assert survey.span is not None
+        return _centred(survey.target, survey.span, label, survey.reservoir.y.ndim == 2), {}
     if survey.reservoir.y.ndim == 2:
         raise DataError(
             f"The label {label!r} has {survey.reservoir.y.shape[1]} targets, and a classifier learns one. Use "

@@ -116,7 +116,7 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
     gamma = "median" if recipe.gamma == "auto" else recipe.gamma
     recipe = recipe.replace(scale="none", metric="identity", gamma=gamma)
     recipe = recipe.for_columns(source.columns)
-    check_source(parse(recipe.kernel), "auto", source)
+    check_source(parse(recipe.kernel), source)
     if source.sparse and recipe.features == "nystrom":
         parse(recipe.kernel).require_sparse()
     size = min(source.n_rows, max(rows, MEDIAN_ROWS))

@@ -1,33 +1,53 @@
 """What a fit leaves behind: its outcome in the columns of the map, probabilities, variance and facts, as a model."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.versions import versions
 from dkernel.features import NystromMap
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.variance import Variance
 from dkernel.model import Model
+from dkernel.recipe import Recipe
+from dkernel.run.finite import check_finite
 from dkernel.run.gradient import Problem
 from dkernel.run.labels import Targets
 from dkernel.run.landmarks import certificate
 from dkernel.run.passes import Outcome
+from dkernel.run.plan import Plan
+from dkernel.run.prepare import Bench, Prepared
 from dkernel.run.sample import Roles
+from dkernel.run.sizes import Sizes
 
-if TYPE_CHECKING:
-    from dkernel.run.prepare import Prepared
-    from dkernel.run.train import Fit
-
-__all__ = ["made"]
+__all__ = ["Fitted", "made"]
 
 
-def made(fit: "Fit", problem: Problem, prepared: "Prepared", outcome: Outcome, roles: Roles) -> Model:
+class Fitted(Protocol):
+    """The parts of a fit that its model is made of."""
+
+    source: Source
+    recipe: Recipe
+    sizes: Sizes
+    plan: Plan
+    data: str
+    counts: dict[Any, float]
+    weights: NDArray[Any] | None
+    chosen: dict[str, str]
+    order: dict[str, str]
+    bench: Bench
+
+
+def made(fit: Fitted, problem: Problem, prepared: Prepared, outcome: Outcome, roles: Roles) -> Model:
     """The model of a fit."""
     targets, map = problem.targets, problem.columns.map
+    check_finite(map.kernel, "coefficients", outcome.v)
+    check_finite(map.kernel, "losses on the holdout", outcome.holdout.get("loss", 0.0))
     facts = _facts(fit, problem, prepared, outcome, roles)
     variance = None
     if outcome.variance is not None:
@@ -48,7 +68,7 @@ def made(fit: "Fit", problem: Problem, prepared: "Prepared", outcome: Outcome, r
     return model if fit.recipe.calibration is None else calibrated(model, roles.holdout, targets)
 
 
-def _facts(fit: "Fit", problem: Problem, prepared: "Prepared", outcome: Outcome, roles: Roles) -> dict[str, Any]:
+def _facts(fit: Fitted, problem: Problem, prepared: Prepared, outcome: Outcome, roles: Roles) -> dict[str, Any]:
     targets, map = problem.targets, problem.columns.map
     facts: dict[str, Any] = {
         "rows": fit.sizes.n,
@@ -74,7 +94,7 @@ def _facts(fit: "Fit", problem: Problem, prepared: "Prepared", outcome: Outcome,
     return facts
 
 
-def _in_columns(fit: "Fit", found: dict[str, Any], targets: Targets) -> Variance:
+def _in_columns(fit: Fitted, found: dict[str, Any], targets: Targets) -> Variance:
     """The variance that a solver found in its coordinates, in those of the columns and the label's unit."""
     noise, alpha, n = targets.width**2 * np.array(found["noise"]), found["alpha"], found["weight"]
     has_rest = isinstance(fit.bench.problem.columns.map, NystromMap) and alpha > 0

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dkernel.execution.base import Handle
 from dkernel.linear.solvers.psgd import PSGD, State
+from dkernel.run.codec import stored
 from dkernel.run.feed import Feed
 from dkernel.run.gradient import Gradient
 from dkernel.run.journal import Journal
@@ -28,6 +29,7 @@ WATCHED = 8  # rounds from one look at the holdout to the next, where somebody w
 Told = Callable[[dict[str, Any]], Any]
 
 
+@stored("Outcome")
 @dataclass(frozen=True, eq=False)
 class Outcome:
     """The coefficients chosen, (n + 1, outputs), and what is known of them; `facts` go to the model.
@@ -45,6 +47,7 @@ class Outcome:
     variance: dict[str, Any] | None = None
 
 
+@stored("Spot")
 @dataclass(frozen=True, eq=False)
 class Spot:
     """Where the passes are: all that the next step needs, so that a run that is stopped goes on from it.

@@ -73,7 +73,7 @@ class Plan:
     @classmethod
     def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1) -> "Plan":
         """The plan for a source."""
-        sizes, outputs = Sizes.of(source.n_rows, source.n_terms, recipe), max(outputs, source.targets)
+        sizes, outputs = Sizes.of(source.n_counted, source.n_terms, recipe), max(outputs, source.targets)
         n, p, D = sizes.n, sizes.p, sizes.columns
         row, matrix = source.row_bytes + 16, 8 * D * D
         unit = max((unit.n_rows for unit in source.units), default=0) * row
@@ -98,14 +98,14 @@ class Plan:
         # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
-        held = _held(n * row, workers, unit)
+        held = _held(source.n_rows * row, workers, unit)
         tasks, beside = _tasks(executor, D, outputs, squares, wide)
         client += beside
         worker = max(reading, base + tasks)
         with_data = max(reading + max(0, held - in_flight), base + held + tasks)
         roomy = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
         kept = roomy and (limit is None or with_data <= limit)
-        survey = float(n) * p * 8
+        survey = float(source.n_rows) * p * 8
         passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
         readings = 1 if kept else 1 + passes
         seconds = ((survey + setup + passes * turn) / FLOPS + readings * source.nbytes / BYTES) / executor.slots

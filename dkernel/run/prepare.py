@@ -62,6 +62,9 @@ GRAM_LEAVES = 2  # pieces of the Gram matrix's sum: each holds D x D numbers, wh
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
 NEAR = 4  # times ρ: alphas of a large source are none above that
+# Of the largest eigenvalue: sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of it below 0 where the true
+# ones are nothing (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
+ROUNDING = 2.0**-26
 LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # of the rows that say how large the leverage is outside the sample
 WARM_ROUNDS, WARM_EPOCHS = 16, 2
 LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of each, where a pass follows that sees many more
@@ -211,7 +214,8 @@ def _dense(bench: Bench, roles: Roles, n: int, flops: float) -> _Ground:
         root = metric_root(metric)
         if isinstance(map, NystromMap) and len(roles.held.X):
             certified = certificate(map, problem.columns.scaling.apply(roles.held.X), flops, (metric, root))
-    rho = ridge_for(covariance, metric, target, 0.0, stream(problem.seed, "trace"), root)
+    noise = ROUNDING if map.gram_dtype == "float32" else 0.0
+    rho = ridge_for(covariance, metric, target, noise, stream(problem.seed, "trace"), root)
     return _Ground(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges), certified)
 
 

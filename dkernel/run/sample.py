@@ -9,14 +9,16 @@ from numpy.typing import NDArray
 from dkernel.blas import one_blas_thread
 from dkernel.data.block import Block
 from dkernel.data.source import Source
+from dkernel.errors import DataError
 from dkernel.execution.base import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.pieces import Piece, Place, cut_pieces
 from dkernel.run.progress import Progress
+from dkernel.run.reduce import R, Statistic
 from dkernel.run.sizes import Sizes
 from dkernel.run.survey import Reservoir, Survey
 
-__all__ = ["Roles", "part_of", "pieces_of", "roles_of", "rows_of"]
+__all__ = ["Roles", "counted", "part_of", "pieces_of", "roles_of", "rows_of"]
 
 UNSEEN = 8192  # rows outside the sample: they say which directions are far larger there, and which alphas go on
 
@@ -82,14 +84,45 @@ def roles_of(reservoir: Reservoir, sizes: Sizes) -> Roles:
     )
 
 
+class PositiveWeights(Statistic[int, int]):
+    """How many rows have a weight above 0."""
+
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> int:  # noqa: ARG002
+        return piece.n if block.weight is None else int(np.count_nonzero(block.weight[piece.place.rows] > 0))
+
+    def merge(self, left: int, right: int) -> int:
+        return left + right
+
+
+def counted(source: Source, executor: Executor) -> Source:
+    """The source with its rows of positive weight counted, by one reading where it has weights.
+
+    All sizes of a fit, the holdout's first of all, follow the rows that count. A row's role is decided by its hash
+    alone, so their number has to be there before any role is given.
+    """
+    if source.weight is None or source.counted is not None:
+        return source
+    n = _read_once(source, PositiveWeights(), executor, f"dkernel-count-{source.token}")
+    if not n:
+        raise DataError(
+            f"The weights are 0 in all {source.n_rows:,} rows: there is nothing to learn from. Give some rows a "
+            "positive weight."
+        )
+    return replace(source, counted=n)
+
+
 def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Block:
     """Up to `most` rows of a source, those with the smallest hashes, without those of weight 0: one reading."""
-    n, feed = source.n_rows, Feed(executor, source, keep=False)
+    n = source.n_counted
+    key = f"dkernel-rows-{source.token}-{seed}-{most}"
+    return _read_once(source, Survey(seed, n, min(n, most)), executor, key).reservoir.part(slice(None))
+
+
+def _read_once(source: Source, statistic: Statistic[Any, R], executor: Executor, key: str) -> R:
+    feed = Feed(executor, source, keep=False)
     try:
         with one_blas_thread():
-            pieces = cut_pieces([unit.rows for unit in source.units])
-            key = f"dkernel-rows-{source.token}-{seed}-{most}"
-            return feed.fold(Survey(seed, n, min(n, most)), pieces, key, Progress("none")).reservoir.part(slice(None))
+            return feed.fold(statistic, cut_pieces([unit.rows for unit in source.units]), key, Progress("none"))
     finally:
         feed.close()
 

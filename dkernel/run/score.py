@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,10 +26,11 @@ from dask.local import get_sync
 from dkernel.blas import one_blas_thread
 from dkernel.data import Block, Source, Unit
 from dkernel.data.arrow import as_column
+from dkernel.data.collisions import Location, check_apart
 from dkernel.data.parts import Manifest, Part, Place
 from dkernel.data.rejects import described
 from dkernel.data.stores import AnyDestination, AnyStaging, destination_of
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.model import Model
 from dkernel.modelfile import save
@@ -103,6 +105,8 @@ def score(
     if not units:
         raise DataError("There are no rows to score: every file of the input is empty.")
     destination = destination_of(out, overwrite)
+    replaced = [Location(str(path), "the output") for path in (destination.path, *destination.companions())]
+    check_apart([Location(name, "of the rows to score") for name in source.files], replaced)
     if "label" in words:
         destination.format.check(pa.schema({"label": pa.array(model.classes).type}))
     name = digest_of(model)
@@ -300,13 +304,56 @@ def score_unit(
     Blocks that are handed from task to task are in new pages for every unit, and to be given those takes longer than
     to read.
     """
-    return score_part(model, get_sync(*task), words, kept, place)
+    return score_part(model, get_sync(*task), words, kept, place, partial(_without, *task))
 
 
-def score_part(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str], place: Place) -> Part:
-    """Score the blocks of one unit and write them as one part; runs on a worker."""
-    refused = [block.refused for block in blocks if block.refused is not None]
-    return place.write(_tables(model, blocks, words, kept), pa.concat_tables(refused) if refused else None)
+def score_part(
+    model: Model,
+    blocks: Sequence[Block],
+    words: Sequence[str],
+    kept: Sequence[str],
+    place: Place,
+    without: Callable[[Sequence[int], str], Sequence[Block]] | None = None,
+) -> Part:
+    """Score the blocks of one unit and write them as one part; runs on a worker.
+
+    Parameters
+    ----------
+    without : reads the blocks again without some of their rows, which are then among the refused ones; the reason of
+        all of them is the last argument. It is called where rows have no finite answers
+    """
+
+    def written(blocks: Sequence[Block]) -> Part:
+        refused = [block.refused for block in blocks if block.refused is not None]
+        return place.write(_tables(model, blocks, words, kept), pa.concat_tables(refused) if refused else None)
+
+    try:
+        return written(blocks)
+    except TooLargeError as error:
+        if without is None:
+            raise
+        again = without(_too_large(model, blocks, words), error.reason)
+    return written(again)
+
+
+def _without(graph: Mapping[str, Any], key: str, rows: Sequence[int], reason: str) -> Sequence[Block]:
+    read, *arguments = graph[key]
+    return read(*arguments, rows, reason)  # type: ignore[no-any-return]
+
+
+def _too_large(model: Model, blocks: Sequence[Block], words: Sequence[str]) -> list[int]:
+    """Which rows of the blocks, counted through all of them, have no finite answers."""
+    found: set[int] = set()
+    asked = [model.scores, *(getattr(model, word) for word in ("std", "novelty") if word in words)]
+    first = 0
+    for block in blocks:
+        for ask in asked:
+            try:
+                ask(block.X)
+            except TooLargeError as error:
+                found |= {first + row for row in error.rows}
+        first += len(block.X)
+    return sorted(found)
 
 
 def _arrays(found: Any) -> list[Any]:

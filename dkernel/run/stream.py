@@ -21,6 +21,7 @@ from dkernel.data.block import Block
 from dkernel.execution.base import Executor
 from dkernel.linear.solvers.psgd import PSGD, State
 from dkernel.model import Model, ScaledColumns
+from dkernel.run.finite import check_finite
 from dkernel.run.gradient import Gradient, Problem
 from dkernel.run.labels import Targets
 from dkernel.run.prepare import TILE_ROWS, Bench, mean_gradient, prepare
@@ -99,6 +100,7 @@ def after(stream_: Stream, block: Block, counts: Mapping[Any, float], executor: 
             history.append({"rows": total.n, "loss": float(total.loss[0] / max(total.weight, 1e-300))})
         executor.release([held])
         mean = (older[0] + newer[0]) / (older[1] + newer[1])
+        check_finite(model.map.kernel, "coefficients", mean)
         targets, n = problem.targets, stream_.rows + len(block.X)
         model = replace(
             model,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from dkernel.cells import numbers_of
 from dkernel.data.block import Block
 from dkernel.errors import DataError
+from dkernel.run.codec import stored
 from dkernel.run.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.run.pieces import Piece
 from dkernel.run.reduce import Statistic
@@ -29,6 +30,7 @@ MOST_PARTS = 32  # arrays of a column of the reservoir that are not yet one
 MANY = 2**17  # rows that are worth a compiled function
 
 
+@stored("Moments")
 @dataclass
 class Moments:
     """n, mean and sum of squared deviations of each column, float64; of rows with weights, n is the sum of these.
@@ -56,6 +58,11 @@ class Moments:
         deviation = X - mean
         return cls(n, mean, np.einsum("i,ij,ij->j", weight, deviation, deviation))
 
+    @classmethod
+    def none(cls, p: int) -> "Moments":
+        """Those of no row."""
+        return cls(0.0, np.zeros(p), np.zeros(p))
+
     def merge(self, other: "Moments") -> "Moments":
         n = self.n + other.n
         if not n:
@@ -72,6 +79,7 @@ class Moments:
         return self.squares / (self.n or 1)
 
 
+@stored("Reservoir")
 @dataclass(frozen=True, eq=False)
 class Reservoir:
     """Rows in the order of their hashes: any first k of them are a uniform sample without replacement.
@@ -98,6 +106,7 @@ class Reservoir:
         return Block(X, None if self.y is None else self.y[rows], weight)
 
 
+@stored("Seen")
 @dataclass
 class Seen:
     """What a survey has seen so far; `rows` are lists of parts, joined at the end."""
@@ -112,8 +121,10 @@ class Seen:
     sums: NDArray[np.uint64]
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     largest: NDArray[np.float32] | None = None
+    span: NDArray[np.float64] | None = None
 
 
+@stored("SurveyResult")
 @dataclass(frozen=True, eq=False)
 class SurveyResult:
     """What the survey found.
@@ -125,10 +136,11 @@ class SurveyResult:
         are too many to be classes
     target : moments of a numeric label, of several targets each a column, else None
     weight : sum of the weights, n without them
-    chunks : chunk number -> (moments of its features, its labels), all rows alike
+    chunks : chunk number -> (moments of its features, its labels), all rows that count alike
     sums : of `fingerprint`, for each column, the label and the weight
     largest : of sparse rows the largest absolute value in each column, float32 (p,); moments, low and high are then of
         the columns folded to a few (`SparseRows.folded`)
+    span : the smallest and the largest of a numeric label in rows that have a weight, (2, targets)
     """
 
     moments: Moments
@@ -141,6 +153,7 @@ class SurveyResult:
     reservoir: Reservoir
     sums: NDArray[np.uint64]
     largest: NDArray[np.float32] | None = None
+    span: NDArray[np.float64] | None = None
 
 
 @dataclass(frozen=True)
@@ -176,20 +189,22 @@ class Survey(Statistic[Seen, SurveyResult]):
         row = (hashes[kept], X[kept], *(None if a is None else a[kept] for a in (y, weight)))
         plain = weight is None and self.n >= MANY and isinstance(X, np.ndarray) and X.dtype.kind == "f"
         alike, moments, low, high, sums = (_tallied if plain and X.flags.c_contiguous else _seen)(X, y, weight, piece)
-        counted = None if y is None else _count(y)
         # A row of weight k is k rows, and one of weight 0 is none.
+        counted = None if y is None else _count(y if weight is None else y[weight > 0])
         labels = counted if y is None or weight is None else _count(y, weight)
+        target = None if y is None or y.dtype.kind == "U" else _columns(y).astype(np.float64)
         return Seen(
             moments,
             low,
             high,
             labels,
-            None if y is None or y.dtype.kind == "U" else Moments.of(_columns(y).astype(np.float64), weight),
+            None if target is None else Moments.of(target, weight),
             float(piece.n if weight is None else weight.sum()),
             {piece.chunk: (alike, counted)},
             sums,
             [row],
             _largest(X if weight is None else X[weight > 0]) if isinstance(X, SparseRows) else None,
+            None if target is None else _span(target if weight is None else target[weight > 0]),
         )
 
     def merge(self, left: Seen, right: Seen) -> Seen:
@@ -215,6 +230,7 @@ class Survey(Statistic[Seen, SurveyResult]):
             left.sums + right.sums,
             _few(left.rows + right.rows),
             None if left.largest is None or right.largest is None else np.maximum(left.largest, right.largest),
+            None if left.span is None or right.span is None else _span(np.concatenate([left.span, right.span])),
         )
 
     def finish(self, total: Seen) -> SurveyResult:
@@ -224,20 +240,20 @@ class Survey(Statistic[Seen, SurveyResult]):
         reservoir = Reservoir(X[order], y, weight, hashes[order])
         return SurveyResult(
             total.moments, total.low, total.high, total.labels, total.target, total.weight, total.chunks, reservoir,
-            total.sums, total.largest,
+            total.sums, total.largest, total.span,
         )  # fmt: skip
 
 
 Figures = tuple[Moments, Moments, NDArray[np.float64], NDArray[np.float64], NDArray[np.uint64]]
-"""Moments with all rows alike and with their weights, ranges, sums of the bits."""
+"""Moments with all rows that count alike and with their weights, ranges, sums of the bits."""
 
 
 def _seen(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: Piece) -> Figures:
     numbers = X.folded() if isinstance(X, SparseRows) else numbers_of(X)
-    alike = moments = Moments.of(numbers)
-    seen = numbers
+    seen = numbers if weight is None else numbers[weight > 0]
+    alike = moments = Moments.of(seen) if len(seen) else Moments.none(numbers.shape[1])
     if weight is not None:
-        moments, seen = Moments.of(numbers, weight), numbers[weight > 0]
+        moments = Moments.of(numbers, weight)
     columns = np.ascontiguousarray(seen.T)  # of lines as short as rows numpy compares one number at a time
     low, high = columns.min(axis=1, initial=np.inf), columns.max(axis=1, initial=-np.inf)
     sums = column_sums(X, y, weight, piece.first, piece.step)
@@ -267,6 +283,10 @@ def _largest(X: SparseRows) -> NDArray[np.float32]:
     out = np.zeros(X.width, np.float32)
     np.maximum.at(out, X.indices, np.abs(X.data).astype(np.float32))
     return out
+
+
+def _span(Y: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.stack([Y.min(axis=0, initial=np.inf), Y.max(axis=0, initial=-np.inf)])
 
 
 def _columns(y: NDArray[Any]) -> NDArray[Any]:

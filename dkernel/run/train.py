@@ -3,31 +3,22 @@
 import hashlib
 from collections.abc import Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from dkernel.blas import one_blas_thread
-from dkernel.cells import encoded
 from dkernel.data.block import Block
-from dkernel.data.domains import check_source
+from dkernel.data.domains import check_gamma, check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
-from dkernel.features import (
-    FeatureMap,
-    FourierMap,
-    NystromMap,
-    choose_map,
-    features_named,
-    features_of_sparse,
-    words_of,
-)
+from dkernel.features import Drawing, FeatureMap, NystromMap, features_named, features_of_sparse, words_of
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD
-from dkernel.model import Model, ScaledColumns
+from dkernel.model import ScaledColumns
 from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint, run_of
 from dkernel.run.choose import Chosen, choose
@@ -35,7 +26,7 @@ from dkernel.run.exactly import alpha_in_words, exactly
 from dkernel.run.exchange import exchangeable
 from dkernel.run.feed import Feed
 from dkernel.run.few import merged
-from dkernel.run.fingerprint import digest
+from dkernel.run.fingerprint import array_digest, digest
 from dkernel.run.gradient import Problem
 from dkernel.run.journal import Journal
 from dkernel.run.labels import Targets, resolve_task, targets_of
@@ -47,39 +38,15 @@ from dkernel.run.pieces import Piece, Schedule, bundle_size, cut_pieces, interle
 from dkernel.run.plan import Plan
 from dkernel.run.prepare import SMALL_EPOCHS, WARM_EPOCHS, Bench, Prepared, judged, path_of, paths_for, prepare, warm
 from dkernel.run.progress import Progress
-from dkernel.run.sample import Roles, roles_of
+from dkernel.run.result import TrainResult
+from dkernel.run.sample import Roles, counted, roles_of
 from dkernel.run.shuffle import rewritten, scratch_folder
 from dkernel.run.sizes import Sizes
 from dkernel.run.survey import Survey, SurveyResult
 from dkernel.run.whole import Whole, judges
-from dkernel.sparse import SparseRows, named
+from dkernel.sparse import named
 
 __all__ = ["Fit", "TrainResult", "plan", "train"]
-
-
-@dataclass(frozen=True, eq=False)
-class TrainResult:
-    """The model, and how it came about.
-
-    Parameters
-    ----------
-    history : per round the progressive loss and accuracy, per pass the holdout's
-    plan : predicted bytes and flops
-    chosen : what was left open, and what it became, in words
-    holdout : the raw rows that no gradient saw, None for none
-    sample : raw rows that are no holdout, a uniform sample
-    sample_path : alpha -> loss of the sample's solution on rows outside the sample, where several were tried
-    resumed : where the checkpoint was from which this run went on, None where it began at the beginning
-    """
-
-    model: Model
-    history: list[dict[str, Any]]
-    plan: dict[str, Any]
-    chosen: dict[str, str]
-    holdout: Block | None = None
-    sample: Block | None = None
-    sample_path: dict[str, float] = field(default_factory=dict)
-    resumed: str | None = None
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
@@ -106,10 +73,12 @@ def train(
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
-    if source.n_rows < 2:
-        raise DataError(f"The data have {source.n_rows} row(s); a model needs at least two.")
+    source = counted(source, executor)
+    if source.n_counted < 2:
+        raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
     kernel = recipe.for_columns(source.columns).kernels[0]
-    check_source(kernel, recipe.gamma, source)
+    check_source(kernel, source)
+    check_gamma([kernel], "auto" if chosen else recipe.gamma)
     check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
     if recipe.solver == "exact":
         if validation is not None:
@@ -134,9 +103,9 @@ class Fit:
         )  # fmt: skip
         self.plan = Plan.of(source, recipe, executor)
         self.plan.check()
-        self.sizes = Sizes.of(source.n_rows, source.n_terms, recipe)
+        self.sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
         beside = [self.given] if validation is None else [self.given, validation.X, validation.y, validation.weight]
-        given = "".join(_digest(Z) for Z in beside if Z is not None)
+        given = "".join(array_digest(Z) for Z in beside if Z is not None)
         self.key = "dkernel-" + hashlib.sha256(f"{source.token}/{recipe.digest}{given}".encode()).hexdigest()[:16]
         self.identity = run_of(source, recipe, given)
         self.units = [unit.rows for unit in source.units]
@@ -165,7 +134,7 @@ class Fit:
         feed = Feed(self.executor, self.source, self.plan.kept)
         try:
             survey = self.journal.stage("survey", lambda: self.survey(feed))
-            self.data = digest(self.sizes.n, (*named(self.source.columns), self.source.label or ""), survey.sums)
+            self.data = digest(self.source.n_rows, (*named(self.source.columns), self.source.label or ""), survey.sums)
             targets = self.targets(survey)
             roles = roles_of(survey.reservoir, self.sizes)
             roles = roles if self.validation is None else replace(roles, holdout=self.validation)
@@ -192,7 +161,7 @@ class Fit:
         }
 
     def survey(self, feed: Feed) -> SurveyResult:
-        self.progress.phase("survey", self.sizes.n)
+        self.progress.phase("survey", self.source.n_rows)
         statistic = Survey(self.recipe.seed, self.sizes.n, self.sizes.reservoir)
         pieces, key = cut_pieces(self.units), f"{self.key}-survey"
         return feed.fold(statistic, pieces, key, self.progress, journal=self.journal, name="survey")
@@ -231,7 +200,16 @@ class Fit:
         kernel = recipe.kernels[0].bind_columns(self.source.columns)
         if self.source.sparse:
             return features_of_sparse(kernel, self.sizes.columns, recipe.features)
-        return features_named(kernel, self.sizes.p, self.sizes.columns, recipe.features)
+        return features_named(kernel, self.sizes.p, self.sizes.columns, recipe.features, recipe.sampling)
+
+    @property
+    def drawing(self) -> Drawing | None:
+        """How the map is drawn; None for landmarks."""
+        recipe, sparse = self.recipe, self.source.sparse
+        if self.features == "nystrom":
+            return None
+        n_in = self.source.n_in if sparse else self.sizes.p
+        return Drawing(self.features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
 
     def _note(self, name: str, text: str) -> None:
         self.chosen[name] = text
@@ -245,10 +223,8 @@ class Fit:
         loss = loss_named(self.recipe.loss).of(targets.outputs)
         self.progress.phase("choose scale and gamma")
         asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
-        flops = self.plan.flops
-        return self.journal.stage(
-            "choose", lambda: choose(asked, survey, roles.fitted, targets, loss, wanted, flops, self.executor, key)
-        )
+        rest = self.plan.flops, self.executor, key, self.drawing
+        return self.journal.stage("choose", lambda: choose(asked, survey, roles.fitted, targets, loss, wanted, *rest))
 
     def problem_of(self, chosen: Chosen, targets: Targets, roles: Roles) -> tuple[Problem, Roles]:
         """The problem that this choice makes of the rows."""
@@ -282,13 +258,8 @@ class Fit:
                 Z, landmarks, sample = self.journal.stage("landmarks", lambda: self._landmarks(chosen, roles, targets))
                 roles = replace(roles, landmarks=landmarks, sample=sample)
             return NystromMap(kernel, Z, self.recipe.rank), roles
-        recipe, sizes = self.recipe, self.sizes
-        map: Any
-        if self.source.sparse:
-            n = sizes.columns + (sizes.columns % 2 if recipe.form != "offset" else 0)
-            map = FourierMap.draw(kernel, self.source.n_in, n, recipe.seed, recipe.sampling, recipe.form, sparse=True)
-        else:
-            map = choose_map(kernel, sizes.p, sizes.columns, self.features, recipe.sampling, recipe.form, recipe.seed)
+        assert self.drawing is not None
+        map = self.drawing.map(kernel, self.sizes.columns)
         self._note("features", words_of(map))
         return map, roles
 
@@ -342,7 +313,7 @@ class Fit:
         verdict = exchangeable(survey)
         rounds, passes = self.sizes.rounds, self.sizes.passes
         if verdict.alike:
-            bundle = bundle_size(self.units, self.source.nbytes // self.sizes.n)
+            bundle = bundle_size(self.units, self.source.row_bytes)
             return [shuffled(self.units, rounds, self.recipe.seed, epoch, bundle) for epoch in range(passes)], feed
         schedule = interleaved(self.units, rounds)
         # Whether it took a rewriting depends on the memory at hand, of which the model knows nothing.
@@ -351,7 +322,7 @@ class Fit:
             self._note("order", f"interleaved: {verdict.why}")
             return [schedule] * passes, feed
         self._note("order", f"rewritten once to scratch, interleaved: {verdict.why}")
-        self.progress.phase("rewrite to scratch", self.sizes.n)
+        self.progress.phase("rewrite to scratch", self.source.n_rows)
         folder = self.journal.scratch(self.scratch) or self.open.enter_context(scratch_folder(self.scratch))
         source, schedule = rewritten(feed, schedule, folder, self.key, self.progress, self.journal)
         feed.close()
@@ -389,11 +360,3 @@ class Fit:
             self._note("alpha", alpha_in_words(outcome.alpha, found))
         self.recipe = self.recipe.replace(alpha=outcome.alpha)
         return outcome
-
-
-def _digest(Z: Any) -> str:
-    """Of an array of numbers, of texts or of objects, or of sparse rows."""
-    if isinstance(Z, SparseRows):
-        return "".join(map(_digest, Z.arrays().values()))
-    held = encoded(Z)[0] if Z.dtype.kind == "O" else Z
-    return hashlib.sha256(held.tobytes()).hexdigest()

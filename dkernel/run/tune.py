@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.blas import one_blas_thread
-from dkernel.data.domains import check_source
+from dkernel.data.domains import check_gamma, check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
@@ -41,7 +41,7 @@ from dkernel.run.metric import check_metric
 from dkernel.run.prepare import Bench, prepare
 from dkernel.run.progress import Progress
 from dkernel.run.race import Entry, Lane, Score, raced
-from dkernel.run.sample import Roles, roles_of
+from dkernel.run.sample import Roles, counted, roles_of
 from dkernel.run.search import Budget, Candidate, candidates_of, scaled
 from dkernel.run.survey import SurveyResult
 from dkernel.run.train import Fit, TrainResult, train
@@ -95,8 +95,9 @@ def tune(
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
-    if source.n_rows < 2:
-        raise DataError(f"The data have {source.n_rows} row(s); a search needs at least two.")
+    source = counted(source, executor)
+    if source.n_counted < 2:
+        raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
     shown = progress or Progress("none")
     search = _Search(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
     with ExitStack() as opened:
@@ -141,8 +142,10 @@ class _Search:
         self.fits = {c.of_map: self._fit(c.recipe) for c in self.candidates}
         for fit in self.fits.values():
             kernel = fit.recipe.kernels[0]
-            check_source(kernel, fit.recipe.gamma, source)
+            check_source(kernel, source)
             check_metric(fit.recipe.metric, kernel, source.n_in, bool(source.objects))
+        for gamma in {fit.recipe.gamma: None for fit in self.fits.values()}:
+            check_gamma([fit.recipe.kernels[0] for fit in self.fits.values()], gamma)
         most = max(fit.sizes.columns for fit in self.fits.values())
         self.shrink = max(1.0, most / RACED)
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))

@@ -4,7 +4,6 @@ import json
 import socket
 import time
 from collections.abc import Iterator
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,11 +61,37 @@ def follow(where: str, patience: float = PATIENCE) -> Iterator[dict[str, Any]]:
 def _read(where: str) -> dict[str, Any] | None:
     import fsspec
 
-    with suppress(OSError, ValueError):  # not there yet
+    try:
         with fsspec.open(where, "rb") as stream:
             found = json.loads(stream.read())
-        return found if isinstance(found, dict) and "status" in found else None
-    return None
+    except (OSError, ValueError):  # not there yet
+        return None
+    return _checked(found, where) if isinstance(found, dict) and "status" in found else None
+
+
+# What is read of a record, where it is there; of its progress, once it has begun, all is.
+_FIELDS: dict[str, Any] = {
+    "status": str,
+    "exit_code": int | None,
+    "host": str,
+    "pid": int,
+    "error": str,
+    "model_sha256": str,
+}
+_FIELDS |= {"seconds": dict, "progress": dict}
+_PROGRESS: dict[str, Any] = {"phase": str, "rows": int, "total_rows": int | None, "seconds": int | float}
+_PROGRESS |= {"rows_per_second": int | float, "seconds_left": int | float | None}
+
+
+def _checked(record: dict[str, Any], where: str) -> dict[str, Any]:
+    wrong = [name for name, kind in _FIELDS.items() if name in record and not isinstance(record[name], kind)]
+    if not wrong and (progress := record.get("progress")):
+        wrong = [name for name, kind in _PROGRESS.items() if not isinstance(progress.get(name, ()), kind)]
+    if not wrong and not isinstance(record.get("seconds", {}).get("total", 0.0), int | float):
+        wrong = ["seconds"]
+    if wrong:
+        raise DataError(f"{where}: the run record is damaged: {wrong[0]!r} is missing or is not what dkernel writes.")
+    return record
 
 
 def _gone(record: dict[str, Any]) -> bool:

@@ -5,6 +5,7 @@ import json
 import os
 import pty
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -189,7 +190,10 @@ VALUES |= {
 }
 
 
-@pytest.mark.parametrize("option", [p.name for p in train.params if p.name not in ("config", "print_config", "data")])
+NOT_IN_FILES = ("config", "print_config", "data", "import")  # of these the last would run code
+
+
+@pytest.mark.parametrize("option", [p.name for p in train.params if p.name not in NOT_IN_FILES])
 def test_a_key_of_the_file_is_the_flag_of_that_name(option, run, tmp_path):
     spelled = next(p for p in train.params if p.name == option)
     value = True if spelled.is_flag else VALUES.get(option, "text")
@@ -215,3 +219,17 @@ def test_an_unexpected_error_asks_for_the_traceback_and_debug_gives_it(run, data
     assert "--debug" in result.stderr
     assert "Traceback" not in result.stderr
     assert "Traceback" in run(*job, "--debug").stderr
+
+
+def no_room():
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100, resource.RLIM_INFINITY))
+
+
+def test_a_record_for_which_there_is_no_room_leaves_nothing(data, model, tmp_path):
+    command = ["evaluate", model, data / "test.parquet", "--exclude", "price,id,note", "--record", tmp_path / "r.json"]
+    done = subprocess.run(
+        [sys.executable, "-m", "dkernel", *map(str, command)], cwd=tmp_path, env=environment(), check=False,
+        capture_output=True, text=True, preexec_fn=no_room,
+    )  # fmt: skip
+    assert "This should not happen" not in done.stderr
+    assert list(tmp_path.iterdir()) == []

@@ -84,13 +84,23 @@ def test_in_worker_processes(run, folder):
     assert (folder / "m.st").read_bytes() == alone
 
 
-def test_in_a_config_file_and_printed(run, folder):
-    (folder / "c.toml").write_text('import = ["own_kernels.py"]\nlabel = "y"\n')
-    result = run("train", "d.csv", "--config", "c.toml", "--print-config")
-    assert result.exit_code == 0, result.output
-    assert 'import = ["own_kernels.py"]' in result.output
-    (folder / "c.toml").write_text('import = "own_kernels.py"\n')
-    assert 'import = ["own_kernels.py"]' in run("train", "--config", "c.toml", "--print-config").output
+@pytest.mark.parametrize("command", ["train", "tune", "score", "evaluate", "doctor"])
+@pytest.mark.parametrize("text", ['import = ["ran.py"]', 'import = "ran.py"', "import = []"])
+def test_a_config_file_runs_no_code(run, folder, command, text):
+    (folder / "ran.py").write_text("open('ran', 'w').close()\n")
+    (folder / "c.toml").write_text(f"{text}\n")
+    result = run(command, "d.csv", "--config", "c.toml")
+    assert result.exit_code == 2
+    assert "runs no code" in result.stderr
+    assert not (folder / "ran").exists()
+
+
+def test_what_is_printed_as_a_config_file_can_be_read(run, folder):
+    asked = ["train", "d.csv", "--label", "y", "--import", "own_kernels.py"]
+    (folder / "c.toml").write_text(run(*asked, "--print-config").stdout)
+    again = run("train", "--config", "c.toml", "--import", "own_kernels.py", "--print-config")
+    assert again.exit_code == 0, again.output
+    assert again.stdout == (folder / "c.toml").read_text()
 
 
 def test_a_class_of_kernels_that_a_model_names(run, folder, monkeypatch):

@@ -101,7 +101,7 @@ def test_while_the_run_goes(tmp_path, monkeypatch):
         assert (first["status"], first["exit_code"]) == ("running", None)
         progress.phase("pass 1/1", 100, **{"pass": "1/1"})
         progress.advance(40, round="2/5", loss=0.5)
-        for _ in range(600):
+        for _ in range(6000):
             found = read(tmp_path / "r")  # never half written
             if found.get("progress", {}).get("rows") == 40:
                 break

@@ -99,6 +99,28 @@ def test_missing_file_and_text_features_name_the_place(run, data, tmp_path):
     assert "'note'" in text.stderr
 
 
+def test_a_label_of_bytes_that_are_no_text_names_its_place(run, tmp_path):
+    labels = pa.array([b"ok", b"no"] * 30 + [b"\xff"], pa.binary())
+    pq.write_table(pa.table({"x": np.arange(61.0), "y": labels}), tmp_path / "x.parquet", row_group_size=20)
+    result = run("train", tmp_path / "x.parquet", "--label", "y", "--out", tmp_path / "m")
+    assert result.exit_code == 65
+    assert "x.parquet, row 61, column 'y'" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "kernel", ["Gaussian(gamma=1e-6)", "Gaussian(gamma='median')", "linear", "Linear() + Matern(1.5, 2)"]
+)
+def test_a_gamma_that_the_kernel_has_no_place_for_is_refused(run, data, tmp_path, kernel):
+    args = ["--label", "y", "--exclude", "price,id,note", "--kernel", kernel, "--out", tmp_path / "m"]
+    for command in (["train"], ["tune"], ["tune", "--grid", "gamma=1|10"]):
+        gamma = [] if "--grid" in command else ["--gamma", "10"]
+        result = run(*command, data / "train.parquet", *args, *gamma)
+        assert result.exit_code == 2, result.output
+        assert "leave gamma out" in result.stderr
+    with pytest.raises(RecipeError, match="leave gamma out"):
+        dkernel.KernelClassifier(kernel, gamma=10).fit(np.arange(40.0)[:, None], np.arange(40) % 2)
+
+
 def test_dry_run_writes_nothing(run, data, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     result = run("train", data / "train.parquet", "--label", "y", *FEATURES, "--dry-run", "--json", "--out", "m")

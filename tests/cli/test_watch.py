@@ -24,20 +24,23 @@ def write(path, **facts):
     os.replace(attempt, path)
 
 
-def test_a_job_is_followed_to_its_end_with_its_exit_code(run, tmp_path):
+def test_a_job_is_followed_to_its_end_with_its_exit_code(run, tmp_path, monkeypatch):
     path = tmp_path / "m.run.json"
     write(path, progress=STATE, dashboard="http://host:8787/status")
 
-    def go_on():
-        time.sleep(1.2)
-        write(path, updated="2", progress=STATE | {"phase": "pass 2/2", "pass": "2/2"})
-        time.sleep(1.2)
-        write(path, updated="3", status="failed", exit_code=75, error="ClusterError: gone", seconds={"total": 5.0})
+    steps = iter([
+        {"updated": "2", "progress": STATE | {"phase": "pass 2/2", "pass": "2/2"}},
+        {"updated": "3", "status": "failed", "exit_code": 75, "error": "ClusterError: gone", "seconds": {"total": 5.0}},
+    ])  # fmt: skip
 
-    thread = threading.Thread(target=go_on)
-    thread.start()
+    def between_two_looks(seconds, sleep=time.sleep):
+        if threading.current_thread() is threading.main_thread():
+            write(path, **next(steps))
+        else:
+            sleep(seconds)
+
+    monkeypatch.setattr(time, "sleep", between_two_looks)
     result = run("watch", tmp_path / "m")
-    thread.join()
     assert result.exit_code == 75
     assert result.stderr.splitlines() == [
         "process 1 on elsewhere, since then",
@@ -54,6 +57,23 @@ def test_a_job_that_is_done_is_told_at_once_and_as_json(run, tmp_path):
     assert result.exit_code == 0
     assert json.loads(result.stdout)["model_sha256"] == "ab" * 32
     assert result.stderr == ""
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        *({"progress": {name: value for name, value in STATE.items() if name != lost}} for lost in (
+            "rows", "phase", "seconds", "total_rows", "rows_per_second")),
+        {"progress": STATE | {"rows": "many"}}, {"progress": [1]}, {"seconds": [1], "status": "done"},
+        {"seconds": {"total": "long"}, "status": "done"}, {"exit_code": "x", "status": "done"}, {"pid": "one"},
+        {"model_sha256": 7, "status": "done"}, {"status": 3},
+    ],
+)  # fmt: skip
+def test_a_damaged_record_is_named(run, tmp_path, facts):
+    write(tmp_path / "m.run.json", **facts)
+    result = run("watch", tmp_path / "m", "--patience", "0.1")
+    assert result.exit_code == 65, result.output
+    assert "the run record is damaged" in result.stderr
 
 
 def test_silence_is_death(run, tmp_path):

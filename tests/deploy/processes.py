@@ -83,7 +83,7 @@ class Group:
         for process in reversed(self.running):
             with suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
-            process.wait(timeout=30)
+            process.wait(timeout=120)
 
     def start(self, name, command, env=None, prefix=None):
         """Begin a program whose output goes to NAME.log."""

@@ -24,7 +24,7 @@ STANDINS = ["sbatch", "qsub", "scancel", "qdel", "srun", "pbsdsh", "scontrol"]
 
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_it_is_valid_bash_and_can_be_executed(name):
-    done = subprocess.run(["bash", "-n", DEPLOY / name], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(["bash", "-n", DEPLOY / name], capture_output=True, text=True, check=False, timeout=120)
     assert done.stderr == ""
     assert os.access(DEPLOY / name, os.X_OK)
     for command in commands_in((DEPLOY / name).read_text()):

@@ -71,7 +71,7 @@ def test_the_script_refuses_what_it_does_not_know(arguments, code, tmp_path):
         capture_output=True,
         text=True,
         check=False,
-        timeout=30,
+        timeout=120,
     )
     assert done.returncode == code
     assert done.stderr

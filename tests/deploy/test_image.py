@@ -96,7 +96,7 @@ class _Answers(BaseHTTPRequestHandler):
 def test_the_health_check_says_who_is_well():
     def check(port):
         return subprocess.run(
-            [sys.executable, DEPLOY / "healthcheck.py", str(port)], check=False, timeout=30
+            [sys.executable, DEPLOY / "healthcheck.py", str(port)], check=False, timeout=120
         ).returncode
 
     with HTTPServer(("127.0.0.1", 0), _Answers) as server:
@@ -170,7 +170,7 @@ class Chroot:
 @pytest.fixture(scope="module")
 def chroot(tmp_path_factory):
     made = Chroot(tmp_path_factory.mktemp("image"))
-    if shutil.which("unshare") is None or made.run("true", timeout=30).returncode:
+    if shutil.which("unshare") is None or made.run("true", timeout=120).returncode:
         pytest.skip("no overlay chroot can be made here (it takes root and mount namespaces)")
     return made
 

@@ -20,7 +20,7 @@ HOSTS = {"scheduler": 1, "one": 2, "two": 3, "client": 4}
 
 
 def ip(*arguments):
-    return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(["ip", *arguments], capture_output=True, text=True, check=False, timeout=120)
 
 
 class Network:
@@ -76,7 +76,7 @@ class Network:
         """Whether a packet comes through."""
         script = f"import socket; socket.create_connection(('{self.address(other)}', 9), timeout=3)"
         done = subprocess.run(
-            [*self.inside(one), "python3", "-c", script], capture_output=True, text=True, check=False, timeout=30
+            [*self.inside(one), "python3", "-c", script], capture_output=True, text=True, check=False, timeout=120
         )
         return "Connection refused" in done.stderr  # a machine that answers, without such a service
 

@@ -59,7 +59,7 @@ def test_every_section_has_three_commands():
 
 @pytest.mark.parametrize("block", BLOCKS, ids=[str(n) for n in range(len(BLOCKS))])
 def test_its_commands_are_commands(block):
-    parsed = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False, timeout=30)
+    parsed = subprocess.run(["bash", "-n"], input=block, capture_output=True, text=True, check=False, timeout=120)
     assert parsed.stderr == ""
     for command in commands_in(block):
         assert refusal(command) == ""

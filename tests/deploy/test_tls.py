@@ -25,7 +25,7 @@ def make(folder, *names, **env):
 
 
 def openssl(*arguments):
-    return subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=30)
+    return subprocess.run(["openssl", *map(str, arguments)], capture_output=True, text=True, check=False, timeout=120)
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +61,7 @@ def test_run_again_it_keeps_what_is_there_and_makes_what_is_missing(certs):
 
 @pytest.mark.parametrize(("arguments", "code"), [((), 1), (("--help",), 0)])
 def test_it_explains_itself(arguments, code):
-    done = subprocess.run(["bash", MAKE, *arguments], capture_output=True, text=True, check=False, timeout=30)
+    done = subprocess.run(["bash", MAKE, *arguments], capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == code
     assert "make-certs.sh DIR" in done.stdout
 

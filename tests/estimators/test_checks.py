@@ -14,6 +14,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import dkernel
 from dkernel import (
+    BinningFeatures,
     FourierFeatures,
     KernelCCA,
     KernelClassifier,
@@ -32,17 +33,14 @@ from dkernel import (
 from tests.estimators.data import SMALL, ball, wave
 
 ESTIMATORS = [
-    KernelClassifier(n_components=32, gamma=0.1, alpha=1e-3),
     KernelClassifier(),
-    KernelClassifier(n_components=32, gamma=0.1, alpha=1e-3, calibration="platt"),
-    KernelRegressor(n_components=32, gamma=0.1, alpha=1e-3),
     KernelRegressor(),
+    BinningFeatures(n_grids=8, n_bins=64),
     FourierFeatures(n_components=32),
     NystromFeatures(n_components=32),
     MaclaurinFeatures(n_components=32),
     TensorSketchFeatures(n_components=32),
     KernelFeatures(n_components=32),
-    KernelFeatures(features="random", n_components=32),
     KernelPCA(n_components=4, n_columns=32),
     KernelKMeans(n_clusters=3, n_columns=32, n_init=2),
     SpectralClustering(n_clusters=3, n_columns=32, n_init=2),
@@ -50,6 +48,13 @@ ESTIMATORS = [
     OneClassSVM(n_columns=32),
     KernelPerceptron(),
     Tuner(KernelClassifier("gaussian", metric="identity", n_components=16), {"gamma": [0.1, 1.0], "alpha": [1e-3]}),
+]
+
+OTHER_SETTINGS = [
+    KernelClassifier(n_components=32, gamma=0.1, alpha=1e-3),
+    KernelClassifier(n_components=32, gamma=0.1, alpha=1e-3, calibration="platt"),
+    KernelRegressor(n_components=32, gamma=0.1, alpha=1e-3),
+    KernelFeatures(features="random", n_components=32),
 ]
 
 
@@ -63,6 +68,13 @@ def expected(estimator):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected)
 def test_what_scikit_learn_expects_of_an_estimator(estimator, check):
+    check(estimator)
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+@parametrize_with_checks(OTHER_SETTINGS, expected_failed_checks=expected)
+def test_and_of_one_with_other_settings(estimator, check):
     check(estimator)
 
 

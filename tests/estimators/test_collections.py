@@ -1,6 +1,7 @@
 """What goes in comes out: kinds, chunks and dtypes, nothing computed before it is asked for."""
 
 import pickle
+import sys
 import time
 
 import dask
@@ -156,6 +157,26 @@ def test_a_task_does_not_carry_the_model():
     assert again.name == machine.predict(chunked(X)).name
 
 
+def calls_of(function, *args):
+    """How many functions of Python a call calls."""
+    seen = []
+    before = sys.getprofile()
+    sys.setprofile(lambda frame, event, arg: seen.append(1) if event == "call" else None)  # noqa: ARG005
+    try:
+        function(*args)
+    finally:
+        sys.setprofile(before)
+    return len(seen)
+
+
+def test_one_row_is_not_wrapped_in_a_graph(fitted):
+    row = ball(1)[0]
+    fitted.predict(row)
+    # A Dask graph of one block is thousands of calls.
+    assert calls_of(fitted.predict, row) - calls_of(fitted.model_.predict, row) < 400
+
+
+@pytest.mark.slow
 def test_one_row_costs_no_more_than_its_tile(fitted):
     row = ball(1)[0]
     fitted.predict(row)

@@ -52,7 +52,13 @@ def slope_of(member, sizes, seeds):
     return np.polyfit(np.log(sizes), np.log(errors), 1)[0]
 
 
-@pytest.mark.parametrize("member", [m for m in RANDOM if m.slope], ids=repr)
+def once_a_way(members):
+    """By default the first of each way of drawing; the same way with other kernels is slow."""
+    first = {member.name: member for member in reversed(members)}
+    return [m if first[m.name] is m else pytest.param(m, marks=pytest.mark.slow) for m in members]
+
+
+@pytest.mark.parametrize("member", once_a_way([m for m in RANDOM if m.slope]), ids=repr)
 def test_the_error_falls_as_the_root_of_the_columns(member):
     assert slope_of(member, [member.columns * 2**j for j in range(4)], 150) == pytest.approx(member.slope, abs=0.07)
 

@@ -14,6 +14,7 @@ MIB = 2**20
 
 pytestmark = [
     pytest.mark.cluster,
+    pytest.mark.slow,  # bytes of processes, as the kernel counts them
     pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="only Linux counts so"),
 ]
 
@@ -57,7 +58,6 @@ def test_peaks_of_a_small_fit_are_below_the_plan(tmp_path):
     assert max(found["workers"]) > found["stated"]["worker_bytes"] / 2  # it is a statement, no phrase
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("n", "p", "columns", "classes", "features"),
     [
@@ -74,7 +74,6 @@ def test_peaks_are_below_the_plan(tmp_path, n, p, columns, classes, features):
     assert below(fitted(tmp_path, n, p, columns, classes, features=features))
 
 
-@pytest.mark.slow
 def test_the_clients_memory_does_not_grow_with_the_rows(tmp_path):
     small, large = (fitted(tmp_path, n, 28, 512, 2) for n in (400_000, 4_000_000))
     assert below(small)

@@ -143,7 +143,7 @@ def test_a_scheduler_and_two_workers_started_by_hand(serial, tmp_path):
     finally:
         for process in reversed(started):
             process.kill()
-            process.wait(10)
+            process.wait(60)
 
 
 def test_another_layout_has_the_same_landmarks_and_nearly_the_same_predictions():

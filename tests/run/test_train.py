@@ -40,8 +40,14 @@ def exact_scores(model, X, Y, X_new, weight=None):
     return model.map(model.scaling.apply(X_new)) @ w + b
 
 
-@pytest.mark.parametrize("features", MAPS)
-@pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic", "squared"])
+def each_once(losses):
+    """By default each loss with one of the maps, in turn; with the others it is slow."""
+    for i, loss in enumerate(losses):
+        for j, features in enumerate(MAPS):
+            yield pytest.param(loss, features, marks=() if i % len(MAPS) == j else pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("loss", "features"), list(each_once(["squared_hinge", "hinge", "logistic", "squared"])))
 def test_one_pass_is_near_the_converged_optimum(two_classes, features, loss):
     (X, y), (X_new, y_new) = two_classes
     model = fit(X, y, MAPS[features].replace(loss=loss, task="classify"))
@@ -52,7 +58,10 @@ def test_one_pass_is_near_the_converged_optimum(two_classes, features, loss):
     assert error(model, X_new, y_new) <= best + 0.015
 
 
-@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "squared"])
+SLOWER = [pytest.param(loss, marks=pytest.mark.slow) for loss in ("logistic", "squared")]
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", *SLOWER])
 def test_several_passes_come_nearer(two_classes, loss):
     (X, y), (X_new, _) = two_classes
     recipe = RECIPE.replace(loss=loss, task="classify", holdout=0.0)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import EpsilonInsensitive, Hinge, Loss, Quantile
-from dkernel.linear.solvers.newton import Reached
+from dkernel.linear.solvers.newton import Reached, raised
 
 __all__ = ["Interior", "sides_of"]
 
@@ -29,7 +29,6 @@ Side = tuple[Array, Array, Array]
 
 MOST_STEPS = 100
 INSIDE = 0.995  # of the way to the nearest wall
-RIDGES = (0.0, 1e-14, 1e-12, 1e-10)  # of the mean of K's diagonal, where rounding leaves it no Cholesky factor
 STALLED = 1e-10  # steps shorter than that lead nowhere
 
 
@@ -134,7 +133,7 @@ class _Path:
         dual = self.sign * (self.Kb / self.alpha + self.b) + self.cost - z + t
         D = z / x + t / left
         E = 1.0 / (1.0 / D).sum(axis=0)
-        factor = self._factor(E)
+        factor = raised(self.K, self.alpha * E)
         ones = sl.cho_solve(factor, np.ones(len(self.y)), check_finite=False)
 
         def towards(of_z: Array, of_t: Array) -> tuple[Array, Array, Array, float]:
@@ -166,16 +165,3 @@ class _Path:
             if inwards.any():
                 far = min(far, float((-at[inwards] / by[inwards]).min()))
         return far
-
-    def _factor(self, E: Array) -> tuple[Array, bool]:
-        """Of K + α E."""
-        n = len(self.K)
-        for ridge in RIDGES:
-            A = self.K.copy()
-            A.flat[:: n + 1] += self.alpha * E + ridge * float(np.trace(self.K)) / n
-            try:
-                factor: tuple[Array, bool] = sl.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
-            except sl.LinAlgError:
-                continue
-            return factor
-        raise UnsupportedError("The Gram matrix of the rows has negative eigenvalues; use a kernel that is one.")

@@ -17,9 +17,10 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
+from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss
 
-__all__ = ["Newton", "Reached"]
+__all__ = ["Newton", "Reached", "raised"]
 
 Array = NDArray[np.float64]
 
@@ -28,6 +29,27 @@ APART = 1e-5  # of the scores whose slopes are compared, for the curvature
 FLAT = 1e-12  # curvatures below it are none
 HALVINGS = 30
 ROUNDING = 1e-14  # of the objective: what falls by less does not fall
+RIDGES = (0.0, 1e-14, 1e-12, 1e-10)  # of the mean of K's diagonal, where rounding leaves it no Cholesky factor
+
+
+def raised(K: Array, diagonal: Array) -> tuple[Array, bool]:
+    """SciPy's Cholesky factor of K + diag(diagonal), K the Gram matrix of some rows (n, n).
+
+    Examples
+    --------
+    >>> float(raised(np.ones((2, 2)), np.array([3.0, 3.0]))[0][0, 0])
+    2.0
+    """
+    n = len(K)
+    for ridge in RIDGES:
+        A = K.copy()
+        A.flat[:: n + 1] += diagonal + ridge * float(np.trace(K)) / n
+        try:
+            factor: tuple[Array, bool] = sl.cho_factor(A, lower=True, overwrite_a=True, check_finite=False)
+        except sl.LinAlgError:
+            continue
+        return factor
+    raise UnsupportedError("The Gram matrix of the rows has negative eigenvalues; use a kernel that is one.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,10 +129,8 @@ class Newton:
             return to, b
         fixed = float(to[~curved].sum())
         z = s[curved] - slope[curved] / h[curved] - self.K[np.ix_(curved, ~curved)] @ to[~curved]
-        Q = self.K[np.ix_(curved, curved)]
-        Q.flat[:: len(Q) + 1] += alpha / (self.w[curved] * h[curved])
-        factor = sl.cho_factor(Q, lower=True, overwrite_a=True, check_finite=False)
-        solved = sl.cho_solve(factor, np.stack([np.ones(len(Q)), z], axis=1), check_finite=False)
+        factor = raised(self.K[np.ix_(curved, curved)], alpha / (self.w[curved] * h[curved]))
+        solved = sl.cho_solve(factor, np.stack([np.ones_like(z), z], axis=1), check_finite=False)
         b = float((solved[:, 1].sum() + fixed) / solved[:, 0].sum())
         to[curved] = solved[:, 1] - b * solved[:, 0]
         return to, b

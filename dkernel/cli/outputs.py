@@ -1,0 +1,51 @@
+"""What a command writes is checked against what it reads before it does either: nothing is replaced by accident."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import click
+
+from dkernel.cli.options import CONFIG
+
+__all__ = ["check_outputs", "check_writable"]
+
+_READ = {"model": "MODEL", "scheduler_file": "--scheduler-file"}
+_READ |= {name: f"--{name.replace('_', '-')}" for name in ("tls_ca_file", "tls_cert", "tls_key")}
+_SHARED = ("checkpoint", "scratch")  # folders in which other files may lie
+
+
+def check_outputs(values: Mapping[str, Any]) -> None:
+    """Refuse options that name one file as output and input, or as two outputs; nothing is written before."""
+    from dkernel.cli.record import beside
+    from dkernel.data.collisions import Location, check_apart, inputs
+
+    read = [Location(values[name], option) for name, option in _READ.items() if values.get(name)]
+    read += [Location(name, "--import") for name in values.get("import", ()) if name.endswith(".py")]
+    if (config := click.get_current_context().meta.get(CONFIG)) is not None:
+        read.append(Location(config, "--config"))
+    read += inputs(values.get("data", ()))
+    written = [Location(values[name], f"--{name}") for name in ("out", "report") if values.get(name)]
+    if values.get("record"):
+        written.append(Location(values["record"], "--record"))
+    elif values.get("out") and "record" in values:
+        written.append(Location(str(beside(values["out"])), "the run record"))
+    written += [Location(values[name], f"--{name}", shared=True) for name in _SHARED if values.get(name)]
+    check_apart(read, written)
+
+
+def check_writable(option: str, path: str) -> None:
+    """Find out before the work what would keep a file from being written after it."""
+    import tempfile
+
+    from dkernel.data.atomic import trouble
+    from dkernel.errors import DataError
+
+    out = Path(path)
+    if out.is_dir():
+        raise DataError(f"{out}: this is a folder; {option} names a file.")
+    try:
+        with tempfile.TemporaryFile(dir=out.parent):
+            pass
+    except OSError as error:
+        raise trouble(error, out) from error

@@ -1,0 +1,121 @@
+"""Outputs that would take the place of what is read, or of each other: found before any work, by the files themselves.
+
+Two names are one file where the file system says so (links, relative paths, other spellings), or the URL does.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from dkernel.data.paths import named
+from dkernel.errors import DataError
+
+__all__ = ["Location", "check_apart", "inputs"]
+
+
+@dataclass(frozen=True)
+class Location:
+    """A path that is read or written, and what names it.
+
+    Parameters
+    ----------
+    option : "--out", "DATA", ...
+    shared : a folder in which other outputs may lie too, as that of a checkpoint
+
+    Examples
+    --------
+    >>> Location("a/../b.csv", "--out").same(Location("b.csv", "DATA"))
+    True
+    """
+
+    path: str
+    option: str
+    shared: bool = False
+
+    @cached_property
+    def real(self) -> str:
+        """The file of a link, absolute; of a URL without what only caches it."""
+        if "://" not in self.path:
+            return os.path.realpath(self.path)
+        import fsspec
+
+        try:
+            system, path = fsspec.core.url_to_fs(self.path)
+        except Exception:  # of whatever file system: it is refused where it is opened
+            return self.path.rstrip("/")
+        if "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol):
+            return os.path.realpath(path)
+        return str(system.unstrip_protocol(path)).rstrip("/")
+
+    @cached_property
+    def identity(self) -> tuple[int, int] | None:
+        """Device and number of the file; None where there is none."""
+        try:
+            found = os.stat(self.real)
+        except (OSError, ValueError):
+            return None
+        return found.st_dev, found.st_ino
+
+    @cached_property
+    def folder(self) -> bool:
+        """Whether it is a folder of this file system."""
+        return os.path.isdir(self.real)
+
+    def same(self, other: "Location") -> bool:
+        """Whether both are one file."""
+        return self.real == other.real or (self.identity is not None and self.identity == other.identity)
+
+    def holds(self, other: "Location") -> bool:
+        """Whether `other` lies in this folder."""
+        return other.real.startswith(self.real.rstrip("/") + "/")
+
+
+def inputs(data: Sequence[str | os.PathLike], option: str = "DATA") -> list[Location]:
+    """The files that these names of data stand for."""
+    return [Location(os.fspath(path), option) for item in data for path in named(item)]
+
+
+def check_apart(read: Sequence[Location], written: Sequence[Location]) -> None:
+    """Refuse an output that would replace an input or another output.
+
+    Raises
+    ------
+    DataError : it names both, and says what each is
+    """
+    for number, place in enumerate(written):
+        for other in read:
+            _check_input(place, other)
+        for other in written[:number]:
+            _check_pair(place, other)
+
+
+def _check_input(place: Location, other: Location) -> None:
+    if place.identity is None and not other.folder and "://" not in other.path:
+        return  # nothing is there that could be replaced: very many files need not be asked for more
+    if place.same(other):
+        raise DataError(
+            f"{place.path}: {place.option} names what is also an input ({other.option}), and would replace it. "
+            "Choose another name."
+        )
+    if place.holds(other) and not place.shared:
+        raise DataError(
+            f"{place.path}: {place.option} names a folder that holds an input ({other.option} {other.path}), and would "
+            "replace it. Choose another name."
+        )
+    if other.holds(place):
+        raise DataError(
+            f"{place.path}: {place.option} names a place inside of an input ({other.option} {other.path}). Choose "
+            "another place."
+        )
+
+
+def _check_pair(place: Location, other: Location) -> None:
+    if place.same(other) and not (place.shared and other.shared):
+        raise DataError(f"{place.path}: {place.option} and {other.option} name the same. Choose two names.")
+    for outer, inner in ((place, other), (other, place)):
+        if outer.holds(inner) and not outer.shared:
+            raise DataError(
+                f"{inner.path}: {inner.option} names a place inside of {outer.option} {outer.path}, which holds "
+                "nothing else. Choose another place."
+            )

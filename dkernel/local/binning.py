@@ -1,0 +1,159 @@
+"""Random binning: grids of random pitch and shift, whose shared bins estimate a Laplacian kernel.
+
+Grid g divides feature j into intervals of width δ_gj ~ Gamma(2, 1/γ_j) that begin at a uniform shift. Two rows share an
+interval with probability E[max(0, 1 - |x_j - z_j| / δ)] = exp(-γ_j |x_j - z_j|), so they share the intervals of all
+features, a *bin*, with probability exp(-Σ_j γ_j |x_j - z_j|) (Rahimi and Recht 2007, section 4).
+
+A bin has a *code* of `bits` bits, a multilinear hash of its interval numbers q_j (Dietzfelbinger 1996):
+(b + Σ_j a_j q_j mod 2^32) >> (32 - bits), with random odd a_j. Two bins share a code with a probability of about
+2^-bits.
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.seeds import stream
+from dkernel.tiles import compiled
+
+__all__ = ["MOST_BITS", "Binning", "codes_reference"]
+
+F32 = NDArray[np.float32]
+U32 = NDArray[np.uint32]
+
+ROWS = 1024  # of a tile: a feature of these rows and the hashes of one grid stay in the L1 cache
+MOST_BITS = 24  # interval numbers of 8 bits still decide every bit of such a code
+FARTHEST = np.float32(2**30)  # intervals from the origin; all rows beyond share the last one
+MISSING = np.uint32(2**31)  # the interval of a value that is not a number
+
+
+@compiled(
+    "void(float32[:, ::1], float32[:, ::1], float32[:, ::1], uint32[:, ::1], uint32[::1], uint32, uint32[:, :])",
+    set(),  # a fused multiply-add would give a row on the edge of an interval another code than numpy does
+)
+def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropped: Any, out: Any) -> None:
+    h = np.empty(out.shape[1], np.uint32)
+    for g in range(out.shape[0]):
+        h[:] = offset[g]
+        for j in range(X.shape[0]):
+            a, b, m = inverse[g, j], shift[g, j], multiplier[g, j]
+            if a == np.float32(0.0):
+                continue
+            for i in range(h.size):
+                x = X[j, i]
+                q = np.uint32(np.int32(np.floor(max(min(x * a - b, FARTHEST), -FARTHEST))))
+                h[i] += np.uint32((MISSING if np.isnan(x) else q) * m)
+        for i in range(h.size):
+            out[g, i] = h[i] >> dropped
+
+
+@dataclass(frozen=True)
+class Binning:
+    """Grids that divide the rows into bins.
+
+    Parameters
+    ----------
+    inverse : 1 / δ, float32 (n_grids, p); 0 where a grid does not divide a feature
+    shift : where the intervals begin, in pitches, float32 (n_grids, p)
+    multiplier, offset : of the hash, uint32 (n_grids, p) and (n_grids,)
+    bits : of a code
+    """
+
+    inverse: F32
+    shift: F32
+    multiplier: U32
+    offset: U32
+    bits: int
+
+    @classmethod
+    def draw(
+        cls,
+        gamma: float | NDArray[np.floating],
+        n_in: int,
+        n_grids: int,
+        bits: int,
+        seed: int = 0,
+        categorical: NDArray[np.bool_] | None = None,
+    ) -> "Binning":
+        """Draw grids; each depends on the seed and on its own number alone.
+
+        Parameters
+        ----------
+        gamma : of all features, or of each, (n_in,); no grid divides a feature of gamma 0
+        categorical : features that hold codes of categories: a grid parts all of these or none, so that two rows of
+            different categories share a bin with probability exp(-gamma)
+
+        Examples
+        --------
+        >>> grids = Binning.draw(0.5, n_in=2, n_grids=3, bits=8)
+        >>> grids.codes(np.zeros((5, 2), np.float32)).shape
+        (3, 5)
+        """
+        gamma = np.broadcast_to(np.asarray(gamma, np.float64), (n_in,))
+        inverse, shift = np.empty((2, n_grids, n_in), np.float32)
+        multiplier, offset = np.empty((n_grids, n_in), np.uint32), np.empty(n_grids, np.uint32)
+        for g in range(n_grids):
+            random = stream(seed, "grids", g)
+            inverse[g] = gamma / random.gamma(2.0, 1.0, n_in)
+            shift[g] = random.uniform(size=n_in)
+            numbers = random.integers(0, 2**32, n_in + 1, dtype=np.uint32)
+            multiplier[g], offset[g] = numbers[:n_in] | np.uint32(1), numbers[n_in]
+            parted = random.uniform(size=n_in) < -np.expm1(-gamma)
+            if categorical is not None:
+                inverse[g, categorical], shift[g, categorical] = parted[categorical], 0.0
+        return cls(inverse, shift, multiplier, offset, bits)
+
+    @property
+    def n_grids(self) -> int:
+        """Number of grids."""
+        return len(self.offset)
+
+    @property
+    def n_bins(self) -> int:
+        """Codes of a grid, 2^bits."""
+        return 1 << self.bits
+
+    def part(self, first: int, last: int) -> "Binning":
+        """Grids first, ..., last - 1."""
+        some = slice(first, last)
+        return Binning(self.inverse[some], self.shift[some], self.multiplier[some], self.offset[some], self.bits)
+
+    @cached_property
+    def _parameters(self) -> tuple[Any, ...]:
+        """The arguments of the compiled loop, which takes no array that is read-only (of a file mapped to memory)."""
+        arrays = (self.inverse, self.shift, self.multiplier, self.offset)
+        return *(np.require(array, requirements=["C", "W"]) for array in arrays), np.uint32(32 - self.bits)
+
+    def codes(self, X: F32, out: U32 | None = None) -> U32:
+        """Code of the bin of each row in each grid; a row has the same codes alone and in any block.
+
+        Parameters
+        ----------
+        X : float32 (rows, p), near enough to 0 for float32 to tell their intervals apart
+        out : uint32 (n_grids, rows) to write into
+
+        Returns
+        -------
+        uint32 (n_grids, rows)
+        """
+        out = np.empty((self.n_grids, len(X)), np.uint32) if out is None else out
+        for first in range(0, len(X), ROWS):
+            tile = np.ascontiguousarray(X[first : first + ROWS].T)
+            some = out[:, first : first + ROWS]
+            _codes(tile, *self._parameters, some)
+        return out
+
+
+def codes_reference(binning: Binning, X: F32) -> U32:
+    """Define `Binning.codes`."""
+    h = np.repeat(binning.offset[:, None], len(X), axis=1)
+    for j in range(X.shape[1]):
+        x, a = X[None, :, j], binning.inverse[:, j, None]
+        with np.errstate(invalid="ignore", over="ignore"):
+            t = np.clip(x * a - binning.shift[:, j, None], -FARTHEST, FARTHEST)
+            q = np.where(np.isnan(x), MISSING, np.floor(t).astype(np.int32).view(np.uint32))
+        h += np.where(a != 0, q * binning.multiplier[:, j, None], np.uint32(0))
+    return h >> np.uint32(32 - binning.bits)

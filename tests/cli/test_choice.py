@@ -1,0 +1,44 @@
+"""The choice of kernel and gamma: of the features that the fit will have, and beyond the ends of its grid."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dkernel import KernelClassifier, KernelRegressor
+from tests.estimators.test_harmless import quadratic
+
+
+@pytest.mark.parametrize("sampling", ["orthogonal", "structured", "fastfood"])
+def test_a_sampling_that_some_kernels_lack_leaves_these_out(sampling, run, tmp_path):
+    X, y = quadratic(3000)
+    table = pd.DataFrame({f"f{j}": X[:, j] for j in range(28)} | {"label": y})
+    table.to_parquet(tmp_path / "rows.parquet")
+    out = tmp_path / "m.safetensors"
+    result = run("train", tmp_path / "rows.parquet", "--label", "label", "--out", out, "--features", "fourier",
+                 "--sampling", sampling, "--n-components", "64")  # fmt: skip
+    assert result.exit_code == 0, result.output
+    assert "Laplacian" not in result.output
+
+
+def test_a_kernel_that_lacks_the_sampling_is_refused_before_the_data_are_read(run, tmp_path):
+    table = pd.DataFrame({"a": [0.0, np.nan, 1.0], "b": [0.0, 1.0, 2.0], "label": [0, 1, 0]})
+    table.to_parquet(tmp_path / "rows.parquet")
+    result = run("train", tmp_path / "rows.parquet", "--label", "label", "--out", tmp_path / "m", "--kernel",
+                 "laplacian", "--features", "fourier", "--sampling", "orthogonal")  # fmt: skip
+    assert result.exit_code != 0
+    assert "needs a kernel of the Euclidean distance" in result.output
+
+
+def test_gamma_goes_beyond_its_grid():
+    X = np.random.default_rng(0).uniform(0, 1, (6000, 1))
+    y = np.sin(2 * np.pi * 24 * X[:, 0])
+    machine = KernelRegressor("gaussian", n_components=512, scale="standard").fit(X[:5000], y[:5000])
+    assert machine.score(X[5000:], y[5000:]) > 0.95
+    assert "times the median value" in machine.chosen_["gamma"]
+    assert float(machine.chosen_["gamma"].split()[0]) > 64
+
+
+def test_fourier_features_are_judged_as_such():
+    X, y = quadratic(14_000)
+    machine = KernelClassifier(features="fourier", n_components=256).fit(X[:10_000], y[:10_000])
+    assert machine.score(X[10_000:], y[10_000:]) > 0.92

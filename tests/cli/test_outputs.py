@@ -1,0 +1,281 @@
+"""Nothing that is read is ever replaced, whatever the options that name it, nor one output by another."""
+
+import json
+import os
+import shutil
+
+import pyarrow.parquet as pq
+import pytest
+from pyarrow import csv
+
+from dkernel.cli.record import Record
+from dkernel.data import open_source
+from dkernel.data.collisions import inputs
+from dkernel.data.paths import expand
+from dkernel.errors import DataError
+from dkernel.execution.local import ThreadsExecutor
+from dkernel.modelfile import load
+from dkernel.run.score import score
+
+from .conftest import FEATURES
+
+TRAIN = ["train", "--label", "y", *FEATURES, "--quiet", "--baselines", "off"]
+TUNE = ["tune", "--label", "y", *FEATURES[:4], "--n-components", "16", "--quiet"]
+SCORE = ["score", "--exclude", "y,price,id,note", "--quiet", "--overwrite"]
+
+
+@pytest.fixture
+def place(data, model, tmp_path, monkeypatch):
+    """A working folder with in/a.parquet, in/b.parquet, x.parquet, x.csv and m.safetensors."""
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "in").mkdir()
+    rows = pq.read_table(data / "test.parquet")
+    for path in ("in/a.parquet", "in/b.parquet", "x.parquet"):
+        pq.write_table(rows, path)
+    csv.write_csv(rows, "x.csv")
+    shutil.copy(model, "m.safetensors")
+    os.symlink("x.parquet", "link.parquet")
+    os.symlink("in", "link")
+    os.link("x.parquet", "hard.parquet")
+    (tmp_path / "c.toml").write_text('label = "y"\n')
+    (tmp_path / "own.py").write_text("")
+    return tmp_path
+
+
+def contents(folder):
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def refused(run, place, *command):
+    """The message of a command that changes nothing."""
+    before = contents(place)
+    result = run(*command)
+    assert result.exit_code == 65, result.output
+    assert contents(place) == before
+    return result.stderr
+
+
+WHERE = [
+    ("in/*.parquet", "in/a.parquet"),
+    ("in", "in/b.parquet"),
+    ("in", "link/b.parquet"),
+    ("link", "in/b.parquet"),
+    ("x.parquet", "in/../x.parquet"),
+    ("x.parquet", "link.parquet"),
+    ("link.parquet", "x.parquet"),
+    ("x.parquet", "hard.parquet"),
+    ("local://{here}/x.parquet", "x.parquet"),
+    ("local://{here}/in", "in/a.parquet"),
+    ("local://{here}/in/*.parquet", "in/a.parquet"),
+]
+
+
+@pytest.mark.parametrize(("given", "out"), WHERE)
+@pytest.mark.parametrize("option", ["--out", "--report", "--record", "--checkpoint"])
+def test_no_output_of_train_replaces_an_input(run, place, option, given, out):
+    given = given.format(here=place)
+    more = [option, out] if option == "--out" else ["--out", "new", option, out]
+    message = refused(run, place, *TRAIN, given, *more)
+    assert "also an input" in message
+    assert out in message
+
+
+@pytest.mark.parametrize("option", ["--out", "--report", "--record", "--checkpoint"])
+def test_no_output_of_tune_replaces_an_input(run, place, option):
+    more = [option, "in/a.parquet"] if option == "--out" else ["--out", "new", option, "in/a.parquet"]
+    assert "also an input" in refused(run, place, *TUNE, "in", *more)
+
+
+@pytest.mark.parametrize(
+    ("more", "names"),
+    [
+        (["--record", "new"], "--record and --out"),
+        (["--report", "new"], "--report and --out"),
+        (["--checkpoint", "new"], "--checkpoint and --out"),
+        (["--scratch", "new"], "--scratch and --out"),
+        (["--checkpoint", "new/ck"], "--checkpoint names a place inside of --out"),
+        (["--report", "r.html", "--record", "in/../r.html"], "--record and --report"),
+        (["--report", "new.run.json"], "the run record and --report"),
+    ],
+)
+@pytest.mark.parametrize("command", [TRAIN, TUNE])
+def test_two_outputs_have_two_names(run, place, command, more, names):
+    assert names in refused(run, place, *command, "x.parquet", "--out", "new", *more)
+
+
+@pytest.mark.parametrize("given", ["nothing.parquet", "in/nothing*.parquet", "m.safetensors", "."])
+def test_inputs_are_kept_beside_one_that_cannot_be_read(run, place, given):
+    assert "also an input" in refused(run, place, *TRAIN, given, "x.parquet", "--out", "new", "--record", "x.parquet")
+
+
+def test_what_a_folder_holds_is_kept_when_the_folder_cannot_be_read(run, place):
+    (place / "in" / "notes.txt").write_text("no data")
+    (place / "in" / "inner").mkdir()
+    assert "also an input" in refused(run, place, *TRAIN, "in", "--out", "new", "--record", "in/a.parquet")
+
+
+@pytest.mark.parametrize(
+    ("more", "what"),
+    [
+        (["--config", "c.toml", "--record", "c.toml"], "--config"),
+        (["--import", "own.py", "--record", "own.py"], "--import"),
+        (["--import", "own.py", "--report", "own.py"], "--import"),
+    ],
+)
+def test_other_files_that_are_read_are_kept_too(run, place, more, what):
+    message = refused(run, place, *TRAIN, "x.parquet", "--out", "new", *more)
+    assert "also an input" in message
+    assert what in message
+
+
+@pytest.mark.parametrize("given", ["x.csv", "in", "in/*.parquet"])
+@pytest.mark.parametrize("option", ["--out", "--record"])
+def test_score_keeps_its_rows(run, place, option, given):
+    out = given if given.endswith("csv") else "in/a.parquet"
+    more = ["--out", out] if option == "--out" else ["--out", "s.csv", "--record", out]
+    assert "also an input" in refused(run, place, *SCORE, "m.safetensors", given, *more)
+
+
+def test_score_keeps_its_model(run, place):
+    for more in (["--out", "s.csv", "--record", "m.safetensors"], ["--out", "s", "--record", "link/../m.safetensors"]):
+        assert "MODEL" in refused(run, place, *SCORE, "m.safetensors", "x.csv", *more)
+    shutil.copy("m.safetensors", "m.csv")
+    assert "MODEL" in refused(run, place, *SCORE, "m.csv", "x.csv", "--out", "m.csv")
+
+
+def test_a_folder_of_scores_is_not_replaced_by_its_own_scores(run, place):
+    assert run(*SCORE, "m.safetensors", "x.csv", "--out", "scores", "--keep", "a,b,c").exit_code == 0
+    again = [*SCORE[:1], "m.safetensors", "--allow-extra", "--overwrite", "--quiet"]
+    for data in ("scores", "scores/*.parquet", "scores/part-00000.parquet"):
+        assert "holds an input" in refused(run, place, *again, data, "--out", "scores")
+    assert "inside of --out" in refused(
+        run, place, *SCORE, "m.safetensors", "x.csv", "--out", "scores", "--record", "scores/run.json"
+    )
+
+
+def test_a_list_of_rejected_rows_is_not_removed_while_it_is_read(run, place):
+    shutil.copy("x.csv", "s.csv.rejects-0123abcd.csv")
+    message = refused_but_record(run, place, *SCORE, "m.safetensors", "s.csv.rejects-0123abcd.csv", "--out", "s.csv")
+    assert "also an input" in message
+
+
+def refused_but_record(run, place, *command):
+    before = contents(place)
+    result = run(*command)
+    assert result.exit_code == 65, result.output
+    assert {name: held for name, held in contents(place).items() if not name.endswith(".run.json")} == before
+    return result.stderr
+
+
+def test_python_does_not_score_over_its_rows(place):
+    model = load("m.safetensors")
+    source = open_source("in", columns=model.columns, exclude=("y", "price", "id", "note"))
+    before = contents(place)
+    with ThreadsExecutor() as executor, pytest.raises(DataError, match="also an input"):
+        score(model, source, "in/a.parquet", executor, overwrite=True)
+    assert contents(place) == before
+
+
+def test_evaluate_keeps_model_and_rows(run, place):
+    command = ["evaluate", "m.safetensors", "x.parquet", "--exclude", "price,id,note", "--quiet"]
+    for record in ("m.safetensors", "x.parquet", "hard.parquet", "link.parquet"):
+        assert "also an input" in refused(run, place, *command, "--record", record)
+
+
+@pytest.mark.parametrize("out", ["m.safetensors", "in/../m.safetensors", "other"])
+def test_export_keeps_the_model(run, place, out):
+    os.symlink("m.safetensors", "other")
+    assert "MODEL" in refused(run, place, "export", "m.safetensors", "--out", out)
+
+
+def test_nothing_is_written_inside_of_a_zarr_store(run, place):
+    zarr = pytest.importorskip("zarr")
+    import numpy as np
+
+    store = zarr.open_group("d.zarr", mode="w")
+    store.create_array("X", data=np.zeros((4, 2)))
+    assert "inside of an input" in refused(run, place, *TRAIN, "d.zarr", "--out", "d.zarr/m")
+    assert "inside of an input" in refused(run, place, *TRAIN, "d.zarr", "--out", "new", "--checkpoint", "d.zarr/ck")
+
+
+def test_a_link_to_nothing_yet_is_the_place_it_points_to(run, place):
+    os.symlink("later", "one")
+    message = refused(run, place, *TRAIN, "x.parquet", "--out", "later", "--report", "one")
+    assert "--report and --out" in message
+
+
+def test_doctor_finds_it_before(run, place):
+    result = run("doctor", "in", "--label", "y", *FEATURES, "--out", "in/a.parquet", "--json")
+    assert result.exit_code == 1
+    assert "also an input" in result.stdout
+    assert (place / "in" / "a.parquet").stat().st_size > 1000
+
+
+def test_a_folder_stays_readable_with_all_that_dkernel_puts_there(run, place):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("onnx")
+    everything = ["--out", "in/model", "--report", "in/fit.html", "--record", "in/r.json", "--checkpoint", "in/ck"]
+    first = run(*TRAIN, "in", *everything)
+    assert first.exit_code == 0, first.output
+    assert run("export", "in/model", "--out", "in/model.onnx").exit_code == 0
+    assert run(*SCORE, "in/model", "x.csv", "--out", "in/scores").exit_code == 0
+    made = {"model", "fit.html", "r.json", "ck", "model.onnx", "scores", "scores.run.json"}
+    assert made <= set(os.listdir("in"))
+    for data in ("in", f"local://{place}/in", "in/*"):
+        held = [os.path.basename(path) for path in inputs_of(data)]
+        assert held == ["a.parquet", "b.parquet"]
+    again = run(*TRAIN, "in", "--out", "in/model.safetensors")
+    assert again.exit_code == 0, again.output
+    assert (place / "in" / "model.safetensors").read_bytes() == (place / "in" / "model").read_bytes()
+    once_more = run(*TRAIN, "in", "--out", "in/model.safetensors")
+    assert once_more.exit_code == 0, once_more.output
+
+
+def inputs_of(data):
+    return [place.path for place in inputs([data])]
+
+
+def test_a_foreign_file_in_a_folder_is_still_named(run, place):
+    (place / "in" / "notes.json").write_text('{"command": 1}')
+    assert "notes.json" in refused_but_record(run, place, *TRAIN, "in", "--out", "new")
+    os.remove("in/notes.json")
+    os.remove("new.run.json")
+    (place / "in" / "other.safetensors").write_bytes(b"\x08" + bytes(7) + b"{}      ")
+    assert "other.safetensors" in refused_but_record(run, place, *TRAIN, "in", "--out", "new")
+
+
+def test_a_running_record_is_known_as_one(place):
+    record = Record({})
+    with record.written("in/any.json"):
+        assert [os.path.basename(file.path) for file in expand("in")] == ["a.parquet", "b.parquet"]
+    assert json.loads((place / "in" / "any.json").read_text())["status"] == "done"
+
+
+@pytest.mark.usefixtures("place")
+def test_an_output_in_an_input_folder_that_replaces_nothing(run):
+    result = run(*SCORE, "m.safetensors", "in", "--out", "in/s.parquet")
+    assert result.exit_code == 0, result.output
+    assert pq.read_table("in/s.parquet").num_rows == 1000
+
+
+def test_a_store_is_kept_too(run, place):
+    fsspec = pytest.importorskip("fsspec")
+    system = fsspec.filesystem("memory")
+    held = (place / "x.csv").read_bytes()
+    for name in ("/kept/x.csv", "/kept/y.csv"):
+        system.pipe_file(name, held)
+    for given in ("memory://kept/x.csv", "memory://kept", "memory:///kept/*.csv", "simplecache::memory://kept/x.csv"):
+        for more in (["--out", "memory://kept/x.csv"], ["--out", "s.csv", "--record", "memory://kept/x.csv"]):
+            assert "also an input" in refused(run, place, *SCORE, "m.safetensors", given, *more)
+            assert system.cat_file("/kept/x.csv") == held
+    system.rm("/kept", recursive=True)
+
+
+@pytest.mark.filterwarnings("default")
+def test_folders_that_name_a_column_are_told_of(run, place):
+    for year in ("2020", "2021"):
+        (place / f"year={year}").mkdir()
+        shutil.copy("x.parquet", f"year={year}/part.parquet")
+    result = run(*[word for word in TRAIN if word != "--quiet"], "year=*/*.parquet", "--out", "h")
+    assert result.exit_code == 0, result.output
+    assert "'year'" in result.stderr
