@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkernel.data import from_arrays
+from dkernel.execution.connect import connect
 from dkernel.features import Scaling
 from dkernel.modelfile import load, save
-from dkernel.run.cluster import connect
 from dkernel.run.score import score
 from tests.test_modelfile import CLASSES, a_model
 

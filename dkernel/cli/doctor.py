@@ -44,7 +44,7 @@ def doctor(ctx: click.Context, /, **values: Any) -> None:
 
 def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
     from dkernel.errors import ClusterError
-    from dkernel.run.cluster import client_at, dashboard_of
+    from dkernel.execution.connect import client_at, dashboard_of
     from dkernel.run.doctor import diagnose
 
     job = _job(values)

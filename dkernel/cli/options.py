@@ -247,7 +247,7 @@ def require(ctx: click.Context, values: Mapping[str, Any], names: Iterable[str])
 
 
 def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Where to run, as `dkernel.run.cluster.connect` takes it."""
+    """Where to run, as `dkernel.execution.connect.connect` takes it."""
     places = [f"--{name.replace('_', '-')}" for name in ("scheduler", "scheduler_file", "workers") if values[name]]
     if len(places) > 1:
         raise click.UsageError(f"{' and '.join(places)} are different places to run on: give one of them.", ctx)

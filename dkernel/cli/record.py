@@ -140,7 +140,7 @@ class Record:
 @contextmanager
 def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
     """The Progress and the Executor that the run options ask for, known to the record of the run."""
-    from dkernel.run.cluster import connect, dashboard_of
+    from dkernel.execution.connect import connect, dashboard_of
 
     # The last phase ends with its work: a cluster takes a third of a second to close.
     with connect(**place) as executor, show_progress(values) as progress:

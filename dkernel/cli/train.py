@@ -302,7 +302,7 @@ def report_on(path: str, result: Any, record: "Record", trail: Any) -> None:
 
 def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]) -> None:
     from dkernel.cli.record import plain
-    from dkernel.run.cluster import connect
+    from dkernel.execution.connect import connect
     from dkernel.run.plan import in_words
     from dkernel.run.train import plan
 

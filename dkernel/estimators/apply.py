@@ -15,8 +15,9 @@ from dkernel.data.arrays import check_numbers, dense, matrix
 from dkernel.data.dask_arrays import as_array
 from dkernel.errors import DataError, TooLargeError
 from dkernel.estimators.inputs import is_dask, is_frame
-from dkernel.run.executors import Call, ThreadsExecutor
-from dkernel.run.parcels import Parcel, unpack
+from dkernel.execution.base import Call
+from dkernel.execution.local import ThreadsExecutor
+from dkernel.execution.payload import Payload
 from dkernel.sparse import Numbered, as_sparse
 from dkernel.tiles import ROWS
 
@@ -132,7 +133,7 @@ def _lazily(answer: Answer, X: Any) -> "da.Array":
 def _carried(answer: Answer) -> Any:
     """One task that holds what every block needs, and on which they depend: it travels once to a worker."""
     key = f"dkernel-{answer.key()}"
-    return Delayed(key, {key: (unpack, Parcel(answer.carried))})
+    return Delayed(key, {key: (Payload.open, Payload.of(answer.carried))})
 
 
 def _by_partition(answer: Answer, X: Any) -> Any:

@@ -15,13 +15,13 @@ from dkernel.estimators.apply import Answer, apply
 from dkernel.estimators.inputs import checked_rows, dtype_of_rows, rule_of, seed_of, source_of
 from dkernel.estimators.partial import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.refusals import check_callbacks, require_fitted
+from dkernel.execution.base import Executor
+from dkernel.execution.connect import default_executor
 from dkernel.linear.losses import loss_named
 from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint
-from dkernel.run.cluster import default_executor
 from dkernel.run.evaluate import evaluate
-from dkernel.run.executors import Executor
 from dkernel.run.few import is_few, merged
 from dkernel.run.sample import counted, rows_of
 from dkernel.run.score import digest_of

@@ -16,9 +16,9 @@ from dkernel.estimators.apply import Answer, apply
 from dkernel.estimators.inputs import checked_rows, is_dask, seed_of, source_of
 from dkernel.estimators.refusals import require_fitted
 from dkernel.estimators.transformers import TransformerBase, dtype_of
+from dkernel.execution.connect import default_executor
 from dkernel.local.binning import MOST_BITS, Binning
 from dkernel.recipe import Recipe
-from dkernel.run.cluster import default_executor
 from dkernel.run.landmarks import sampled
 
 __all__ = ["BinningFeatures"]

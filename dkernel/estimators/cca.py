@@ -17,7 +17,7 @@ from dkernel.estimators.embedded import OnFeatures, component_rows
 from dkernel.estimators.inputs import checked_rows, is_dask, is_frame
 from dkernel.estimators.refusals import require_fitted
 from dkernel.estimators.transformers import dtype_of
-from dkernel.run.cluster import default_executor
+from dkernel.execution.connect import default_executor
 from dkernel.run.embedded import FeatureMoments, Phi, over
 
 __all__ = ["KernelCCA"]

@@ -15,12 +15,12 @@ from dkernel.estimators.inputs import checked_rows, seed_of, source_of
 from dkernel.estimators.refusals import require_fitted
 from dkernel.estimators.sketches import KernelFeatures
 from dkernel.estimators.transformers import TransformerBase, dtype_of, nystrom_rows, random_rows
+from dkernel.execution.connect import default_executor
 from dkernel.execution.versions import versions
 from dkernel.features import FeatureMap, Scaling
 from dkernel.features.nystrom import wide
 from dkernel.model import Model
 from dkernel.recipe import Recipe
-from dkernel.run.cluster import default_executor
 from dkernel.run.embedded import Clusters, FeatureMoments, Phi, nearest, over
 from dkernel.run.landmarks import sampled
 

@@ -14,12 +14,12 @@ from dkernel.estimators.base import predicted
 from dkernel.estimators.embedded import SAMPLE, Embedding, linear_model
 from dkernel.estimators.inputs import checked_rows
 from dkernel.estimators.refusals import require_fitted
+from dkernel.execution.base import Executor
+from dkernel.execution.connect import default_executor
 from dkernel.linear.solvers.oneclass import Path, begin, sums_of, widths
 from dkernel.model import Model
 from dkernel.recipe import Recipe
-from dkernel.run.cluster import default_executor
 from dkernel.run.embedded import OneClass, Phi, over
-from dkernel.run.executors import Executor
 from dkernel.run.landmarks import sampled
 from dkernel.run.score import digest_of
 

@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
 from dkernel.errors import DataError, RecipeError
+from dkernel.execution.base import Executor
 from dkernel.model import Model
 from dkernel.recipe import Recipe
-from dkernel.run.executors import Executor
 from dkernel.run.few import is_few, merged
 from dkernel.run.labels import Targets
 from dkernel.run.sample import counted

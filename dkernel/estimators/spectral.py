@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from dkernel.blas import one_blas_thread
 from dkernel.data import Source
 from dkernel.estimators.embedded import Clustering
-from dkernel.run.cluster import default_executor
+from dkernel.execution.connect import default_executor
 from dkernel.run.embedded import FeatureMoments, Phi, over
 
 __all__ = ["SpectralClustering"]

@@ -16,11 +16,11 @@ from dkernel.errors import RecipeError
 from dkernel.estimators.apply import Answer, apply
 from dkernel.estimators.inputs import checked_rows, is_dask, rule_of, seed_of, source_of
 from dkernel.estimators.refusals import require_fitted
+from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap, FourierMap, NystromMap
 from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel, parse
 from dkernel.recipe import Recipe
-from dkernel.run.cluster import default_executor
 from dkernel.run.landmarks import for_given, sampled
 from dkernel.sparse import Numbered
 from dkernel.tiles import ROWS

@@ -12,8 +12,8 @@ from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.inputs import rule_of, source_of
 from dkernel.estimators.refusals import require_fitted
+from dkernel.execution.connect import default_executor
 from dkernel.run.checkpoint import Checkpoint
-from dkernel.run.cluster import default_executor
 from dkernel.run.few import merged
 from dkernel.run.sample import counted
 from dkernel.run.tune import tune

@@ -19,11 +19,11 @@ import numpy as np
 from dkernel.allocator import kept_pages
 from dkernel.blas import one_blas_thread
 from dkernel.errors import ClusterError
+from dkernel.execution.failures import RefusedWorkerError
 from dkernel.execution.user_modules import Carried, install
 from dkernel.execution.versions import require_equal, versions
-from dkernel.tiles import exp2_inplace
 
-__all__ = ["LEASE", "RefusedWorkerError", "Settings", "check_process", "import_ahead", "prepared", "quiet_logs"]
+__all__ = ["LEASE", "Settings", "check_process", "import_ahead", "prepared", "quiet_logs"]
 
 T = TypeVar("T")
 
@@ -61,17 +61,6 @@ class Settings:
     versions: tuple[tuple[str, str], ...]
     modules: tuple[Carried, ...] = ()
     lease: float = LEASE
-
-
-class RefusedWorkerError(ClusterError):
-    """A worker cannot run the tasks of a run: it has other versions, or lacks a module of the user."""
-
-    def __init__(self, worker: str, reason: str) -> None:
-        super().__init__(reason)
-        self.worker = worker
-
-    def __reduce__(self) -> tuple[type, tuple[str, str]]:
-        return type(self), (self.worker, str(self))
 
 
 class _Process:
@@ -168,4 +157,6 @@ def import_ahead() -> None:
     """Import what tasks are made of, all workers at the same time: else each waits for it in its first tasks."""
     for name in _IMPORTED_AHEAD:
         importlib.import_module(name)
-    exp2_inplace(np.zeros(1, np.float32))  # the first loop has numba load its compiler
+    importlib.import_module("dkernel.tiles").exp2_inplace(
+        np.zeros(1, np.float32)
+    )  # the first loop has numba load its compiler

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from dkernel.cells import number_columns, numbers_of
 from dkernel.data.block import Block
+from dkernel.execution.base import Call, Executor
 from dkernel.features import Drawing, Scaling
 from dkernel.features.scaling import SPARSE
 from dkernel.kernels import Kernel, Laplacian
 from dkernel.linear.losses import Loss
 from dkernel.recipe import Recipe
 from dkernel.run.codec import stored
-from dkernel.run.executors import Call, Executor
 from dkernel.run.gammas import Gammas, asked
 from dkernel.run.judging import Halves, Judged, Level, judge
 from dkernel.run.labels import Targets

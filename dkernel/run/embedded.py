@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from dkernel.blas import one_blas_thread
 from dkernel.data.block import Block
 from dkernel.data.source import Source
+from dkernel.execution.base import Executor
 from dkernel.linear.solvers.oneclass import OneClassSum, sums_of
-from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.pieces import Piece, cut_pieces
 from dkernel.run.progress import Progress

@@ -10,9 +10,9 @@ from dkernel.blas import one_blas_thread
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError, TooLargeError
+from dkernel.execution.base import Executor
 from dkernel.linear.metrics import ScoreHistogram, area_under_curve
 from dkernel.model import Model
-from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.labels import Targets
 from dkernel.run.pieces import Piece, cut_pieces

@@ -1,24 +1,22 @@
 """The feed: which units of a source are in the workers' memory, read a bounded number ahead of their use."""
 
-import time
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
+from hashlib import sha256
 from typing import Any, Generic
 
 import numpy as np
 
 from dkernel.data.source import Source
 from dkernel.errors import ClusterError, DKernelError
-from dkernel.run.executors import Call, Executor, Handle
+from dkernel.execution.base import Call, Executor, Handle
 from dkernel.run.journal import Journal
 from dkernel.run.pieces import Piece, bundle_size
-from dkernel.run.places import Places
-from dkernel.run.reduce import Growing, R, S, Statistic, joined, subtrees, tree_sum
-from dkernel.run.shares import Share
-from dkernel.run.together import calls_of
+from dkernel.run.reduce import Growing, R, S, Statistic, joined, several
+from dkernel.run.shares import Node, nodes_of, shares, whole_chunks
 
 __all__ = ["Feed"]
 
@@ -91,8 +89,6 @@ class Feed:
     def __init__(self, executor: Executor, source: Source, keep: bool) -> None:
         self.executor, self.source, self.keep = executor, source, keep
         self._units: dict[int, Handle] = {}
-        self._blocks: dict[tuple[int, int], Handle] = {}
-        self._places = Places(executor, source, keep)
 
     def reduce(
         self,
@@ -110,7 +106,8 @@ class Feed:
         of units at a time, while the next is read: what is not needed again first, to make room, and of that what is
         there.
         """
-        sums: dict[int, S] = {}
+        sums: dict[Node, S] = {}
+        positions = {chunk: i for i, chunk in enumerate(_by_chunk(pieces))}
         later = Counter(piece.place.unit for piece in following)
         windows = self._windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._units)))
         # Of the coming round first the units that it has most of: they are not needed after it.
@@ -120,10 +117,10 @@ class Feed:
             ahead = [unit for unit in coming if unit not in self._units]
             there = set(window)
             mine = pieces if len(windows) == 1 else [piece for piece in pieces if piece.place.unit in there]
-            sums |= self._sums(statistic, mine, key, held, broadcast, ahead, self._together(mine))
+            sums |= self._sums(statistic, mine, key, held, broadcast, ahead, positions)
             if not self.keep:
                 self._forget([unit for unit in window if unit not in later])
-        return statistic.finish(tree_sum([sums[chunk] for chunk in _by_chunk(pieces)], statistic.merge))
+        return statistic.finish(joined(((node.level, sums[node]) for node in sorted(sums)), statistic.merge))
 
     def following(self, rounds: Sequence[Sequence[Piece]], i: int) -> list[Piece]:
         """Pieces of the round after round i, and of those after it up to the first with new units, if these have room.
@@ -158,49 +155,30 @@ class Feed:
         held: Handle | None,
         broadcast: Handle | None,
         ahead: Sequence[int],
-        together: Sequence[Share] = (),
-    ) -> dict[int, S]:
-        """Chunk -> the sum of its pieces, while the units `ahead` are read.
-
-        A task stays in one chunk, or is a share of some that are `together` on one worker.
-        """
-        inside, sent = _by_chunk(pieces), (held or statistic, broadcast)
-        # Blocks of units that were just read are not made yet where somebody asks for them straight.
-        evened = calls_of(together, inside, self._block, key, sent, self.keep)
-        calls = [call for call, _ in evened]
-        shared = {run.chunk for share in together for run in share.runs}
-        alone = [chunk for chunk in inside if chunk not in shared]
-        # To ask for the slots takes a message.
-        each = -(-max(1, self.executor.slots - len(calls)) // len(alone)) if alone else 1
-        owners = []
-        for chunk in alone:
-            items = [(self._block(piece), piece) for piece in inside[chunk]]
-            parts = each if self._places.worth_parts(inside[chunk], each) else 0
-            made = subtrees(sent[0], items, f"{key}-{chunk}", parts, broadcast)
-            calls += made
-            owners += [chunk] * len(made)
-        begun = time.monotonic()
+        positions: Mapping[int, int] | None = None,
+    ) -> dict[Node, S]:
+        """The sums of these chunks, while the units `ahead` are read: one of each, or with their positions in the round
+        the nodes of the tree over them that the tasks could make."""
+        inside = _by_chunk(pieces)
+        sizes = {chunk: [piece.n for piece in mine] for chunk, mine in inside.items()}
+        found = self.executor.places([self._units[mine[0].place.unit] for mine in inside.values()])
+        places = dict(zip(inside, found, strict=True))
+        calls, made = [], []
+        for share in shares(sizes, places, self.executor.processes(), self.executor.slots):
+            blocks = {run.chunk: i for i, run in enumerate(share.runs)}
+            handles = [self._block(inside[chunk][0]) for chunk in blocks]
+            nodes = nodes_of(share, sizes, positions)
+            lists = [
+                [[(blocks[run.chunk], piece) for piece in inside[run.chunk][run.first : run.last]] for run in runs]
+                for _, runs in nodes
+            ]
+            name = f"{key}-{share.runs[0].chunk}-{sha256(repr(share.runs).encode()).hexdigest()[:12]}"
+            calls.append(Call(name, several, (held or statistic, broadcast, handles, lists), share.at))
+            made += [node for node, _ in nodes]
         results, handles = self._compute(calls, ahead)
-        self._places.took(time.monotonic() - begun, inside, together)
         self._units.update(zip(ahead, handles, strict=True))
-        found: dict[int, list[tuple[int, int, S]]] = {chunk: [] for chunk in inside}
-        for (_, sums), values in zip(evened, results[: len(evened)], strict=True):
-            for (chunk, first, level), value in zip(sums, values, strict=True):
-                found[chunk].append((first, level, value))
-        for at, (chunk, value) in enumerate(zip(owners, results[len(evened) :], strict=True)):
-            found[chunk].append((at, 0, value))
-        ordered = {chunk: sorted(mine, key=lambda node: node[0]) for chunk, mine in found.items()}
-        return {chunk: joined([node[1:] for node in mine], statistic.merge) for chunk, mine in ordered.items()}
-
-    def _together(self, pieces: Sequence[Piece]) -> list[Share]:
-        """What to sum in one task, and where: what each worker has, in as many parts as it has threads.
-
-        A task costs a millisecond or two whatever it does, and a round waits for all of them. And Dask gives a task of
-        one block to either worker, which then holds a copy of it: of several blocks, to the worker that has them.
-        """
-        # A block is made where its unit is; of a source that is not kept the unit is there before the block is.
-        return self._places.shares(
-            _by_chunk(pieces), lambda piece: self._block(piece) if self.keep else self._units[piece.place.unit]
+        return whole_chunks(
+            dict(zip(made, (value for values in results for value in values), strict=True)), statistic.merge
         )
 
     def fold(
@@ -237,7 +215,8 @@ class Feed:
                 self._read([unit for unit in window if unit not in self._units])
                 mine = [pieces[number] for unit in window for number in inside[unit]]
                 ahead = [unit for unit in following if unit not in self._units]
-                kept.add(len(window), self._sums(statistic, mine, key, held, broadcast, ahead).values())
+                sums = self._sums(statistic, mine, key, held, broadcast, ahead)
+                kept.add(len(window), [sums[node] for node in sorted(sums)])
                 if not self.keep:
                     self._forget(window)
                 progress.advance(sum(piece.n for piece in mine))
@@ -271,10 +250,10 @@ class Feed:
         """The unit that the call or the read of this key is of, in words."""
         numbers = [i for i, unit in enumerate(self.source.units) if key.startswith(unit.task.key)]
         for call in calls:
-            if call.key == key:
-                wanted = [handle for arg in call.args for handle in (arg if isinstance(arg, list) else [arg])]
-                numbers = [unit for unit, handle in self._units.items() if any(handle is h for h in wanted)]
-                numbers += [unit for (unit, _), handle in self._blocks.items() if any(handle is h for h in wanted)]
+            if key.startswith(call.key):
+                numbers = [unit for unit, handle in self._units.items() if handle is call.args[0]]
+                if call.function is several:
+                    numbers += [piece.place.unit for lists in call.args[-1] for some in lists for _, piece in some]
         if not numbers:
             return None
         number = numbers[0]
@@ -294,17 +273,10 @@ class Feed:
             self._units.update(zip(units, handles, strict=True))
 
     def _block(self, piece: Piece) -> Handle:
-        where = (piece.place.unit, piece.place.block)
-        if where not in self._blocks:
-            self._blocks[where] = self.executor.pick(self._units[where[0]], where[1])
-        return self._blocks[where]
+        return self.executor.pick(self._units[piece.place.unit], piece.place.block)
 
     def _forget(self, units: Iterable[int]) -> None:
-        gone = set(units)
-        handles = [self._units.pop(unit) for unit in gone if unit in self._units]
-        handles += [self._blocks.pop(where) for where in list(self._blocks) if where[0] in gone]
-        self._places.forget(gone)
-        self.executor.release(handles)
+        self.executor.release([self._units.pop(unit) for unit in set(units) if unit in self._units])
 
     def close(self) -> None:
         """Forget everything."""

@@ -21,6 +21,7 @@ from dkernel.data import from_arrays
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import RecipeError
+from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
 from dkernel.features.base import Coordinates
 from dkernel.linear.losses import Softmax
@@ -31,7 +32,6 @@ from dkernel.linear.solvers.newton import Newton
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
 from dkernel.recipe import Recipe
-from dkernel.run.executors import Executor
 from dkernel.run.finite import check_finite
 from dkernel.run.gradient import Problem, augmented, right_answers
 from dkernel.run.passes import Outcome, merit

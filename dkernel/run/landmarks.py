@@ -13,6 +13,7 @@ from dkernel.data.domains import check_source
 from dkernel.data.object_arrays import object_table
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
+from dkernel.execution.base import Executor
 from dkernel.features import NystromMap, Scaling
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.landmarks import select
@@ -21,7 +22,6 @@ from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import loss_named
 from dkernel.recipe import GIVEN, Recipe
 from dkernel.run.choose import choose
-from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.labels import Targets
 from dkernel.run.pieces import cut_pieces

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.execution.base import Handle
 from dkernel.linear.solvers.psgd import PSGD, State
 from dkernel.run.codec import stored
-from dkernel.run.executors import Handle
 from dkernel.run.feed import Feed
 from dkernel.run.gradient import Gradient
 from dkernel.run.journal import Journal

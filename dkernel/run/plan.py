@@ -6,16 +6,15 @@ from typing import Any
 
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError
+from dkernel.execution.base import Executor
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.blocks import BLOCK
 from dkernel.recipe import Recipe
 from dkernel.run.batch import MOST_PASSES
-from dkernel.run.executors import Executor
 from dkernel.run.gradient import GRAM_ROWS
 from dkernel.run.normal import folds_for
 from dkernel.run.pieces import bundle_size
 from dkernel.run.prepare import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, stays_home
-from dkernel.run.shares import BORROWED
 from dkernel.run.sizes import Sizes
 from dkernel.run.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.run.sketch import flops as wide_flops
@@ -30,6 +29,7 @@ CLIENT_BASE = 360 * 2**20
 # What a core of today does of such work, and reads of Parquet, for the estimate of the time. Nothing depends on it.
 FLOPS, BYTES = 15e9, 150e6
 HEADS = 4  # alphas and shares of the step that go through the passes, at most
+COPIES = 4  # units of others that a worker may hold beside its own
 UNEVEN = 1.5  # times its equal share of a source that is kept: what one of the workers may hold
 HELD_SHARE = 0.4  # of the workers' memory: what a source may take that is kept between passes
 
@@ -211,9 +211,9 @@ def _in_words(name: str, value: Any) -> str:
 
 
 def _held(source: int, workers: int, unit: int) -> int:
-    """Bytes of a source that is kept in the worker with most of it: one with less than its share may borrow some more
-    blocks, of which it needs a part."""
-    return int(min(source, max(UNEVEN * source, source + workers * BORROWED * unit) / workers))
+    """Bytes of a source that is kept in the worker with most of it: it may have copies of units of others, where some
+    worker has no unit of a round."""
+    return int(min(source, max(UNEVEN * source, source + workers * COPIES * unit) / workers))
 
 
 def _work(sizes: Sizes, recipe: Recipe, outputs: int, wide: bool, picking: int) -> tuple[int, float, float]:

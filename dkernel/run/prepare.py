@@ -11,11 +11,12 @@ from numpy.typing import NDArray
 
 from dkernel.blas import usable_cores
 from dkernel.data.block import Block
+from dkernel.execution.base import Executor, Handle
+from dkernel.execution.local import ThreadsExecutor
 from dkernel.features import NystromMap
 from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root, ridge_for
 from dkernel.linear.solvers.psgd import PSGD
-from dkernel.run.executors import Executor, Handle, ThreadsExecutor
 from dkernel.run.gradient import (
     Coefficients,
     Energy,

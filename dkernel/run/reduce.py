@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Generic, TypeVar
 
 from dkernel.data.block import Block
-from dkernel.run.executors import Call, Executor, Handle
+from dkernel.execution.base import Call, Executor, Handle
 from dkernel.run.pieces import Piece
 
 __all__ = [
@@ -136,10 +136,13 @@ def several(
     statistic: Statistic[Any, Any],
     broadcast: Any,
     blocks: Sequence[Block],
-    parts: Sequence[Sequence[tuple[int, Piece]]],
+    sums: Sequence[Sequence[Sequence[tuple[int, Piece]]]],
 ) -> list[Any]:
-    """The sums of several lists of pieces, which need not be neighbours; runs on a worker."""
-    return [subtree(statistic, broadcast, blocks, pieces) for pieces in parts]
+    """Several sums, each of neighbouring lists of pieces; runs on a worker."""
+    return [
+        joined(((0, subtree(statistic, broadcast, blocks, pieces)) for pieces in lists), statistic.merge)
+        for lists in sums
+    ]
 
 
 def reduce(

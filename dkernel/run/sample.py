@@ -10,7 +10,7 @@ from dkernel.blas import one_blas_thread
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError
-from dkernel.run.executors import Executor
+from dkernel.execution.base import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.pieces import Piece, Place, cut_pieces
 from dkernel.run.progress import Progress

@@ -31,9 +31,9 @@ from dkernel.data.parts import Manifest, Part, Place
 from dkernel.data.rejects import described
 from dkernel.data.stores import AnyDestination, AnyStaging, destination_of
 from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
+from dkernel.execution.base import Call, Executor, Handle
 from dkernel.model import Model
 from dkernel.modelfile import save
-from dkernel.run.executors import Call, Executor, Handle
 
 __all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
 

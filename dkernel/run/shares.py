@@ -1,19 +1,13 @@
-"""Who sums which pieces of a round: the worker that has their chunk, or one that would wait for it.
+"""Which call of a round sums which pieces: an even share for each thread of the worker that has them."""
 
-A round waits for its last worker. Where each has many chunks of it they end together; where each has one or two, some
-have twice as much as others. A worker with less then borrows the chunk of one with more and sums some of its pieces: a
-run, whose sums are nodes of the chunk's tree (`reduce.nodes`), so no bit knows who made them. The blocks of a run are
-copied to the borrower, which has to be worth it.
-"""
-
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-__all__ = ["BORROWED", "Run", "Share", "evened", "longest", "shares"]
+from dkernel.run.reduce import S, joined, nodes
 
-SLACK = 0.02  # of the mean that a worker may have more of than it
+__all__ = ["Node", "Run", "Share", "nodes_of", "shares", "whole_chunks"]
+
 FINE = 32  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
-BORROWED = 4  # chunks that a worker borrows of a round
 
 Sizes = Mapping[int, Sequence[int]]
 """Chunk -> rows of each of its pieces that a round has, in their order."""
@@ -30,133 +24,114 @@ class Run:
 
 @dataclass(frozen=True)
 class Share:
-    """What one call sums: on the worker `at`, which borrows the blocks from `lender` unless that is None."""
+    """The pieces that one call sums, on the worker `at`, or on any where that is None."""
 
-    at: str
+    at: str | None
     runs: tuple[Run, ...]
-    lender: str | None = None
 
 
-def evened(
-    sizes: Sizes,
-    places: Mapping[int, str],
-    workers: Iterable[str],
-    worth: Callable[[int, int], bool] = lambda chunk, rows: True,  # noqa: ARG005
-    has: Mapping[str, Sequence[int]] | None = None,
-) -> list[Share]:
-    """A share for each worker of what is its own, and one of each worker that it borrows from.
+@dataclass(frozen=True, order=True)
+class Node:
+    """A node of the tree of a sum: that of the chunks, or with `first` not None that of the pieces of one chunk.
+
+    Parameters
+    ----------
+    chunk : position of its first chunk among those of the round
+    first : of its pieces, None for whole chunks
+    level : the node is the sum of 2^level chunks or pieces; 0 for all pieces of a chunk
+    """
+
+    chunk: int
+    first: int | None
+    level: int
+
+
+def shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int) -> list[Share]:
+    """An even share for each thread of each worker, of the chunks that it has.
+
+    Where some worker has none of them, or nobody knows who has one, an even share for each of the slots.
 
     Parameters
     ----------
     places : chunk -> the worker that has it
-    workers : all of them, those without a chunk too
-    worth : of a chunk and the rows of a run, whether its pieces may be summed by a worker that has to fetch it
-    has : worker -> chunks that it has borrowed before
+    threads : of each worker
+    slots : calls that run at a time
 
     Examples
     --------
-    >>> for share in evened({0: [10] * 8, 1: [10] * 8, 2: [10] * 8}, {0: "a", 1: "a", 2: "b"}, "ab"):
+    >>> for share in shares({0: [10] * 8, 1: [10] * 8}, {0: "a", 1: "b"}, {"a": 2, "b": 1}, 3):
     ...     print(share)
-    Share(at='a', runs=(Run(chunk=0, first=0, last=4), Run(chunk=1, first=0, last=8)), lender=None)
-    Share(at='b', runs=(Run(chunk=2, first=0, last=8),), lender=None)
-    Share(at='b', runs=(Run(chunk=0, first=4, last=8),), lender='a')
+    Share(at='a', runs=(Run(chunk=0, first=0, last=4),))
+    Share(at='a', runs=(Run(chunk=0, first=4, last=8),))
+    Share(at='b', runs=(Run(chunk=1, first=0, last=8),))
     """
-    left = {chunk: len(pieces) for chunk, pieces in sizes.items()}
-    own: dict[str, list[int]] = {worker: [] for worker in sorted({*workers, *places.values()})}
+    if not threads or threads.keys() != {places[chunk] for chunk in sizes}:
+        return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
+    own: dict[str | None, list[int]] = {worker: [] for worker in sorted(threads)}
     for chunk in sizes:
         own[places[chunk]].append(chunk)
-    loads = {worker: sum(sum(sizes[chunk]) for chunk in mine) for worker, mine in own.items()}
-    mean = sum(loads.values()) / max(1, len(loads))
-    takers = sorted((worker for worker in loads if loads[worker] < mean), key=loads.__getitem__, reverse=True)
-    givers = sorted((worker for worker in loads if loads[worker] > (1 + SLACK) * mean), key=loads.__getitem__)
-    lent: dict[tuple[str, str], list[Run]] = {}
-    borrowed: dict[str, set[int]] = {}
-    while givers and takers:
-        giver, taker = givers[-1], takers[-1]
-        wanted = min(loads[giver] - mean, mean - loads[taker])
-        known = (has or {}).get(taker, ())
-        order = sorted(own[giver], key=lambda chunk: (chunk not in known, -sum(sizes[chunk][: left[chunk]]), chunk))
-        most = loads[giver] - loads[taker]
-        run = next(filter(None, (_tail(sizes[chunk], left[chunk], wanted, most, chunk) for chunk in order)), None)
-        rows = sum(sizes[run.chunk][run.first : run.last]) if run is not None else 0
-        if run is None or not (run.chunk in known or worth(run.chunk, rows)):
-            # What is too little for the one is too little for all.
-            (givers if loads[giver] - mean <= mean - loads[taker] else takers).pop()
-            continue
-        left[run.chunk] = run.first
-        lent.setdefault((taker, giver), []).append(run)
-        loads[giver], loads[taker] = loads[giver] - rows, loads[taker] + rows
-        borrowed.setdefault(taker, set()).add(run.chunk)
-        if loads[giver] <= (1 + SLACK) * mean:
-            givers.pop()
-        if loads[taker] >= mean or len(borrowed[taker]) == BORROWED:
-            takers.pop()
-    mine = {worker: tuple(Run(chunk, 0, left[chunk]) for chunk in own[worker] if left[chunk]) for worker in own}
-    kept = [Share(worker, runs) for worker, runs in mine.items() if runs]
-    return kept + [Share(at, tuple(runs), lender) for (at, lender), runs in lent.items()]
+    return [Share(at, runs) for at, chunks in own.items() for runs in _even(sizes, chunks, threads[str(at)])]
 
 
-def _tail(pieces: Sequence[int], left: int, wanted: float, most: float, chunk: int) -> Run | None:
-    """The last of the first `left` pieces, so many that they have the rows that are wanted, of which `most` are too
-    many; None for none. What is wanted is rounded up: many that had a little less each would leave much to one."""
-    grain = _grain(len(pieces))
-    rows, first = 0, left
-    while first > 0 and rows < wanted:
-        start = (first - 1) // grain * grain
-        rows += sum(pieces[start:first])
-        if rows >= most:
-            break
-        first = start
-    return Run(chunk, first, left) if first < left else None
+def _even(sizes: Sizes, chunks: Sequence[int], parts: int) -> list[tuple[Run, ...]]:
+    """The pieces of these chunks in their order, cut into so many parts of about as many rows."""
+    total = sum(sum(sizes[chunk]) for chunk in chunks)
+    found: dict[int, list[Run]] = {}
+    before = 0
+    for chunk in chunks:
+        for first, last in _grains(len(sizes[chunk])) if parts > 1 else [(0, len(sizes[chunk]))]:
+            rows = sum(sizes[chunk][first:last])
+            runs = found.setdefault(min(parts - 1, int((before + rows / 2) * parts / max(1, total))), [])
+            if runs and runs[-1].chunk == chunk:
+                runs[-1] = Run(chunk, runs[-1].first, last)
+            else:
+                runs.append(Run(chunk, first, last))
+            before += rows
+    return [tuple(runs) for runs in found.values()]
 
 
-def _grain(pieces: int) -> int:
-    """Pieces between two places where a run may begin: a power of two."""
-    return 1 << max(0, (pieces // FINE).bit_length() - 1)
+def _grains(pieces: int) -> list[tuple[int, int]]:
+    """A chunk's pieces in parts of a power of two."""
+    grain = 1 << max(0, (pieces // FINE).bit_length() - 1)
+    return [(first, min(first + grain, pieces)) for first in range(0, pieces, grain)]
 
 
-def shares(sizes: Sizes, evened: Iterable[Share], threads: int) -> list[Share]:
-    """The same cut once more, so that each thread of a worker has as much as the others.
+def nodes_of(share: Share, sizes: Sizes, positions: Mapping[int, int] | None) -> list[tuple[Node, list[Run]]]:
+    """The sums that a share is, each with the runs that it is made of.
 
-    Examples
-    --------
-    >>> [share.runs for share in shares({0: [10] * 8}, [Share("a", (Run(0, 0, 8),))], 2)]
-    [(Run(chunk=0, first=0, last=4),), (Run(chunk=0, first=4, last=8),)]
+    Parameters
+    ----------
+    positions : of each chunk among all of the round, whose neighbours are summed too; None for a sum of each chunk
     """
-    if threads == 1:
-        return list(evened)
-    lines: dict[str, list[tuple[str | None, Run]]] = {}
-    for share in evened:
-        lines.setdefault(share.at, []).extend((share.lender, run) for run in share.runs)
-    found = []
-    for at, line in lines.items():
-        total = sum(sum(sizes[run.chunk][run.first : run.last]) for _, run in line)
-        calls: dict[tuple[int, str | None], list[Run]] = {}
-        before = 0
-        for lender, run in line:
-            for first, last in _parts(sizes[run.chunk], run):
-                rows = sum(sizes[run.chunk][first:last])
-                thread = min(threads - 1, int((before + rows / 2) * threads / max(1, total)))
-                mine = calls.setdefault((thread, lender), [])
-                if mine and mine[-1].chunk == run.chunk and mine[-1].last == first:
-                    mine[-1] = Run(run.chunk, mine[-1].first, last)
-                else:
-                    mine.append(Run(run.chunk, first, last))
-                before += rows
-        found += [Share(at, tuple(runs), lender) for (_, lender), runs in calls.items()]
+    found: list[tuple[Node, list[Run]]] = []
+    whole: list[Run] = []
+    place = positions or {chunk: i for i, chunk in enumerate(sizes)}
+
+    def neighbours() -> None:
+        while whole:
+            begin = place[whole[0].chunk]
+            count = 1
+            while positions and count < len(whole) and place[whole[count].chunk] == begin + count:
+                count += 1
+            for first, last, level in nodes(begin, begin + count):
+                found.append((Node(first, None, level), whole[first - begin : last - begin]))
+            del whole[:count]
+
+    for run in share.runs:
+        if (run.first, run.last) == (0, len(sizes[run.chunk])):
+            whole.append(run)
+        else:
+            for first, last, level in nodes(run.first, run.last):
+                found.append((Node(place[run.chunk], first, level), [Run(run.chunk, first, last)]))
+    neighbours()
     return found
 
 
-def longest(sizes: Sizes, shares: Iterable[Share]) -> int:
-    """Rows of the worker that has most of them."""
-    loads: dict[str, int] = {}
-    for share in shares:
-        rows = sum(sum(sizes[run.chunk][run.first : run.last]) for run in share.runs)
-        loads[share.at] = loads.get(share.at, 0) + rows
-    return max(loads.values(), default=0)
-
-
-def _parts(pieces: Sequence[int], run: Run) -> list[tuple[int, int]]:
-    grain = _grain(len(pieces))
-    ends = [*range((run.first // grain + 1) * grain, run.last, grain), run.last]
-    return list(zip([run.first, *ends[:-1]], ends, strict=True))
+def whole_chunks(sums: dict[Node, S], merge: Callable[[S, S], S]) -> dict[Node, S]:
+    """The sums, those of the parts of a chunk made to one."""
+    parts: dict[int, list[Node]] = {}
+    for node in sorted(node for node in sums if node.first is not None):
+        parts.setdefault(node.chunk, []).append(node)
+    for chunk, mine in parts.items():
+        sums[Node(chunk, None, 0)] = joined([(node.level, sums.pop(node)) for node in mine], merge)
+    return sums

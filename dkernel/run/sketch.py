@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 
 from dkernel import tiles
 from dkernel.data.block import Block
+from dkernel.execution.base import Call, Executor
 from dkernel.features.base import Coordinates, in_tiles
 from dkernel.features.blocks import BLOCK, BlockBasis
 from dkernel.linear.lowrank import Sketch
 from dkernel.model import ScaledColumns
-from dkernel.run.executors import Call, Executor
 from dkernel.run.gradient import Gradient, GradientSum, Problem
 from dkernel.run.pieces import Piece
 from dkernel.run.reduce import Statistic

@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 from dkernel.blas import one_blas_thread
 from dkernel.cells import encoded
 from dkernel.data.block import Block
+from dkernel.execution.base import Executor
 from dkernel.linear.solvers.psgd import PSGD, State
 from dkernel.model import Model, ScaledColumns
-from dkernel.run.executors import Executor
 from dkernel.run.finite import check_finite
 from dkernel.run.gradient import Gradient, Problem
 from dkernel.run.labels import Targets

@@ -14,6 +14,7 @@ from dkernel.data.block import Block
 from dkernel.data.domains import check_gamma, check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
+from dkernel.execution.base import Executor
 from dkernel.features import Drawing, FeatureMap, NystromMap, features_named, features_of_sparse, words_of
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD
@@ -23,7 +24,6 @@ from dkernel.run.checkpoint import Checkpoint, run_of
 from dkernel.run.choose import Chosen, choose
 from dkernel.run.exactly import alpha_in_words, exactly
 from dkernel.run.exchange import exchangeable
-from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.few import merged
 from dkernel.run.fingerprint import array_digest, digest

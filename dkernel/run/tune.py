@@ -30,11 +30,11 @@ from dkernel.blas import one_blas_thread
 from dkernel.data.domains import check_gamma, check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
+from dkernel.execution.base import Executor
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint, run_of
 from dkernel.run.choose import Chosen
-from dkernel.run.executors import Executor
 from dkernel.run.feed import Feed
 from dkernel.run.journal import Journal
 from dkernel.run.metric import check_metric

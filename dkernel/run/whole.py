@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.run.executors import Executor, Handle
+from dkernel.execution.base import Executor, Handle
 from dkernel.run.feed import Feed
 from dkernel.run.journal import Journal
 from dkernel.run.passes import merit

@@ -25,8 +25,9 @@ from report import DATA, finish, forest
 
 from dkernel.data import from_arrays, open_source
 from dkernel.data.source import Source
+from dkernel.execution.base import Executor
+from dkernel.execution.local import ThreadsExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.executors import Executor, ThreadsExecutor
 from dkernel.run.train import TrainResult, train
 
 LOSSES = ("squared_hinge", "hinge", "logistic")

@@ -35,9 +35,9 @@ from sklearn.kernel_approximation import RBFSampler
 from sklearn.linear_model import SGDClassifier
 
 from dkernel.data import open_source
+from dkernel.execution.base import Executor
+from dkernel.execution.connect import connect
 from dkernel.recipe import Recipe
-from dkernel.run.cluster import connect
-from dkernel.run.executors import Executor
 from dkernel.run.progress import Progress
 from dkernel.run.train import train
 

@@ -16,8 +16,8 @@ from report import finish
 
 from dkernel.data import from_arrays
 from dkernel.data.block import Raw, chunk_limit, cut, cut_blocks
+from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.executors import SerialExecutor
 from dkernel.run.train import train
 
 LIMIT = 0.03

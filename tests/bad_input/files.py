@@ -10,8 +10,8 @@ import pytest
 
 from dkernel.data import open_source
 from dkernel.errors import DataError
+from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.executors import SerialExecutor
 from dkernel.run.train import train
 from tests.bad_input.data import NAMES, ROWS, Make, frame, one, text, three, write
 from tests.bad_input.doors import Doors

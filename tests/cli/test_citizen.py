@@ -92,7 +92,7 @@ def test_zero_means_complete_and_anything_else_that_nothing_is_there(
     code, command, run, model, data, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("dkernel.run.cluster.CONNECT_TIMEOUT", 0.3)
+    monkeypatch.setattr("dkernel.execution.connect.CONNECT_TIMEOUT", 0.3)
     for name in ("train.parquet", "new.parquet"):
         (tmp_path / name).symlink_to(data / name)
     (tmp_path / "m").symlink_to(model)

@@ -13,8 +13,8 @@ from dkernel.data import open_source
 from dkernel.data.collisions import inputs
 from dkernel.data.paths import expand
 from dkernel.errors import DataError
+from dkernel.execution.local import ThreadsExecutor
 from dkernel.modelfile import load
-from dkernel.run.executors import ThreadsExecutor
 from dkernel.run.score import score
 
 from .conftest import FEATURES

@@ -16,7 +16,7 @@ import yaml
 
 from dkernel.allocator import ONE_HEAP
 from dkernel.cli import main
-from dkernel.run.cluster import ENVIRONMENT, MEMORY
+from dkernel.execution.connect import ENVIRONMENT, MEMORY
 from tests.deploy.places import DEPLOY, ROOT, commands_in, names, refusal
 
 CHECKED = ["README.md", "dask.yaml"]

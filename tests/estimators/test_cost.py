@@ -7,8 +7,8 @@ from sklearn.svm import SVC
 
 from dkernel import KernelClassifier, Tuner
 from dkernel.errors import RecipeError
+from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.executors import SerialExecutor
 from dkernel.run.train import train
 from tests.estimators.data import SMALL, ball
 from tests.run.sources import rings, source_of

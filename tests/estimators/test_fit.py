@@ -19,8 +19,8 @@ from dkernel import Gaussian, KernelClassifier, KernelRegressor, Linear, errors,
 from dkernel.cli import main
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.train import train
 from tests.estimators.data import SMALL, ball, wave
 

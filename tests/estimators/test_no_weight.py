@@ -9,9 +9,9 @@ import dkernel
 from dkernel import KernelClassifier
 from dkernel.data import from_arrays, open_source
 from dkernel.errors import DataError
+from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
 from dkernel.run.exchange import exchangeable
-from dkernel.run.executors import SerialExecutor
 from dkernel.run.feed import Feed
 from dkernel.run.pieces import cut_pieces
 from dkernel.run.progress import Progress

@@ -18,9 +18,9 @@ from dkernel import KernelClassifier, KernelRegressor, Tuner
 from dkernel.data import from_arrays
 from dkernel.errors import DataError
 from dkernel.estimators.inputs import source_of
+from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
 from dkernel.run.evaluate import evaluate
-from dkernel.run.executors import SerialExecutor
 from dkernel.run.few import merged
 from dkernel.run.score import score
 from dkernel.run.train import train

@@ -6,8 +6,8 @@ from sklearn.base import clone
 
 from dkernel import KernelClassifier, KernelRegressor, Tuner, open_source
 from dkernel.errors import DKernelError, RecipeError
+from dkernel.execution.local import ThreadsExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.executors import ThreadsExecutor
 from dkernel.run.tune import tune
 from tests.run.sources import rings, waves
 

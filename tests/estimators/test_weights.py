@@ -8,12 +8,12 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor, NystromFeatures, Tuner
 from dkernel.data.block import Block
 from dkernel.errors import DataError, RecipeError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import FourierMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.model import ScaledColumns
 from dkernel.recipe import Recipe
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.feed import Feed
 from dkernel.run.few import merged
 from dkernel.run.gradient import FoldedGram, Gradient, Gram, Judge, Problem

@@ -47,7 +47,7 @@ def test_random_and_exact_models(settings):
 def test_odd_numbers_of_fourier_columns_have_offsets():
     recipe = classifier("two", kernel="Gaussian(gamma=0.3)", features="fourier").model_.recipe
     from dkernel.data import from_arrays
-    from dkernel.run.cluster import default_executor
+    from dkernel.execution.connect import default_executor
     from dkernel.run.train import train
 
     with default_executor() as executor:

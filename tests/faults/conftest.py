@@ -5,8 +5,8 @@ import time
 import dask
 import pytest
 
-from dkernel.run.cluster import connect
-from dkernel.run.executors import SerialExecutor
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor
 from tests.faults import harness
 from tests.faults.preload import FOLDER
 

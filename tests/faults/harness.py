@@ -16,11 +16,11 @@ from distributed.core import Status
 
 from dkernel import modelfile
 from dkernel.data import open_source
+from dkernel.execution.base import resolve
+from dkernel.execution.cluster import ClusterExecutor
+from dkernel.execution.values import Item
 from dkernel.recipe import Recipe
-from dkernel.run.executors import resolve
-from dkernel.run.futures import Remote
 from dkernel.run.plan import Plan as MemoryPlan
-from dkernel.run.remote import ClusterExecutor
 from dkernel.run.train import train
 from tests.run.sources import rings, waves
 
@@ -180,18 +180,18 @@ def read_again(monkeypatch):
 @contextmanager
 def only_copy_lost(point, monkeypatch):
     """Kill the worker with the only copy of what the calls of a point need, when they are about to be sent."""
-    submit, killed = ClusterExecutor.submit, []
+    compute, killed = ClusterExecutor.compute, []
 
-    def submit_and_kill(self, calls):
+    def compute_and_kill(self, calls, ahead=()):
         if not killed and calls and re.search(POINTS[point], calls[0].key):
             handles = []
             resolve(list(calls[0].args), handles.append)
-            state = [h for h in handles if isinstance(h, Remote) and h.live().key.startswith("dkernel-state")]
-            (pid,) = holders(self, (state or handles)[-1])
+            wholes = [handle.whole if isinstance(handle, Item) else handle for handle in handles]
+            (pid,) = holders(self, wholes[-1])
             killed.append(pid)
             os.kill(pid, signal.SIGKILL)
-        return submit(self, calls)
+        return compute(self, calls, ahead)
 
     with monkeypatch.context() as patch:
-        patch.setattr(ClusterExecutor, "submit", submit_and_kill)
+        patch.setattr(ClusterExecutor, "compute", compute_and_kill)
         yield killed

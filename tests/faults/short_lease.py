@@ -3,8 +3,8 @@
 from functools import partial
 
 from dkernel.cli import main
-from dkernel.run import remote
+from dkernel.execution import cluster
 
 if __name__ == "__main__":
-    remote.Settings = partial(remote.Settings, lease=1.0)
+    cluster.Settings = partial(cluster.Settings, lease=1.0)
     main()

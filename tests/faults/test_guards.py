@@ -5,8 +5,8 @@ from collections import Counter
 import pytest
 
 from dkernel.errors import ClusterError, DKernelWarning
-from dkernel.run.executors import Call
-from dkernel.run.remote import ClusterExecutor
+from dkernel.execution.base import Call
+from dkernel.execution.cluster import ClusterExecutor
 from tests.faults import harness
 from tests.faults.conftest import PATIENCE
 
@@ -21,14 +21,14 @@ def known_tasks(dask_scheduler):
 
 def test_only_what_was_lost_runs_again_and_every_task_could(settled, data, serial, tmp_path, monkeypatch):
     plan, executor = settled
-    submit, seen = ClusterExecutor.submit, []
+    compute, seen = ClusterExecutor.compute, []
 
-    def submit_and_look(self, calls):
-        begun = submit(self, calls)
+    def compute_and_look(self, calls, ahead=()):
+        found = compute(self, calls, ahead)
         seen.append(executor.client.run_on_scheduler(known_tasks))
-        return begun
+        return found
 
-    monkeypatch.setattr(ClusterExecutor, "submit", submit_and_look)
+    monkeypatch.setattr(ClusterExecutor, "compute", compute_and_look)
     plan.set("kill", harness.POINTS["round"])
     digest = harness.within(PATIENCE, lambda: harness.digest("nystrom-hinge", data, executor, tmp_path))
     assert (digest, plan.fired) == (serial["nystrom-hinge"], 1)
@@ -36,6 +36,7 @@ def test_only_what_was_lost_runs_again_and_every_task_could(settled, data, seria
     assert [key for _, keys in seen for key in keys] == []
 
     calls, reads, states = (plan.lines(kind) for kind in ("call", "read", "state"))
+    calls = [line for line in calls if "-read-" not in line[0]]
     ended = {(key, pid) for key, pid in plan.lines("call", "end")}
     ((killed, victim),) = [line for line in calls if line not in ended]
     in_the_round = killed[: killed.index("-fit-pass-0-0-2-") + len("-fit-pass-0-0-2-")]
@@ -56,19 +57,22 @@ def test_a_late_joiner_of_other_versions_is_refused_and_the_run_goes_on(settled,
     (plan.folder / "old-numpy").touch()
     before = plan.workers
     executor.client.cluster.scale(3)
-    harness.wait_until(lambda: executor._news.refused, PATIENCE)
+    executor.client.wait_for_workers(3, timeout=PATIENCE)
     (plan.folder / "old-numpy").unlink()
-    harness.wait_until(lambda: executor.workers == 2, PATIENCE)
-    with pytest.warns(DKernelWarning, match=r"(?s)refused.*numpy +\S+ +0\.9"):
-        assert executor.compute([Call("pow", pow, (2, 5))])[0] == [32]
+    with pytest.warns(DKernelWarning, match=r"(?s)not used.*numpy +\S+ +0\.9"):
+        harness.wait_until(
+            lambda: executor.compute([Call("pow", pow, (2, 5))])[0] == [32] and executor.faults, PATIENCE
+        )
+    assert executor.workers == 2
     assert harness.digest("fourier-squared", data, executor, tmp_path) == serial["fourier-squared"]
     (refused,) = plan.workers - before
     assert refused not in {pid for kind in ("call", "read", "state") for _, pid in plan.lines(kind)}
-    assert "0.9" in executor.faults[-1]
+    assert any("0.9" in fault for fault in executor.faults)
+    executor.client.cluster.scale(2)
 
 
 @pytest.mark.slow
-def test_a_block_that_ends_every_worker_is_named_with_its_rows_and_exit_codes(settled, data, tmp_path):
+def test_a_block_that_ends_every_worker_is_named_with_its_rows(settled, data, tmp_path):
     plan, executor = settled
     plan.set("kill", r"1\.npy", kind="read", times=100)
     with pytest.raises(ClusterError) as error:
@@ -76,5 +80,4 @@ def test_a_block_that_ends_every_worker_is_named_with_its_rows_and_exit_codes(se
     first, last = harness.ROWS[0] + 1, harness.ROWS[0] + harness.ROWS[1]
     assert f"{data / '1.npy'}, rows {first:,} to {last:,} of the source (about 0.0 MiB" in str(error.value)
     assert "ended 4 worker(s)" in str(error.value)
-    assert str(error.value).count("was killed by signal 9 (SIGKILL)") == 4
     assert plan.fired == 4

@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from dkernel import modelfile
 from dkernel.data import from_arrays
+from dkernel.execution.local import SerialExecutor
 from dkernel.execution.versions import versions
 from dkernel.model import Model
 from dkernel.recipe import Recipe
-from dkernel.run.executors import SerialExecutor
 from dkernel.run.train import train
 
 FOLDER = Path(__file__).parent

@@ -3,9 +3,9 @@ import pytest
 from sklearn.metrics import confusion_matrix, mean_absolute_error, r2_score, roc_auc_score, roc_curve
 
 from dkernel.data import from_arrays
+from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
 from dkernel.report.numbers import MOST_POINTS, calibration, learning, quality, regions, roc, spectrum, speed
-from dkernel.run.executors import SerialExecutor
 from dkernel.run.train import train
 
 

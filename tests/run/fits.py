@@ -6,9 +6,9 @@ from pathlib import Path
 import numpy as np
 
 from dkernel import modelfile
+from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint
-from dkernel.run.executors import SerialExecutor
 from dkernel.run.train import train
 from tests.run.sources import rings, source_of
 

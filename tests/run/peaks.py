@@ -7,8 +7,8 @@ import json
 import sys
 
 from dkernel.data import open_source
+from dkernel.execution.connect import connect
 from dkernel.recipe import Recipe
-from dkernel.run.cluster import connect
 from dkernel.run.train import plan, train
 
 

@@ -20,8 +20,8 @@ from dkernel.data import atomic
 from dkernel.data.output import Destination
 from dkernel.data.parts import write_part
 from dkernel.errors import DKernelError
+from dkernel.execution.local import SerialExecutor
 from dkernel.run import score as scoring
-from dkernel.run.executors import SerialExecutor
 from tests.run.score_kills import LinearModel, a_source, run, state
 from tests.run.test_score_rejects import a_rejecting_source
 

@@ -20,8 +20,8 @@ from dask.delayed import Delayed
 
 from dkernel.data import Block, Source, Unit, atomic
 from dkernel.errors import UnsupportedError
+from dkernel.execution.local import SerialExecutor
 from dkernel.run import score as scoring
-from dkernel.run.executors import SerialExecutor
 
 STEPS = ("replace", "rename", "fsync", "mkdir", "unlink", "rmdir")
 ROWS = ((3, 2), (4,), (1, 0, 1))

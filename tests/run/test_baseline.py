@@ -5,10 +5,10 @@ import pytest
 
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
 from dkernel.run import baseline
 from dkernel.run.baseline import baselines, in_words
-from dkernel.run.executors import SerialExecutor
 from dkernel.run.train import train
 from tests.run.sources import rings, waves
 

@@ -10,11 +10,11 @@ import pytest
 
 from dkernel.data import open_source
 from dkernel.errors import ClusterError, DataError, DKernelWarning, RecipeError
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.run import checkpoint as checkpoints
 from dkernel.run import feed, passes, shuffle
 from dkernel.run.checkpoint import EVERY, Checkpoint, FolderJournal
-from dkernel.run.cluster import connect
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.progress import Progress
 from dkernel.run.sizes import MOST_ROUNDS
 from dkernel.run.survey import Survey

@@ -7,10 +7,10 @@ from sklearn import metrics
 
 from dkernel.data import from_arrays, open_source
 from dkernel.errors import DataError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.model import Model
 from dkernel.recipe import Recipe
 from dkernel.run.evaluate import evaluate
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.progress import Progress
 from dkernel.run.train import train
 

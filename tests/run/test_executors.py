@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from dkernel.errors import DataError
-from dkernel.run import executors
-from dkernel.run.executors import Call, Held, SerialExecutor, ThreadsExecutor
+from dkernel.execution import base
+from dkernel.execution.base import Call, Held
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from tests.run import jobs
 
 LOCAL = [SerialExecutor(), ThreadsExecutor(1), ThreadsExecutor(3)]
@@ -24,7 +25,7 @@ def executor(request):
 
 @pytest.fixture(autouse=True)
 def no_pause(monkeypatch):
-    monkeypatch.setattr(executors, "PAUSE", 0.0)
+    monkeypatch.setattr(base, "PAUSE", 0.0)
 
 
 def test_results_come_in_the_order_of_the_calls(executor):
@@ -123,7 +124,7 @@ def test_what_will_not_pass_is_not_tried_again(executor, tmp_path, error):
 
 
 def test_a_handle_of_another_executor_is_refused(executor):
-    class Foreign(executors.Handle):
+    class Foreign(base.Handle):
         pass
 
     with pytest.raises(TypeError, match="Foreign belongs to another executor"):
@@ -145,8 +146,8 @@ def test_threads_are_the_cores_that_this_process_may_use():
 def test_a_run_on_threads_imports_no_distributed():
     code = (
         "import sys\n"
-        "from dkernel.run.cluster import connect, default_executor\n"
-        "from dkernel.run.executors import Call\n"
+        "from dkernel.execution.connect import connect, default_executor\n"
+        "from dkernel.execution.base import Call\n"
         "with connect() as executor:\n"
         "    assert executor.compute([Call('pow', pow, (2, 3))]) == ([8], [])\n"
         "assert default_executor().name == 'threads'\n"

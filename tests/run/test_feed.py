@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from dkernel.run.executors import SerialExecutor
+from dkernel.execution.local import SerialExecutor
 from dkernel.run.feed import Feed
 from dkernel.run.pieces import cut_pieces, shuffled
-from dkernel.run.reduce import Statistic
-from dkernel.run.shares import BORROWED
+from dkernel.run.reduce import Statistic, joined, tree_sum
+from dkernel.run.shares import nodes_of, shares, whole_chunks
 
 from .sources import rings, source_of
 
@@ -28,8 +30,7 @@ class Counted(SerialExecutor):
         return super().compute(calls, ahead)
 
     def release(self, handles):
-        # A unit's blocks, which are not counted when they are picked, go with it: it has two.
-        self.held -= len(list(handles)) // 3
+        self.held -= len(list(handles))
 
 
 class Total(Statistic):
@@ -110,133 +111,66 @@ def test_a_pass_holds_two_windows_however_its_rounds_lie_over_the_bundles(source
 
 
 class Spread(Counted):
-    """Says of units that they are in one of three processes, of one that it is nowhere."""
+    """Says that its units are in three processes, in turns."""
 
     workers, slots = 3, 3
 
     def __init__(self):
         super().__init__()
-        self.calls, self.asked = [], 0
+        self.calls = []
 
     def compute(self, calls, ahead=()):
-        self.calls.append([call.key for call in calls])
+        self.calls += calls
         return super().compute(calls, ahead)
 
     def places(self, handles):
-        self.asked += 1
-        return [None if i == 4 else f"process {i % 3}" for i, _ in enumerate(handles)]
+        return [f"process {i % 3}" for i, _ in enumerate(handles)]
 
-
-def test_what_is_on_one_worker_is_summed_in_one_task_and_the_sums_do_not_know(source):
-    pieces = cut_pieces([unit.rows for unit in source.units])
-    plain = Feed(Counted(), source, keep=True).reduce(Total(), pieces, "sum")
-    executor = Spread()
-    feed = Feed(executor, source, keep=True)
-    for key in ("first", "second"):
-        assert feed.reduce(Total(), pieces, key).tobytes() == plain.tobytes()
-    first, second = (keys for keys in executor.calls if keys)
-    # Three processes with a task each, and the chunk that is nowhere in one or more of its own.
-    assert sum("together" in key for key in first) == 3
-    assert all("together" in key or key.startswith("first-4-") for key in first)
-    assert len(set(first) | set(second)) == len(first) + len(second)
-    assert executor.asked == 2  # again for the one
-
-
-class Passing(Spread):
-    """Also notes which process a call is to go to."""
-
-    def compute(self, calls, ahead=()):
-        self.at = {call.key: call.at for call in calls} or getattr(self, "at", {})
-        return super().compute(calls, ahead)
+    def processes(self):
+        return {f"process {i}": 1 for i in range(3)}
 
 
 @pytest.mark.parametrize("keep", [False, True])
-def test_what_is_not_kept_is_summed_together_too_by_tasks_alone(source, keep):
+def test_each_process_sums_what_it_has_in_one_task_and_the_sums_do_not_know(source, keep):
     pieces = cut_pieces([unit.rows for unit in source.units])
     plain = Feed(Counted(), source, keep=True).reduce(Total(), pieces, "sum")
-    executor = Passing()
+    executor = Spread()
     feed = Feed(executor, source, keep)
     feed.__dict__["_window"] = len(UNITS)
     assert feed.reduce(Total(), pieces, "sum").tobytes() == plain.tobytes()
-    together = [at for key, at in executor.at.items() if "together" in key]
-    assert len(together) == 3
-    assert all((at is not None) == keep for at in together)
-    assert (len(feed._places) > 0) == keep  # read again, a unit may be elsewhere
+    assert sorted(call.at for call in executor.calls) == [f"process {i}" for i in range(3)]
+    assert len({call.key for call in executor.calls}) == 3
 
 
-class Uneven(Passing):
-    """Says that the first process read all units but one."""
-
-    workers, slots = 2, 2
-
-    def compute(self, calls, ahead=()):
-        self.last = list(calls) or getattr(self, "last", [])
-        return super().compute(calls, ahead)
-
-    def places(self, handles):
-        self.asked += 1
-        return ["process 1" if i == 2 else "process 0" for i, _ in enumerate(handles)]
-
-    def processes(self):
-        return {"process 0": 1, "process 1": 1}
-
-
-@pytest.mark.parametrize(("pace", "parts"), [(0.0, 5), (1e-12, 1), (1.0, 5)])
-def test_a_chunk_that_is_not_kept_is_parted_where_that_wins_more_than_its_copy_costs(source, pace, parts):
-    executor = Uneven()
-    feed = Feed(executor, source, keep=False)
+def test_where_a_process_has_nothing_of_a_round_all_slots_have_an_equal_share(source):
     pieces = cut_pieces([unit.rows for unit in source.units], rounds=320)
-    plain = feed.reduce(Total(), pieces, "before")
-    feed._places.pace = pace
     one = [piece for piece in pieces if piece.chunk == 0]
-    found = feed.reduce(Total(), one, "one")
-    assert len(executor.last) == parts
-    assert found.tobytes() == Feed(Counted(), source, keep=True).reduce(Total(), one, "one").tobytes()
-    assert plain.tobytes() == Feed(Counted(), source, keep=True).reduce(Total(), pieces, "all").tobytes()
+    plain = Feed(Counted(), source, keep=True).reduce(Total(), one, "one")
+    executor = Spread()
+    assert Feed(executor, source, keep=True).reduce(Total(), one, "one").tobytes() == plain.tobytes()
+    assert [call.at for call in executor.calls] == [None] * 3
 
 
-class Even(Uneven):
-    """Says that the processes read the units in turns."""
+@given(
+    st.lists(st.integers(1, 70), min_size=1, max_size=9), st.integers(1, 4), st.integers(1, 3), st.booleans(),
+    st.integers(0, 99),
+)  # fmt: skip
+def test_the_nodes_of_any_shares_make_the_one_tree(counts, workers, threads, merged, seed):
+    sizes = {10 * i: [3] * n for i, n in enumerate(counts)}
+    rng = np.random.default_rng(seed)
+    places = {chunk: f"w{rng.integers(workers)}" for chunk in sizes}
+    words = {chunk: [f"{chunk}.{k}" for k in range(len(rows))] for chunk, rows in sizes.items()}
 
-    def places(self, handles):
-        return [f"process {i % 2}" for i, _ in enumerate(handles)]
+    def merge(left, right):
+        return f"({left} {right})"
 
-
-@pytest.mark.parametrize(("chunks", "together"), [((0, 1), 2), ((0, 1, 2), 2), ((0,), 0)])
-def test_where_every_process_has_some_chunk_none_is_parted(source, chunks, together):
-    executor = Even()
-    feed = Feed(executor, source, keep=False)
-    pieces = cut_pieces([unit.rows for unit in source.units], rounds=320)
-    mine = [piece for piece in pieces if piece.chunk in chunks]
-    found = feed.reduce(Total(), mine, "some")
-    keys = [call.key for call in executor.last]
-    assert sum("together" in key for key in keys) == together
-    assert (len(keys) == together) == (len(chunks) > 1)  # one alone is parted
-    assert found.tobytes() == Feed(Counted(), source, keep=True).reduce(Total(), mine, "some").tobytes()
-
-
-def rows_of(calls, at):
-    return sum(piece.n for call in calls if call.at == at for part in call.args[-1] for _, piece in part)
-
-
-def test_a_process_that_read_little_borrows_from_others_where_rows_take_long(source):
-    pieces = cut_pieces([unit.rows for unit in source.units])
-    plain = Feed(Counted(), source, keep=True).reduce(Total(), pieces, "sum")
-    executor = Uneven()
-    feed = Feed(executor, source, keep=True)
-    assert feed.reduce(Total(), pieces, "first").tobytes() == plain.tobytes()
-    assert [call.lender for call in executor.last] == [None, None]  # nobody knows yet how long a row takes
-    whole = sum(unit.n_rows for unit in source.units)
-    for key in ("second", "third"):
-        feed._places.pace = 1.0
-        assert feed.reduce(Total(), pieces, key).tobytes() == plain.tobytes()
-        lent = [(call.at, call.lender) for call in executor.last if call.lender is not None]
-        assert lent == [("process 1", "process 0")]
-        before, rows = 300, rows_of(executor.last, "process 1")
-        assert before < rows <= before + BORROWED * 300  # some blocks, and no more
-        assert rows + rows_of(executor.last, "process 0") == whole
-    assert executor.asked == 1
-    feed._places.pace = 0.0
-    feed._places._borrowed = {}
-    feed.reduce(Total(), pieces, "fourth")
-    assert [call.lender for call in executor.last] == [None, None]
+    positions = {chunk: i for i, chunk in enumerate(sizes)} if merged else None
+    sums = {}
+    for share in shares(sizes, places, {f"w{i}": threads for i in range(workers)}, workers * threads):
+        for node, runs in nodes_of(share, sizes, positions):
+            lists = [words[run.chunk][run.first : run.last] for run in runs]
+            sums[node] = joined([(0, joined([(0, word) for word in some], merge)) for some in lists], merge)
+    found = whole_chunks(sums, merge)
+    assert merged or len(found) == len(sizes)
+    total = joined([(node.level, found[node]) for node in sorted(found)], merge)
+    assert total == tree_sum([tree_sum(some, merge) for some in words.values()], merge)

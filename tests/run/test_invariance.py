@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from dkernel import modelfile
 from dkernel.cli import main
 from dkernel.data import open_source
+from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.executors import SerialExecutor
 from dkernel.run.feed import Feed
 from dkernel.run.fingerprint import digest
 from dkernel.run.pieces import cut_pieces

@@ -7,11 +7,11 @@ import pytest
 from dkernel import KernelClassifier, KernelFeatures, KernelRegressor, NystromFeatures, modelfile
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features.landmarks import RULES
 from dkernel.kernels import AdditiveChi2, Linear
 from dkernel.recipe import Recipe
-from dkernel.run.cluster import connect
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.sample import roles_of
 from dkernel.run.sizes import CANDIDATES, Sizes
 from dkernel.run.survey import Reservoir

@@ -8,10 +8,10 @@ from sklearn.linear_model import LogisticRegression, QuantileRegressor
 from dkernel import modelfile
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.linear.losses import loss_named, signs
 from dkernel.recipe import Recipe
 from dkernel.run.evaluate import evaluate
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.labels import resolve_task
 from dkernel.run.race import Mixed
 from dkernel.run.train import train

@@ -5,12 +5,12 @@ import pytest
 
 from dkernel.data import from_arrays
 from dkernel.errors import UnsupportedError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import Scaling
 from dkernel.kernels import Gaussian, Kernel, Laplacian, Linear, Matern
 from dkernel.model import Model
 from dkernel.modelfile import load, save
 from dkernel.recipe import Recipe
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.metric import MOST_OUTPUTS, check_metric, gradient_moment, learnable, moved, whitened
 from dkernel.run.train import TrainResult, train
 

@@ -14,12 +14,12 @@ import dkernel
 from dkernel import Gaussian, KernelClassifier, NystromFeatures, SetKernel, SpectrumKernel, modelfile
 from dkernel.data import block, from_arrays, open_source
 from dkernel.errors import DataError, DKernelError, RecipeError, UnsupportedError
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import NystromMap
 from dkernel.kernels import FunctionKernel, Linear, Normalized, register
 from dkernel.recipe import Recipe
-from dkernel.run.cluster import connect
 from dkernel.run.evaluate import evaluate
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.plan import Plan
 from dkernel.run.score import score
 from dkernel.run.train import train

@@ -8,8 +8,8 @@ import pytest
 
 from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.plan import Plan
 from dkernel.run.train import plan, train
 

@@ -5,12 +5,12 @@ import pytest
 import scipy.linalg as sl
 
 from dkernel.data.block import Block
+from dkernel.execution.local import SerialExecutor
 from dkernel.features import NystromMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.linear.preconditioner import factorize
 from dkernel.model import ScaledColumns
-from dkernel.run.executors import SerialExecutor
 from dkernel.run.gradient import Problem, augmented
 from dkernel.run.labels import Targets
 from dkernel.run.prepare import FAR, FEW_HOLDOUT, SHARE, Bench, _tamed, paths_for

@@ -12,10 +12,10 @@ from sklearn.metrics import brier_score_loss, log_loss
 from dkernel import KernelClassifier, modelfile
 from dkernel.data import from_arrays
 from dkernel.errors import ModelFileError, RecipeError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint
 from dkernel.run.evaluate import evaluate
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.train import train
 from tests.run.sources import rings, source_of
 

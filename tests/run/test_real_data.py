@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import open_source
+from dkernel.execution.local import ThreadsExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.executors import ThreadsExecutor
 from dkernel.run.train import train
 
 DATA = Path(__file__).parents[3] / "shared" / "data"

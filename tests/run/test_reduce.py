@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel.data.block import Block
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.run.feed import Feed
 from dkernel.run.pieces import Piece, Place, cut_pieces, interleaved, shuffled
 from dkernel.run.progress import Progress

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from dkernel import modelfile
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
-from dkernel.run import feed, places, prepare, together
-from dkernel.run.cluster import connect
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
+from dkernel.run import prepare
 from dkernel.run.gradient import Gram
 from dkernel.run.plan import Plan
 from dkernel.run.train import train
@@ -103,22 +103,6 @@ def test_processes(workers, names, serial, tmp_path):
         assert executor.workers == workers
         for name in names:
             assert digest(name, executor, tmp_path) == serial[name], name
-
-
-@pytest.mark.cluster
-@pytest.mark.parametrize("many", [0, 1000])
-def test_processes_that_borrow_from_each_other(many, serial, tmp_path, monkeypatch):
-    """Whoever is asked for what is borrowed: by those who lend, or by the client."""
-    monkeypatch.setattr(together, "MANY", many)
-    monkeypatch.setattr(places, "COPY", 0.0)
-    made = []
-    monkeypatch.setattr(feed, "calls_of", lambda *args: made.append(together.calls_of(*args)) or made[-1])
-    with connect(workers=3, memory_limit=0) as executor:
-        assert digest("open", executor, tmp_path) == serial["open"]
-        assert executor.moves == 0
-    calls = [call for found in made for call, _ in found]
-    assert any(call.helpers for call in calls) == (many == 0)
-    assert any(call.lender is not None for call in calls) == (many > 0)
 
 
 @pytest.mark.cluster

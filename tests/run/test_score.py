@@ -18,14 +18,14 @@ from dkernel.data import Unit, from_arrays
 from dkernel.data.atomic import digest
 from dkernel.data.rejects import REJECTS
 from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import parse
 from dkernel.model import Model
 from dkernel.modelfile import save
 from dkernel.recipe import Recipe
 from dkernel.run import score as scoring
-from dkernel.run.cluster import connect
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.score import score
 from tests.run.score_kills import ROWS, LinearModel, a_source
 

@@ -12,8 +12,8 @@ from dask.delayed import Delayed
 
 from dkernel.data import Unit, atomic
 from dkernel.errors import DataError
-from dkernel.run.cluster import connect
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.run.score import score
 from tests.run import jobs
 from tests.run.score_kills import LinearModel, a_source

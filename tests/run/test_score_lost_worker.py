@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 
 from dkernel.data import atomic
-from dkernel.run.cluster import connect
-from dkernel.run.executors import SerialExecutor
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor
 from dkernel.run.score import score
 from tests.run.score_kills import LinearModel, a_source
 from tests.run.test_score import _stand_in, real_model  # noqa: F401 - a fixture of every test

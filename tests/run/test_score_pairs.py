@@ -15,9 +15,9 @@ import dkernel
 from dkernel.data import atomic, open_source, writers
 from dkernel.data.stores import destination_of
 from dkernel.errors import DataError
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.modelfile import save
-from dkernel.run.cluster import connect
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.score import score
 from tests.run.test_score import real_model
 

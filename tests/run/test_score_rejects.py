@@ -13,7 +13,7 @@ from dask.delayed import Delayed
 from dkernel.data import Unit, atomic, open_source
 from dkernel.data.rejects import REJECTS
 from dkernel.errors import DataError
-from dkernel.run.executors import SerialExecutor
+from dkernel.execution.local import SerialExecutor
 from dkernel.run.score import score
 from tests.run.score_kills import LinearModel, a_source
 from tests.run.test_score import Watched, _stand_in  # noqa: F401 - a fixture of every test

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.run.feed import Feed
 from dkernel.run.pieces import interleaved
 from dkernel.run.progress import Progress

@@ -9,11 +9,11 @@ from sklearn.preprocessing import KernelCenterer
 from dkernel import modelfile
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import NystromMap
 from dkernel.recipe import Recipe
 from dkernel.run import batch, normal
 from dkernel.run.checkpoint import Checkpoint
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.normal import ALPHAS, FOLDS
 from dkernel.run.prepare import PATH
 from dkernel.run.sizes import POLISH

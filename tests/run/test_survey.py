@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkernel.errors import DataError
-from dkernel.run.executors import SerialExecutor
+from dkernel.execution.local import SerialExecutor
 from dkernel.run.feed import Feed
 from dkernel.run.pieces import cut_pieces, interleaved
 from dkernel.run.progress import Progress

@@ -7,9 +7,9 @@ import pytest
 
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, DKernelError, RecipeError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.linear.preconditioner import Preconditioner
 from dkernel.recipe import Recipe
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.passes import Passes
 from dkernel.run.train import train
 from tests.reference import optimum

@@ -7,10 +7,10 @@ import pytest
 
 from dkernel import modelfile
 from dkernel.errors import DataError, RecipeError
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
 from dkernel.run.checkpoint import Checkpoint
-from dkernel.run.cluster import connect
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.train import train
 from dkernel.run.tune import tune
 from tests.run.sources import rings, source_of, waves

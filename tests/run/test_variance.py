@@ -10,8 +10,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 from dkernel import KernelRegressor, modelfile
 from dkernel.data import from_arrays
 from dkernel.errors import UnsupportedError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.score import score
 from dkernel.run.train import train
 from tests.run.sources import source_of, waves

@@ -7,14 +7,14 @@ import pytest
 
 from dkernel import save
 from dkernel.data import from_arrays
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import NystromMap
 from dkernel.features.base import Coordinates
 from dkernel.features.blocks import BlockBasis
 from dkernel.kernels import Gaussian
 from dkernel.recipe import Recipe
 from dkernel.run import sketch
-from dkernel.run.cluster import connect
-from dkernel.run.executors import SerialExecutor, ThreadsExecutor
 from dkernel.run.plan import Plan
 from dkernel.run.prepare import is_wide
 from dkernel.run.train import train

@@ -19,8 +19,9 @@ import dask
 
 from dkernel.allocator import ONE_HEAP
 from dkernel.errors import ClusterError, DataError, RecipeError
-from dkernel.run.executors import Executor, ThreadsExecutor
-from dkernel.run.remote import PATIENCE, ClusterExecutor
+from dkernel.execution.base import Executor
+from dkernel.execution.cluster import PATIENCE, ClusterExecutor
+from dkernel.execution.local import ThreadsExecutor
 
 __all__ = ["ClusterExecutor", "client_at", "connect", "dashboard_of", "default_executor"]
 
@@ -98,7 +99,7 @@ def connect(
         with (
             _local_cluster(workers, memory_limit) as cluster,
             _client(cluster) as client,
-            ClusterExecutor(client, patience, shared=False) as executor,
+            ClusterExecutor(client, patience, least=workers) as executor,
         ):
             yield executor
     else:
@@ -158,8 +159,12 @@ def default_executor() -> Executor:
 
 
 def _in_a_task() -> bool:
-    """Whether this thread is one of a worker's and has not seceded from them."""
-    return bool(getattr(importlib.import_module("distributed.threadpoolexecutor").thread_state, "proceed", False))
+    """Whether this thread runs a task of a worker."""
+    try:
+        _distributed().get_worker()
+    except ValueError:
+        return False
+    return True
 
 
 @contextmanager

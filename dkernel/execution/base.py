@@ -1,0 +1,174 @@
+"""Executors compute the calls of a round: in a plain loop, on the threads of this process, or on a Dask cluster.
+
+The loop is the specification: every executor returns the values that it returns, in the order of the calls. A call is a
+pure function with its arguments, so it may run twice, on any worker. Big values travel as handles: the blocks of a unit
+that is read ahead, and the state that every call of a round needs.
+"""
+
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from dask.delayed import Delayed
+
+from dkernel.errors import DKernelError
+
+__all__ = ["Call", "Executor", "Handle", "Held", "may_pass", "resolve", "retried"]
+
+T = TypeVar("T")
+RETRIES = 2
+PAUSE = 0.25
+
+
+class Handle:
+    """A value that is somewhere: in this process (`Held`) or on the cluster. Opaque to everyone but its executor."""
+
+
+@dataclass(frozen=True, eq=False)
+class Held(Handle):
+    """A handle to a value in this process."""
+
+    value: Any
+
+
+@dataclass(frozen=True)
+class Call:
+    """function(*args), under a key made from the content of both; handles among the args become their values.
+
+    Handles may also stand inside tuples, lists and the values of dicts. `at` is the worker to run it on while that is
+    there, which has its values as `Executor.places` told; None for any.
+
+    Examples
+    --------
+    >>> from operator import add
+    >>> from dkernel.execution.local import SerialExecutor
+    >>> SerialExecutor().compute([Call("sum-1", add, (1, 2))])
+    ([3], [])
+    """
+
+    key: str
+    function: Callable[..., Any]
+    args: tuple[Any, ...] = ()
+    at: str | None = None
+
+
+def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
+    """`arg` with value(handle) in the place of every handle; whatever holds no handle is passed on untouched.
+
+    Examples
+    --------
+    >>> resolve((1, [Held(2)]), lambda handle: handle.value)
+    (1, [2])
+    """
+    if isinstance(arg, Handle):
+        return value(arg)
+    if type(arg) in (tuple, list):
+        items = [resolve(item, value) for item in arg]
+        return arg if all(new is old for new, old in zip(items, arg, strict=True)) else type(arg)(items)
+    if type(arg) is dict:
+        return {name: resolve(item, value) for name, item in arg.items()}
+    return arg
+
+
+def may_pass(error: BaseException) -> bool:
+    """Whether trying again may help: trouble with a disk or a network, but not a file that is not there.
+
+    Examples
+    --------
+    >>> may_pass(ConnectionResetError()), may_pass(FileNotFoundError()), may_pass(ValueError())
+    (True, False, False)
+    """
+    final = (DKernelError, FileNotFoundError, FileExistsError, PermissionError, IsADirectoryError, NotADirectoryError)
+    return isinstance(error, OSError) and not isinstance(error, final)
+
+
+class Executor(ABC):
+    """Computes calls; everything above it is the same whichever it is.
+
+    `slots` is how many calls run at once. An executor is also a context manager that closes itself.
+    """
+
+    name: str
+    workers: int = 1
+    """Processes that compute; 1 where this process does."""
+    memory_limit: int | None = None
+    """Bytes of each of them, None where nobody has set a limit."""
+
+    def __init__(self) -> None:
+        self.faults: list[str] = []
+        """What went wrong and was mended, in words, for the run record."""
+
+    @property
+    @abstractmethod
+    def slots(self) -> int: ...
+
+    @abstractmethod
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
+        """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles."""
+
+    def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
+        """The results in the order of their coming; a call is taken from `calls` when a slot will soon be free.
+
+        So neither the calls nor what they need has to be there at one time. Close it (contextlib.closing) where the
+        results are not taken to the last.
+
+        Examples
+        --------
+        >>> from dkernel.execution.local import SerialExecutor
+        >>> list(SerialExecutor().as_they_come(Call(f"pow-{k}", pow, (2, k)) for k in range(4)))
+        [1, 2, 4, 8]
+        """
+        for call in calls:
+            yield self.compute([call])[0][0]
+
+    def places(self, handles: Sequence[Handle]) -> list[str | None]:
+        """The process that each value is in, or is to be made in; None where nobody knows or all are in this one."""
+        return [None] * len(handles)
+
+    def threads_each(self, calls: int) -> int:
+        """Threads that each of so many calls at one time may take."""
+        return max(1, self.slots // calls)
+
+    def processes(self) -> dict[str, int]:
+        """The threads of each process that calls may be sent to; nothing where all are computed in this one."""
+        return {}
+
+    @abstractmethod
+    def keep(self, value: Any, key: str) -> Handle:
+        """`value` made available to every call, once per process; `key` is made from its content."""
+
+    def at_hand(self, handles: Sequence[Handle]) -> list[Any] | None:  # noqa: ARG002
+        """Their values, where calls run elsewhere and this process has them all; else None."""
+        return None
+
+    @abstractmethod
+    def pick(self, handle: Handle, item: int) -> Handle:
+        """Handle of item `item` of the tuple that `handle` stands for."""
+
+    @abstractmethod
+    def release(self, handles: Iterable[Handle]) -> None:
+        """Forget these values: their memory is free once no call needs them."""
+
+    def close(self) -> None:  # noqa: B027 - nothing to close is the usual case
+        """Give back what the executor holds."""
+
+    def __enter__(self) -> "Executor":
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        self.close()
+
+
+def retried(function: Callable[[], T], faults: list[str]) -> T:
+    """function(), up to RETRIES times more where trouble with a disk or a network may pass."""
+    for attempt in range(RETRIES):
+        try:
+            return function()
+        except OSError as error:
+            if not may_pass(error):
+                raise
+            faults.append(f"tried again after {type(error).__name__}: {error}")
+            time.sleep(PAUSE * 2**attempt)
+    return function()

@@ -1,0 +1,357 @@
+"""Execution on a Dask cluster by ordinary tasks: any `Client`, workers that may die, and an error instead of a hang.
+
+Every task is a pure function with a run_spec, so what dies with a worker is computed again: no scatter, no actors, no
+queues, no plugins. The client waits with a clock: when there are no workers, or nothing finishes for `patience`
+seconds, it says so.
+"""
+
+import threading
+import time
+import warnings
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import Any
+from weakref import WeakSet
+
+from dask.delayed import Delayed
+from dask.local import get_sync
+
+from dkernel.errors import ClusterError, UnsupportedError
+from dkernel.execution.base import PAUSE, RETRIES, Call, Executor, Handle, may_pass, resolve
+from dkernel.execution.connection import PATIENCE, TICK, Connection
+from dkernel.execution.failures import KilledCallError, RefusedWorkerError, answered
+from dkernel.execution.payload import Payload
+from dkernel.execution.process import Settings, quiet_logs
+from dkernel.execution.tasks import Slot, open_state, run_task
+from dkernel.execution.user_modules import carried
+from dkernel.execution.values import LOSSES, Future, Item, Remote, Work
+from dkernel.execution.versions import versions
+from dkernel.execution.workers import Crew
+
+__all__ = ["PATIENCE", "ClusterExecutor"]
+
+STUCK = 30.0  # seconds without news after which what waits for a worker that is gone is given to others
+READY = 3  # calls of a slot that are begun at a time where results are taken as they come: no slot waits for the next
+INSIDE = 2**20  # bytes of a value that travel inside the calls of a round: a task of its own costs two more messages
+
+Client = Any  # of distributed, which has no types and is imported only where a cluster is used
+
+
+class ClusterExecutor(Executor):
+    """Computes the calls on the workers of a `distributed.Client`, which stays the caller's to close.
+
+    Parameters
+    ----------
+    client : a synchronous client; its cluster may grow, shrink and lose workers meanwhile
+    patience : seconds without workers, or without anything finishing, before it gives up with a ClusterError
+    least : workers to wait for at the start
+    """
+
+    name = "cluster"
+
+    def __init__(self, client: Client, patience: float = PATIENCE, least: int = 1) -> None:
+        if client.asynchronous:
+            raise UnsupportedError(
+                "dkernel waits for its results, which an asynchronous Client cannot do: "
+                "pass Client(..., asynchronous=False)."
+            )
+        super().__init__()
+        self.client, self.patience = client, patience
+        self.address = client.scheduler.address
+        self.settings = Settings(tuple(versions().items()), carried())
+        self._connection = Connection(client, patience)
+        self._crew = Crew(self._connection, self.settings, self.faults)
+        self._handles: WeakSet[Remote] = WeakSet()
+        self._news = threading.Event()
+        self._open = ExitStack()
+        self._open.enter_context(quiet_logs())
+        try:
+            self._crew.wait_for_workers(least)
+        except BaseException:
+            self.close()
+            raise
+        self._connection.stay_alive(partial(self._crew.pin, None))
+
+    @property
+    def slots(self) -> int:
+        return max(1, sum(self.processes().values()))
+
+    @property
+    def workers(self) -> int:  # type: ignore[override]
+        return max(1, len(self.processes()))
+
+    @property
+    def memory_limit(self) -> int | None:  # type: ignore[override]
+        """The smallest limit of a worker."""
+        found = self._connection.asked(lambda: self.client.scheduler_info(n_workers=-1))["workers"].values()
+        return min((int(worker["memory_limit"]) for worker in found if worker["memory_limit"]), default=None)
+
+    def threads_each(self, calls: int) -> int:  # noqa: ARG002 - the others of a worker have calls of their own
+        return 1
+
+    def processes(self) -> dict[str, int]:
+        return self._crew.known()
+
+    def places(self, handles: Sequence[Handle]) -> list[str | None]:
+        remotes = [self._remote(handle) for handle in handles]
+        there = self.processes()
+        unknown = [remote for remote in remotes if remote.future is not None and remote.at not in there]
+        if unknown:
+            futures: list[Future] = [remote.future for remote in unknown]
+            found = self._connection.asked(lambda: self.client.who_has(futures))
+            for remote, future in zip(unknown, futures, strict=True):
+                remote.at = min((worker for worker in found.get(future.key, ()) if worker in there), default=None)
+        return [remote.at for remote in remotes]
+
+    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
+        self._crew.look()
+        with self._sent(calls) as works:
+            handles = [self._unit(task, at) for task, at in zip(ahead, self._readers(len(ahead)), strict=True)]
+            self._connection.release()
+            while True:
+                done = self._settled(works, all_of_them=True)
+                values = self._gathered(done)
+                if values is not None:
+                    return values, handles
+
+    def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
+        self._crew.look()
+        rest = iter(calls)
+        with self._sent(()) as works:
+            while True:
+                more = islice(rest, max(0, READY * self.slots - len(works)))
+                works += [self._send(Work(call)) for call in more]
+                if not works:
+                    return
+                done = self._settled(works, all_of_them=False)
+                values = self._gathered(done)
+                if values is not None:
+                    works[:] = [work for work in works if work not in done]
+                    self._connection.leave(work.future for work in done)
+                    self._connection.release()
+                    yield from values
+
+    def keep(self, value: Any, key: str) -> Handle:
+        payload = Payload.of(value)
+
+        def submit(attempt: int, at: str | None) -> Future:
+            return self._submit(open_state, (self.settings, payload), f"dkernel-state-{key}", attempt, at)
+
+        return self._remember(Remote(submit, value=value, payload=payload))
+
+    def at_hand(self, handles: Sequence[Handle]) -> list[Any] | None:
+        remotes = [self._remote(handle) for handle in handles]
+        return None if any(remote.payload is None for remote in remotes) else [remote.value for remote in remotes]
+
+    def pick(self, handle: Handle, item: int) -> Handle:
+        return Item(self._remote(handle), item)
+
+    def release(self, handles: Iterable[Handle]) -> None:
+        for handle in handles:
+            if not isinstance(handle, Item):
+                self._connection.leave(self._remote(handle).leave())
+
+    def close(self) -> None:
+        for handle in list(self._handles):
+            self._connection.leave(handle.leave())
+        self._connection.close()
+        self._open.close()
+
+    # What is sent.
+
+    @contextmanager
+    def _sent(self, calls: Sequence[Call]) -> Iterator[list[Work]]:
+        """The calls as tasks; inside the block they are waited for, and after it they are forgotten."""
+        works: list[Work] = []
+        try:
+            for call in calls:
+                works.append(self._send(Work(call), len(calls)))
+            yield works
+        finally:  # also what ends the other calls after an error: a task that nobody wants is forgotten
+            self._connection.leave(work.future for work in works if work.future is not None)
+
+    def _send(self, work: Work, calls: int = 1) -> Work:
+        needs: dict[Remote, int] = {}
+
+        def slot(handle: Handle) -> Any:
+            remote = self._remote(handle)
+            if remote.payload is not None and remote.future is None and remote.payload.nbytes * calls <= INSIDE:
+                return remote.value
+            return Slot(needs.setdefault(remote, len(needs)), handle.item if isinstance(handle, Item) else None)
+
+        call = work.call
+        payload = Payload.of((call.function, tuple(resolve(arg, slot) for arg in call.args)))
+        work.needs = list(needs)
+        values = [remote.live() for remote in needs]
+        args = (self.settings, payload, *values)
+        work.future = self._submit(run_task, args, call.key, work.attempts, call.at)
+        work.future.add_done_callback(lambda _: self._news.set())
+        return work
+
+    def _submit(
+        self,
+        function: Any,
+        args: Sequence[Any],
+        key: str,
+        attempt: int,
+        at: str | None,
+        priority: int = 0,
+    ) -> Future:
+        name = f"{key}-again-{attempt}" if attempt else key
+        with warnings.catch_warnings():
+            # Dask advises to scatter large values, but what is scattered is lost with its worker.
+            warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
+            return self._connection.reach().submit(
+                function, *args, key=name, pure=True, priority=priority, **self._crew.pin(at)
+            )
+
+    def _unit(self, task: Delayed, at: str | None) -> Handle:
+        """The value of a task of a source, which a worker computes when it has nothing better to do."""
+        graph = dict(task.__dask_graph__())
+        payload = Payload.of((get_sync, (graph, task.key))) if len(graph) == 1 else None
+
+        def submit(attempt: int, at: str | None) -> Future:
+            if payload is not None:
+                return self._submit(run_task, (self.settings, payload), task.key, attempt, at, priority=-1)
+            if attempt:
+                self.processes()  # Dask's client takes releases in their order: the key can be submitted afresh
+            return self._connection.reach().compute(task, priority=-1, **self._crew.pin(at))
+
+        handle = self._remember(Remote(submit, at))
+        handle.live()
+        return handle
+
+    def _readers(self, units: int) -> list[str | None]:
+        """A worker for each of so many units, in proportion to their threads: those with fewest units first."""
+        threads = self.processes() if units else {}
+        held = dict.fromkeys(sorted(threads), 0)
+        for handle in list(self._handles):
+            if handle.payload is None and handle.future is not None and handle.at in held:
+                held[handle.at] += 1
+        found: list[str | None] = []
+        for _ in range(units):
+            at = min(held, key=lambda worker: (held[worker] + 1) / threads[worker], default=None)
+            if at is not None:
+                held[at] += 1
+            found.append(at)
+        return found
+
+    def _remember(self, handle: Remote) -> Remote:
+        self._handles.add(handle)
+        return handle
+
+    def _remote(self, handle: Handle) -> Remote:
+        if isinstance(handle, Item):
+            return handle.whole
+        if not isinstance(handle, Remote):
+            raise TypeError(f"A {type(handle).__name__} belongs to another executor; this one made none like it.")
+        return handle
+
+    # What is waited for.
+
+    def _settled(self, works: Sequence[Work], all_of_them: bool) -> list[Work]:
+        """The calls that have a value, all or at least one, with what was lost on the way sent again."""
+        quiet, known = time.monotonic(), -1
+        while True:
+            self._news.clear()
+            self._connection.reach()
+            for work in works:
+                if work.future.status == "error":
+                    self._failed(work)
+                elif work.future.status in ("cancelled", "lost"):
+                    self._again(work, "it was cancelled, or the connection to the scheduler broke")
+            done = [work for work in works if work.future.status == "finished"]
+            if len(done) == len(works) or (done and not all_of_them):
+                return done
+            finished = len(done) + sum(h.future is not None and h.future.done() for h in list(self._handles))
+            if finished != known:
+                quiet, known = time.monotonic(), finished
+            self._mend_stuck(works, quiet)
+            self._check_alive(quiet, [work.call.key for work in works if work not in done])
+            self._news.wait(TICK)
+
+    def _gathered(self, works: Sequence[Work]) -> list[Any] | None:
+        """The values; None where some were lost since they were there."""
+        if not works:
+            return []
+        try:
+            return list(answered(lambda: self.client.gather([work.future for work in works]), self.patience))
+        except Exception as error:
+            for work in works:
+                if work.future.status == "finished":
+                    self._count(work, f"its value did not come: {error}")
+            time.sleep(TICK)
+            return None
+
+    def _failed(self, work: Work) -> None:
+        """Send a call again whose task failed for no fault of its own; raise what another will raise as well."""
+        error = self._connection.asked(work.future.exception)
+        if type(error).__name__ == "KilledWorker":  # of distributed, which is imported where a cluster is used
+            raise KilledCallError.of(error) from None
+        if isinstance(error, RefusedWorkerError):
+            self._crew.refuse(error.worker, str(error))
+            self._again(work, "its worker was refused")
+        elif isinstance(error, ImportError) and self._crew.look_again():
+            self._again(work, f"its worker was refused: {error}")
+        elif may_pass(error) and work.retries < RETRIES:
+            time.sleep(PAUSE * 2**work.retries)
+            work.retries += 1
+            self._again(work, f"tried again after {type(error).__name__}: {error}")
+        else:
+            raise error
+
+    def _again(self, work: Work, why: str) -> None:
+        self._count(work, why)
+        self._connection.leave([work.future])
+        self._send(work)
+
+    def _count(self, work: Work, why: str) -> None:
+        work.attempts += 1
+        work.call = replace(work.call, at=None)
+        self.faults.append(f"the call {work.call.key!r} was sent again: {why}")
+        if work.attempts > LOSSES:
+            raise ClusterError(
+                f"The call {work.call.key!r} was lost {work.attempts} times ({why}). See what else uses the scheduler "
+                f"at {self.address}, and run the same command again."
+            )
+
+    def _mend_stuck(self, works: Sequence[Work], quiet: float) -> None:
+        """Give to others what waits for workers that are gone.
+
+        Dask does so itself while another worker runs. But a task that waits because nobody runs is only given to a
+        worker that joins if it is the one that the task was meant for, and so never.
+        """
+        there = self.processes()
+        if not there or not (self._crew.replaced or time.monotonic() - quiet > STUCK):
+            return
+        self._crew.replaced = False
+        stuck = set()
+        for handle in list(self._handles):
+            if (
+                handle.future is not None
+                and not handle.future.done()
+                and handle.at is not None
+                and handle.at not in there
+            ):
+                self._connection.leave([handle.future])
+                handle.again()
+                stuck.add(handle)
+        for work in works:
+            if not work.future.done() and (
+                stuck.intersection(work.needs) or (work.call.at is not None and work.call.at not in there)
+            ):
+                self._again(work, "its worker is gone")
+
+    def _check_alive(self, quiet_since: float, waiting: Sequence[str]) -> None:
+        """A ClusterError when nothing has happened for `patience` seconds."""
+        quiet = time.monotonic() - quiet_since
+        if quiet < self.patience:
+            return
+        raise ClusterError(
+            f"{self._crew.who_waits()} for {quiet:.0f} seconds; {len(waiting)} call(s) are waiting"
+            + (f", the first is {waiting[0]!r}" if waiting else "")
+            + f". See to the workers of {self.address} and run the same command again."
+        )

@@ -1,0 +1,102 @@
+"""A client and its scheduler: questions that wait as long as the run does, and signs of life."""
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from itertools import count
+from typing import Any, TypeVar
+from uuid import uuid4
+
+from dkernel.errors import ClusterError
+from dkernel.execution.failures import answered
+
+__all__ = ["PATIENCE", "TICK", "Connection"]
+
+PATIENCE = 300.0
+TICK = 0.5  # seconds between two looks at what a client waits for
+ALIVE = 1.5  # seconds between two tasks that show the scheduler that the run lives
+
+T = TypeVar("T")
+
+
+class Connection:
+    """A `distributed.Client` that is asked again where its scheduler is slow to answer.
+
+    Parameters
+    ----------
+    patience : seconds after which it gives up with a ClusterError
+    """
+
+    def __init__(self, client: Any, patience: float) -> None:
+        self.client, self.patience = client, patience
+        self.address = client.scheduler.address
+        self.token = uuid4().hex[:12]
+        """Names the run in the keys of tasks that are nobody else's."""
+        self._leaving: list[Any] = []
+        self._closed = threading.Event()
+
+    def reach(self) -> Any:
+        """The client, when it has its scheduler; a ClusterError when it has lost that for good."""
+        while self.client.status == "connecting":
+            time.sleep(TICK / 5)
+        if self.client.status != "running":
+            raise ClusterError(f"The scheduler at {self.address} is gone. Run the same command again.")
+        return self.client
+
+    def asked(self, function: Callable[[], T]) -> T:
+        """function(), a question to the scheduler, asked again until it is answered or `patience` is over."""
+        deadline = time.monotonic() + self.patience
+        while True:
+            self.reach()
+            try:
+                return answered(function, max(TICK, deadline - time.monotonic()))
+            except (OSError, RuntimeError) as error:  # RuntimeError: the client's event loop is closed
+                if time.monotonic() < deadline and self.client.status in ("running", "connecting"):
+                    time.sleep(TICK)
+                    continue
+                raise ClusterError(
+                    f"The scheduler at {self.address} does not answer ({type(error).__name__}: {error}). See that it "
+                    "runs and can be reached from here, and run the same command again."
+                ) from error
+
+    def leave(self, futures: Iterable[Any]) -> None:
+        """Forget these after the next tasks are sent, or in a moment.
+
+        A client sends one message in ten milliseconds at most: a release just before a task would hold that back.
+        """
+        self._leaving.extend(futures)
+
+    def release(self) -> None:
+        """Forget what was left."""
+        with suppress(IndexError):  # two threads may come here at once
+            while True:
+                self._leaving.pop().release()
+
+    def stay_alive(self, where: Callable[[], dict[str, Any]]) -> None:
+        """From now on send tasks also while this process computes: a scheduler that sees none may close itself.
+
+        Parameters
+        ----------
+        where : the workers that the run may use, as arguments of `Client.submit`
+        """
+        numbers = count()
+
+        def submit() -> None:
+            while not self._closed.wait(ALIVE):
+                with suppress(Exception):  # whoever waits for a result says what is wrong
+                    self.release()
+                    key = f"dkernel-alive-{self.token}-{next(numbers)}"
+                    self.client.submit(int, key=key, pure=False, **where()).add_done_callback(_released)
+
+        threading.Thread(target=submit, name="dkernel-alive", daemon=True).start()
+
+    def close(self) -> None:
+        """Forget everything; the client stays open."""
+        self._closed.set()
+        with suppress(Exception):  # of a client that is closed
+            self.release()
+
+
+def _released(future: Any) -> None:
+    future.release()

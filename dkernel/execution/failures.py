@@ -1,0 +1,73 @@
+"""Errors of a run on a cluster, in words."""
+
+import threading
+from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar
+
+from dkernel.errors import ClusterError
+
+__all__ = ["KilledCallError", "RefusedWorkerError", "answered"]
+
+T = TypeVar("T")
+
+
+class KilledCallError(ClusterError):
+    """A task ended every worker that ran it. `key` names it, for those who know which rows it reads."""
+
+    def __init__(self, key: str, message: str) -> None:
+        super().__init__(message)
+        self.key = key
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.key, str(self))
+
+    @classmethod
+    def of(cls, error: Any) -> "KilledCallError":
+        """From Dask's KilledWorker."""
+        key = str(error.task)
+        return cls(
+            key,
+            f"The call {key!r} ended {error.allowed_failures + 1} worker(s), the last at {error.last_worker.address}. "
+            "Most likely they have too little memory for it: give each worker more memory or fewer threads, or make "
+            "the chunks smaller; look at the workers' logs, and run the same command again.",
+        )
+
+
+class RefusedWorkerError(ClusterError):
+    """A worker cannot run the tasks of a run: it has other versions, or lacks a module of the user."""
+
+    def __init__(self, worker: str, reason: str) -> None:
+        super().__init__(reason)
+        self.worker = worker
+
+    def __reduce__(self) -> Any:
+        return type(self), (self.worker, str(self))
+
+
+def answered(function: Callable[[], T], seconds: float) -> T:
+    """function() in a thread that is not waited for longer; a TimeoutError then.
+
+    Dask's client has no timeout for most of its questions, or one of a few seconds.
+
+    Examples
+    --------
+    >>> answered(lambda: 42, 5.0)
+    42
+    """
+    answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+
+    def ask() -> None:
+        try:
+            answers.put((function(), None))
+        except BaseException as error:
+            answers.put((None, error))
+
+    threading.Thread(target=ask, name="dkernel-ask", daemon=True).start()
+    try:
+        value, error = answers.get(timeout=seconds)
+    except Empty:
+        raise TimeoutError(f"no answer in {seconds:.0f} seconds") from None
+    if error is not None:
+        raise error
+    return value  # type: ignore[return-value]

@@ -1,0 +1,144 @@
+"""The workers that a run may use: those that its first task there has found fit."""
+
+import threading
+import time
+import warnings
+from typing import Any
+
+from dkernel.errors import ClusterError, DKernelWarning
+from dkernel.execution.connection import Connection
+from dkernel.execution.failures import RefusedWorkerError
+from dkernel.execution.process import Settings, check_process
+
+__all__ = ["Crew"]
+
+FRESH = 1.0  # seconds for which an answer about the workers counts as new
+START = 10.0  # seconds for which workers that are busy or slow to start are waited for, once one has answered
+LOOK = 0.05
+
+
+class Crew:
+    """Workers that were found fit, those refused with the reason, and those whose first task has not ended.
+
+    Parameters
+    ----------
+    settings : that a worker must meet
+    faults : gets a line for each worker that does not
+    """
+
+    def __init__(self, connection: Connection, settings: Settings, faults: list[str]) -> None:
+        self.connection, self.settings, self.faults = connection, settings, faults
+        self.fit: dict[str, int] = {}
+        self.refused: dict[str, str] = {}
+        self.replaced = False
+        """All workers that were fit are gone."""
+        self._checks: dict[str, tuple[int, Any]] = {}
+        self._asked = -FRESH
+        self._there: dict[str, int] = {}
+        self._warned: set[str] = set()
+        self._numbers = 0
+        self._lock = threading.RLock()
+
+    def known(self, fresh: float = FRESH) -> dict[str, int]:
+        """Threads of each fit worker that is there, as it was at most so many seconds ago."""
+        with self._lock:
+            if time.monotonic() - self._asked >= fresh:
+                self._there = dict(self.connection.asked(self.connection.client.nthreads))
+                self._asked = time.monotonic()
+                self._begin_checks()
+            self._end_checks()
+            return dict(self.fit)
+
+    def _begin_checks(self) -> None:
+        there = self._there
+        self.replaced = self.replaced or bool(self.fit and not self.fit.keys() & there.keys())
+        self.fit = {worker: there[worker] for worker in self.fit if worker in there}
+        self.refused = {worker: why for worker, why in self.refused.items() if worker in there}
+        self._checks = {worker: check for worker, check in self._checks.items() if worker in there}
+        for worker in there.keys() - self.fit.keys() - self.refused.keys() - self._checks.keys():
+            self._numbers += 1
+            key = f"dkernel-check-{self.connection.token}-{self._numbers}"
+            client = self.connection.reach()
+            self._checks[worker] = (
+                there[worker],
+                client.submit(check_process, self.settings, key=key, workers=[worker], pure=False, priority=1),
+            )
+
+    def _end_checks(self) -> None:
+        for worker, (threads, future) in list(self._checks.items()):
+            if not future.done():
+                continue
+            del self._checks[worker]
+            if future.status == "finished":
+                self.fit[worker] = threads
+            elif future.status == "error":
+                error = self.connection.asked(future.exception)
+                words = str(error) if isinstance(error, RefusedWorkerError) else f"{type(error).__name__}: {error}"
+                self.refused[worker] = words if worker in words else f"The worker {worker} cannot be used ({words})."
+
+    def look(self) -> None:
+        """Before calls are sent: say which workers were refused since."""
+        self.known()
+        for worker, why in self.refused.items():
+            if worker not in self._warned:
+                self._warned.add(worker)
+                self.faults.append(why)
+                warnings.warn(f"A worker is not used. {why}", DKernelWarning, stacklevel=4)
+
+    def refuse(self, worker: str, why: str) -> None:
+        """Send no more calls to this worker."""
+        with self._lock:
+            self.fit.pop(worker, None)
+            self.refused[worker] = why
+        self.look()
+
+    def look_again(self) -> bool:
+        """Whether some worker is refused, once all that are there have been asked."""
+        deadline = time.monotonic() + START
+        while (self.known(0.0) or True) and self._checks and time.monotonic() < deadline:
+            time.sleep(LOOK)
+        return bool(self.refused)
+
+    def pin(self, at: str | None) -> dict[str, Any]:
+        """The worker that a task is meant for, as arguments of `Client.submit`; others do it when that is gone.
+
+        Where some were refused, one of the others, whichever.
+        """
+        if self.refused and self.fit:
+            return {"workers": sorted(self.fit), "allow_other_workers": False}
+        return {"workers": [at], "allow_other_workers": True} if at in self.fit else {}
+
+    def wait_for_workers(self, least: int) -> None:
+        """Until so many are fit, and the others have had a while to answer; a ClusterError when none is."""
+        patience, address = self.connection.patience, self.connection.address
+        began = time.monotonic()
+        while True:
+            self.known(LOOK)
+            waited = time.monotonic() - began
+            enough = len(self.fit) >= least and (not self._checks or waited > min(START, patience))
+            if enough or (self.fit and waited > patience):
+                break
+            if self.refused and not self._checks and not self.fit:
+                raise ClusterError("\n".join(self.refused.values()))
+            if waited > patience:
+                raise ClusterError(self._nobody(patience, address))
+            time.sleep(LOOK)
+        self.look()
+
+    def _nobody(self, patience: float, address: str) -> str:
+        if self._checks:
+            return (
+                f"The workers {', '.join(sorted(self._checks))} of {address} have not run a first task in "
+                f"{patience:.0f} seconds. Are they busy, or are their processes stopped?"
+            )
+        return (
+            f"The scheduler at {address} has no workers, and none came in {patience:.0f} seconds. "
+            f"Start some: dask worker {address}"
+        )
+
+    def who_waits(self) -> str:
+        """The subject of a sentence about nothing that happens."""
+        refused = "".join(f" ({why})" for why in self.refused.values())
+        if not self.fit:
+            return f"There have been no workers{refused}"
+        return f"None of the {len(self.fit)} workers has finished anything{refused}"

@@ -1,0 +1,70 @@
+"""Clusters that close themselves, shrink with their load, or lose a worker as a run begins."""
+
+import json
+import os
+import signal
+import threading
+import time
+
+import pytest
+from distributed import Client, LocalCluster
+from tornado.ioloop import PeriodicCallback
+
+from dkernel.execution.base import Call
+from dkernel.execution.connect import connect
+from tests.faults import harness
+from tests.faults.processes import PATIENCE, Command, Hand, options_for
+
+pytestmark = pytest.mark.cluster
+
+IDLE = 3  # seconds; managed clusters have minutes
+
+
+def test_a_scheduler_that_closes_when_it_is_idle_stays_while_the_client_computes():
+    with connect(workers=1, memory_limit=0, patience=PATIENCE) as executor:
+        scheduler = executor.client.cluster.scheduler
+
+        def begin():
+            scheduler.idle_timeout = IDLE
+            PeriodicCallback(scheduler.check_idle, 100).start()
+
+        scheduler.loop.add_callback(begin)
+        time.sleep(2.5 * IDLE)  # a factorization
+        assert executor.compute([Call("pow", pow, (2, 5))])[0] == [32]
+
+
+def test_a_cluster_that_follows_its_load_is_reached_by_its_address(data, serial, tmp_path):
+    with LocalCluster(n_workers=1, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+        cluster.adapt(minimum=1, maximum=2, interval="200ms", wait_count=2)
+        with connect(scheduler=cluster.scheduler_address, patience=PATIENCE) as executor:
+            found = harness.within(PATIENCE, lambda: harness.digest("nystrom-hinge", data, executor, tmp_path))
+    assert found == serial["nystrom-hinge"]
+
+
+def test_a_worker_killed_in_the_first_seconds_of_a_run_changes_nothing(data, tmp_path):
+    (tmp_path / "plan").mkdir()
+    plan = harness.Plan(tmp_path / "plan")
+    with Hand(tmp_path, plan) as hand, Client(json.loads(hand.file.read_text())["address"]) as client:
+        pid = min(client.run(os.getpid).values())
+        words = [*options_for("fourier-squared", data), "--scheduler-file", hand.file, "--out", tmp_path / "m"]
+        command = Command(plan, *words)
+        harness.wait_until(lambda: client.run_on_scheduler(clients) > 1, PATIENCE)
+        os.kill(pid, signal.SIGKILL)
+        assert command.end(PATIENCE) == (0, "")
+
+
+def clients(dask_scheduler):
+    return len([name for name in dask_scheduler.clients if name.startswith("Client")])
+
+
+@pytest.mark.parametrize("who", ["scheduler", "worker"])
+@pytest.mark.parametrize("seconds", [4, pytest.param(60, marks=pytest.mark.slow)])
+def test_who_stands_still_for_a_while_is_waited_for(who, seconds, data, serial, tmp_path):
+    (tmp_path / "plan").mkdir()
+    plan = harness.Plan(tmp_path / "plan")
+    with Hand(tmp_path, plan) as hand, connect(scheduler_file=str(hand.file), patience=PATIENCE) as executor:
+        pid = hand.scheduler.pid if who == "scheduler" else min(executor.client.run(os.getpid).values())
+        os.kill(pid, signal.SIGSTOP)
+        threading.Timer(seconds, os.kill, (pid, signal.SIGCONT)).start()
+        found = harness.within(PATIENCE, lambda: harness.digest("fourier-squared", data, executor, tmp_path))
+    assert found == serial["fourier-squared"]
