@@ -346,7 +346,7 @@ class _Draw:
         if waves:
             others.insert(0, waves[0] if len(waves) == 1 else Product(tuple(waves)))
         if len(others) == 1:
-            inner = self.map(others[0], n)
+            inner = replace(self, word="random").map(others[0], n)  # there is nothing to sketch
         else:
             draw = replace(self, word="random")
             maps = [draw._part(i).map(factor, draw._even(factor, n)) for i, factor in enumerate(others)]
