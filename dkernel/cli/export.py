@@ -7,7 +7,7 @@ import click
 
 from dkernel.cli.exits import Job
 from dkernel.cli.options import Setting
-from dkernel.cli.outputs import check_outputs
+from dkernel.cli.outputs import check_outputs, check_writable
 
 __all__ = ["export"]
 
@@ -37,6 +37,7 @@ def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: A
     if not Path(out).absolute().parent.is_dir():
         raise click.UsageError(f"There is no folder {Path(out).parent}, which --out names: make it first.")
     check_outputs({**values, "model": model, "out": out})
+    check_writable("--out", out)
     from dkernel import modelfile
     from dkernel.data.atomic import write_file
     from dkernel.export.onnx import to_onnx

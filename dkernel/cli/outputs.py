@@ -32,6 +32,8 @@ def check_outputs(values: Mapping[str, Any]) -> None:
         written.append(Location(str(beside(values["out"])), "the run record"))
     written += [Location(values[name], f"--{name}", shared=True) for name in _SHARED if values.get(name)]
     check_apart(read, written)
+    if values.get("record") and "://" not in values["record"]:
+        check_writable("--record", values["record"])
 
 
 def check_writable(option: str, path: str) -> None:

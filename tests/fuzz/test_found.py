@@ -1,9 +1,14 @@
 """What the fuzzers found, each as a plain test."""
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 
+import dkernel
 from dkernel import KernelClassifier
+from dkernel.cli import main
 
 ROWS = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
 
@@ -19,3 +24,33 @@ def test_a_tensor_sketch_of_waves_alone_is_their_fourier_map(scale):
     ]
     sketched, drawn = (fit.decision_function(ROWS) for fit in fits)
     np.testing.assert_array_equal(sketched, drawn)
+
+
+@pytest.fixture
+def model(tmp_path):
+    """The file of a model of x and y, beside rows.parquet and a folder."""
+    pq.write_table(pa.table({"x": ROWS[:, 0], "y": ROWS[:, 1], "label": ROWS[:, 0] > 0}), tmp_path / "rows.parquet")
+    (tmp_path / "folder").mkdir()
+    source = dkernel.open_source(str(tmp_path / "rows.parquet"), label="label")
+    machine = KernelClassifier("gaussian", gamma=0.5, n_components=8, alpha=1e-4, metric="identity").fit(source)
+    dkernel.save(machine.model_, tmp_path / "m")
+    return tmp_path / "m"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "export m --out folder",
+        "evaluate m rows.parquet --record folder",
+        "score m rows.parquet --out s.csv --record folder",
+        "train rows.parquet --label label --out n --record folder",
+    ],
+)
+def test_a_folder_where_a_file_is_written_is_refused_at_the_start(command, model, monkeypatch):
+    """The record of a command that was done was nowhere, and an export ended with 1 after its work."""
+    monkeypatch.chdir(model.parent)
+    before = sorted(model.parent.rglob("*"))
+    result = CliRunner().invoke(main, command.split())
+    assert result.exit_code == 65, result.output
+    assert "this is a folder" in result.stderr
+    assert sorted(model.parent.rglob("*")) == before
