@@ -171,7 +171,7 @@ class Csv(Format):
     def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
         options = pa.csv.WriteOptions(include_header=False)
         with open(path, "wb") as stream:
-            for table in map(_without_views, tables):
+            for table in map(_plain, tables):
                 if any(_is_csv_text(field) for field in table.schema):
                     stream.write(_csv_lines(table))
                 else:
@@ -194,19 +194,31 @@ def _is_csv_text(field: pa.Field) -> bool:
     return (field.metadata or {}).items() >= CSV_TEXT.items()
 
 
-def _without_views(table: pa.Table) -> pa.Table:
-    """The same rows with views of text and bytes, which pyarrow.csv does not write, as plain ones."""
-    fields = [f.with_type(_VIEWED.get(f.type, f.type)) for f in table.schema]
-    return table.cast(pa.schema(fields)) if any(f.type in _VIEWED for f in table.schema) else table
+def _plain(table: pa.Table) -> pa.Table:
+    """The same rows with text in place of views and of bytes, which are refused where they are no text."""
+    for i, field in enumerate(table.schema):
+        if field.type == pa.string_view() or _is_bytes(field.type):
+            column = table.column(i)
+            try:
+                text = (column.cast(pa.large_binary()) if _is_bytes(field.type) else column).cast(pa.large_string())
+            except pa.ArrowInvalid:
+                raise DataError(
+                    f"The column {field.name!r} holds bytes that are not UTF-8 text, and CSV is text. Write a .parquet "
+                    "file, or leave the column out."
+                ) from None
+            table = table.set_column(i, field.with_type(text.type), text)
+    return table
 
 
-_VIEWED = {pa.string_view(): pa.large_string(), pa.binary_view(): pa.large_binary()}
+def _is_bytes(kind: pa.DataType) -> bool:
+    binary = pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind)
+    return bool(binary or kind == pa.binary_view())
 
 
 def _csv_can_hold(kind: pa.DataType) -> bool:
     """Whether pyarrow.csv writes a column of this type: it is tried, for it has no list of them."""
     try:
-        pa.csv.write_csv(_without_views(pa.table({"x": pa.array([], kind)})), io.BytesIO())
+        pa.csv.write_csv(_plain(pa.table({"x": pa.array([], kind)})), io.BytesIO())
     except pa.ArrowException:
         return False
     return not pa.types.is_nested(kind)

@@ -54,3 +54,18 @@ def test_a_folder_where_a_file_is_written_is_refused_at_the_start(command, model
     assert result.exit_code == 65, result.output
     assert "this is a folder" in result.stderr
     assert sorted(model.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize("kind", [pa.binary(), pa.large_binary(), pa.binary(2), pa.binary_view()], ids=str)
+def test_kept_bytes_that_are_no_text_are_refused_for_csv_by_name(kind, model, monkeypatch):
+    monkeypatch.chdir(model.parent)
+    table = pq.read_table("rows.parquet").drop_columns("label")
+    for name, value in (("text", b"ab"), ("odd", b"\xff\x00")):
+        pq.write_table(table.append_column("bytes", pa.array([value] * len(ROWS), kind)), f"{name}.parquet")
+    score = ["score", "m", "text.parquet", "--keep", "bytes", "--out"]
+    assert CliRunner().invoke(main, [*score, "s.csv"]).exit_code == 0
+    assert (model.parent / "s.csv").read_text().splitlines()[1].startswith('"ab",')
+    score[2] = "odd.parquet"
+    result = CliRunner().invoke(main, [*score, "odd.csv"])
+    assert (result.exit_code, "'bytes' holds bytes" in result.stderr) == (65, True), result.output
+    assert CliRunner().invoke(main, [*score, "odd.parquet-out"]).exit_code == 0
