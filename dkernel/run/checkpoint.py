@@ -102,6 +102,8 @@ class Checkpoint:
         path = self.path
         if path.exists() and not path.is_dir():
             raise DataError(f"{path}: this is a file, and a checkpoint is a folder. {_NO_STATE}")
+        if path.is_symlink() and not path.exists():
+            raise DataError(f"{path}: this is a link to a folder that is not there. Make the folder, or name another.")
         there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
         if not os.access(there, os.W_OK | os.X_OK):
             raise trouble(PermissionError(errno.EACCES, "Permission denied"), path)

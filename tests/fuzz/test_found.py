@@ -69,3 +69,11 @@ def test_kept_bytes_that_are_no_text_are_refused_for_csv_by_name(kind, model, mo
     result = CliRunner().invoke(main, [*score, "odd.csv"])
     assert (result.exit_code, "'bytes' holds bytes" in result.stderr) == (65, True), result.output
     assert CliRunner().invoke(main, [*score, "odd.parquet-out"]).exit_code == 0
+
+
+def test_a_checkpoint_by_a_link_to_nothing_is_refused_at_the_start(model, monkeypatch):
+    """It ended with 75, the same command can be run again, which helps nobody."""
+    monkeypatch.chdir(model.parent)
+    (model.parent / "link").symlink_to("nothing")
+    result = CliRunner().invoke(main, ["train", "rows.parquet", "--label=label", "--out=n", "--checkpoint=link"])
+    assert (result.exit_code, "link to a folder" in result.stderr) == (65, True), result.output
