@@ -147,7 +147,7 @@ class ClusterExecutor(Executor):
         return None if any(remote.payload is None for remote in remotes) else [remote.value for remote in remotes]
 
     def pick(self, handle: Handle, item: int) -> Handle:
-        return Item(self._remote(handle), item)
+        return Item(self._remote(handle), (*(handle.numbers if isinstance(handle, Item) else ()), item))
 
     def release(self, handles: Iterable[Handle]) -> None:
         for handle in handles:
@@ -180,7 +180,7 @@ class ClusterExecutor(Executor):
             remote = self._remote(handle)
             if remote.payload is not None and remote.future is None and remote.payload.nbytes * calls <= INSIDE:
                 return remote.value
-            return Slot(needs.setdefault(remote, len(needs)), handle.item if isinstance(handle, Item) else None)
+            return Slot(needs.setdefault(remote, len(needs)), handle.numbers if isinstance(handle, Item) else ())
 
         call = work.call
         payload = Payload.of((call.function, tuple(resolve(arg, slot) for arg in call.args)))

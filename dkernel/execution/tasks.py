@@ -13,15 +13,17 @@ __all__ = ["Slot", "apply", "open_state", "open_value", "run_task"]
 
 @dataclass(frozen=True)
 class Slot(Handle):
-    """Stands in a call for value number `index` of those that its task needs, or for one item of that."""
+    """Stands in a call for value number `index` of those that its task needs, or for an item of an item of that."""
 
     index: int
-    item: int | None = None
+    numbers: tuple[int, ...] = ()
 
     def value(self, values: tuple[Any, ...]) -> Any:
         """What it stands for."""
         found = values[self.index]
-        return found if self.item is None else found[self.item]
+        for number in self.numbers:
+            found = found[number]
+        return found
 
 
 def run_task(settings: Settings, payload: Payload, *values: Any) -> Any:

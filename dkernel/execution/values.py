@@ -56,10 +56,10 @@ class Remote(Handle):
 
 @dataclass(frozen=True, eq=False)
 class Item(Handle):
-    """One item of the tuple that a value is."""
+    """One item of the tuple that a value is, or an item of that, as the numbers say."""
 
     whole: Remote
-    item: int
+    numbers: tuple[int, ...]
 
 
 class Work:

@@ -4,8 +4,10 @@ from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
+from itertools import chain
 from typing import Any, Generic
 
 import numpy as np
@@ -13,6 +15,7 @@ import numpy as np
 from dkernel.data.source import Source
 from dkernel.errors import ClusterError, DKernelError
 from dkernel.execution.base import Call, Executor, Handle
+from dkernel.run.groups import grouped, task_of
 from dkernel.run.journal import Journal
 from dkernel.run.pieces import Piece, bundle_size
 from dkernel.run.reduce import Growing, R, S, Statistic, joined, several
@@ -77,6 +80,14 @@ class _Parts(Generic[S]):
                 self._keep()
 
 
+@dataclass
+class _Reading:
+    """The value of a task that has read some units, and how many of these are still needed."""
+
+    handle: Handle
+    units: int
+
+
 class Feed:
     """Handles of the blocks that pieces stand in.
 
@@ -89,6 +100,9 @@ class Feed:
     def __init__(self, executor: Executor, source: Source, keep: bool) -> None:
         self.executor, self.source, self.keep = executor, source, keep
         self._units: dict[int, Handle] = {}
+        groups = grouped(source.units, source.row_bytes + ROW_OVERHEAD)
+        self._groups = {unit: group for group in groups for unit in group}
+        self._read_with: dict[int, _Reading] = {}
 
     def reduce(
         self,
@@ -175,8 +189,7 @@ class Feed:
             name = f"{key}-{share.runs[0].chunk}-{sha256(repr(share.runs).encode()).hexdigest()[:12]}"
             calls.append(Call(name, several, (held or statistic, broadcast, handles, lists), share.at))
             made += [node for node, _ in nodes]
-        results, handles = self._compute(calls, ahead)
-        self._units.update(zip(ahead, handles, strict=True))
+        results = self._compute(calls, ahead)
         return whole_chunks(
             dict(zip(made, (value for values in results for value in values), strict=True)), statistic.merge
         )
@@ -209,7 +222,7 @@ class Feed:
         share = max(1 / PARTS, PART_BYTES / self.source.nbytes)
         kept = _Parts(statistic.merge, journal or Journal(), name, share * len(inside))
         units = list(inside)[kept.units :]
-        windows = [units[i : i + self.executor.slots] for i in range(0, len(units), self.executor.slots)]
+        windows = self._windows_of_groups(units)
         with kept:
             for window, following in zip(windows, [*windows[1:], []], strict=True):
                 self._read([unit for unit in window if unit not in self._units])
@@ -225,30 +238,47 @@ class Feed:
     def each(self, function: Any, key: str, progress: Any, args: Any) -> list[Any]:
         """function(blocks, *args(unit)) of every unit, in order; runs on the workers, each unit once."""
         found: list[Any] = []
-        units = range(len(self.source.units))
-        for start in range(0, len(units), self.executor.slots):
-            window = units[start : start + self.executor.slots]
+        for window in self._windows_of_groups(range(len(self.source.units))):
             self._read([unit for unit in window if unit not in self._units])
             calls = [Call(f"{key}-{unit}", function, (self._units[unit], *args(unit))) for unit in window]
-            found += self._compute(calls)[0]
+            found += self._compute(calls)
             if not self.keep:
                 self._forget(window)
             progress.advance(sum(self.source.units[unit].n_rows for unit in window))
         return found
 
-    def _compute(self, calls: Sequence[Call], ahead: Sequence[int] = ()) -> tuple[list[Any], list[Handle]]:
+    def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
+        """These units, as many at a time as one task for each slot reads."""
+        groups: dict[range, list[int]] = {}
+        for unit in units:
+            groups.setdefault(self._groups[unit], []).append(unit)
+        parts, slots = list(groups.values()), self.executor.slots
+        return [list(chain.from_iterable(parts[i : i + slots])) for i in range(0, len(parts), slots)]
+
+    def _compute(self, calls: Sequence[Call], ahead: Sequence[int] = ()) -> list[Any]:
         """As the executor does, but what ended its workers is named by the rows that it reads."""
+        groups: dict[range, list[int]] = {}
+        for unit in ahead:
+            groups.setdefault(self._groups[unit], []).append(unit)
         try:
-            return self.executor.compute(calls, [self.source.units[unit].task for unit in ahead])
+            tasks = [task_of(self.source.units[group.start : group.stop]) for group in groups]
+            results, handles = self.executor.compute(calls, tasks)
         except ClusterError as error:
             where = self._where(getattr(error, "key", ""), calls)
             if where is None:
                 raise
             raise ClusterError(f"{where} {error}") from None
+        for (group, units), handle in zip(groups.items(), handles, strict=True):
+            reading = _Reading(handle, len(units))
+            for unit in units:
+                self._read_with[unit] = reading
+                self._units[unit] = handle if len(group) == 1 else self.executor.pick(handle, unit - group.start)
+        return results
 
     def _where(self, key: str, calls: Sequence[Call]) -> str | None:
         """The unit that the call or the read of this key is of, in words."""
-        numbers = [i for i, unit in enumerate(self.source.units) if key.startswith(unit.task.key)]
+        first = next((i for i, unit in enumerate(self.source.units) if key.startswith(unit.task.key)), None)
+        numbers = [] if first is None else [*self._groups[first]] if "-to-" in key else [first]
         for call in calls:
             if key.startswith(call.key):
                 numbers = [unit for unit, handle in self._units.items() if handle is call.args[0]]
@@ -269,14 +299,18 @@ class Feed:
 
     def _read(self, units: Sequence[int]) -> None:
         if units:
-            _, handles = self._compute([], units)
-            self._units.update(zip(units, handles, strict=True))
+            self._compute([], units)
 
     def _block(self, piece: Piece) -> Handle:
         return self.executor.pick(self._units[piece.place.unit], piece.place.block)
 
     def _forget(self, units: Iterable[int]) -> None:
-        self.executor.release([self._units.pop(unit) for unit in set(units) if unit in self._units])
+        for unit in set(units) & self._units.keys():
+            del self._units[unit]
+            reading = self._read_with.pop(unit)
+            reading.units -= 1
+            if not reading.units:
+                self.executor.release([reading.handle])
 
     def close(self) -> None:
         """Forget everything."""

@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dkernel.execution.local import SerialExecutor
+from dkernel.run import feed
 from dkernel.run.feed import Feed
 from dkernel.run.pieces import cut_pieces, shuffled
 from dkernel.run.reduce import Statistic, joined, tree_sum
@@ -14,6 +15,12 @@ from dkernel.run.shares import nodes_of, shares, whole_chunks
 from .sources import rings, source_of
 
 UNITS = [(300, 211)] * 40
+
+
+@pytest.fixture(autouse=True)
+def each_alone(monkeypatch):
+    """Every unit is read by a task of its own."""
+    monkeypatch.setattr(feed, "grouped", lambda units, _: [range(i, i + 1) for i in range(len(units))])
 
 
 class Counted(SerialExecutor):

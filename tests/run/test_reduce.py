@@ -7,12 +7,19 @@ from hypothesis import strategies as st
 
 from dkernel.data.block import Block
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.run import feed
 from dkernel.run.feed import Feed
 from dkernel.run.pieces import Piece, Place, cut_pieces, interleaved, shuffled
 from dkernel.run.progress import Progress
 from dkernel.run.reduce import LITTLE_FLOPS, reduce, subtrees, tree_sum
 from tests.run.sources import source_of
 from tests.run.statistics import Sum, Words
+
+
+@pytest.fixture(autouse=True)
+def each_alone(monkeypatch):
+    """Every unit is read by a task of its own."""
+    monkeypatch.setattr(feed, "grouped", lambda units, _: [range(i, i + 1) for i in range(len(units))])
 
 
 class Slots(SerialExecutor):
