@@ -195,12 +195,16 @@ def check_fit(values: Mapping[str, Any]) -> None:
 
 def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options ask for."""
+    from dkernel.data.domains import check_gamma
     from dkernel.recipe import Recipe
 
     given = {name: values[name] for name in RECIPE if values[name] is not None}
     if given.get("task") == "regress" or given.get("solver") in ("normal", "pcg"):
         given.setdefault("loss", "squared")
-    return Recipe(**given)
+    recipe = Recipe(**given)
+    if "gamma" in given and "kernel" in given:
+        check_gamma(recipe.kernels, recipe.gamma)
+    return recipe
 
 
 def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":

@@ -77,7 +77,9 @@ def look(files: Sequence[File], request: Request) -> list[Table]:
         kinds = {LABEL: "int" if found.integer else "float"}
         if sparse is None:
             kinds.update((str(j), "float") for j in range(base, base + p))
-        width = 0 if sparse is None else sparse_bytes(rows, stored, request.dtype)
+        width = (
+            0 if sparse is None else sparse_bytes(rows, stored, "float32" if request.dtype == "auto" else request.dtype)
+        )
         tables.append(
             Table(
                 file, kinds, sum(found.steps), found.steps, found.marks, found.lines, frozenset([LABEL]), True, False,

@@ -26,9 +26,9 @@ from dkernel.linear.losses import Loss
 from dkernel.recipe import Recipe
 from dkernel.run.codec import stored
 from dkernel.run.gammas import Gammas, asked
-from dkernel.run.judging import Halves, Judged, Level, judge
+from dkernel.run.judging import MOMENT_PARTS, Halves, Judged, Level, judge, moment_of
 from dkernel.run.labels import Targets
-from dkernel.run.metric import gradient_moment, learnable, moved, whitened
+from dkernel.run.metric import learnable, moved, whitened
 from dkernel.run.survey import SurveyResult
 
 __all__ = ["SHARE", "Candidate", "Chosen", "choose"]
@@ -49,7 +49,6 @@ METRIC_ROUNDS = 3
 MOST_TERMS = 3  # of a sum; drawn, each has two columns at least
 ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
 MOST_L1 = 32
-MOMENT_ROWS, MOMENT_PARTS = 8192, 2
 CLEARLY = 0.98  # of the loss: what is less simple, or costs more a row, must be better by so much
 
 
@@ -245,15 +244,21 @@ class _Search:
         return _best_of_each(self._extended(self.judged(candidates, SECOND), SECOND))
 
     def _extended(self, found: list[Found], level: Level) -> list[Found]:
-        """The candidates with more gammas of each family whose best is at an end of all that were judged so far."""
+        """The candidates with more gammas of each family whose best is at an end of all that were judged so far.
+
+        A smaller gamma wants a smaller alpha, so the grid does not go on downwards where the alpha is given.
+        """
         for family in self.families:
             for _ in range(EXTENSIONS if len(self._grid(family)) > 1 else 0):
-                best = next(c for c, _ in found if c.family is family)
+                best, judged = next(each for each in found if each[0].family is family)
                 tried = [c.factor for c in self.seen if (c.family, c.scaling) == (best.family, best.scaling)]
-                if min(tried) < best.factor < max(tried):
+                lowest = best.factor == min(tried)
+                if (lowest and self.recipe.alpha != "auto") or min(tried) < best.factor < max(tried):
                     break
-                further = (0.5, 0.25) if best.factor == min(tried) else (2.0, 4.0)
-                found = sorted([*found, *self.judged(self.again(best, further), level)], key=lambda each: each[1].loss)
+                more = self.judged(self.again(best, (0.5, 0.25) if lowest else (2.0, 4.0)), level)
+                found = sorted([*found, *more], key=lambda each: each[1].loss)
+                if more[0][1].loss > CLEARLY * judged.loss:
+                    break
         return found
 
     def _learned(self, finalists: list[Found]) -> list[Found]:
@@ -296,7 +301,7 @@ class _Search:
         calls = [
             Call(
                 f"{self.key}-moment-{self.calls}-{part}",
-                _moment,
+                moment_of,
                 (candidate.kernel, candidate.scaling, self.held, judged.coef, level, self.recipe.seed, part),
             )
             for part in range(MOMENT_PARTS)
@@ -369,18 +374,6 @@ class _Search:
             self.why["gamma"] = (
                 f"{best.factor:g} times the median value, of {len(candidates)} tried: loss {loss:.4f} on {rows}"
             )
-
-
-def _moment(
-    kernel: Kernel, scaling: Scaling, half: Halves, coef: NDArray[np.float64], level: Level, seed: int, part: int
-) -> NDArray[np.float64]:
-    fitted = half.X[: level.rows]
-    # Landmarks are the first rows; each part scales its own of the others alone.
-    X, Z = (
-        scaling.apply(rows, "float64").astype(np.float64, copy=False)
-        for rows in (fitted[-MOMENT_ROWS:][part::MOMENT_PARTS], fitted[: len(coef)])
-    )
-    return gradient_moment(kernel, X, Z, coef, seed)
 
 
 def _has(candidates: Sequence[Candidate], family: Kernel) -> bool:

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, Generic
 
 import numpy as np
@@ -103,6 +103,7 @@ class Feed:
         groups = grouped(source.units, source.row_bytes + ROW_OVERHEAD)
         self._groups = {unit: group for group in groups for unit in group}
         self._read_with: dict[int, _Reading] = {}
+        self._first_blocks = [0, *accumulate(len(unit.rows) for unit in source.units)]
 
     def reduce(
         self,
@@ -171,21 +172,24 @@ class Feed:
         ahead: Sequence[int],
         positions: Mapping[int, int] | None = None,
     ) -> dict[Node, S]:
-        """The sums of these chunks, while the units `ahead` are read: one of each, or with their positions in the round
-        the nodes of the tree over them that the tasks could make."""
-        inside = _by_chunk(pieces)
+        """The sums of these pieces, while the units `ahead` are read.
+
+        One of each block, or with the positions of the chunks in the round the nodes of the tree over these that the
+        tasks could make.
+        """
+        inside = self._by_block(pieces) if positions is None else _by_chunk(pieces)
         sizes = {chunk: [piece.n for piece in mine] for chunk, mine in inside.items()}
         found = self.executor.places([self._units[mine[0].place.unit] for mine in inside.values()])
         places = dict(zip(inside, found, strict=True))
         calls, made = [], []
         for share in shares(sizes, places, self.executor.processes(), self.executor.slots):
-            blocks = {run.chunk: i for i, run in enumerate(share.runs)}
-            handles = [self._block(inside[chunk][0]) for chunk in blocks]
             nodes = nodes_of(share, sizes, positions)
-            lists = [
-                [[(blocks[run.chunk], piece) for piece in inside[run.chunk][run.first : run.last]] for run in runs]
-                for _, runs in nodes
-            ]
+            mine = [[inside[run.chunk][run.first : run.last] for run in runs] for _, runs in nodes]
+            # The pieces of a chunk stand in one block, but in a shuffled copy in many.
+            blocks = {_block_of(piece): piece for runs in mine for run in runs for piece in run}
+            number = {block: i for i, block in enumerate(blocks)}
+            handles = [self._block(piece) for piece in blocks.values()]
+            lists = [[[(number[_block_of(piece)], piece) for piece in run] for run in runs] for runs in mine]
             name = f"{key}-{share.runs[0].chunk}-{sha256(repr(share.runs).encode()).hexdigest()[:12]}"
             calls.append(Call(name, several, (held or statistic, broadcast, handles, lists), share.at))
             made += [node for node, _ in nodes]
@@ -301,6 +305,13 @@ class Feed:
         if units:
             self._compute([], units)
 
+    def _by_block(self, pieces: Iterable[Piece]) -> dict[int, list[Piece]]:
+        """Number of a block in the source -> its pieces."""
+        found: dict[int, list[Piece]] = {}
+        for piece in pieces:
+            found.setdefault(self._first_blocks[piece.place.unit] + piece.place.block, []).append(piece)
+        return found
+
     def _block(self, piece: Piece) -> Handle:
         return self.executor.pick(self._units[piece.place.unit], piece.place.block)
 
@@ -322,6 +333,10 @@ def _by_chunk(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
     for piece in pieces:
         inside.setdefault(piece.chunk, []).append(piece)
     return inside
+
+
+def _block_of(piece: Piece) -> tuple[int, int]:
+    return piece.place.unit, piece.place.block
 
 
 def _units(pieces: Sequence[Piece]) -> list[int]:

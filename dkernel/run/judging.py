@@ -19,8 +19,11 @@ from dkernel.linear.losses import Loss
 from dkernel.model import ScaledColumns
 from dkernel.run.gradient import GramSum, augmented, gram_of, quick
 from dkernel.run.labels import Targets
+from dkernel.run.metric import gradient_moment
 
-__all__ = ["PATH", "Halves", "Judged", "Level", "judge"]
+__all__ = ["MOMENT_PARTS", "PATH", "Halves", "Judged", "Level", "judge", "moment_of"]
+
+MOMENT_ROWS, MOMENT_PARTS = 8192, 2
 
 PATH = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 PARTS = 2  # of the rows: each has a square of its own
@@ -138,3 +141,16 @@ def _means(columns: ScaledColumns, half: Halves, targets: Targets, rows: int, po
 
 def _mean(values: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
     return float(np.mean(values) if weight is None else np.average(values.mean(axis=1), weights=weight))
+
+
+def moment_of(
+    kernel: Kernel, scaling: Scaling, half: Halves, coef: NDArray[np.float64], level: Level, seed: int, part: int
+) -> NDArray[np.float64]:
+    """Gradient moment of a fitted candidate over one of MOMENT_PARTS parts of the rows; float64 (p, p)."""
+    fitted = half.X[: level.rows]
+    # Landmarks are the first rows; each part scales its own of the others alone.
+    X, Z = (
+        scaling.apply(rows, "float64").astype(np.float64, copy=False)
+        for rows in (fitted[-MOMENT_ROWS:][part::MOMENT_PARTS], fitted[: len(coef)])
+    )
+    return gradient_moment(kernel, X, Z, coef, seed)

@@ -78,7 +78,8 @@ def train(
         raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
     kernel = recipe.for_columns(source.columns).kernels[0]
     check_source(kernel, source)
-    check_gamma([kernel], "auto" if chosen else recipe.gamma)
+    if source.objects:
+        check_gamma([kernel], "auto" if chosen else recipe.gamma)
     check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
     if recipe.solver == "exact":
         if validation is not None:

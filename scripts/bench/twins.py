@@ -281,6 +281,7 @@ def maps() -> tuple[Twin, ...]:
     kinds = (
         (dkernel.NystromFeatures, near), (dkernel.FourierFeatures, near), (dkernel.KernelFeatures, both),
         (dkernel.MaclaurinFeatures, square), (dkernel.TensorSketchFeatures, square),
+        (dkernel.BinningFeatures, dkernel.Laplacian(gamma=0.05)),
     )  # fmt: skip
     return tuple(
         Twin(kind.__name__, f"Gram matrix, {kernel!r}", "magic", 8000, "of the kernel, %",
@@ -290,6 +291,8 @@ def maps() -> tuple[Twin, ...]:
 
 
 def _map(kind: Any, kernel: Any, _: int) -> Any:
+    if kind is dkernel.BinningFeatures:
+        return kind(kernel.gamma, n_grids=1000, random_state=0)
     return kind(kernel, n_components=1000, random_state=0)
 
 

@@ -183,11 +183,12 @@ def only_copy_lost(point, monkeypatch):
     compute, killed = ClusterExecutor.compute, []
 
     def compute_and_kill(self, calls, ahead=()):
-        if not killed and calls and re.search(POINTS[point], calls[0].key):
+        reached = not killed and any(re.search(POINTS[point], call.key) for call in calls)
+        if reached:
             handles = []
-            resolve(list(calls[0].args), handles.append)
+            resolve([arg for call in calls for arg in call.args], handles.append)
             wholes = [handle.whole if isinstance(handle, Item) else handle for handle in handles]
-            (pid,) = holders(self, wholes[-1])
+            pid = next(found[0] for whole in wholes if len(found := holders(self, whole)) == 1)
             killed.append(pid)
             os.kill(pid, signal.SIGKILL)
         return compute(self, calls, ahead)
