@@ -29,6 +29,8 @@ if TYPE_CHECKING:
     )
     from dkernel.export.onnx import to_onnx
     from dkernel.export.pipeline import to_sklearn
+    from dkernel.inference.gram_matrix import gram
+    from dkernel.inference.nystrom_operator import nystrom_operator
     from dkernel.kernels import (
         AdditiveChi2,
         ArcCosine,
@@ -53,9 +55,7 @@ if TYPE_CHECKING:
     )
     from dkernel.kernels.parse import parse
     from dkernel.kernels.registry import register
-    from dkernel.modelfile import load, save
-    from dkernel.run.gram import gram
-    from dkernel.run.operator import nystrom_operator
+    from dkernel.persistence.model_file import load, save
 
     __version__: str
 
@@ -143,14 +143,14 @@ _HOME = {
     "TensorSketchFeatures": "dkernel.estimators",
     "Tuner": "dkernel.estimators",
     "Weighted": "dkernel.kernels",
-    "gram": "dkernel.run.gram",
+    "gram": "dkernel.inference.gram_matrix",
     "is_psd": "dkernel.kernels",
-    "load": "dkernel.modelfile",
-    "nystrom_operator": "dkernel.run.operator",
+    "load": "dkernel.persistence.model_file",
+    "nystrom_operator": "dkernel.inference.nystrom_operator",
     "open_source": "dkernel.data",
     "parse": "dkernel.kernels",
     "register": "dkernel.kernels",
-    "save": "dkernel.modelfile",
+    "save": "dkernel.persistence.model_file",
     "to_onnx": "dkernel.export.onnx",
     "to_sklearn": "dkernel.export.pipeline",
 }

@@ -8,17 +8,17 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel import tiles
-from dkernel.blas import one_blas_thread
-from dkernel.cells import as_cells
-from dkernel.checks import as_features
 from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
 from dkernel.linear.losses import Loss, Softmax, loss_named
-from dkernel.linear.variance import Variance
+from dkernel.linear.predictive_variance import Variance
+from dkernel.numerics import tiling
+from dkernel.numerics.object_values import as_cells
+from dkernel.numerics.sparse_rows import as_sparse
+from dkernel.numerics.threads import one_blas_thread
 from dkernel.recipe import Recipe
-from dkernel.sparse import as_sparse
+from dkernel.validation import as_features
 
 __all__ = ["Model", "ScaledColumns"]
 
@@ -28,7 +28,7 @@ TINY = 1e-300  # of a row that all classes refuse
 
 
 class ScaledColumns:
-    """The columns of a map at scaled rows: `dkernel.tiles.Columns` of raw rows.
+    """The columns of a map at scaled rows: `dkernel.numerics.tiling.Columns` of raw rows.
 
     Parameters
     ----------
@@ -123,9 +123,9 @@ class Model:
         X = self.block(X)
         with one_blas_thread(), _overflowing():
             if self.classes is not None:
-                return _finite(tiles.scores(self._columns, X, self.coef, self.intercept), "score")
+                return _finite(tiling.scores(self._columns, X, self.coef, self.intercept), "score")
             unit = np.ldexp(1.0, np.frexp(np.abs(self.coef).max(axis=0, initial=0.0))[1] - 1)
-            S = tiles.scores(self._columns, X, self.coef / unit, np.zeros_like(self.intercept))
+            S = tiling.scores(self._columns, X, self.coef / unit, np.zeros_like(self.intercept))
             return _finite(S * unit + self.intercept, "score")
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
@@ -142,7 +142,8 @@ class Model:
 
         (n,), of k targets (n, k).
 
-        `facts["noise"]` is that of the noise alone. The formula stands at `dkernel.linear.variance.Variance`.
+        `facts["noise"]` is that of the noise alone. The formula stands at
+        `dkernel.linear.predictive_variance.Variance`.
         """
         variance = self.known_variance()
         X = self.block(X)

@@ -15,13 +15,13 @@ from dataclasses import dataclass, field, fields
 from dataclasses import replace as _replace
 from typing import Any
 
-from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
 from dkernel.features import FAST, FEATURES, FORMS
 from dkernel.features.scaling import SCALINGS
 from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, Kernel, parse
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.losses import LOSSES, Loss, loss_named
+from dkernel.validation import nearest_name
 
 __all__ = ["CHOICES", "GIVEN", "Label", "Recipe"]
 
@@ -82,7 +82,7 @@ class Recipe:
     passes : readings of the data; "auto", 1, or 2 by sizes; of "pcg" and "lbfgs" the most, 100 where it is 1
     patience : passes of "psgd" in a row, that end them if none has lowered the loss on the holdout; 0 for none
     rounds : updates of each pass; "auto", 32 to 64: more of many rows that are few for their columns or much work
-    polish : at most so many passes of "pcg" or "lbfgs" after those of "psgd"; "auto": see `run.sizes`
+    polish : at most so many passes of "pcg" or "lbfgs" after those of "psgd"; "auto": see `problem.sizes`
     class_weight : None, "balanced", or {label: weight}
     positive : this label against the rest
     holdout : share of the rows kept out of training to judge by; 0 for none

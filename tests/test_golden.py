@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dkernel import modelfile
+from dkernel.persistence import model_file
 from tests.golden.make import FOLDER, TILES, largest, machine, numpy_scores
 
 ROOT = Path(__file__).parents[1]
@@ -35,25 +35,25 @@ def test_there_are_some_of_every_kind():
 
 def test_it_reads_and_is_written_again_to_the_same_bytes(golden, tmp_path):
     path, _ = golden
-    model = modelfile.load(path)
-    modelfile.save(model, tmp_path / "again")
-    header = modelfile.read_header(path)
+    model = model_file.load(path)
+    model_file.save(model, tmp_path / "again")
+    header = model_file.read_header(path)
     assert header["recipe"] == model.recipe.to_dict()
     assert all(len(tensor["sha256"]) == 64 for tensor in header["tensors"].values())
-    if header["protocol"] == modelfile.PROTOCOL:
+    if header["protocol"] == model_file.PROTOCOL:
         assert (tmp_path / "again").read_bytes() == path.read_bytes()
 
 
 def test_plain_numpy_gives_the_same_scores_to_the_last_bit(golden):
     path, expected = golden
     assert len(expected["X"]) == 100
-    found = numpy_scores(modelfile.load(path), expected["X"]).astype(np.float32)
+    found = numpy_scores(model_file.load(path), expected["X"]).astype(np.float32)
     assert found.tobytes() == expected["exact"].tobytes()
 
 
 def test_the_tiles_give_the_same_scores(golden):
     path, expected = golden
-    model = modelfile.load(path)
+    model = model_file.load(path)
     found = model.scores(expected["X"])
     if model.classes is None:  # predictions were float32 in that release, and are no farther from the truth now
         exact = numpy_scores(model, expected["X"])
@@ -73,7 +73,7 @@ def test_the_tiles_give_the_same_scores(golden):
 
 ELSEWHERE = """
 import json, numpy as np
-from dkernel import modelfile
+from dkernel.persistence import model_file as modelfile
 from tests.golden.make import FOLDER, TILES, largest, numpy_scores
 
 found = {}

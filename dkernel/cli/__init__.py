@@ -11,7 +11,7 @@ from importlib import import_module
 
 import click
 
-from dkernel.allocator import one_heap
+from dkernel.numerics.allocator import one_heap
 
 __all__ = ["main"]
 
@@ -34,7 +34,7 @@ class _Table(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in _COMMANDS and not args[0].startswith("-"):
-            from dkernel.checks import nearest_name
+            from dkernel.validation import nearest_name
 
             ctx.fail(f"There is no command {args[0]!r}.{nearest_name(args[0], _COMMANDS)}")
         return super().resolve_command(ctx, args)

@@ -7,7 +7,7 @@ from typing import Any
 
 import click
 
-from dkernel.cli.exits import Job
+from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import config_text, place_of
 from dkernel.cli.outputs import check_outputs
 from dkernel.cli.train import open_for, recipe_of, train
@@ -43,9 +43,9 @@ def doctor(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
+    from dkernel.diagnostics.doctor import diagnose
     from dkernel.errors import ClusterError
     from dkernel.execution.connect import client_at, dashboard_of
-    from dkernel.run.doctor import diagnose
 
     job = _job(values)
     try:
@@ -63,8 +63,8 @@ def _cluster(client: Any, dashboard: str | None) -> dict[str, Any]:
 
 
 def _job(values: Mapping[str, Any]) -> Any:
+    from dkernel.diagnostics.doctor import Job as Asked
     from dkernel.errors import DKernelError
-    from dkernel.run.doctor import Job as Asked
 
     places = {f"--{name}": _folder(values[name]) for name in _FILES if values.get(name)}
     places |= {f"--{name}": values[name] for name in _FOLDERS if values.get(name)}
@@ -86,8 +86,8 @@ def _folder(path: str) -> str:
 
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
-    from dkernel.run.doctor import CHECKS
-    from dkernel.run.plan import in_words
+    from dkernel.diagnostics.doctor import CHECKS
+    from dkernel.training.memory_plan import in_words
 
     if "scheduler" in found:
         dashboard = f", dashboard {found['dashboard']}" if found["dashboard"] else ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exits import Job
+from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import (
     NAMES,
     Label,
@@ -22,7 +22,7 @@ from dkernel.cli.options import (
 from dkernel.cli.outputs import check_outputs
 
 if TYPE_CHECKING:
-    from dkernel.cli.record import Record
+    from dkernel.cli.run_record import Record
 
 __all__ = ["evaluate"]
 
@@ -53,7 +53,7 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
         return
     require(ctx, values, ["model", "data"])
     place = place_of(ctx, values)
-    from dkernel.cli.record import Record
+    from dkernel.cli.run_record import Record
 
     check_outputs(values)
     record = Record(values)
@@ -66,14 +66,14 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
-    from dkernel import modelfile
-    from dkernel.cli.record import running
+    from dkernel.cli.run_record import running
     from dkernel.data import open_source
-    from dkernel.data.atomic import digest
-    from dkernel.run.evaluate import evaluate as run
+    from dkernel.data.writers.atomic import digest
+    from dkernel.inference.evaluate import evaluate as run
+    from dkernel.persistence import model_file
 
     record.note(paths=list(values["data"]), model=values["model"])
-    model = modelfile.load(values["model"])
+    model = model_file.load(values["model"])
     record.note(model_sha256=digest(Path(values["model"]))[1])
     with running(record, values, place) as (progress, executor):
         source = open_source(

@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from dkernel.cli.exits import Job
+from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import Setting
 from dkernel.cli.outputs import check_outputs, check_writable
 
@@ -38,11 +38,11 @@ def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: A
         raise click.UsageError(f"There is no folder {Path(out).parent}, which --out names: make it first.")
     check_outputs({**values, "model": model, "out": out})
     check_writable("--out", out)
-    from dkernel import modelfile
-    from dkernel.data.atomic import write_file
+    from dkernel.data.writers.atomic import write_file
     from dkernel.export.onnx import to_onnx
+    from dkernel.persistence import model_file
 
-    graph = to_onnx(modelfile.load(model), dtype)
+    graph = to_onnx(model_file.load(model), dtype)
     content = graph.SerializeToString()
     write_file(Path(out), content)
     outputs = ", ".join(output.name for output in graph.graph.output)

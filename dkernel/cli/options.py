@@ -206,7 +206,7 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
                 ctx,
             )
         if name not in options:
-            from dkernel.checks import nearest_name
+            from dkernel.validation import nearest_name
 
             hint = nearest_name(name, sorted(options))
             raise click.UsageError(f"The config file {path!r} has an unknown key {key!r}.{hint}", ctx)
@@ -262,6 +262,6 @@ def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
 
 def show_progress(values: Mapping[str, Any]) -> Any:
     """The Progress that was asked for, on stderr."""
-    from dkernel.run.progress import Progress
+    from dkernel.streaming.progress import Progress
 
     return Progress("none" if values["quiet"] else values["progress"] or "auto")

@@ -17,8 +17,8 @@ _SHARED = ("checkpoint", "scratch")  # folders in which other files may lie
 
 def check_outputs(values: Mapping[str, Any]) -> None:
     """Refuse options that name one file as output and input, or as two outputs; nothing is written before."""
-    from dkernel.cli.record import beside
-    from dkernel.data.collisions import Location, check_apart, inputs
+    from dkernel.cli.run_record import beside
+    from dkernel.data.writers.collisions import Location, check_apart, inputs
 
     read = [Location(values[name], option) for name, option in _READ.items() if values.get(name)]
     read += [Location(name, "--import") for name in values.get("import", ()) if name.endswith(".py")]
@@ -40,7 +40,7 @@ def check_writable(option: str, path: str) -> None:
     """Find out before the work what would keep a file from being written after it."""
     import tempfile
 
-    from dkernel.data.atomic import trouble
+    from dkernel.data.writers.atomic import trouble
     from dkernel.errors import DataError
 
     out = Path(path)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exits import Job
+from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import (
     NAMES,
     Setting,
@@ -23,7 +23,7 @@ from dkernel.cli.options import (
 from dkernel.cli.outputs import check_outputs
 
 if TYPE_CHECKING:
-    from dkernel.cli.record import Record
+    from dkernel.cli.run_record import Record
 
 __all__ = ["score"]
 
@@ -70,7 +70,7 @@ def score(ctx: click.Context, /, **values: Any) -> None:
         return
     require(ctx, values, ["model", "data", "out"])
     place = place_of(ctx, values)
-    from dkernel.cli.record import Record, beside
+    from dkernel.cli.run_record import Record, beside
 
     check_outputs(values)
     begin = time.perf_counter()
@@ -85,16 +85,16 @@ def score(ctx: click.Context, /, **values: Any) -> None:
 
 
 def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:
-    from dkernel import modelfile
-    from dkernel.cli.record import running
+    from dkernel.cli.run_record import running
     from dkernel.data import open_source
-    from dkernel.data.atomic import digest
-    from dkernel.data.stores import destination_of
-    from dkernel.run.score import score as run
+    from dkernel.data.writers.atomic import digest
+    from dkernel.data.writers.object_store import destination_of
+    from dkernel.inference.score import score as run
+    from dkernel.persistence import model_file
 
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
     form = destination_of(values["out"]).format
-    model = modelfile.load(values["model"])
+    model = model_file.load(values["model"])
     record.note(model_sha256=digest(Path(values["model"]))[1])
     with running(record, values, place) as (progress, executor):
         source = open_source(

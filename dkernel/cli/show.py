@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from dkernel.cli.exits import Job
+from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import Setting
 
 __all__ = ["show"]
@@ -25,7 +25,7 @@ def show(model: str, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug i
     dkernel show model.safetensors
     dkernel show model.safetensors --json | jq .recipe
     """
-    from dkernel.modelfile import read_header
+    from dkernel.persistence.model_file import read_header
 
     header = read_header(model)
     click.echo(json_.dumps(header, sort_keys=True) if json else "\n".join(_lines(model, header)))

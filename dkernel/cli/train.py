@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exits import Job
+from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import (
     NAMES,
     WORD_OR_NUMBER,
@@ -22,9 +22,9 @@ from dkernel.cli.options import (
 from dkernel.cli.outputs import check_outputs, check_writable
 
 if TYPE_CHECKING:
-    from dkernel.cli.record import Record
+    from dkernel.cli.run_record import Record
+    from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
-    from dkernel.run.checkpoint import Checkpoint
 
 __all__ = ["RECIPE", "check_fit", "lines_of", "open_for", "recipe_of", "recipe_options", "report_on", "train"]
 
@@ -167,12 +167,12 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     if values["dry_run"]:
         _plan(values, recipe, place)
         return
-    from dkernel.cli.record import Record, beside
+    from dkernel.cli.run_record import Record, beside
 
     check_fit(values)
     if (checkpoint := _checkpoint(values)) is not None:
         checkpoint.check()
-    from dkernel.run.baseline import check as can_compare
+    from dkernel.inference.baselines import check as can_compare
 
     can_compare(values["baselines"])
     record = Record(values)
@@ -195,7 +195,7 @@ def check_fit(values: Mapping[str, Any]) -> None:
 
 def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options ask for."""
-    from dkernel.data.domains import check_gamma
+    from dkernel.data.object_columns import check_gamma
     from dkernel.recipe import Recipe
 
     given = {name: values[name] for name in RECIPE if values[name] is not None}
@@ -208,7 +208,7 @@ def recipe_of(values: Mapping[str, Any]) -> "Recipe":
 
 
 def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
-    from dkernel.run.checkpoint import Checkpoint
+    from dkernel.persistence.checkpoint import Checkpoint
 
     if values["checkpoint"] is None:
         return None
@@ -265,10 +265,10 @@ _TRUTH = {"true": True, "false": False, "1": True, "0": False}
 
 
 def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any], record: "Record") -> None:
-    from dkernel.cli.record import running
-    from dkernel.modelfile import save
-    from dkernel.run.baseline import baselines
-    from dkernel.run.train import train as run
+    from dkernel.cli.run_record import running
+    from dkernel.inference.baselines import baselines
+    from dkernel.persistence.model_file import save
+    from dkernel.training.fit import train as run
 
     record.note(paths=list(values["data"]), label=values["label"], recipe=recipe.to_dict())
     with running(record, values, place) as (progress, executor):
@@ -305,10 +305,10 @@ def report_on(path: str, result: Any, record: "Record", trail: Any) -> None:
 
 
 def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]) -> None:
-    from dkernel.cli.record import plain
+    from dkernel.cli.run_record import plain
     from dkernel.execution.connect import connect
-    from dkernel.run.plan import in_words
-    from dkernel.run.train import plan
+    from dkernel.training.fit import plan
+    from dkernel.training.memory_plan import in_words
 
     with connect(**place) as executor:
         found = plan(*open_for(values, recipe), executor)
@@ -334,7 +334,7 @@ def lines_of(record: "Record") -> Iterator[str]:
         figures = ", ".join(f"{name} {value:.4f}" for name, value in holdout.items())
         yield f"  {'holdout':<12} {figures} on {rows:,.0f} rows"
     if found.get("baselines"):
-        from dkernel.run.baseline import in_words
+        from dkernel.inference.baselines import in_words
 
         yield f"  {'baselines':<12} {in_words(found['baselines'])}"
     yield f"  {'peak memory':<12} {found['peak_memory_bytes'] / 2**20:,.0f} MiB, all processes"

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from dkernel.cli.exits import Job
+from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import (
     NAMES,
     WORD_OR_NUMBER,
@@ -21,9 +21,9 @@ from dkernel.cli.options import (
 from dkernel.cli.train import RECIPE, check_fit, lines_of, open_for, recipe_of, recipe_options, report_on
 
 if TYPE_CHECKING:
-    from dkernel.cli.record import Record
+    from dkernel.cli.run_record import Record
+    from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
-    from dkernel.run.checkpoint import Checkpoint
 
 __all__ = ["tune"]
 
@@ -86,8 +86,8 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
     place = place_of(ctx, values)
     if values["resume"] and values["checkpoint"] is None:
         raise click.UsageError("--resume goes on with a checkpoint: give --checkpoint DIR too.", ctx)
-    from dkernel.cli.record import Record, beside
-    from dkernel.run.search import Budget
+    from dkernel.cli.run_record import Record, beside
+    from dkernel.tuning.search_space import Budget
 
     budget, grid = Budget.of(values["budget"]), _grid(values["grid"])
     check_fit(values)
@@ -117,7 +117,7 @@ def _grid(texts: Sequence[str]) -> dict[str, list[Any]]:
 
 
 def _checkpoint(values: Mapping[str, Any]) -> "Checkpoint | None":
-    from dkernel.run.checkpoint import Checkpoint
+    from dkernel.persistence.checkpoint import Checkpoint
 
     return None if values["checkpoint"] is None else Checkpoint(values["checkpoint"], values["resume"])
 
@@ -126,9 +126,9 @@ def _tune(
     values: Mapping[str, Any], recipe: "Recipe", grid: Mapping[str, Any], budget: Any, place: Mapping[str, Any],
     record: "Record",
 ) -> None:  # fmt: skip
-    from dkernel.cli.record import running
-    from dkernel.modelfile import save
-    from dkernel.run.tune import tune as run
+    from dkernel.cli.run_record import running
+    from dkernel.persistence.model_file import save
+    from dkernel.tuning.search import tune as run
 
     record.note(paths=list(values["data"]), label=values["label"], grid=dict(grid), budget=str(values["budget"]))
     with running(record, values, place) as (progress, executor):

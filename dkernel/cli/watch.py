@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from dkernel.cli.exits import AGAIN, Job
+from dkernel.cli.exit_codes import AGAIN, Job
 from dkernel.cli.options import Setting
 
 __all__ = ["watch"]
@@ -38,8 +38,8 @@ def watch(ctx: click.Context, run: str, json: bool, quiet: bool, patience: float
     dkernel watch model.safetensors
     dkernel watch /shared/runs/ --patience 120
     """
+    from dkernel.diagnostics.follow import follow, record_of
     from dkernel.errors import ClusterError
-    from dkernel.run.watch import follow, record_of
 
     screen = _Screen(quiet)
     record: dict[str, Any] = {}
@@ -68,7 +68,7 @@ class _Screen:
         self.begun = False
 
     def show(self, record: Mapping[str, Any]) -> None:
-        from dkernel.run.progress import LOG_EVERY, in_words
+        from dkernel.streaming.progress import LOG_EVERY, in_words
 
         if self.quiet or record.get("status") != "running":
             return

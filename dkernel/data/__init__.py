@@ -4,8 +4,8 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dkernel.data.arrays import from_arrays
     from dkernel.data.block import Block, chunk_limit
+    from dkernel.data.collections.arrays import from_arrays
     from dkernel.data.opening import open_source
     from dkernel.data.source import Source, Unit
 
@@ -16,7 +16,7 @@ _HOME = {
     "Source": "dkernel.data.source",
     "Unit": "dkernel.data.source",
     "chunk_limit": "dkernel.data.block",
-    "from_arrays": "dkernel.data.arrays",
+    "from_arrays": "dkernel.data.collections.arrays",
     "open_source": "dkernel.data.opening",
 }
 

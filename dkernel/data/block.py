@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.cells import OVERHEAD, as_cells, cell_bytes
-from dkernel.checks import as_features
 from dkernel.errors import DataError
-from dkernel.sparse import Numbered, as_sparse
+from dkernel.numerics.object_values import OVERHEAD, as_cells, cell_bytes
+from dkernel.numerics.sparse_rows import Numbered, as_sparse
+from dkernel.validation import as_features
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -45,11 +45,11 @@ _CHUNK_BYTES = 64 * 2**20
 class Block:
     """The rows of one chunk.
 
-    X is (rows, p), C-contiguous and finite, or of objects (dkernel.cells), or sparse (dkernel.sparse); y is (rows,) of
-    bool, int64, float64 or fixed-width text, or several targets in float64, (rows, k), None when no label was asked
-    for; weight is (rows,) float64, finite and
+    X is (rows, p), C-contiguous and finite, or of objects (dkernel.numerics.object_values), or sparse
+    (dkernel.numerics.sparse_rows); y is (rows,) of bool, int64, float64 or fixed-width text, or several targets in
+    float64, (rows, k), None when no label was asked for; weight is (rows,) float64, finite and
     not negative; kept holds the columns carried to the output. refused lists the rows of the file that were left out
-    on the way (rejects.py), None where that is not done.
+    on the way (rejected_rows.py), None where that is not done.
 
     Examples
     --------
@@ -269,8 +269,8 @@ def cut_blocks(
 ) -> tuple[Block, ...]:
     """The checked blocks of one unit; `names` are those of the features, the label and the weight.
 
-    With `objects`, the features among them that are objects, the blocks are of cells (dkernel.cells); with numbered
-    names they are sparse.
+    With `objects`, the features among them that are objects, the blocks are of cells (dkernel.numerics.object_values);
+    with numbered names they are sparse.
     """
     columns, label, weight = names
     if raw.X.shape[0] != sum(rows):

@@ -14,16 +14,16 @@ from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block, chunk_limit, cut_blocks, object_row_bytes
+from dkernel.data.column_selection import select
 from dkernel.data.digits import DTYPES, HEAD, dtype_for
+from dkernel.data.file_schema import Part, Request, Table, Wanted, divide, first_part
 from dkernel.data.paths import File, expand
-from dkernel.data.rejects import sifted_blocks
+from dkernel.data.rejected_rows import sifted_blocks
 from dkernel.data.scratch import unpacked
-from dkernel.data.selection import select
 from dkernel.data.source import Source, Unit
-from dkernel.data.tables import Part, Request, Table, Wanted, divide, first_part
 from dkernel.errors import DataError, DKernelWarning, RecipeError, UnsupportedError
 from dkernel.kernels import Kernel
-from dkernel.sparse import Numbered
+from dkernel.numerics.sparse_rows import Numbered
 
 __all__ = ["open_source"]
 
@@ -174,7 +174,7 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
 def format_module(name: str) -> Any:
     """The module that reads a format; a DKernelError where what it needs is not installed."""
     try:
-        return import_module(f"dkernel.data.{name}")
+        return import_module(f"dkernel.data.readers.{name}")
     except ModuleNotFoundError as error:
         if error.name not in _EXTRAS.values():
             raise

@@ -190,7 +190,7 @@ def _local(path: str) -> _Found:
 
 
 def _nearby(path: str) -> str:
-    from dkernel.checks import nearest_name
+    from dkernel.validation import nearest_name
 
     folder = os.path.dirname(path) or "."
     return nearest_name(os.path.basename(path), sorted(os.listdir(folder))) if os.path.isdir(folder) else ""

@@ -1,15 +1,15 @@
 """The scikit-learn faces: thin classes that build the recipe and the source of the command and hand them to `run`."""
 
-from dkernel.estimators.binning import BinningFeatures
-from dkernel.estimators.cca import KernelCCA
 from dkernel.estimators.classifier import KernelClassifier
-from dkernel.estimators.embedded import KernelKMeans, KernelPCA
-from dkernel.estimators.oneclass import OneClassSVM
+from dkernel.estimators.one_class import OneClassSVM
 from dkernel.estimators.perceptron import KernelPerceptron
 from dkernel.estimators.regressor import KernelRegressor
-from dkernel.estimators.sketches import KernelFeatures, MaclaurinFeatures, TensorSketchFeatures
-from dkernel.estimators.spectral import SpectralClustering
-from dkernel.estimators.transformers import FourierFeatures, NystromFeatures
+from dkernel.estimators.transforms.binning import BinningFeatures
+from dkernel.estimators.transforms.cca import KernelCCA
+from dkernel.estimators.transforms.decomposition import KernelKMeans, KernelPCA
+from dkernel.estimators.transforms.kernel_maps import FourierFeatures, NystromFeatures
+from dkernel.estimators.transforms.sketches import KernelFeatures, MaclaurinFeatures, TensorSketchFeatures
+from dkernel.estimators.transforms.spectral_clustering import SpectralClustering
 from dkernel.estimators.tuner import Tuner
 
 __all__ = [

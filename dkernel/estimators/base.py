@@ -11,22 +11,22 @@ from sklearn.exceptions import ConvergenceWarning
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
 from dkernel.errors import DataError
-from dkernel.estimators.apply import Answer, apply
-from dkernel.estimators.inputs import checked_rows, dtype_of_rows, rule_of, seed_of, source_of
-from dkernel.estimators.partial import Partial, blocks_of, same_classes, sorted_classes
-from dkernel.estimators.refusals import check_callbacks, require_fitted
+from dkernel.estimators.errors import check_callbacks, require_fitted
+from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
+from dkernel.estimators.prediction import Answer, apply
+from dkernel.estimators.validation import checked_rows, dtype_of_rows, rule_of, seed_of, source_of
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
+from dkernel.inference.evaluate import evaluate
+from dkernel.inference.score import digest_of
 from dkernel.linear.losses import loss_named
 from dkernel.model import Model
+from dkernel.persistence.checkpoint import Checkpoint
+from dkernel.problem.reservoir_roles import counted, rows_of
+from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
-from dkernel.run.checkpoint import Checkpoint
-from dkernel.run.evaluate import evaluate
-from dkernel.run.few import is_few, merged
-from dkernel.run.sample import counted, rows_of
-from dkernel.run.score import digest_of
-from dkernel.run.sizes import MOST_HOLDOUT
-from dkernel.run.train import train
+from dkernel.solving.exact import is_few, merged
+from dkernel.training.fit import train
 
 __all__ = ["KernelMachine"]
 
@@ -35,7 +35,7 @@ SEEN = 1e-3  # of a score: what is left of the way is worth a warning
 
 
 class KernelMachine(BaseEstimator):
-    """A model fitted by `dkernel.run.train`; subclasses say which task and what the scores mean."""
+    """A model fitted by `dkernel.training.fit`; subclasses say which task and what the scores mean."""
 
     _task: ClassVar[str]
     landmarks: Any

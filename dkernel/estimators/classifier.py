@@ -8,8 +8,8 @@ from sklearn.utils.metaestimators import available_if
 
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine, predicted, probable, scored
-from dkernel.estimators.inputs import is_dask
-from dkernel.estimators.refusals import require_fitted
+from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.validation import is_dask
 
 __all__ = ["KernelClassifier"]
 

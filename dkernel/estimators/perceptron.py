@@ -10,10 +10,10 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from dkernel.errors import DataError, RecipeError
-from dkernel.estimators.apply import Answer, apply
-from dkernel.estimators.inputs import checked_rows, is_dask
-from dkernel.estimators.refusals import refusals, require_fitted
-from dkernel.estimators.transformers import NystromFeatures
+from dkernel.estimators.errors import refusals, require_fitted
+from dkernel.estimators.prediction import Answer, apply
+from dkernel.estimators.transforms.kernel_maps import NystromFeatures
+from dkernel.estimators.validation import checked_rows, is_dask
 from dkernel.linear.losses import signs
 
 __all__ = ["KernelPerceptron"]

@@ -5,8 +5,8 @@ from typing import Any, ClassVar
 from sklearn.base import RegressorMixin
 
 from dkernel.estimators.base import KernelMachine, deviating, predicted
-from dkernel.estimators.inputs import is_dask
-from dkernel.estimators.refusals import require_fitted
+from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.validation import is_dask
 
 __all__ = ["KernelRegressor"]
 

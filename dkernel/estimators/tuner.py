@@ -10,13 +10,13 @@ from sklearn.utils.metaestimators import available_if
 from dkernel.errors import RecipeError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
-from dkernel.estimators.inputs import rule_of, source_of
-from dkernel.estimators.refusals import require_fitted
+from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.validation import rule_of, source_of
 from dkernel.execution.connect import default_executor
-from dkernel.run.checkpoint import Checkpoint
-from dkernel.run.few import merged
-from dkernel.run.sample import counted
-from dkernel.run.tune import tune
+from dkernel.persistence.checkpoint import Checkpoint
+from dkernel.problem.reservoir_roles import counted
+from dkernel.solving.exact import merged
+from dkernel.tuning.search import tune
 
 __all__ = ["Tuner"]
 

@@ -17,11 +17,11 @@ from typing import Any
 
 import dask
 
-from dkernel.allocator import ONE_HEAP
 from dkernel.errors import ClusterError, DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.execution.cluster import PATIENCE, ClusterExecutor
 from dkernel.execution.local import ThreadsExecutor
+from dkernel.numerics.allocator import ONE_HEAP
 
 __all__ = ["ClusterExecutor", "client_at", "connect", "dashboard_of", "default_executor"]
 

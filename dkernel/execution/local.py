@@ -11,8 +11,8 @@ from dask.delayed import Delayed, delayed
 from dask.local import get_sync
 from dask.threaded import get as get_threaded
 
-from dkernel.blas import usable_cores
 from dkernel.execution.base import Call, Executor, Handle, Held, resolve, retried
+from dkernel.numerics.threads import usable_cores
 
 __all__ = ["SerialExecutor", "ThreadsExecutor"]
 

@@ -16,12 +16,12 @@ from typing import TypeVar
 
 import numpy as np
 
-from dkernel.allocator import kept_pages
-from dkernel.blas import one_blas_thread
 from dkernel.errors import ClusterError
 from dkernel.execution.failures import RefusedWorkerError
 from dkernel.execution.user_modules import Carried, install
 from dkernel.execution.versions import require_equal, versions
+from dkernel.numerics.allocator import kept_pages
+from dkernel.numerics.threads import one_blas_thread
 
 __all__ = ["LEASE", "Settings", "check_process", "import_ahead", "prepared", "quiet_logs"]
 
@@ -29,7 +29,8 @@ T = TypeVar("T")
 
 LEASE = 60.0  # longer than the pauses of a run between its tasks, and soon enough for whoever uses the worker next
 _IMPORTED_AHEAD = (
-    "dkernel.data.npy", "dkernel.data.parquet", "dkernel.run.gradient", "dkernel.run.score", "dkernel.run.survey",
+    "dkernel.data.readers.npy", "dkernel.data.readers.parquet", "dkernel.problem.objective", "dkernel.inference.score",
+    "dkernel.streaming.survey",
 )  # fmt: skip
 
 # These write tracebacks of failed and lost tasks, which dkernel reports itself, once.
@@ -157,6 +158,6 @@ def import_ahead() -> None:
     """Import what tasks are made of, all workers at the same time: else each waits for it in its first tasks."""
     for name in _IMPORTED_AHEAD:
         importlib.import_module(name)
-    importlib.import_module("dkernel.tiles").exp2_inplace(
+    importlib.import_module("dkernel.numerics.tiling").exp2_inplace(
         np.zeros(1, np.float32)
     )  # the first loop has numba load its compiler

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import ModelFileError, UnsupportedError
-from dkernel.features.exact import MonomialMap
+from dkernel.features.monomials import MonomialMap
 from dkernel.model import Model
 
 __all__ = ["model_of", "monomials", "refused"]

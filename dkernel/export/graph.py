@@ -10,9 +10,9 @@ from dkernel.errors import UnsupportedError
 from dkernel.export.exact import monomials, refused
 from dkernel.export.nodes import KERNELS, Nodes, kernel_values, wants_double
 from dkernel.features import FeatureMap, FourierMap, NystromMap
-from dkernel.features.exact import MonomialMap
-from dkernel.features.selected import SelectedMap
-from dkernel.features.stacked import StackedMap
+from dkernel.features.column_subset import SelectedMap
+from dkernel.features.concatenation import StackedMap
+from dkernel.features.monomials import MonomialMap
 from dkernel.linear.calibration import Isotonic, Platt
 from dkernel.linear.losses import Softmax
 from dkernel.model import Model

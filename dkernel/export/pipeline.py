@@ -16,9 +16,9 @@ from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScal
 from dkernel import kernels as ours
 from dkernel.export.exact import model_of, monomials, refused
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
-from dkernel.features.exact import MonomialMap
-from dkernel.features.selected import SelectedMap
-from dkernel.features.stacked import StackedMap
+from dkernel.features.column_subset import SelectedMap
+from dkernel.features.concatenation import StackedMap
+from dkernel.features.monomials import MonomialMap
 from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.model import Model
 

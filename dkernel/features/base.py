@@ -13,17 +13,18 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.descent import Panels
 from dkernel.errors import ModelFileError
-from dkernel.features.blocks import BlockBasis
+from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Kernel
-from dkernel.sparse import SparseRows
-from dkernel.tiles import ROWS, Columns
+from dkernel.numerics.fused_gradient import Panels
+from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.numerics.tiling import ROWS, Columns
 
 __all__ = ["MOST_DENSE", "Coordinates", "FeatureMap", "in_tiles", "map_from"]
 
 MOST_DENSE = 20_000
-"""Coordinates of which a solver makes square matrices; of more there is a sketch instead (`linear.lowrank`)."""
+"""Coordinates of which a solver makes square matrices; of more there is a sketch instead
+(`linear.lowrank_preconditioner`)."""
 
 
 @dataclass(frozen=True)
@@ -71,7 +72,8 @@ _KINDS: dict[str, type["FeatureMap"]] = {}
 class FeatureMap(ABC):
     """φ : R^p -> R^n_out with φ(x) . φ(z) ≈ k(x, z), as columns(x) @ whitening.
 
-    Also the `Columns` of `dkernel.tiles`: `groups`, `rows` and `fill` give the columns one cache tile at a time.
+    Also the `Columns` of `dkernel.numerics.tiling`: `groups`, `rows` and `fill` give the columns one cache tile at a
+    time.
     """
 
     kind: ClassVar[str]
@@ -94,7 +96,7 @@ class FeatureMap(ABC):
 
     @property
     def sparse(self) -> bool:
-        """Whether its inputs are sparse rows (dkernel.sparse)."""
+        """Whether its inputs are sparse rows (dkernel.numerics.sparse_rows)."""
         return False
 
     @property

@@ -6,19 +6,18 @@ from typing import Literal
 
 import numpy as np
 
-from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.features.base import FeatureMap
-from dkernel.features.chi2 import Chi2Map
-from dkernel.features.exact import MonomialMap, TaylorMap
-from dkernel.features.fourier import FourierMap
-from dkernel.features.maclaurin import MaclaurinMap
+from dkernel.features.column_subset import SelectedMap
+from dkernel.features.concatenation import StackedMap
+from dkernel.features.monomials import MonomialMap, TaylorMap
 from dkernel.features.nystrom import NystromMap
-from dkernel.features.relu import ReluMap
-from dkernel.features.selected import SelectedMap
-from dkernel.features.series import series_of, shares
-from dkernel.features.stacked import StackedMap
-from dkernel.features.tensorsketch import TensorSketchMap
+from dkernel.features.power_series import series_of, shares
+from dkernel.features.random.chi2 import Chi2Map
+from dkernel.features.random.fourier import FourierMap
+from dkernel.features.random.maclaurin import MaclaurinMap
+from dkernel.features.random.relu import ReluMap
+from dkernel.features.random.tensorsketch import TensorSketchMap
 from dkernel.kernels import (
     AdditiveChi2,
     ArcCosine,
@@ -30,7 +29,8 @@ from dkernel.kernels import (
     Selection,
     Sum,
 )
-from dkernel.seeds import stream
+from dkernel.numerics.random_streams import stream
+from dkernel.validation import nearest_name
 
 __all__ = [
     "FEATURES",

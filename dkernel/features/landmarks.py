@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel
-from dkernel.seeds import stream
-from dkernel.sparse import SparseRows
+from dkernel.numerics.random_streams import stream
+from dkernel.numerics.sparse_rows import SparseRows
 
 __all__ = ["RULES", "Landmarks", "leverage_scores", "ridge_at", "select"]
 

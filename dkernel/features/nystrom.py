@@ -9,18 +9,19 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel import dense, kernels, thin
-from dkernel.blas import usable_cores
-from dkernel.cells import decoded, encoded, number_columns
-from dkernel.descent import Panels
+from dkernel import kernels
 from dkernel.errors import DataError, RecipeError
 from dkernel.features.base import MOST_DENSE, Coordinates, FeatureMap
-from dkernel.features.blocks import BLOCK, BlockBasis
+from dkernel.features.block_coordinates import BLOCK, BlockBasis
 from dkernel.kernels import Kernel
-from dkernel.kernels.blocks import as_objects
-from dkernel.kernels.columns import SparseColumns
-from dkernel.sparse import SparseRows
-from dkernel.tiles import COLUMNS
+from dkernel.kernels.inputs import as_objects
+from dkernel.kernels.landmark_columns.base import SparseColumns
+from dkernel.numerics import linalg, thin_linalg
+from dkernel.numerics.fused_gradient import Panels
+from dkernel.numerics.object_values import decoded, encoded, number_columns
+from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.numerics.threads import usable_cores
+from dkernel.numerics.tiling import COLUMNS
 
 __all__ = ["NystromMap", "wide"]
 
@@ -185,7 +186,7 @@ class NystromMap(FeatureMap):
             try:
                 regular = self.gram.copy()
                 regular.flat[:: self.n_columns + 1] += ridge * scale
-                return dense.cholesky(regular)
+                return linalg.cholesky(regular)
             except sl.LinAlgError:
                 continue
         raise self._no_kernel()
@@ -200,7 +201,7 @@ class NystromMap(FeatureMap):
         if self.rank is None and self.n_columns > MOST_DENSE:
             return self._left(X, lambda K: self.blocks.T @ K.T)
         if self.rank is None:
-            return self._left(X, lambda K: dense.forward(self._root, K).T)
+            return self._left(X, lambda K: linalg.forward(self._root, K).T)
         return self._left(X, lambda K: (K @ self.whitening).T)
 
     def beyond(self, X: NDArray, root: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
@@ -210,7 +211,7 @@ class NystromMap(FeatureMap):
         """
         held, basis = self._solver_root if root is None else (root, None)
         if basis is None:
-            return self._left(X, lambda K: dense.forward(held, K).T)
+            return self._left(X, lambda K: linalg.forward(held, K).T)
         return self._left(X, lambda K: basis.T @ K.T)
 
     @cached_property
@@ -219,7 +220,7 @@ class NystromMap(FeatureMap):
         if coordinates.basis is not None:
             return None, coordinates.basis
         assert not isinstance(coordinates.metric, float)
-        return dense.cholesky(coordinates.metric), None
+        return linalg.cholesky(coordinates.metric), None
 
     def _left(self, X: NDArray, half_of: Callable[[Any], Any]) -> NDArray[np.float64]:
         """k(x, x) less the squared length of half_of(columns), of every row, (n,)."""
@@ -294,7 +295,7 @@ def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:
     v = np.ones(n) / np.sqrt(n)
     largest = before = 0.0
     for _ in range(20):
-        v = thin.product(gram, v[:, None])[:, 0]
+        v = thin_linalg.product(gram, v[:, None])[:, 0]
         before, largest = largest, float(np.linalg.norm(v))
         v /= largest
         if largest - before <= CLOSE * largest:  # it grows to the eigenvalue

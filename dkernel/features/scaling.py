@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.cells import number_columns
 from dkernel.errors import RecipeError
-from dkernel.sparse import SparseRows
+from dkernel.numerics.object_values import number_columns
+from dkernel.numerics.sparse_rows import SparseRows
 
 __all__ = ["SCALINGS", "SPARSE", "Scaling"]
 

@@ -6,18 +6,18 @@ Imports numpy, scipy and floor 0 only. A new kernel is a class in a file that `p
 
 from dkernel.kernels.additive import AdditiveChi2
 from dkernel.kernels.algebra import Product, Scaled, Sum
+from dkernel.kernels.analysis.psd_check import Definiteness, is_psd
 from dkernel.kernels.base import Kernel
-from dkernel.kernels.columns import COLUMN_BLOCK, Columns
-from dkernel.kernels.definite import Definiteness, is_psd
 from dkernel.kernels.dot import ArcCosine, Linear, Polynomial
 from dkernel.kernels.functions import FeatureMapKernel, FunctionKernel
+from dkernel.kernels.landmark_columns.base import COLUMN_BLOCK, Columns
 from dkernel.kernels.parameters import GAMMA_WORDS
 from dkernel.kernels.parse import kernel_names, parse
 from dkernel.kernels.radial import Cauchy, Exponential, Matern, ProductCauchy, RationalQuadratic
 from dkernel.kernels.registry import register
-from dkernel.kernels.spectral import SAMPLINGS
+from dkernel.kernels.spectra.laws import SAMPLINGS
 from dkernel.kernels.stationary import Gaussian, Laplacian
-from dkernel.kernels.structured import SetKernel, SpectrumKernel
+from dkernel.kernels.strings_and_sets import SetKernel, SpectrumKernel
 from dkernel.kernels.transforms import Exp, Normalized, PowerSeries, Selection, Weighted
 
 __all__ = [

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.kernels import spectral
 from dkernel.kernels.base import NOT_PSD, Kernel, Rule
-from dkernel.kernels.columns import Columns, ProductColumns, ScaledColumns, SumColumns
+from dkernel.kernels.landmark_columns.base import Columns, ProductColumns, ScaledColumns, SumColumns
 from dkernel.kernels.parameters import is_number, positive
+from dkernel.kernels.spectra import laws
 
 __all__ = ["Composite", "Product", "Scaled", "Sum"]
 
@@ -150,7 +150,7 @@ class Sum(Composite, operator="+"):
     def _diag(self, X: F64) -> F64:
         return np.sum([kernel._diag(X) for kernel in self.kernels], axis=0)
 
-    def _law(self, p: int) -> spectral.Law:  # noqa: ARG002
+    def _law(self, p: int) -> laws.Law:  # noqa: ARG002
         raise _no_law(self, "a sum")
 
 
@@ -196,8 +196,8 @@ class Product(Composite, operator="*"):
     def _diag(self, X: F64) -> F64:
         return np.prod([kernel._diag(X) for kernel in self.kernels], axis=0)
 
-    def _law(self, p: int) -> spectral.Law:
-        return spectral.SumLaw([kernel._law(p) for kernel in self.kernels])
+    def _law(self, p: int) -> laws.Law:
+        return laws.SumLaw([kernel._law(p) for kernel in self.kernels])
 
 
 @dataclass(frozen=True, repr=False)
@@ -252,7 +252,7 @@ class Scaled(Composite, operator="scale"):
     def _diag(self, X: F64) -> F64:
         return self.weight * self.kernel._diag(X)
 
-    def _law(self, p: int) -> spectral.Law:  # noqa: ARG002
+    def _law(self, p: int) -> laws.Law:  # noqa: ARG002
         raise _no_law(self, "a multiple of a kernel")
 
 

@@ -20,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.kernels import spectral
-from dkernel.kernels.blocks import as_any, as_numbers, as_objects, one_of_each
-from dkernel.kernels.columns import Columns, PlainColumns
+from dkernel.kernels.inputs import as_any, as_numbers, as_objects, one_of_each
+from dkernel.kernels.landmark_columns.base import Columns, PlainColumns
 from dkernel.kernels.parameters import is_number
-from dkernel.sparse import WIDE, SparseRows
+from dkernel.kernels.spectra import laws
+from dkernel.numerics.sparse_rows import WIDE, SparseRows
 
 __all__ = ["NOT_PSD", "Kernel", "Rule"]
 
@@ -66,7 +66,7 @@ class Kernel(ABC):
     def _diag(self, X: F64) -> F64:
         """k(x, x) of every row, (n,)."""
 
-    def _law(self, p: int) -> spectral.Law:  # noqa: ARG002
+    def _law(self, p: int) -> laws.Law:  # noqa: ARG002
         raise UnsupportedError(
             f"{self!r} has no random Fourier features: it is not a function of x - z. Use features='nystrom'."
         )
@@ -172,9 +172,9 @@ class Kernel(ABC):
         `sampling` is "iid", "orthogonal", "sobol" or "halton". Raises UnsupportedError where there is no such law.
         """
         self._require_ready()
-        return spectral.draw(self._law(p), m, rng, sampling)
+        return laws.draw(self._law(p), m, rng, sampling)
 
-    def law(self, p: int) -> spectral.Law:
+    def law(self, p: int) -> laws.Law:
         """The spectral law of p columns; raises UnsupportedError where there is none."""
         self._require_ready()
         return self._law(p)

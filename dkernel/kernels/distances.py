@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.sparse import SparseRows
+from dkernel.numerics.sparse_rows import SparseRows
 
 __all__ = ["l1", "l2", "squared_l2"]
 

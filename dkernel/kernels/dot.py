@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.base import NOT_PSD, Kernel
-from dkernel.kernels.columns import Columns, DotColumns, power_inplace
 from dkernel.kernels.distances import l2
+from dkernel.kernels.landmark_columns.base import Columns, DotColumns, power_inplace
 from dkernel.kernels.parameters import at_least_one, nonnegative, numbers
-from dkernel.sparse import SparseRows, squares
+from dkernel.numerics.sparse_rows import SparseRows, squares
 
 __all__ = ["ArcCosine", "Linear", "Polynomial"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
+from dkernel.validation import nearest_name
 
 __all__ = [
     "GAMMA_WORDS",

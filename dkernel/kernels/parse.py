@@ -8,17 +8,17 @@ import inspect
 import warnings
 from typing import Any
 
-from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
-from dkernel.kernels import additive, dot, functions, radial, stationary, structured, transforms
+from dkernel.kernels import additive, dot, functions, radial, stationary, strings_and_sets, transforms
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.parameters import is_number
 from dkernel.kernels.registry import UnregisteredError, registered_class
+from dkernel.validation import nearest_name
 
 __all__ = ["kernel_names", "parse"]
 
 LONGEST_TEXT = 200_000
-_MODULES = (dot, stationary, radial, additive, functions, structured, transforms)
+_MODULES = (dot, stationary, radial, additive, functions, strings_and_sets, transforms)
 _UNNAMED = (transforms.Selection,)  # its text is .on(...)
 _ALIASES = {"rbf": "gaussian"}
 _EXAMPLE = "A kernel looks like Gaussian(gamma=0.1) or 0.5 * Laplacian() + Linear()."

@@ -16,12 +16,17 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, kve
 
 from dkernel.errors import RecipeError
-from dkernel.kernels import mixtures, spectral
 from dkernel.kernels.base import Kernel, Rule
-from dkernel.kernels.columns import Columns
 from dkernel.kernels.distances import l2, squared_l2
+from dkernel.kernels.landmark_columns.base import Columns
+from dkernel.kernels.landmark_columns.radial import (
+    CauchyProductColumns,
+    DecayColumns,
+    RationalColumns,
+    TabulatedColumns,
+)
 from dkernel.kernels.parameters import number_or_word, positive
-from dkernel.kernels.radial_columns import CauchyProductColumns, DecayColumns, RationalColumns, TabulatedColumns
+from dkernel.kernels.spectra import laws, mixtures
 
 __all__ = ["Cauchy", "Exponential", "Matern", "ProductCauchy", "RationalQuadratic"]
 
@@ -104,7 +109,7 @@ class Exponential(Lengthed):
         np.negative(values, out=values)
         return np.exp(values, out=values)
 
-    def _law(self, p: int) -> spectral.Law:
+    def _law(self, p: int) -> laws.Law:
         return mixtures.MixtureLaw(p, mixtures.inverse_gamma_root(0.5, self._number))
 
     def columns(self, Z: NDArray[Any]) -> Columns:
@@ -151,7 +156,7 @@ class Matern(Lengthed):
             return np.multiply(decay, 1 + a + a * a / 3, out=decay)
         return _bessel(self.nu, a)
 
-    def _law(self, p: int) -> spectral.Law:
+    def _law(self, p: int) -> laws.Law:
         return mixtures.MixtureLaw(p, mixtures.inverse_gamma_root(self.nu, self._number))
 
     def columns(self, Z: NDArray[Any]) -> Columns:
@@ -207,7 +212,7 @@ class RationalQuadratic(Lengthed):
         values *= -self.alpha
         return np.exp(values, out=values)
 
-    def _law(self, p: int) -> spectral.Law:
+    def _law(self, p: int) -> laws.Law:
         return mixtures.MixtureLaw(p, mixtures.gamma_root(self.alpha, self.alpha * self._number**2))
 
     def columns(self, Z: NDArray[Any]) -> Columns:
@@ -232,7 +237,7 @@ class Cauchy(Lengthed):
         values += 1
         return np.reciprocal(values, out=values)
 
-    def _law(self, p: int) -> spectral.Law:
+    def _law(self, p: int) -> laws.Law:
         return mixtures.MixtureLaw(p, mixtures.gamma_root(1.0, 0.5 * self._number**2))
 
     def columns(self, Z: NDArray[Any]) -> Columns:
@@ -268,8 +273,8 @@ class ProductCauchy(Lengthed):
             values /= ratio
         return values
 
-    def _law(self, p: int) -> spectral.Law:
-        return spectral.IndependentLaw(p, mixtures.laplace_quantile(1 / self._number))
+    def _law(self, p: int) -> laws.Law:
+        return laws.IndependentLaw(p, mixtures.laplace_quantile(1 / self._number))
 
     def columns(self, Z: NDArray[Any]) -> Columns:
         """A loop over the columns of the data, like that of the L1 distance."""

@@ -6,8 +6,8 @@ Nothing of a function is ever stored. Whoever reads such a text registers the fu
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
+from dkernel.validation import nearest_name
 
 __all__ = ["UnregisteredError", "named", "register", "registered_class"]
 

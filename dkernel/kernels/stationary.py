@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError
-from dkernel.kernels import spectral
 from dkernel.kernels.base import Kernel, Rule
-from dkernel.kernels.columns import Columns, GaussianColumns, LaplacianColumns
 from dkernel.kernels.distances import l1, squared_l2
+from dkernel.kernels.landmark_columns.base import Columns, GaussianColumns, LaplacianColumns
 from dkernel.kernels.parameters import number_or_word, per_column, positive
+from dkernel.kernels.spectra import laws
 
 __all__ = ["Gaussian", "Laplacian", "Stationary"]
 
@@ -127,9 +127,9 @@ class Gaussian(Stationary):
             np.negative(values, out=values)
         return np.exp(values, out=values)
 
-    def _law(self, p: int) -> spectral.Law:
+    def _law(self, p: int) -> laws.Law:
         factors = self._factors(p)
-        return spectral.NormalLaw(p, math.sqrt(2) * (math.sqrt(self._number) if factors is None else factors))
+        return laws.NormalLaw(p, math.sqrt(2) * (math.sqrt(self._number) if factors is None else factors))
 
     def columns(self, Z: NDArray[Any]) -> Columns:
         """One sgemm and an exp2 a tile."""
@@ -155,8 +155,8 @@ class Laplacian(Stationary):
         values *= -self._number
         return np.exp(values, out=values)
 
-    def _law(self, p: int) -> spectral.Law:
-        return spectral.IndependentLaw(p, spectral.cauchy_quantile(self._number))
+    def _law(self, p: int) -> laws.Law:
+        return laws.IndependentLaw(p, laws.cauchy_quantile(self._number))
 
     def columns(self, Z: NDArray[Any]) -> Columns:
         """A tile of L1 distances, and an exp2."""

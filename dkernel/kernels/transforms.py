@@ -12,15 +12,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.checks import nearest_name
 from dkernel.errors import DataError, RecipeError
-from dkernel.kernels import mixtures, spectral
 from dkernel.kernels.algebra import Composite, Product, Scaled, Sum
 from dkernel.kernels.base import NOT_PSD, Kernel, Rule
-from dkernel.kernels.columns import Columns
+from dkernel.kernels.landmark_columns.base import Columns
+from dkernel.kernels.landmark_columns.transformed import ChangedColumns, SelectedColumns, WeightedColumns
 from dkernel.kernels.parameters import numbers
 from dkernel.kernels.registry import named
-from dkernel.kernels.transform_columns import ChangedColumns, SelectedColumns, WeightedColumns
+from dkernel.kernels.spectra import laws, mixtures
+from dkernel.validation import nearest_name
 
 __all__ = ["Exp", "Normalized", "PowerSeries", "Selection", "Weighted"]
 
@@ -341,7 +341,7 @@ class Selection(OfOne, operator="on"):
     def _diag(self, X: F64) -> F64:
         return self.kernel._diag(self._part(X))
 
-    def _law(self, p: int) -> spectral.Law:
+    def _law(self, p: int) -> laws.Law:
         return mixtures.PartLaw(p, self._places, self.kernel._law(len(self._places)))
 
 

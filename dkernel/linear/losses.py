@@ -15,8 +15,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.checks import nearest_name
 from dkernel.errors import RecipeError
+from dkernel.validation import nearest_name
 
 __all__ = [
     "LOSSES",

@@ -12,9 +12,9 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel import dense, thin
 from dkernel.errors import DataError, RecipeError
 from dkernel.linear.losses import Loss
+from dkernel.numerics import linalg, thin_linalg
 
 __all__ = ["Preconditioner", "effective_dimension", "factorize", "metric_root", "ridge_for"]
 
@@ -78,11 +78,11 @@ class Preconditioner:
 
     def half(self, v: Matrix) -> Matrix:
         """L^{-1} v."""
-        return thin.solve(self.factor, v)
+        return thin_linalg.solve(self.factor, v)
 
     def half_transposed(self, v: Matrix) -> Matrix:
         """L^{-T} v."""
-        return thin.solve_transposed(self.factor, v)
+        return thin_linalg.solve_transposed(self.factor, v)
 
     def step(self, batch: float, loss: Loss) -> float:
         """η = min(1, b / R^2, STABLE / (largest + peak / b)) / L for the mean gradient of b rows.
@@ -105,7 +105,7 @@ def factorize(covariance: Matrix, metric: Metric, rho: float, held: Matrix, cons
     consumed : whether nobody needs the covariance any more: the factor then comes in its place, where no page is fresh
     """
     factor = _factor(covariance if consumed else np.array(covariance, order="C"), metric, rho)
-    half = dense.forward(factor, held)
+    half = linalg.forward(factor, held)
     leverage = np.einsum("ij,ij->i", half, half)
     return Preconditioner(rho, factor, float(np.quantile(leverage, 0.95)), float(leverage.max()))
 
@@ -121,9 +121,9 @@ def _factor(A: Matrix, metric: Metric, rho: float) -> Matrix:
     diagonal = A.diagonal().copy()
     for ridge in (0.0, *JITTERS):
         if ridge:
-            dense.mirrored(A, diagonal + ridge * float(diagonal.sum()))
+            linalg.mirrored(A, diagonal + ridge * float(diagonal.sum()))
         try:
-            return dense.cholesky(A)
+            return linalg.cholesky(A)
         except sl.LinAlgError:
             continue
     raise DataError(
@@ -220,13 +220,13 @@ def _quadrature(diagonal: Matrix, off: Matrix) -> tuple[Matrix, Matrix]:
 
 
 def _times(covariance: Matrix, v: Matrix) -> Matrix:
-    return thin.product(covariance, v[:, None])[:, 0]
+    return thin_linalg.product(covariance, v[:, None])[:, 0]
 
 
 def metric_root(metric: Matrix) -> Matrix:
     """L with L L^T = M, lower triangular; a kernel that is none is refused."""
     try:
-        return dense.cholesky(metric.copy())
+        return linalg.cholesky(metric.copy())
     except sl.LinAlgError:
         smallest, largest = sl.eigvalsh(metric)[[0, -1]]
         raise RecipeError(

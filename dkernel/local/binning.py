@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.seeds import stream
-from dkernel.tiles import compiled
+from dkernel.numerics.random_streams import stream
+from dkernel.numerics.tiling import compiled
 
 __all__ = ["MOST_BITS", "Binning", "codes_reference"]
 

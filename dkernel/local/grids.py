@@ -21,7 +21,7 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from dkernel.tiles import compiled
+from dkernel.numerics.tiling import compiled
 
 __all__ = ["add_scores", "add_sums", "fixed_point", "joined", "outputs", "to_fixed"]
 

@@ -28,13 +28,13 @@ def write(path: str | Path, result: Any, record: Mapping[str, Any], trail: Seque
 
     Parameters
     ----------
-    result : dkernel.run.train.TrainResult
+    result : dkernel.training.fit.TrainResult
     record : the run record: times, peaks, versions, paths
     trail : `Progress.trail` of the fit
     """
     require()
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # the first import tells that it looks for fonts
-    from dkernel.data.atomic import write_file
+    from dkernel.data.writers.atomic import write_file
     from dkernel.report.page import page
 
     write_file(Path(path), page(result, record, trail).encode("utf-8", "backslashreplace"))

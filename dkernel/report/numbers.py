@@ -9,11 +9,11 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel.blas import one_blas_thread
 from dkernel.data.block import Block
 from dkernel.features import NystromMap
 from dkernel.model import Model
-from dkernel.run.labels import Targets
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.problem.targets import Targets
 
 __all__ = [
     "Learning",

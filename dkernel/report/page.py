@@ -10,7 +10,7 @@ from typing import Any
 
 from dkernel.report import figures
 from dkernel.report.numbers import Quality, calibration, learning, quality, regions, spectrum, speed
-from dkernel.run.plan import in_words
+from dkernel.training.memory_plan import in_words
 
 __all__ = ["page"]
 
@@ -53,7 +53,7 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
 
     Parameters
     ----------
-    result : dkernel.run.train.TrainResult
+    result : dkernel.training.fit.TrainResult
     record : the run record
     trail : `Progress.trail`
     """

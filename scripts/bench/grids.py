@@ -22,11 +22,11 @@ from numpy.typing import NDArray
 from report import DATA, finish, forest, measured
 
 from dkernel import Exponential
-from dkernel.blas import one_blas_thread
 from dkernel.local.binning import Binning
 from dkernel.local.grids import add_scores, add_sums, fixed_point, joined, to_fixed
-from dkernel.run.metric import gradient_moment, whitened
-from dkernel.seeds import stream
+from dkernel.numerics.random_streams import stream
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.selection.metric_learning import gradient_moment, whitened
 
 TILE = 8192  # rows whose codes are looked up while the table of a grid is in the cache
 SAMPLE = 16_384  # rows that tell the correlations of the grids of a group

@@ -15,11 +15,11 @@ import numpy as np
 from report import DATA, finish, folder, parts
 
 from dkernel import KernelClassifier, KernelRegressor
-from dkernel.blas import one_blas_thread
 from dkernel.features import Scaling
 from dkernel.features.landmarks import RULES, select
 from dkernel.kernels import Gaussian
-from dkernel.run.sizes import CANDIDATES
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.problem.sizes import CANDIDATES
 
 SETS = {"letter": (0.1, False), "kin40k": (0.2, True)}
 

@@ -20,11 +20,11 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 from report import DATA, finish, folder, parts
 
-from dkernel import tiles
-from dkernel.blas import one_blas_thread
 from dkernel.errors import DKernelError
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling, StackedMap, choose_map
 from dkernel.kernels import AdditiveChi2, ArcCosine, Gaussian, Kernel, Laplacian, Linear, Matern, Polynomial
+from dkernel.numerics import tiling
+from dkernel.numerics.threads import one_blas_thread
 
 SETS = {"letter": (0.1, False), "kin40k": (0.2, True)}
 ALPHAS = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
@@ -83,14 +83,14 @@ def drawn(case: tuple[str, Kernel, str, str, str], rows: NDArray[np.float32], n:
 def nanoseconds(map: FeatureMap, X: NDArray[np.float32]) -> float:
     """Of one column of one row, scored tile by tile as in a pass."""
     coef, shift = np.zeros((map.n_columns, 1)), np.zeros(1)
-    tiles.scores(map, X[: tiles.ROWS], coef, shift)
+    tiling.scores(map, X[: tiling.ROWS], coef, shift)
     best = min(_timed(map, X, coef, shift) for _ in range(3))
     return 1e9 * best / (len(X) * map.n_columns)
 
 
 def _timed(map: FeatureMap, X: NDArray[np.float32], coef: NDArray, shift: NDArray) -> float:
     start = time.thread_time()
-    tiles.scores(map, X, coef, shift)
+    tiling.scores(map, X, coef, shift)
     return time.thread_time() - start
 
 

@@ -28,7 +28,7 @@ from dkernel.data.source import Source
 from dkernel.execution.base import Executor
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.train import TrainResult, train
+from dkernel.training.fit import TrainResult, train
 
 LOSSES = ("squared_hinge", "hinge", "logistic")
 COVTYPE_GAMMA, MADE_GAMMA = 0.05, 0.02

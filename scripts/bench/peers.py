@@ -38,8 +38,8 @@ from dkernel.data import open_source
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import connect
 from dkernel.recipe import Recipe
-from dkernel.run.progress import Progress
-from dkernel.run.train import train
+from dkernel.streaming.progress import Progress
+from dkernel.training.fit import train
 
 P = 28
 TESTED = 50_000

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from dkernel.run.memory import PeakMemory
+from dkernel.diagnostics.memory_usage import PeakMemory
 
 ROOT = Path(__file__).resolve().parents[2]
 DATA = ROOT.parent / "shared" / "data"

@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 from report import finish
 
-from dkernel import tiles
-from dkernel.blas import one_blas_thread
 from dkernel.data.block import Block
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.model import Model, ScaledColumns
+from dkernel.numerics import tiling
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.problem.objective import Gradient, Problem
+from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
-from dkernel.run.gradient import Gradient, Problem
-from dkernel.run.labels import Targets
-from dkernel.run.pieces import cut_pieces
+from dkernel.streaming.schedule import cut_pieces
 
 MAPS = ("fourier", "nystrom")
 PIECE = 2048
@@ -58,7 +58,7 @@ def limits(repeats: int) -> dict[str, float]:
     sgemm = 2 * CUBE**3 / best(lambda: np.matmul(A, A, out=out), repeats) / 1e9
     long = np.ones(STREAM, np.float32)
     memory = long.nbytes / best(lambda: np.dot(long, long), repeats) / 1e9
-    tile = rng.random((tiles.ROWS, tiles.COLUMNS), np.float32)
+    tile = rng.random((tiling.ROWS, tiling.COLUMNS), np.float32)
 
     def nanoseconds(function: Callable[[Any], None], values: Any) -> float:
         def often() -> None:
@@ -70,9 +70,9 @@ def limits(repeats: int) -> dict[str, float]:
     return {
         "sgemm_gflops": sgemm,
         "memory_gb_s": memory,
-        "cos_ns": nanoseconds(tiles.cos_turns_inplace, tile.copy()),
-        "sincos_ns": nanoseconds(tiles.sincos_turns_inplace, tile.reshape(2, -1).copy()),
-        "exp2_ns": nanoseconds(tiles.exp2_inplace, -tile),
+        "cos_ns": nanoseconds(tiling.cos_turns_inplace, tile.copy()),
+        "sincos_ns": nanoseconds(tiling.sincos_turns_inplace, tile.reshape(2, -1).copy()),
+        "exp2_ns": nanoseconds(tiling.exp2_inplace, -tile),
     }
 
 

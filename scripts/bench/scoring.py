@@ -33,7 +33,7 @@ from threadpoolctl import threadpool_limits
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.model import Model
-from dkernel.modelfile import save
+from dkernel.persistence.model_file import save
 from dkernel.recipe import Recipe
 
 CHUNK = 8192

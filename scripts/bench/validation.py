@@ -18,7 +18,7 @@ from dkernel.data import from_arrays
 from dkernel.data.block import Raw, chunk_limit, cut, cut_blocks
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.train import train
+from dkernel.training.fit import train
 
 LIMIT = 0.03
 

@@ -12,7 +12,7 @@ from dkernel.data import open_source
 from dkernel.errors import DataError
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.train import train
+from dkernel.training.fit import train
 from tests.bad_input.data import NAMES, ROWS, Make, frame, one, text, three, write
 from tests.bad_input.doors import Doors
 from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
@@ -219,7 +219,7 @@ def _between_passes(at: Doors, act: object, said: str) -> None:
                 done.append(act(path))
             return found
 
-    import dkernel.run.train as module
+    import dkernel.training.fit as module
 
     kept = module.Feed
     try:

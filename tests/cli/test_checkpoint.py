@@ -11,16 +11,16 @@ from pathlib import Path
 import pytest
 
 from dkernel.errors import ClusterError
-from dkernel.run import checkpoint as checkpoints
-from dkernel.run import passes
+from dkernel.persistence import checkpoint as checkpoints
+from dkernel.solving import sgd
 from tests.cli.conftest import FEATURES
 
 ROOT = Path(__file__).parents[2]
 # The command, waiting for a signal in the middle of its eighth round.
 WAITING = """
 import pathlib, sys, time
-from dkernel.cli import exits, main
-from dkernel.run import passes
+from dkernel.cli import main; from dkernel.cli import exit_codes as exits
+from dkernel.solving import sgd as passes
 after_round = passes.Passes._after_round
 def wait(self, spot, gradient):
     if spot.state.done == 7:
@@ -99,7 +99,7 @@ def test_without_a_checkpoint_a_signal_is_a_signal(data, tmp_path):
 
 
 def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monkeypatch):
-    after_round = passes.Passes._after_round
+    after_round = sgd.Passes._after_round
 
     def lost(self, spot, gradient):
         if spot.state.done == 7:
@@ -108,14 +108,14 @@ def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monke
 
     args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
     args += ["--checkpoint", tmp_path / "c", "--resume"]
-    monkeypatch.setattr(passes.Passes, "_after_round", lost)
+    monkeypatch.setattr(sgd.Passes, "_after_round", lost)
     monkeypatch.setattr(sys, "argv", ["dkernel", *map(str, args)])
     result = run(*args)
     assert result.exit_code == 75
     assert f"nothing in {tmp_path / 'c'} yet, starting afresh" in result.stderr
     assert "The scheduler at tcp://host:8786 is gone. To go on: " in result.stderr
     assert result.stderr.rstrip().endswith(f"--checkpoint {tmp_path / 'c'} --resume")
-    monkeypatch.setattr(passes.Passes, "_after_round", after_round)
+    monkeypatch.setattr(sgd.Passes, "_after_round", after_round)
     result = run(*args, "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["resumed_from"] == "pass 1 round 7/30"
@@ -127,12 +127,12 @@ def test_a_full_disk_can_be_resumed(what, run, data, model, tmp_path, monkeypatc
     def full(*_):
         raise OSError(28, "No space left on device", str(tmp_path))
 
-    from dkernel import modelfile
+    from dkernel.persistence import model_file
 
     args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
     args += ["--checkpoint", tmp_path / "c", "--resume", "--quiet"]
     with monkeypatch.context() as patch:
-        patch.setattr(checkpoints if what == "checkpoint" else modelfile, "write_tensors", full)
+        patch.setattr(checkpoints if what == "checkpoint" else model_file, "write_tensors", full)
         result = run(*args)
     assert result.exit_code == 75
     assert "To go on: " in result.stderr

@@ -59,7 +59,7 @@ def test_a_signal_in_the_middle(number, code, data, tmp_path):
 def test_a_stopped_job_ends_although_a_thread_of_it_does_not():
     job = """
 import click, threading
-from dkernel.cli import exits
+from dkernel.cli import exit_codes as exits
 
 @click.command(cls=exits.Job)
 def stuck():
@@ -212,7 +212,7 @@ def test_an_unexpected_error_asks_for_the_traceback_and_debug_gives_it(run, data
     def broken(*_, **__):
         raise ZeroDivisionError("of the program's own")
 
-    monkeypatch.setattr("dkernel.run.train.train", broken)
+    monkeypatch.setattr("dkernel.training.fit.train", broken)
     job = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
     result = run(*job)
     assert result.exit_code == 1

@@ -10,7 +10,7 @@ from dkernel.errors import ClusterError, ModelFileError, RecipeError
 from dkernel.execution import user_modules as imports
 from dkernel.execution.user_modules import Carried, import_modules, install
 from dkernel.kernels import registry
-from dkernel.modelfile import load
+from dkernel.persistence.model_file import load
 
 OWN = """
 import numpy as np

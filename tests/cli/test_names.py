@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
-from .conftest import FEATURES, ROOT
+from tests.cli.conftest import FEATURES, ROOT
 
 ODD = os.fsdecode(b"\xff\xc3")
 

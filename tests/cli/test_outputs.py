@@ -8,16 +8,15 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow import csv
 
-from dkernel.cli.record import Record
+from dkernel.cli.run_record import Record
 from dkernel.data import open_source
-from dkernel.data.collisions import inputs
 from dkernel.data.paths import expand
+from dkernel.data.writers.collisions import inputs
 from dkernel.errors import DataError
 from dkernel.execution.local import ThreadsExecutor
-from dkernel.modelfile import load
-from dkernel.run.score import score
-
-from .conftest import FEATURES
+from dkernel.inference.score import score
+from dkernel.persistence.model_file import load
+from tests.cli.conftest import FEATURES
 
 TRAIN = ["train", "--label", "y", *FEATURES, "--quiet", "--baselines", "off"]
 TUNE = ["tune", "--label", "y", *FEATURES[:4], "--n-components", "16", "--quiet"]

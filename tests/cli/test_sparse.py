@@ -11,7 +11,7 @@ from sklearn.datasets import dump_svmlight_file
 import dkernel
 from dkernel import KernelClassifier
 from dkernel.cli import main
-from dkernel.sparse import Numbered, SparseRows
+from dkernel.numerics.sparse_rows import Numbered, SparseRows
 from tests.estimators.wide import texts
 
 FIT = ["--n-components", "48", "--gamma", "0.5", "--alpha", "1e-4", "--scale", "maxabs"]

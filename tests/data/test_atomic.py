@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from dkernel.data import atomic
+from dkernel.data.writers import atomic
 from dkernel.errors import ClusterError, DataError
 
 

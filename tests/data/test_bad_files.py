@@ -12,8 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import open_source
-from dkernel.data.columnar import raw_of_table
-from dkernel.data.tables import Wanted
+from dkernel.data.file_schema import Wanted
+from dkernel.data.readers.arrow_tables import raw_of_table
 from dkernel.errors import DataError, RecipeError
 
 X = np.arange(12.0).reshape(6, 2)

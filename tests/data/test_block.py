@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkernel.data.block import Block, Raw, as_label, as_weight, chunk_limit, cut, cut_blocks
-from dkernel.data.columnar import raw_of_table
+from dkernel.data.file_schema import Table, Wanted, divide
 from dkernel.data.paths import File
-from dkernel.data.tables import Table, Wanted, divide
+from dkernel.data.readers.arrow_tables import raw_of_table
 from dkernel.errors import DataError
 
 

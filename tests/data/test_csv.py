@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkernel.data import open_source
-from dkernel.data.csv import _header, load, scan
-from dkernel.data.csv_fields import Header
-from dkernel.data.lines import row_ends
+from dkernel.data.file_schema import Part, Wanted
 from dkernel.data.paths import expand
-from dkernel.data.tables import Part, Wanted
+from dkernel.data.readers.csv import _header, load, scan
+from dkernel.data.readers.csv_fields import Header
+from dkernel.data.readers.text_rows import row_ends
 from dkernel.errors import DataError
 
 NAMES = ("a", "b", "text")

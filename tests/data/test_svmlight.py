@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from dkernel.data import open_source
+from dkernel.data.file_schema import Part, Wanted
 from dkernel.data.paths import expand
-from dkernel.data.svmlight import count, load, parse
-from dkernel.data.tables import Part, Wanted
+from dkernel.data.readers.svmlight import count, load, parse
 from dkernel.errors import DataError
 
 

@@ -14,9 +14,9 @@ import distributed  # noqa: F401 - its settings
 import pytest
 import yaml
 
-from dkernel.allocator import ONE_HEAP
 from dkernel.cli import main
 from dkernel.execution.connect import ENVIRONMENT, MEMORY
+from dkernel.numerics.allocator import ONE_HEAP
 from tests.deploy.places import DEPLOY, ROOT, commands_in, names, refusal
 
 CHECKED = ["README.md", "dask.yaml"]

@@ -6,8 +6,8 @@ import pytest
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import DataError, RecipeError
-from dkernel.run.checkpoint import FolderJournal
-from tests.run.sources import rings, waves
+from dkernel.persistence.checkpoint import FolderJournal
+from tests.streaming.sources import rings, waves
 
 SMALL = {"kernel": "gaussian", "metric": "identity", "n_components": 16, "gamma": 0.15, "alpha": 1e-6, "solver": "psgd"}
 

@@ -14,7 +14,7 @@ import pytest
 import dkernel
 from dkernel import FourierFeatures, KernelClassifier, KernelRegressor, NystromFeatures
 from dkernel.errors import DataError, DKernelError
-from dkernel.estimators import apply
+from dkernel.estimators import prediction
 from tests.estimators.data import SMALL, ball, wave
 
 
@@ -127,7 +127,7 @@ def test_scores_of_dask_collections_are_those_of_numpy(fitted):
 
 
 def test_large_arrays_are_computed_by_threads_to_the_same_bits(fitted):
-    X, _ = ball(2 * apply.BLOCK_ROWS + 77, seed=2)
+    X, _ = ball(2 * prediction.BLOCK_ROWS + 77, seed=2)
     S = fitted.decision_function(X)
     parts = [fitted.decision_function(part) for part in np.array_split(X, 9)]
     np.testing.assert_array_equal(S, np.concatenate(parts))

@@ -9,9 +9,9 @@ from dkernel import KernelClassifier, Tuner
 from dkernel.errors import RecipeError
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.train import train
+from dkernel.training.fit import train
 from tests.estimators.data import SMALL, ball
-from tests.run.sources import rings, source_of
+from tests.streaming.sources import rings, source_of
 
 GAUSSIAN = {"gamma": 0.4, "scale": "none", "metric": "identity", "random_state": 0}
 

@@ -21,7 +21,7 @@ from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.train import train
+from dkernel.training.fit import train
 from tests.estimators.data import SMALL, ball, wave
 
 

@@ -11,13 +11,13 @@ from dkernel.data import from_arrays, open_source
 from dkernel.errors import DataError
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.exchange import exchangeable
-from dkernel.run.feed import Feed
-from dkernel.run.pieces import cut_pieces
-from dkernel.run.progress import Progress
-from dkernel.run.survey import Survey
-from dkernel.run.train import train
-from tests.run.sources import rings
+from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.exchangeability import exchangeable
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.schedule import cut_pieces
+from dkernel.streaming.survey import Survey
+from dkernel.training.fit import train
+from tests.streaming.sources import rings
 
 N = 10_000
 RECIPE = Recipe(kernel="gaussian", gamma=0.15)

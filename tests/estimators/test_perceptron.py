@@ -11,7 +11,7 @@ from dkernel import KernelPerceptron
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Gaussian
 from tests.reference import perceptron
-from tests.run.sources import rings
+from tests.streaming.sources import rings
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")

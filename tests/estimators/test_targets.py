@@ -17,13 +17,13 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor, Tuner
 from dkernel.data import from_arrays
 from dkernel.errors import DataError
-from dkernel.estimators.inputs import source_of
+from dkernel.estimators.validation import source_of
 from dkernel.execution.local import SerialExecutor
+from dkernel.inference.evaluate import evaluate
+from dkernel.inference.score import score
 from dkernel.recipe import Recipe
-from dkernel.run.evaluate import evaluate
-from dkernel.run.few import merged
-from dkernel.run.score import score
-from dkernel.run.train import train
+from dkernel.solving.exact import merged
+from dkernel.training.fit import train
 
 SET = {"kernel": "gaussian", "gamma": 0.4, "n_components": 64, "alpha": 1e-4, "scale": "standard"}
 

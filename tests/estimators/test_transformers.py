@@ -9,7 +9,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 from dkernel import FourierFeatures, Gaussian, Laplacian, Linear, NystromFeatures, Polynomial
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.run.gammas import pair_median
+from dkernel.selection.bandwidth import pair_median
 from tests.estimators.data import ball
 
 

@@ -8,8 +8,8 @@ from dkernel import KernelClassifier, KernelRegressor, Tuner, open_source
 from dkernel.errors import DKernelError, RecipeError
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.tune import tune
-from tests.run.sources import rings, waves
+from dkernel.tuning.search import tune
+from tests.streaming.sources import rings, waves
 
 SETTINGS = {"n_components": 32, "metric": "identity", "scale": "standard", "solver": "psgd"}
 GRID = {"gamma": [0.001, 0.2], "alpha": [1e-6, 1e-2]}

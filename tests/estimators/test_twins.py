@@ -13,7 +13,7 @@ from dkernel import Gaussian, KernelClassifier, KernelKMeans, KernelPerceptron, 
 from dkernel.data import from_arrays
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.run.train import train
+from dkernel.training.fit import train
 from tests.estimators.data import ball, wave
 
 KERNEL = Gaussian(gamma=0.4)

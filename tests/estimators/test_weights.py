@@ -13,17 +13,17 @@ from dkernel.features import FourierMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.model import ScaledColumns
+from dkernel.problem.objective import FoldedGram, Gradient, Gram, Judge, Problem
+from dkernel.problem.reservoir_roles import pieces_of
+from dkernel.problem.targets import Targets, targets_of
 from dkernel.recipe import Recipe
-from dkernel.run.feed import Feed
-from dkernel.run.few import merged
-from dkernel.run.gradient import FoldedGram, Gradient, Gram, Judge, Problem
-from dkernel.run.labels import Targets, targets_of
-from dkernel.run.pieces import cut_pieces
-from dkernel.run.progress import Progress
-from dkernel.run.reduce import reduce
-from dkernel.run.sample import pieces_of
-from dkernel.run.survey import Survey
-from dkernel.run.train import train
+from dkernel.solving.exact import merged
+from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.reduction import reduce
+from dkernel.streaming.schedule import cut_pieces
+from dkernel.streaming.survey import Survey
+from dkernel.training.fit import train
 from tests.estimators.data import SMALL, ball, wave
 
 K = np.random.default_rng(0).integers(0, 4, 200)

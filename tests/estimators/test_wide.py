@@ -26,7 +26,7 @@ from dkernel import (
 )
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.sparse import Numbered, SparseRows
+from dkernel.numerics.sparse_rows import Numbered, SparseRows
 from tests.estimators.wide import P, texts
 
 FITTED = {"gamma": 0.5, "alpha": 1e-4, "n_components": 64, "metric": "identity", "solver": "psgd"}

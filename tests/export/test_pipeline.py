@@ -48,7 +48,7 @@ def test_odd_numbers_of_fourier_columns_have_offsets():
     recipe = classifier("two", kernel="Gaussian(gamma=0.3)", features="fourier").model_.recipe
     from dkernel.data import from_arrays
     from dkernel.execution.connect import default_executor
-    from dkernel.run.train import train
+    from dkernel.training.fit import train
 
     with default_executor() as executor:
         recipe = recipe.replace(form="offset", n_components=63)

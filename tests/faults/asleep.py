@@ -4,11 +4,11 @@ import os
 import signal
 import time
 
-from dkernel import modelfile
 from dkernel.cli import main
+from dkernel.persistence import model_file
 from tests.faults.preload import folder
 
-save = modelfile.save
+save = model_file.save
 
 
 def save_and_stop(*args, **more):
@@ -20,5 +20,5 @@ def save_and_stop(*args, **more):
 
 
 if __name__ == "__main__":
-    modelfile.save = save_and_stop
+    model_file.save = save_and_stop
     main()

@@ -14,15 +14,15 @@ from pathlib import Path
 import numpy as np
 from distributed.core import Status
 
-from dkernel import modelfile
 from dkernel.data import open_source
 from dkernel.execution.base import resolve
 from dkernel.execution.cluster import ClusterExecutor
 from dkernel.execution.values import Item
+from dkernel.persistence import model_file
 from dkernel.recipe import Recipe
-from dkernel.run.plan import Plan as MemoryPlan
-from dkernel.run.train import train
-from tests.run.sources import rings, waves
+from dkernel.training.fit import train
+from dkernel.training.memory_plan import Plan as MemoryPlan
+from tests.streaming.sources import rings, waves
 
 ROWS = (700, 900, 300, 1100)
 LEAST_LIMIT = 60
@@ -62,7 +62,7 @@ def sha256(path):
 def digest(learner, data, executor, place):
     """sha256 of the model's file."""
     model = train(source_for(learner, data), LEARNERS[learner], executor).model
-    modelfile.save(model, place / "model.safetensors")
+    model_file.save(model, place / "model.safetensors")
     return sha256(place / "model.safetensors")
 
 

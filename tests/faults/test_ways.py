@@ -9,7 +9,7 @@ from tests.faults.processes import PATIENCE, Hand
 
 pytestmark = [
     pytest.mark.cluster,
-    pytest.mark.slow,  # one learner of each way runs always: tests/run/test_same_bytes.py
+    pytest.mark.slow,  # one learner of each way runs always: tests/training/test_same_bytes.py
     pytest.mark.parametrize("learner", list(harness.LEARNERS)),
 ]
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dkernel.features import NystromMap
-from dkernel.modelfile import load, save
+from dkernel.persistence.model_file import load, save
 from tests.features.test_laws import model_of
 from tests.kernels.catalogue import CATALOGUE
 

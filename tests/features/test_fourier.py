@@ -9,7 +9,7 @@ import pytest
 from dkernel.errors import DKernelError, ModelFileError, RecipeError, UnsupportedError
 from dkernel.features import FourierMap, map_from
 from dkernel.kernels import Gaussian, Laplacian, Linear
-from dkernel.tiles import ROWS
+from dkernel.numerics.tiling import ROWS
 
 P, D = 5, 64
 

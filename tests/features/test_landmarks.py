@@ -7,7 +7,7 @@ from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features import NystromMap
 from dkernel.features.landmarks import RULES, leverage_scores, ridge_at, select
 from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
-from dkernel.kernels.structured import SpectrumKernel
+from dkernel.kernels.strings_and_sets import SpectrumKernel
 from dkernel.recipe import CHOICES
 from tests.reference import leverage
 

@@ -6,12 +6,12 @@ import pickle
 import numpy as np
 import pytest
 
-from dkernel import tiles
 from dkernel.features import Scaling, map_from
 from dkernel.model import Model
-from dkernel.modelfile import load, save
+from dkernel.numerics import tiling
+from dkernel.numerics.tiling import COLUMNS, ROWS
+from dkernel.persistence.model_file import load, save
 from dkernel.recipe import Recipe
-from dkernel.tiles import COLUMNS, ROWS
 from tests.features.catalogue import CATALOGUE, EXACT, RANDOM
 
 
@@ -141,7 +141,7 @@ def model_of(map, n_in):
 def test_text_pickle_and_file_make_it_again(member, tmp_path):
     map = member.draw(member.columns, 3)
     X = member.pairs(ROWS)[0].astype(np.float32)
-    map(X), tiles.scores(map, X, np.ones((map.n_columns, 1)), np.zeros(1))
+    map(X), tiling.scores(map, X, np.ones((map.n_columns, 1)), np.zeros(1))
     save(model_of(map, member.n_in), tmp_path / "model.safetensors")
     for again in (
         pickle.loads(pickle.dumps(map)),

@@ -10,7 +10,7 @@ import pytest
 from dkernel.errors import RecipeError
 from dkernel.features import NystromMap, map_from
 from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
-from dkernel.tiles import COLUMNS, ROWS
+from dkernel.numerics.tiling import COLUMNS, ROWS
 from tests.reference import truncated_approximation
 
 KERNELS = [

@@ -7,7 +7,7 @@ import scipy.sparse as sp
 from dkernel.errors import RecipeError
 from dkernel.features import Scaling
 from dkernel.features.scaling import SCALINGS, SPARSE
-from dkernel.sparse import SparseRows
+from dkernel.numerics.sparse_rows import SparseRows
 
 
 def of(kind, X):

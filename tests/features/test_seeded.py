@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from dkernel.errors import ModelFileError
-from dkernel.features import projections
 from dkernel.features.base import in_tiles, map_from
-from dkernel.features.fourier import FourierMap
-from dkernel.features.projections import SEEDED, Dense, Seeded
+from dkernel.features.random import projections
+from dkernel.features.random.fourier import FourierMap
+from dkernel.features.random.projections import SEEDED, Dense, Seeded
 from dkernel.kernels import Gaussian, Laplacian
-from dkernel.seeds import stream
+from dkernel.numerics.random_streams import stream
 
 
 @pytest.fixture(name="X")
@@ -20,7 +20,7 @@ def rows():
 
 
 def seeded(monkeypatch, sampling="orthogonal", form="pairs", kernel=None, n=2600):
-    monkeypatch.setattr("dkernel.features.fourier.MOST_STORED", 100)
+    monkeypatch.setattr("dkernel.features.random.fourier.MOST_STORED", 100)
     map = FourierMap.draw(kernel or Gaussian(gamma=0.3), 7, n, 3, sampling, form)
     assert isinstance(map.projection, Seeded)
     return map

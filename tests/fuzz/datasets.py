@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tests.fuzz.sessions import SkippedError
-from tests.run.sources import rings, waves
+from tests.streaming.sources import rings, waves
 
 REAL = Path(__file__).parents[3] / "shared" / "data"
 REAL_SETS = ("banana", "magic", "letter", "covtype", "california", "kin40k")

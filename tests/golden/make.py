@@ -16,13 +16,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel import modelfile
 from dkernel.data import from_arrays
 from dkernel.execution.local import SerialExecutor
 from dkernel.execution.versions import versions
 from dkernel.model import Model
+from dkernel.persistence import model_file
 from dkernel.recipe import Recipe
-from dkernel.run.train import train
+from dkernel.training.fit import train
 
 FOLDER = Path(__file__).parent
 ROWS = 100
@@ -89,7 +89,7 @@ def main(version: str) -> None:
     X = X[keep][:ROWS]
     expected = {"X": X, "machine": np.array(machine())}
     for name, model in models.items():
-        modelfile.save(model, folder / f"{name}.safetensors")
+        model_file.save(model, folder / f"{name}.safetensors")
         expected |= {
             f"{name}.scores": model.scores(X),
             f"{name}.exact": numpy_scores(model, X).astype(np.float32),

@@ -7,7 +7,7 @@ import pytest
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.kernels import Gaussian, Kernel, Laplacian, Linear, Polynomial, base
-from dkernel.seeds import stream
+from dkernel.numerics.random_streams import stream
 
 X = np.random.default_rng(0).standard_normal((30, 4))
 

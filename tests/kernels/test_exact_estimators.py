@@ -6,9 +6,9 @@ from sklearn.base import clone
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.svm import SVC
 
-from dkernel import modelfile
 from dkernel.features import NystromMap, Scaling
 from dkernel.model import Model
+from dkernel.persistence import model_file
 from dkernel.recipe import Recipe
 from tests.kernels.catalogue import CATALOGUE
 
@@ -50,8 +50,8 @@ def test_model_file(member, tmp_path):
         columns=tuple(map(str, range(p))),
         label="y",
     )
-    modelfile.save(model, tmp_path / "m.safetensors")
-    again = modelfile.load(tmp_path / "m.safetensors")
+    model_file.save(model, tmp_path / "m.safetensors")
+    again = model_file.load(tmp_path / "m.safetensors")
     assert again.map.kernel == member.kernel
     assert again.recipe == model.recipe
     assert again.scores(X).tobytes() == model.scores(X).tobytes()

@@ -14,8 +14,8 @@ from dkernel.kernels import (
     ProductCauchy,
     RationalQuadratic,
 )
-from dkernel.kernels.spectral import IndependentLaw, cauchy_quantile, draw
-from dkernel.seeds import stream
+from dkernel.kernels.spectra.laws import IndependentLaw, cauchy_quantile, draw
+from dkernel.numerics.random_streams import stream
 
 KERNELS = [
     Gaussian(gamma=0.2),

@@ -18,7 +18,7 @@ from dkernel.kernels import (
     Weighted,
     parse,
 )
-from dkernel.seeds import stream
+from dkernel.numerics.random_streams import stream
 
 X = np.random.default_rng(0).standard_normal((20, 3))
 G = Gaussian(gamma=0.5)

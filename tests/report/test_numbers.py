@@ -6,7 +6,7 @@ from dkernel.data import from_arrays
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
 from dkernel.report.numbers import MOST_POINTS, calibration, learning, quality, regions, roc, spectrum, speed
-from dkernel.run.train import train
+from dkernel.training.fit import train
 
 
 def fitted(y_of, holdout=0.3, **recipe):

@@ -25,9 +25,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel import thin
 from dkernel.linear.losses import Loss
 from dkernel.linear.preconditioner import Metric, Preconditioner
+from dkernel.numerics import thin_linalg
 
 __all__ = ["PSGD", "WINDOWS", "State"]
 
@@ -175,5 +175,5 @@ class PSGD:
         if isinstance(self.metric, float):
             out[:-1] = self.metric * v[:-1]
         else:
-            out[:-1] = thin.product(self.metric, v[:-1])
+            out[:-1] = thin_linalg.product(self.metric, v[:-1])
         return out

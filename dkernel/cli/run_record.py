@@ -1,0 +1,198 @@
+"""The run record: OUT.run.json, what a run is doing, what it did and how it ended, written for failed runs too.
+
+What may not stand in a model, because it differs between equal runs, stands here: command, times, host, paths, memory.
+While the run goes the record is renewed every few seconds, so that `dkernel watch` can follow it from elsewhere. A run
+that failed beside an older output leaves that output's own record inside its own, as `before`.
+"""
+
+import hashlib
+import json
+import os
+import socket
+import sys
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from dkernel.cli.exit_codes import Stopped, code_of
+from dkernel.cli.options import show_progress
+from dkernel.data.writers.atomic import write_file
+from dkernel.diagnostics.memory_usage import PeakMemory
+from dkernel.execution.versions import versions
+
+__all__ = ["HEARTBEAT", "Record", "beside", "plain", "running"]
+
+HEARTBEAT = 2.0
+REMOTE_HEARTBEAT = 15.0  # where each renewal is an upload
+_NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "progress", "debug", "record")
+
+
+class Record:
+    """What a run did so far; `with` it around the run, and its end is written whatever that is.
+
+    Examples
+    --------
+    >>> record = Record()
+    >>> with record.phase("train"):
+    ...     record.note(rows=10)
+    >>> record.facts["rows"], list(record.seconds)
+    (10, ['train'])
+    """
+
+    def __init__(self, values: Mapping[str, Any] | None = None) -> None:
+        self.facts: dict[str, Any] = {}
+        self.seconds: dict[str, float] = {}
+        self.progress: Any = None
+        settings = {name: value for name, value in (values or {}).items() if name not in _NOT_SETTINGS}
+        text = json.dumps(settings, sort_keys=True, default=str)
+        # First, for it tells a record from other JSON (data/paths.py).
+        self.note(config_sha256=hashlib.sha256(text.encode()).hexdigest(), command=sys.argv)
+
+    def note(self, **facts: Any) -> None:
+        """Remember these."""
+        self.facts.update(facts)
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Measure the seconds of a phase, also of one that fails."""
+        begin = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(time.perf_counter() - begin, 3)
+
+    @contextmanager
+    def written(self, where: str | Path | None) -> Iterator["Record"]:
+        """Keep the record at `where` (a path or a URL, None for nowhere) until the block ends, however it ends."""
+        self.note(status="running", exit_code=None, host=socket.gethostname(), pid=os.getpid())
+        self.note(started=_now(), versions=versions(), faults=[])
+        if (before := _before(where)) is not None:
+            self.note(before=before)
+        with PeakMemory(interval=1.0) as memory, self._renewed(where, memory):
+            try:
+                with self.phase("total"):
+                    yield self
+                self.note(status="done", exit_code=0)
+                if not self.facts.get("skipped"):
+                    self.facts.pop("before", None)  # the output is now of this run
+            except BaseException as error:
+                code = code_of(error)
+                stopped = isinstance(error, KeyboardInterrupt | Stopped)
+                self.note(status="stopped" if stopped else "failed", exit_code=code)
+                self.note(error=f"{type(error).__name__}: {error}".removesuffix(": "))
+                raise
+
+    @contextmanager
+    def _renewed(self, where: str | Path | None, memory: PeakMemory) -> Iterator[None]:
+        """Written now, every few seconds, and at the end."""
+        stop = threading.Event()
+
+        def renew(final: bool = False) -> None:
+            self.note(peak_memory_bytes=memory.peak, updated=_now())
+            if self.progress is not None:
+                self.note(phases=self.progress.seconds(), **({} if final else {"progress": self.progress.state()}))
+            self._write(where, final)
+
+        def beat() -> None:
+            while not stop.wait(REMOTE_HEARTBEAT if _is_url(where) else HEARTBEAT):
+                renew()
+
+        renew()
+        thread = threading.Thread(target=beat, name="dkernel-record", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+            self.facts.pop("progress", None)
+            renew(final=True)
+
+    def _write(self, where: str | Path | None, final: bool = True) -> None:
+        if where is None:
+            return
+        content = (json.dumps({**self.facts, "seconds": dict(self.seconds)}, indent=2, default=plain) + "\n").encode()
+        # The run's own error, or its output, counts more than the record of it.
+        with suppress(OSError):
+            if _is_url(where):
+                _upload(str(where), content)
+            else:
+                write_file(Path(where), content, durable=final)
+
+    def so_far(self) -> dict[str, Any]:
+        """All of it, with the seconds, at this moment."""
+        if self.progress is not None:
+            self.note(phases=self.progress.seconds())
+        return {**self.facts, "seconds": dict(self.seconds)}
+
+    def summary(self) -> dict[str, Any]:
+        """The record as JSON has it, without what is long."""
+        long = ("command", "history", "plan", "sample_path", "before")
+        short = {name: value for name, value in self.facts.items() if name not in long}
+        found: dict[str, Any] = json.loads(json.dumps({**short, "seconds": self.seconds}, default=plain))
+        return found
+
+
+@contextmanager
+def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any]) -> Iterator[tuple[Any, Any]]:
+    """The Progress and the Executor that the run options ask for, known to the record of the run."""
+    from dkernel.execution.connect import connect, dashboard_of
+
+    # The last phase ends with its work: a cluster takes a third of a second to close.
+    with connect(**place) as executor, show_progress(values) as progress:
+        record.progress = progress
+        record.note(executor=executor.name)
+        if (dashboard := dashboard_of(getattr(executor, "client", None))) is not None:
+            record.note(dashboard=dashboard)
+            progress.message(f"dashboard: {dashboard}")
+        try:
+            yield progress, executor
+        finally:
+            record.note(faults=list(executor.faults))
+
+
+def beside(out: str | Path, named: str | None = None) -> str | Path:
+    """Where the record of a run with this output stands, unless it is named."""
+    if named:
+        return named
+    if _is_url(out):
+        return f"{str(out).rstrip('/')}.run.json"
+    path = Path(out)
+    return path.with_name(f"{path.name}.run.json") if path.name else path / "run.json"
+
+
+def plain(value: Any) -> Any:
+    """What JSON can hold in place of a value of numpy or of a path."""
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return dict(value) if isinstance(value, Mapping) else str(value)
+
+
+def _before(where: str | Path | None) -> Any:
+    """The record of the output that stands there: the last that was done."""
+    if where is None or _is_url(where):
+        return None
+    try:
+        found = json.loads(Path(where).read_text(encoding="utf-8"))
+        return found if found["status"] == "done" and "before" not in found else found.get("before")
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="milliseconds")
+
+
+def _is_url(where: str | Path | None) -> bool:
+    return "://" in str(where)
+
+
+def _upload(where: str, content: bytes) -> None:
+    import fsspec
+
+    with fsspec.open(where, "wb") as stream:
+        stream.write(content)

@@ -1,0 +1,1 @@
+"""Collections in memory and in Dask as sources."""

@@ -1,0 +1,249 @@
+"""`from_arrays`: numpy, pandas and Dask collections as a Source; what is in memory already is viewed, not copied."""
+
+import hashlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import dask.base
+import numpy as np
+from dask.delayed import Delayed
+from numpy.typing import NDArray
+
+from dkernel.data.block import (
+    Block,
+    Raw,
+    checked_beside,
+    chunk_limit,
+    cut,
+    cut_blocks,
+    object_row_bytes,
+    one_a_row,
+    targets_in,
+)
+from dkernel.data.collections.dask_arrays import (
+    aligned,
+    block_graphs,
+    concrete,
+    dense,
+    dense_blocks,
+    in_memory,
+    is_dask,
+    known,
+    name_of,
+)
+from dkernel.data.collections.object_arrays import holds_objects, kinds_of, object_table
+from dkernel.data.collections.sparse_arrays import sparse_source, stays_sparse
+from dkernel.data.object_columns import object_columns
+from dkernel.data.readers.array_file import filled
+from dkernel.data.source import Source, Unit
+from dkernel.errors import DataError, RecipeError
+from dkernel.kernels import Kernel, parse
+from dkernel.numerics.object_values import as_cells, cell_bytes, encoded
+
+__all__ = ["check_numbers", "dense", "from_arrays", "matrix"]
+
+_HASH_BYTES = 64 * 2**20
+
+
+def from_arrays(
+    X: Any,
+    y: Any = None,
+    weight: Any = None,
+    *,
+    columns: Sequence[str] | None = None,
+    dtype: str = "float32",
+    kernel: Kernel | str | None = None,
+    compute: Callable[..., Any] = dask.base.compute,
+    sparse: bool | None = None,
+) -> Source:
+    """The rows of collections in memory or in Dask: X (n, p), y (n,) or of k targets (n, k), weight (n,).
+
+    Unknown chunk sizes are computed once, several column blocks become one, empty chunks are left out. A sparse matrix,
+    or a Dask array of such, of more than WIDE columns (dkernel.numerics.sparse_rows) stays sparse, but a matrix more
+    than a tenth of which is stored; any other becomes dense one chunk at a time, where it is read.
+
+    Parameters
+    ----------
+    kernel : which the rows are for: the columns that it takes as objects may hold texts, lists or sets; then a list, a
+        series or an array (n,) is one column. Without one all features are numbers
+    sparse : whether rows stay, or become, sparse; None by the rule above
+
+    Examples
+    --------
+    >>> source = from_arrays(np.eye(3), ["a", "b", "a"], columns=["u", "v", "w"])
+    >>> source.columns, source.label_kind, source.chunk_rows
+    (('u', 'v', 'w'), 'text', (3,))
+    """
+    if dtype not in ("float32", "float64"):
+        raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: 'float32' and 'float64' can.")
+    if sparse if sparse is not None else stays_sparse(X):
+        return sparse_source(X, y, weight, dtype, compute, columns)
+    if hasattr(X, "tocsr"):
+        X = dense_blocks(X.tocsr(), dtype)
+    objects: tuple[str, ...] = ()
+    parsed = None if kernel is None else parse(kernel)
+    if parsed is not None and holds_objects(parsed, X):
+        X = object_table(X)
+        every = _columns(columns or _names_of(X), int(X.shape[1]))
+        objects = object_columns(parsed, kinds_of(X, every, parsed), "X")
+    names = columns or _names_of(X)
+    if is_dask(X):
+        units, p, token, kind = _dask_units(X, y, weight, names, dtype, objects, compute)
+        row_bytes = object_row_bytes(p, 0)
+    else:
+        y, weight = concrete((y, weight), compute)
+        units, p, token, kind, row_bytes = _numpy_units(X, y, weight, names, dtype, objects)
+    return Source(
+        tuple(units),
+        _columns(names, p),
+        None if y is None else name_of(y, "label"),
+        None if weight is None else name_of(weight, "weight"),
+        (),
+        "object" if objects else dtype,
+        token,
+        kind,
+        objects=objects,
+        object_bytes=row_bytes if objects else 0,
+        targets=targets_in(y),
+    )
+
+
+def _names_of(X: Any) -> tuple[str, ...] | None:
+    return tuple(map(str, X.columns)) if hasattr(X, "columns") else None
+
+
+def _columns(names: Sequence[str] | None, p: int) -> tuple[str, ...]:
+    found = tuple(map(str, names)) if names is not None else tuple(map(str, range(p)))
+    if len(found) != p:
+        raise DataError(f"X has {p} columns, but {len(found)} names were given.")
+    if len(set(found)) < p:
+        twice = next(n for n in found if found.count(n) > 1)
+        raise DataError(f"X has the column {twice!r} twice; every column needs a name of its own.")
+    if not p:
+        raise DataError("X has no columns.")
+    return found
+
+
+def _numpy_units(
+    X: Any, y: Any, weight: Any, names: Sequence[str] | None, dtype: str, objects: tuple[str, ...]
+) -> tuple[list[Unit], int, str, str | None, int]:
+    table = X if hasattr(X, "iloc") else np.asarray(X)
+    if table.ndim != 2:
+        raise DataError(f"X has {table.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
+    rows, p = (int(n) for n in table.shape)
+    if not rows:
+        raise DataError("X has no rows.")
+    label, w = checked_beside(y, weight, rows, in_memory)
+    columns = _columns(names, p)
+    row_bytes = p * np.dtype(dtype).itemsize
+    if objects:
+        table = as_cells(matrix(table, "object") if hasattr(table, "iloc") else table, columns, objects, in_memory)
+        row_bytes = object_row_bytes(p, -(-cell_bytes(table) // rows))
+    else:
+        check_numbers(table, columns)
+    token = _hash(table, label, w)
+    units, first = [], 0
+    for i, n in enumerate(cut(rows, chunk_limit(row_bytes, 1))):
+        part = slice(first, first + n)
+        views = [None if a is None else a[part] for a in (label, w)]
+        rows_of_x = table.iloc[part] if hasattr(table, "iloc") else table[part]
+        key = f"dkernel-array-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
+        make = partial(_blocks_of_arrays, columns, dtype, (n,), first, objects)
+        units.append(Unit((n,), Delayed(key, {key: (make, rows_of_x, *views)}), "X"))
+        first += n
+    return units, p, token, None if label is None else _kind(label.dtype), row_bytes
+
+
+def _kind(dtype: Any) -> str | None:
+    return {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "text", "S": "text"}.get(dtype.kind)
+
+
+def check_numbers(table: Any, columns: Sequence[str]) -> None:
+    """A DataError that names the first column of a frame or array that holds no numbers."""
+    dtypes = list(table.dtypes) if hasattr(table, "dtypes") else [table.dtype]
+    for name, found in zip(columns if len(dtypes) > 1 or hasattr(table, "dtypes") else ["X"], dtypes, strict=True):
+        if getattr(found, "kind", "O") not in "biuf":
+            what = "X is" if name == "X" and not hasattr(table, "dtypes") else f"column {name!r} of X is"
+            raise DataError(f"The {what} of type {found}, not numbers: leave it out, or encode it as numbers.")
+
+
+def _blocks_of_arrays(
+    columns: tuple[str, ...],
+    dtype: str,
+    rows: tuple[int, ...],
+    first: int,
+    objects: tuple[str, ...],
+    X: Any,
+    y: Any = None,
+    weight: Any = None,
+) -> tuple[Block, ...]:
+    """The blocks of one unit of collections; runs on a worker."""
+    values = matrix(X, "object" if objects else dtype) if hasattr(X, "iloc") else dense(X)
+    raw = Raw(values, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
+    return cut_blocks(raw, rows, (columns, "y", "weight"), dtype, partial(in_memory, first=first), objects)
+
+
+def matrix(frame: Any, dtype: str) -> NDArray[Any]:
+    """The columns of a pandas frame as a block (rows, p), of numbers or, of dtype "object", of what they hold."""
+    if dtype == "object":
+        X = np.empty(frame.shape, dtype=object)
+        for j in range(frame.shape[1]):
+            X[:, j] = frame.iloc[:, j].to_numpy(dtype=object)
+        return X
+    return filled([_numbers(frame.iloc[:, j]) for j in range(frame.shape[1])], len(frame), dtype)
+
+
+def _hash(table: Any, *others: NDArray[Any] | None) -> str:
+    """sha256 of the content, once for all units: on a cluster an address says nothing."""
+    digest = hashlib.sha256()
+    parts = [table.iloc[:, j] for j in range(table.shape[1])] if hasattr(table, "iloc") else [table]
+    for part in [*parts, *others]:
+        values = part if part is None or isinstance(part, np.ndarray) else _numbers(part)
+        digest.update(repr(None if values is None else (values.shape, values.dtype.str)).encode())
+        if values is None:
+            continue
+        step = max(1, _HASH_BYTES // max(1, values.nbytes // max(1, len(values))))
+        for start in range(0, len(values), step):
+            if values.dtype.kind == "O":
+                for held in encoded(values[start : start + step]):
+                    digest.update(held.tobytes())
+                continue
+            digest.update(np.ascontiguousarray(values[start : start + step]).reshape(-1).view(np.uint8).data)
+    return digest.hexdigest()
+
+
+def _numbers(column: Any) -> NDArray[Any]:
+    """A column of a frame; what is missing in a nullable one becomes NaN, which the gate refuses with its place."""
+    if isinstance(column.dtype, np.dtype):
+        return column.to_numpy()
+    return column.to_numpy(dtype="float64", na_value=np.nan)
+
+
+def _dask_units(
+    X: Any,
+    y: Any,
+    weight: Any,
+    names: Sequence[str] | None,
+    dtype: str,
+    objects: tuple[str, ...],
+    compute: Callable[..., Any],
+) -> tuple[list[Unit], int, str, str | None]:
+    if hasattr(X, "dtypes") and not objects:
+        check_numbers(X, tuple(map(str, X.columns)))
+    X, y, weight = known(X, y, weight, partial(matrix, dtype="object" if objects else dtype), compute)
+    X, y, weight = aligned(X, y, weight)
+    p = int(X.shape[1])
+    columns = _columns(names, p)
+    limit = chunk_limit(object_row_bytes(p, 0), 1) if objects else chunk_limit(p, np.dtype(dtype).itemsize)
+    token = hashlib.sha256(repr([(a.name, a.chunks) if a is not None else None for a in (X, y, weight)]).encode())
+    units, first = [], 0
+    for keys, n, graph in block_graphs(X, y, weight):
+        rows = cut(n, limit)
+        key = f"dkernel-array-{hashlib.sha256(repr((keys, columns, dtype, rows)).encode()).hexdigest()[:32]}"
+        graph[key] = (partial(_blocks_of_arrays, columns, dtype, rows, first, objects), *keys)
+        units.append(Unit(rows, Delayed(key, graph), "X"))
+        first += n
+    if not units:
+        raise DataError("X has no rows.")
+    return units, p, token.hexdigest(), None if y is None else _kind(y.dtype if y.ndim == 1 else np.dtype(np.float64))

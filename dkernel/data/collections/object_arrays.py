@@ -1,0 +1,89 @@
+"""Collections of objects, in memory or in Dask: whether they are such, as a table, and what its columns hold."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import kind_of_dtype
+from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.data.object_columns import domains_of
+from dkernel.errors import DataError
+from dkernel.kernels import Kernel
+
+__all__ = ["holds_objects", "kinds_of", "object_table"]
+
+
+def holds_objects(kernel: Kernel, X: Any) -> bool:
+    """Whether X is to be read as objects for this kernel.
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Gaussian, SpectrumKernel
+    >>> holds_objects(SpectrumKernel(3), ["ab", "c"]), holds_objects(Gaussian(), ["ab", "c"])
+    (True, False)
+    """
+    if kernel.domain != "any" or hasattr(X, "tocsr"):
+        return kernel.domain == "objects"
+    if getattr(X, "ndim", 1) == 2:
+        names = map(str, X.columns if hasattr(X, "columns") else range(X.shape[1]))
+        if "objects" in kernel.wants(tuple(names)).values():
+            return True
+    if hasattr(X, "dtypes"):
+        dtypes = list(X.dtypes) if getattr(X, "ndim", 1) == 2 else [X.dtype]
+        return any(_kind(dtype) in ("text", "other") for dtype in dtypes)
+    if hasattr(X, "dtype"):
+        return X.dtype.kind not in "fiub"
+    first = X[0] if isinstance(X, list | tuple) and X else 0
+    parts = first if isinstance(first, list | tuple) else [first]
+    return not all(isinstance(part, int | float | np.number | np.ndarray) for part in parts)
+
+
+def object_table(X: Any) -> Any:
+    """X with rows and columns: a data frame, an array (n, p), or a Dask collection of either.
+
+    A series, an array (n,) and a list are one column, an object a row.
+
+    Examples
+    --------
+    >>> object_table([{"a"}, {"b", "c"}]).shape
+    (2, 1)
+    """
+    if hasattr(X, "to_frame") and X.ndim == 1:
+        return X.to_frame()
+    if isinstance(X, list | tuple):
+        column = np.empty(len(X), dtype=object)
+        for i, value in enumerate(X):
+            column[i] = value
+        X = column
+    elif not is_dask(X) and not hasattr(X, "iloc"):
+        X = np.asarray(X)
+    if X.ndim not in (1, 2):
+        raise DataError(
+            f"X has {X.ndim} dimension(s); a column of objects, or a table of 2 (rows, columns), is needed."
+        )
+    return X if X.ndim == 2 else X[:, None]
+
+
+def kinds_of(table: Any, columns: Sequence[str], kernel: Kernel) -> dict[str, str]:
+    """What each column of a table holds, as in block.KINDS; in arrays of objects by their first row."""
+    if hasattr(table, "dtypes"):
+        return dict(zip(columns, map(_kind, table.dtypes), strict=True))
+    if table.dtype.kind != "O":
+        return dict.fromkeys(columns, kind_of_dtype(table.dtype))
+    if is_dask(table):
+        domains = domains_of(kernel, columns)
+        return {name: "guess" if domains.get(name) == "numbers" else "text" for name in columns}
+    return {name: _kind_of_value(table[:1, j]) for j, name in enumerate(columns)}
+
+
+def _kind(dtype: Any) -> str:
+    """Of a column of a data frame; object columns, categories and lists are of text, or of what the kernel will say."""
+    return {"b": "bool", "i": "int", "u": "int", "f": "float", "M": "other", "m": "other"}.get(
+        getattr(dtype, "kind", "O"), "text"
+    )
+
+
+def _kind_of_value(values: NDArray[Any]) -> str:
+    return "guess" if len(values) and isinstance(values[0], int | float | np.number) else "text"

@@ -1,0 +1,184 @@
+"""Which columns are features, label, weight and kept: decided once, by name, for all files together."""
+
+from collections.abc import Sequence
+
+from dkernel.data.file_schema import Request, Table, Wanted
+from dkernel.data.object_columns import NUMBERS, object_columns, word_of
+from dkernel.errors import DataError
+from dkernel.validation import nearest_name
+
+__all__ = ["select"]
+
+
+def select(tables: Sequence[Table], request: Request) -> Wanted:
+    """The columns that are wanted of every table, or a DataError naming file and column."""
+    first = tables[0]
+    if any(table.sparse is not None for table in tables):
+        return _of_sparse(tables, request)
+    request = _by_number(first, request)
+    _check_named(first, request)
+    _check_roles(first, request)
+    columns = _features(first, request)
+    needed = {*columns, *(n for n in (request.label, request.weight) if n), *request.keep}
+    for table in tables[1:]:
+        _check_same(first, table, needed, request.columns is not None and request.allow_extra)
+    found = [name for table in tables if table.rows for name in _objects(table, columns, request)]
+    objects = tuple(name for name in columns if name in found)
+    # What looks like a number in text is text where objects are wanted.
+    as_text = [name for name in objects if all(table.inferred for table in tables)]
+    kinds = {name: "text" if name in as_text else _one_kind(name, tables, request) for name in needed}
+    kept = tuple(request.keep)
+    return Wanted(
+        columns, request.label, request.weight, kept, request.dtype, kinds, request.kept_as, request.quarantine,
+        objects,
+    )  # fmt: skip
+
+
+def _of_sparse(tables: Sequence[Table], request: Request) -> Wanted:
+    """The same of files whose rows stay sparse: their features are taken all together, and have numbers."""
+    first = tables[0]
+    for table in tables:
+        if table.sparse is None or table.sparse != first.sparse:
+            raise DataError(
+                f"{table.file.name} has other columns than {first.file.name}: rows that stay sparse and tables cannot "
+                "be read together."
+            )
+    assert first.sparse is not None
+    for option, names in (("exclude", request.exclude), ("keep", request.keep), ("weight", (request.weight,))):
+        for name in names:
+            if name is not None and name in first.sparse:
+                raise DataError(
+                    f"{first.file.name}: {option} names the column {name!r}, and of the {len(first.sparse):,} columns "
+                    "of sparse rows none is used alone. Leave it out, or make another file."
+                )
+    _check_named(first, request)
+    _check_roles(first, request)
+    used = {n for n in (request.label, request.weight, *request.keep) if n}
+    kinds = {name: _one_kind(name, tables, request) for name in used}
+    return Wanted(
+        first.sparse, request.label, request.weight, tuple(request.keep), request.dtype, kinds, request.kept_as,
+        request.quarantine,
+    )  # fmt: skip
+
+
+def _by_number(table: Table, request: Request) -> Request:
+    """Negative numbers of columns that have no names, counted from the end."""
+    if not table.numbered:
+        return request
+    from dataclasses import replace
+
+    p = sum(name.isdigit() for name in table.kinds)
+
+    def known(name: str) -> str:
+        if name not in table.kinds and name.startswith("-") and name[1:].isdigit() and 1 <= int(name[1:]) <= p:
+            return str(p - int(name[1:]))
+        return name
+
+    return replace(
+        request,
+        label=None if request.label is None else known(request.label),
+        weight=None if request.weight is None else known(request.weight),
+        exclude=tuple(map(known, request.exclude)),
+        keep=tuple(map(known, request.keep)),
+    )
+
+
+def _check_named(table: Table, request: Request) -> None:
+    asked = [("label", request.label), ("weight", request.weight)]
+    asked += [("exclude", n) for n in request.exclude] + [("keep", n) for n in request.keep]
+    names = list(table.kinds)
+    for option, name in asked:
+        if name is not None and name not in table.kinds:
+            raise DataError(f"{table.file.name} has no column {name!r}, named by {option}.{nearest_name(name, names)}")
+
+
+def _check_roles(table: Table, request: Request) -> None:
+    label, weight = request.label, request.weight
+    if label is not None and label == weight:
+        raise DataError(f"{table.file.name}: column {label!r} cannot be both the label and the weight.")
+    features = request.columns or ()
+    for role, name in (("label", label), ("weight", weight)):
+        if name is not None and name in request.exclude:
+            raise DataError(f"{table.file.name}: column {name!r} is excluded, but it is named as the {role}.")
+        if name is not None and name in features:
+            raise DataError(f"{table.file.name}: column {name!r} is a feature of the model; it cannot be the {role}.")
+    clash = [n for n in request.exclude if n in features or n in request.keep]
+    if clash:
+        raise DataError(f"{table.file.name}: columns {_listed(clash)} are excluded, but they are needed.")
+
+
+def _features(table: Table, request: Request) -> tuple[str, ...]:
+    named = {*request.exclude, *request.keep, request.label, request.weight}
+    if request.columns is None:
+        columns = tuple(n for n in table.kinds if n not in named and n not in table.hidden)
+        if not columns:
+            raise DataError(f"{table.file.name}: no column is left for the features; there are {_listed(table.kinds)}.")
+        return columns
+    missing = [n for n in request.columns if n not in table.kinds]
+    if missing:
+        hint = nearest_name(missing[0], list(table.kinds)) if len(missing) == 1 else ""
+        raise DataError(f"{table.file.name} lacks the columns {_listed(missing)} that the model needs.{hint}")
+    wanted = {*request.columns, *named, *table.hidden, *request.known}
+    extra = [n for n in table.kinds if n not in wanted]
+    if extra and not request.allow_extra:
+        raise DataError(
+            f"{table.file.name} has the columns {_listed(extra)} that the model does not know: exclude them, keep them "
+            "or allow extra columns."
+        )
+    return tuple(request.columns)
+
+
+def _check_same(first: Table, table: Table, needed: set[str], only_needed: bool) -> None:
+    here, there = set(table.kinds), set(first.kinds)
+    missing = [n for n in first.kinds if n not in here and (n in needed or not (only_needed or n in first.hidden))]
+    extra = [] if only_needed else [n for n in table.kinds if n not in there and n not in table.hidden]
+    if missing or extra:
+        what = " and ".join(
+            [f"lacks {_listed(missing)}"] * bool(missing) + [f"has {_listed(extra)} besides"] * bool(extra)
+        )
+        raise DataError(
+            f"{table.file.name} {what}, compared with {first.file.name}. All files need the same columns, in any order."
+        )
+
+
+def _objects(table: Table, columns: Sequence[str], request: Request) -> tuple[str, ...]:
+    """The features of a table that are objects; a feature or a weight that is not what it should be is refused."""
+    if request.weight is not None and table.kinds[request.weight] not in (*NUMBERS, "empty"):
+        kind = word_of(table.kinds[request.weight])
+        raise DataError(f"{table.file.name}: the weight column {request.weight!r} holds {kind}, not numbers.")
+    kinds = {name: table.kinds[name] for name in columns}
+    if table.inferred:
+        kinds = {name: "guess" if kind in NUMBERS else kind for name, kind in kinds.items()}
+    return object_columns(request.kernel, kinds, table.file.name, flag=True)
+
+
+def _one_kind(name: str, tables: Sequence[Table], request: Request) -> str:
+    found = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != "empty"}
+    if len(found) <= 1:
+        return next(iter(found), "empty")
+    if name == request.label:
+        return _label_kind(name, found)
+    if set(found) <= set(NUMBERS):
+        return "digits" if "digits" in found else "float"
+    if name in request.keep and all(t.inferred for t in found.values()):
+        return "text"
+    (kind, table), (other, second) = list(found.items())[:2]
+    raise DataError(
+        f"{table.file.name}: column {name!r} holds {word_of(kind)}, but {word_of(other)} in {second.file.name}."
+    )
+
+
+def _label_kind(name: str, found: dict[str, Table]) -> str:
+    # Whether a text file shows a decimal point is an accident of the file; a typed file says what it means.
+    if set(found) == {"int", "float"} and any(t.inferred for t in found.values()):
+        return "float"
+    (kind, table), (other, second) = list(found.items())[:2]
+    raise DataError(
+        f"The label {name!r} holds {word_of(kind)} in {table.file.name} but {word_of(other)} in {second.file.name}: "
+        "one type of label is needed in all files."
+    )
+
+
+def _listed(names: Sequence[str] | dict[str, str]) -> str:
+    shown = list(names)
+    return ", ".join(repr(n) for n in shown[:12]) + (f" and {len(shown) - 12} more" if len(shown) > 12 else "")

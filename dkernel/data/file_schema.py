@@ -1,0 +1,155 @@
+"""What a file says about itself before it is read: column names and kinds, and the steps that it can be read in."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from dkernel.data.block import cut
+from dkernel.data.paths import File
+from dkernel.kernels import Kernel
+from dkernel.numerics.sparse_rows import Numbered
+
+__all__ = ["CSV_TEXT", "Part", "Request", "Table", "Wanted", "divide"]
+
+# Marks a kept column whose values are fields of a CSV file as they stand there, quotes included.
+CSV_TEXT = {b"dkernel": b"csv"}
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the caller asked for, by name; `compute` runs Delayed tasks (the cluster's, where there is one).
+
+    `scan_bytes` is how much of a text file a scanning task looks at together. `kept_as` says what the kept columns of
+    text files become: "types" (numbers where they give the same text again), "numbers" (wherever they are numbers) or
+    "csv" (the very characters). With `quarantine` bad rows are left out and listed instead of refused. `kernel` says
+    which features are objects.
+    """
+
+    label: str | None = None
+    weight: str | None = None
+    columns: Sequence[str] | None = None
+    exclude: tuple[str, ...] = ()
+    keep: tuple[str, ...] = ()
+    dtype: str = "float32"
+    n_features: int | None = None
+    zero_based: bool | None = None
+    allow_extra: bool = False
+    compute: Callable[..., Any] = field(default=tuple, repr=False)
+    scan_bytes: int = 8 * 2**20
+    known: tuple[str, ...] = ()
+    kept_as: str = "types"
+    quarantine: bool = False
+    kernel: Kernel | str | None = None
+
+
+@dataclass(frozen=True)
+class Table:
+    """One file: `kinds` maps each column to its kind (block.KINDS), in the file's order.
+
+    `steps`: rows of the smallest parts that can be read alone, in order; or one number, the rows of every step but the
+    last. `marks`: for text, where each step begins (bytes), and where the last ends; `lines`: the lines of the file
+    before each of these. `hidden` columns are only used by name. `inferred`: kinds were guessed from text, so int
+    may become float. `numbered`: the columns have no names but numbers, so "-1" means the last one. `extra` is the
+    format's own. `width`: bytes of a row as stored, all columns together, 0 where that is not known; it tells how large
+    rows of text are. `sparse`: the names of the features, where the rows stay sparse; they are not in `kinds`, and
+    `width` is then that of a block's rows.
+    """
+
+    file: File
+    kinds: dict[str, str]
+    rows: int
+    steps: tuple[int, ...] | int = 1
+    marks: tuple[int, ...] = ()
+    lines: tuple[int, ...] = ()
+    hidden: frozenset[str] = frozenset()
+    inferred: bool = False
+    numbered: bool = False
+    extra: Any = None
+    width: int = 0
+    sparse: Numbered | None = None
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What is read from every file: `columns` are the features in order; `kinds` those of all columns named here.
+
+    `objects` are the features that are no numbers.
+    """
+
+    columns: Sequence[str]
+    label: str | None
+    weight: str | None
+    kept: tuple[str, ...]
+    dtype: str
+    kinds: dict[str, str]
+    kept_as: str = "types"
+    quarantine: bool = False
+    objects: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every column that is read, each once."""
+        others = [n for n in (self.label, self.weight, *self.kept) if n is not None]
+        return tuple(dict.fromkeys([*self.columns, *others]))
+
+
+@dataclass(frozen=True)
+class Part:
+    """One unit of one file: steps first .. stop - 1, which are rows first_row .. first_row + rows - 1.
+
+    Of a text it is the bytes between `marks`, with `line` lines of the file before them.
+    """
+
+    first: int
+    stop: int
+    first_row: int
+    rows: int
+    marks: tuple[int, int] = (0, 0)
+    extra: Any = None
+    line: int = 0
+
+
+def divide(table: Table, limit: int) -> list[tuple[Part, tuple[int, ...]]]:
+    """The parts of one file with the rows of their chunks.
+
+    Small consecutive steps are read together up to `limit` rows; a longer step is one part cut into several chunks.
+    """
+    if isinstance(table.steps, int):
+        return _divide_even(table, table.steps, limit)
+    parts: list[tuple[Part, tuple[int, ...]]] = []
+    first, first_row, rows = 0, 0, 0
+    for i, n in enumerate(table.steps):
+        if rows and rows + n > limit:
+            parts.append((_part(table, first, i, first_row, rows), cut(rows, limit)))
+            first, first_row, rows = i, first_row + rows, 0
+        rows += n
+    if rows:
+        parts.append((_part(table, first, len(table.steps), first_row, rows), cut(rows, limit)))
+    return parts
+
+
+def first_part(table: Table, rows: int) -> Part:
+    """The smallest part with so many of the first rows, or with what can be read alone."""
+    if isinstance(table.steps, int):
+        return _divide_even(replace(table, rows=min(table.rows, max(table.steps, rows))), table.steps, rows)[0][0]
+    first = next(i for i, n in enumerate(table.steps) if n)
+    return _part(table, first, first + 1, 0, table.steps[first])
+
+
+def _part(table: Table, first: int, stop: int, first_row: int, rows: int) -> Part:
+    marks = (table.marks[first], table.marks[stop]) if table.marks else (0, 0)
+    return Part(first, stop, first_row, rows, marks, table.extra, table.lines[first] if table.lines else 0)
+
+
+def _divide_even(table: Table, step: int, limit: int) -> list[tuple[Part, tuple[int, ...]]]:
+    if step <= limit:
+        # Equal parts, each a whole number of steps, so that no stored chunk is read twice.
+        sizes = [n * step for n in cut(-(-table.rows // step), limit // step)]
+    else:
+        sizes = [step] * -(-table.rows // step)
+    parts, row = [], 0
+    for size in sizes:
+        n = min(size, table.rows - row)
+        parts.append((Part(row, row + n, row, n, extra=table.extra), cut(n, limit)))
+        row += n
+    return parts

@@ -1,0 +1,119 @@
+"""Which columns hold objects: what the kernel takes them as, against what the data hold."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dkernel.errors import DataError, RecipeError
+from dkernel.kernels import Kernel, parse
+from dkernel.numerics.sparse_rows import Numbered
+
+__all__ = ["NUMBERS", "check_gamma", "check_source", "domains_of", "known_numbers", "object_columns", "word_of"]
+
+NUMBERS = ("bool", "int", "float", "digits")
+"""The kinds (block.KINDS) that are numbers."""
+
+
+def domains_of(kernel: Kernel | str | None, columns: Sequence[str]) -> dict[str, str]:
+    """What each column is taken as, "numbers", "objects" or "any"; a column that no part looks at is not in it.
+
+    Examples
+    --------
+    >>> domains_of("SpectrumKernel(3).on(['s']) + Linear().on(['a'])", ["a", "b", "s"])
+    {'s': 'objects', 'a': 'numbers'}
+    """
+    if kernel is None:
+        return dict.fromkeys(columns, "numbers")
+    return parse(kernel).bind_columns(columns).wants(tuple(columns))
+
+
+def known_numbers(request: Any) -> tuple[str, ...]:
+    """The columns that a model takes as numbers, where rows without them are left out; none where no model asks."""
+    if not request.quarantine or request.columns is None or isinstance(request.columns, Numbered):
+        return ()
+    columns = tuple(request.columns)
+    domains = domains_of(request.kernel, columns)
+    return tuple(name for name in columns if domains.get(name, "numbers") == "numbers")
+
+
+def object_columns(
+    kernel: Kernel | str | None, kinds: Mapping[str, str], where: str, flag: bool = False
+) -> tuple[str, ...]:
+    """The columns that are to be read as objects, or a DataError where kernel and data do not fit together.
+
+    Parameters
+    ----------
+    kernel : None takes all columns as numbers
+    kinds : of each feature, as in block.KINDS; "empty" fits everything, and a "guess" is a number that may be text
+    where : the file, or X
+    flag : whether the reader has an option --exclude
+
+    Examples
+    --------
+    >>> object_columns("SpectrumKernel(3)", {"s": "text"}, "a.csv")
+    ('s',)
+    """
+    domains = domains_of(kernel, tuple(kinds))
+    found = []
+    for name, kind in kinds.items():
+        domain, is_number = domains.get(name), kind in (*NUMBERS, "guess")
+        if domain == "objects" and kind in NUMBERS:
+            raise DataError(
+                f"{where}: column {name!r} holds {word_of(kind)}, and {parse(kernel or '')!r} takes text, lists or "
+                "sets: store the column as text."
+            )
+        if domain == "objects" or (domain == "any" and not is_number and kind != "empty"):
+            found.append(name)
+        elif not is_number and kind != "empty":
+            raise DataError(_refusal(name, kind, where, None if domain else kernel, flag))
+    return tuple(found)
+
+
+def _refusal(name: str, kind: str, where: str, passed_over_by: Kernel | str | None, flag: bool) -> str:
+    exclude = f"exclude it, as with `--exclude {name}`" if flag else "leave it out"
+    if passed_over_by is not None:
+        return (
+            f"{where}: column {name!r} holds {word_of(kind)}, and no part of {parse(passed_over_by)!r} takes it: "
+            f"{exclude}, or add a kernel of it, as in ... + SpectrumKernel(3).on([{name!r}])."
+        )
+    return (
+        f"{where}: column {name!r} holds {word_of(kind)}, not numbers, so it cannot be a feature: {exclude}, or give "
+        f"it a kernel of objects, as SpectrumKernel(3).on([{name!r}])."
+    )
+
+
+def word_of(kind: str) -> str:
+    """A kind for people."""
+    return {
+        "bool": "true/false values",
+        "int": "integers",
+        "float": "floating-point numbers",
+        "digits": "numbers as text",
+        "text": "text",
+        "other": "values of another type (dates, lists, ...)",
+    }.get(kind, "nothing")
+
+
+def check_gamma(kernels: Sequence[Kernel], gamma: Any) -> None:
+    """Refuse a gamma that none of the kernels takes: it would be passed over."""
+    if gamma != "auto" and not any("auto" in kernel.placeholders for kernel in kernels):
+        which = " or ".join(map(repr, kernels))
+        raise RecipeError(
+            f"gamma={gamma!r} is for a kernel with a gamma left open, and {which} has none: leave gamma out."
+        )
+
+
+def check_source(kernel: Kernel, source: Any) -> None:
+    """Refuse a kernel for which the source was not opened."""
+    if source.sparse:  # all columns are numbers
+        if (domain := kernel.domain) == "objects":
+            raise DataError(f"{kernel!r} takes {domain}, and the source holds sparse rows of numbers.")
+        return
+    objects = tuple(name for name, domain in kernel.wants(source.columns).items() if domain == "objects")
+    if missing := [name for name in objects if name not in source.objects]:
+        raise DataError(
+            f"{kernel!r} takes the column {missing[0]!r} as objects, and the source holds numbers: open it for this "
+            f"kernel, open_source(..., kernel={kernel!r})."
+        )
+    for name in source.objects:
+        if kernel.wants(source.columns).get(name, "numbers") == "numbers":
+            raise DataError(_refusal(name, "text", "the source", kernel, flag=False))

@@ -1,0 +1,179 @@
+"""Files that hold arrays (NPY, NPZ, Zarr, HDF5): a matrix of numbered columns, and arrays of a value a row by name."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Raw, kind_of_dtype
+from dkernel.data.file_schema import Part, Table, Wanted
+from dkernel.data.paths import File
+from dkernel.errors import DataError
+
+__all__ = ["Fetch", "Member", "filled", "is_run", "member", "numbers_of", "raw_of_members", "table_of_members"]
+
+# (key, first row, stop row) -> array
+Fetch = Callable[[str, int, int], NDArray[Any]]
+
+_NOTHING: Mapping[str, NDArray[Any]] = MappingProxyType({})
+# Which of several two-dimensional arrays is the features.
+_MATRIX_NAMES = ("X", "x", "features", "data")
+
+
+@dataclass(frozen=True)
+class Member:
+    """One array of a file; `step`: rows that are stored together; `kind` as in block.KINDS."""
+
+    key: str
+    shape: tuple[int, ...]
+    kind: str
+    step: int = 1
+
+
+def member(key: str, shape: Sequence[int], dtype: Any, step: int = 1) -> Member:
+    """A Member by its numpy dtype."""
+    return Member(key, tuple(int(n) for n in shape), kind_of_dtype(np.dtype(dtype)), max(1, int(step)))
+
+
+def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[str] = ()) -> Table:
+    """What the file holds as one table; its `extra` is the key of the matrix ('' is a key, None is no matrix)."""
+    matrix = _matrix(file, members)
+    flat = [m for m in members if m is not matrix and _is_column(m)]
+    odd = [m for m in members if m is not matrix and not _is_column(m)]
+    if odd and matrix is None and not flat:
+        raise DataError(f"{file.name}: {_said(odd[0])}; a table of 2 dimensions is needed.")
+    used = [*([matrix] if matrix else []), *flat]
+    if not used:
+        raise DataError(f"{file.name}: the file holds no arrays.")
+    rows = used[0].shape[0]
+    for other in used:
+        if other.shape[0] != rows and other.key not in exclude:
+            raise DataError(f"{file.name}: {_said(used[0])}, but {_said(other)}; both need the same number of rows.")
+    kinds = {str(j): matrix.kind for j in range(matrix.shape[1])} if matrix else {}
+    for m in flat:
+        if m.key in kinds:
+            raise DataError(f"{file.name}: the array {m.key!r} has the name of a column of the matrix.")
+        kinds[m.key] = m.kind
+    step = max(m.step for m in used) if matrix is None else matrix.step
+    return Table(file, kinds, rows, step, numbered=matrix is not None, extra=matrix.key if matrix else None)
+
+
+def _is_column(m: Member) -> bool:
+    return len(m.shape) == 1 or (len(m.shape) == 2 and m.shape[1] == 1)
+
+
+def _matrix(file: File, members: Sequence[Member]) -> Member | None:
+    tables = [m for m in members if len(m.shape) == 2 and (m.shape[1] > 1 or len(members) == 1)]
+    if len(tables) > 1:
+        named = [m for m in tables if m.key in _MATRIX_NAMES]
+        if not named:
+            raise DataError(
+                f"{file.name}: there are several two-dimensional arrays ({', '.join(m.key for m in tables)}); "
+                f"the features need the name {_MATRIX_NAMES[0]!r}."
+            )
+        return named[0]
+    if tables:
+        return tables[0]
+    return next((m for m in members if m.key in _MATRIX_NAMES and len(m.shape) == 2), None)
+
+
+def _said(m: Member) -> str:
+    return f"the array {m.key!r} has the shape {m.shape}" if m.key else f"the array has the shape {m.shape}"
+
+
+def raw_of_members(
+    part: Part,
+    wanted: Wanted,
+    fetch: Fetch,
+    features: NDArray[Any] | None = None,
+    known: Mapping[str, NDArray[Any]] = _NOTHING,
+) -> Raw:
+    """The rows of one part, by slices of the arrays that are wanted.
+
+    With `features`, which have been read from the matrix, so have been the label, the weight and the kept columns that
+    are its columns: these are in `known`.
+    """
+    start, stop = part.first_row, part.first_row + part.rows
+    matrix = None if part.extra is None or features is not None else fetch(part.extra, start, stop)
+    width = 0 if matrix is None else matrix.shape[1]
+
+    def column(name: str) -> NDArray[Any]:
+        if name in known:
+            return known[name]
+        if matrix is not None and name.isdigit() and int(name) < width:
+            return matrix[:, int(name)]
+        values = fetch(name, start, stop)
+        return values.reshape(len(values)) if values.ndim == 2 else values
+
+    return Raw(
+        _features(matrix, wanted, part.rows, column) if features is None else features,
+        None if wanted.label is None else column(wanted.label),
+        None if wanted.weight is None else column(wanted.weight),
+        _kept(wanted, column),
+    )
+
+
+def _features(
+    matrix: NDArray[Any] | None, wanted: Wanted, rows: int, column: Callable[[str], NDArray[Any]]
+) -> NDArray[Any]:
+    numbers = numbers_of(wanted.columns, 0 if matrix is None else matrix.shape[1])
+    if matrix is not None and numbers:
+        return matrix[:, numbers[0] : numbers[-1] + 1] if is_run(numbers) else matrix[:, numbers]
+    values = [column(name) for name in wanted.columns]
+    if wanted.objects:
+        X = np.empty((rows, len(values)), dtype=object)
+        for j, cells in enumerate(values):
+            X[:, j] = cells
+        return X
+    return filled(values, rows, wanted.dtype)
+
+
+def numbers_of(names: Sequence[str], width: int) -> list[int]:
+    """The numbers that the names are, if all of them are columns of a matrix of this width; else none.
+
+    Examples
+    --------
+    >>> numbers_of(["2", "0"], 3), numbers_of(["2", "x"], 3), numbers_of(["3"], 3)
+    ([2, 0], [], [])
+    """
+    numbers = [int(name) for name in names if name.isdigit()]
+    return numbers if len(numbers) == len(names) and max(numbers, default=0) < width else []
+
+
+def is_run(numbers: Sequence[int]) -> bool:
+    """Whether each is one more than the one before it."""
+    return list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
+
+
+def filled(values: Sequence[NDArray[Any]], rows: int, dtype: str) -> NDArray[Any]:
+    """Columns as a block (rows, p) of `dtype`; of float64 where a number is too large, so that the gate can show it."""
+    X = np.empty((rows, len(values)), dtype=dtype)
+    try:
+        with np.errstate(over="raise"):
+            for j, column in enumerate(values):
+                X[:, j] = column
+    except FloatingPointError:
+        return np.stack([np.asarray(column, np.float64) for column in values], axis=1)
+    return X
+
+
+def _kept(wanted: Wanted, column: Callable[[str], NDArray[Any]]) -> Any:
+    if not wanted.kept:
+        return None
+    import pyarrow as pa
+
+    return pa.table({name: _arrow(column(name)) for name in wanted.kept})
+
+
+def _arrow(values: NDArray[Any]) -> Any:
+    import pyarrow as pa
+
+    native = values.astype(values.dtype.newbyteorder("=")) if values.dtype.byteorder == ">" else values
+    if native.dtype.kind == "S":
+        native = np.char.decode(native, "utf-8")
+    if native.dtype.kind in "OTU":
+        return pa.array([v.decode() if isinstance(v, bytes) else v for v in native.tolist()])
+    return pa.array(np.ascontiguousarray(native))

@@ -1,0 +1,135 @@
+"""Arrow tables to blocks: columns of any length and type into one row-major array, without pandas."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from dkernel.data.arrow import as_numbers
+from dkernel.data.block import Place, Raw
+from dkernel.data.file_schema import Wanted
+from dkernel.errors import DataError
+
+__all__ = ["kind_of_type", "raw_of_table"]
+
+# Bytes of the piece of the block that is filled at a time: it stays in cache while every column of it is written, so
+# each of its cache lines travels once.
+_TILE_BYTES = 2**20
+_LEAST_TILE = 64
+
+
+def kind_of_type(t: pa.DataType) -> str:
+    """Which of block.KINDS an Arrow type is.
+
+    Examples
+    --------
+    >>> kind_of_type(pa.dictionary(pa.int8(), pa.large_string()))
+    'text'
+    """
+    if pa.types.is_dictionary(t):
+        return kind_of_type(t.value_type)
+    if pa.types.is_boolean(t):
+        return "bool"
+    if pa.types.is_integer(t):
+        return "int"
+    if pa.types.is_floating(t) or pa.types.is_decimal(t):
+        return "float"
+    if pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t):
+        return "text"
+    return "empty" if pa.types.is_null(t) else "other"
+
+
+def raw_of_table(table: pa.Table, wanted: Wanted, place: Place) -> Raw:
+    """The parts of one unit; a missing value in a feature, the label or the weight is refused with its place."""
+    used = _plain(table, wanted)
+    for name, column in zip(used.column_names, used.columns, strict=True):
+        if column.null_count:
+            _refuse_null(column, name, place)
+    features = used.select(list(wanted.columns))
+    try:
+        X = _mixed(features, wanted.objects) if wanted.objects else _filled(features, wanted.dtype)
+    except FloatingPointError:
+        # A number too large for float32: in float64 it comes to the gate as it is, and the message shows it.
+        X = _filled(features, "float64")
+    label = None if wanted.label is None else _values(used.column(wanted.label))
+    weight = None if wanted.weight is None else _values(used.column(wanted.weight))
+    kept = table.select(list(wanted.kept)) if wanted.kept else None
+    return Raw(X, label, weight, kept)
+
+
+def _plain(table: pa.Table, wanted: Wanted) -> pa.Table:
+    """Features, label and weight, with dictionaries looked up (a dictionary may hold a null) and decimals as floats."""
+    named = [n for n in (*wanted.columns, wanted.label, wanted.weight) if n is not None]
+    used = table.select(named)
+    for i, field in enumerate(used.schema):
+        kind = field.type
+        if pa.types.is_dictionary(kind):
+            used = used.set_column(i, field.name, used.column(i).cast(kind.value_type))
+            kind = kind.value_type
+        if pa.types.is_decimal(kind):
+            used = used.set_column(i, field.name, used.column(i).cast(pa.float64()))
+    return used
+
+
+def _filled(features: pa.Table, dtype: str) -> NDArray[Any]:
+    X = np.empty(features.shape, dtype=dtype)
+    first = 0
+    for batch in features.to_batches():
+        _fill(X[first : first + batch.num_rows], [as_numbers(column) for column in batch.columns])
+        first += batch.num_rows
+    return X
+
+
+def _mixed(features: pa.Table, objects: Sequence[str]) -> NDArray[Any]:
+    """Columns of objects, and of numbers as objects: cells (rows, p), still to be checked."""
+    X = np.empty(features.shape, dtype=object)
+    for j, (name, column) in enumerate(zip(features.column_names, features.columns, strict=True)):
+        if name in objects and kind_of_type(column.type) == "text":
+            words, numbers = _coded(column)
+            X[:, j] = np.array(words, dtype=object)[numbers]  # equal texts are one string in memory
+        elif name in objects:
+            X[:, j] = np.fromiter(column.to_pylist(), dtype=object, count=len(column))
+        else:
+            X[:, j] = _values(column)
+    return X
+
+
+def _fill(X: NDArray[Any], arrays: list[NDArray[Any]]) -> None:
+    """X[:, j] = arrays[j], tile by tile of rows."""
+    rows, p = X.shape
+    tile = max(_LEAST_TILE, _TILE_BYTES // max(1, p * X.itemsize))
+    with np.errstate(over="raise"):
+        for start in range(0, rows, tile):
+            stop = min(rows, start + tile)
+            for j, values in enumerate(arrays):
+                X[start:stop, j] = values[start:stop]
+
+
+def _refuse_null(column: pa.ChunkedArray, name: str, place: Place) -> None:
+    row = pc.index(pc.is_null(column), True).as_py()
+    more = f" (and {column.null_count - 1} more in this block)" if column.null_count > 1 else ""
+    raise DataError(f"{place(row)}, column {name!r}: the value is missing{more}. Remove or fill these rows.")
+
+
+def _values(column: pa.ChunkedArray) -> NDArray[Any]:
+    """One column as numpy: numbers as they are, text as fixed-width unicode."""
+    if kind_of_type(column.type) == "text":
+        return _text(column)
+    return as_numbers(column) if column.num_chunks else np.empty(0)
+
+
+def _text(column: pa.ChunkedArray) -> NDArray[Any]:
+    # Through the few distinct values: labels repeat, and making a Python string of each row is slow.
+    words, numbers = _coded(column)
+    return np.array(words, dtype="U")[numbers]
+
+
+def _coded(column: pa.ChunkedArray) -> tuple[list[str], NDArray[Any]]:
+    """The distinct texts of a column, and the number of each row's."""
+    coded = column.combine_chunks().dictionary_encode()
+    if isinstance(coded, pa.ChunkedArray):
+        coded = coded.combine_chunks()
+    return coded.dictionary.to_pylist() or [""], coded.indices.to_numpy(zero_copy_only=False)

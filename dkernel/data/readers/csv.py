@@ -1,0 +1,188 @@
+"""CSV: a task counts the rows once, knowing quotes; a part is a byte range that pyarrow.csv reads with fixed types."""
+
+import csv as text_csv
+import io
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from dask.delayed import Delayed
+
+from dkernel.data.block import Place, Raw
+from dkernel.data.file_schema import Part, Request, Table, Wanted
+from dkernel.data.object_columns import known_numbers
+from dkernel.data.paths import File
+from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
+from dkernel.data.readers.csv_bad_rows import sift, well_formed
+from dkernel.data.readers.csv_fields import TYPES, Header, explained, fits, parse, type_of
+from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
+from dkernel.data.readers.text_rows import STEP_ROWS, Steps, line_ends, row_blocks, row_ends
+from dkernel.errors import DataError
+
+__all__ = ["load", "look", "scan", "sift"]
+
+_HEADER_BYTES = 64 * 1024
+_LONGEST_HEADER = 64 * 2**20
+_FIRST = 1000  # values of a column that tell what it was meant to hold
+_BOM = b"\xef\xbb\xbf"
+
+
+def look(files: Sequence[File], request: Request) -> list[Table]:
+    """Names from the headers; rows and kinds from one scanning task a file."""
+    headers = [_header(file) for file in files]
+    tasks, known = [], known_numbers(request)
+    for file, header in zip(files, headers, strict=True):
+        asked = (request.label, request.keep, request.scan_bytes, STEP_ROWS, request.quarantine, known)
+        key = file.key("scan", *asked)
+        tasks.append(Delayed(key, {key: (scan, file, header, *asked)}))
+    return list(request.compute(*tasks))
+
+
+def _header(file: File) -> Header:
+    data, size = b"", _HEADER_BYTES
+    delimiter = "\t" if file.suffix == ".tsv" else ","
+    while True:
+        data = file.read(0, size)
+        if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
+            raise DataError(f"{file.name}: the file is in UTF-16 or is no text; CSV is read as UTF-8.")
+        skip = len(_BOM) if data.startswith(_BOM) else 0
+        final = len(data) < size
+        ends, _, _ = row_ends(data[skip:], delimiter.encode(), final)
+        if len(ends) or final:
+            break
+        if size > _LONGEST_HEADER:
+            raise DataError(f"{file.name}: no end of the first line within {size} bytes: is this a CSV file?")
+        size *= 4
+    if not len(ends):
+        raise DataError(f"{file.name}: the file has no header row with the names of the columns.")
+    start = skip + int(ends[0])
+    try:
+        text = data[skip:start].decode("utf-8").strip("\r\n")
+    except UnicodeDecodeError:
+        raise DataError(f"{file.name}: the header is not UTF-8 text; save the file as UTF-8.") from None
+    names = tuple(next(text_csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
+    twice = next((n for n in names if names.count(n) > 1), None) if len(set(names)) < len(names) else None
+    if twice is not None:
+        raise DataError(f"{file.name}: the column {twice!r} stands twice in the header; each name must be there once.")
+    if all(_is_fraction(n) for n in names):
+        raise DataError(f"{file.name}: the first row holds numbers; it must hold the names of the columns.")
+    return Header(names, start, delimiter, len(line_ends(data[:start])))
+
+
+def _is_fraction(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return not text.strip().isdigit()
+
+
+@dataclass
+class _Kinds:
+    """What the columns turn out to hold while the file is scanned."""
+
+    file: File
+    header: Header
+    label: str | None
+    keep: tuple[str, ...]
+    quarantine: bool = False
+    known: tuple[str, ...] = ()
+    found: dict[str, str] = field(default_factory=dict)
+
+    def add(self, block: bytes, first_row: int) -> None:
+        """The first block decides what every column holds; the label and the kept columns are followed to the end."""
+        names = self.header.names
+        as_text = [n for n in self.keep if n in names and n != self.label]
+        numbers = [n for n in names if n not in as_text] if not self.found else [n for n in names if n == self.label]
+        columns = [*numbers, *as_text]
+        if not columns:
+            return
+        table = self._parsed(block, columns, dict.fromkeys(as_text, pa.string()), first_row)
+        if table is None:
+            return
+        for name in numbers:
+            kind = kind_of_type(table.schema.field(name).type)
+            if name == self.label and "empty" not in (kind, self.found.get(name, "empty")):
+                kind = self._label_kind(name, kind, block, first_row)
+            if kind in ("text", "other") and name in self.known:
+                kind = "bool" if _mostly_truths(table.column(name)) else "float"  # the words are bad rows, be they many
+            elif kind == "text" and name != self.label and _mostly_numbers(table.column(name)):
+                kind = "float"  # so that reading it names the row of the word
+            if kind != "empty" or name not in self.found:
+                self.found[name] = "text" if kind == "other" and name == self.label else kind
+        for name in as_text:
+            self.found[name] = wider(self.found.get(name, "empty"), kept_kind(table.column(name)))
+
+    def _parsed(
+        self, block: bytes, columns: list[str], types: dict[str, pa.DataType], first_row: int
+    ) -> pa.Table | None:
+        """The rows of a block, where bad rows are let pass only those that can be parsed; None if there are none."""
+        if not block:
+            return None
+        try:
+            return parse(block, self.header, columns, types)
+        except pa.ArrowInvalid as error:
+            if self.quarantine and (rest := well_formed(block, self.header)) != block:
+                return self._parsed(rest, columns, types, first_row)
+            raise explained(error, block, self.header, {}, self.file, first_row) from None
+
+    def _label_kind(self, name: str, kind: str, block: bytes, first_row: int) -> str:
+        before = self.found[name]
+        kind = "text" if kind == "other" else kind
+        if kind == before or before == "text" or {kind, before} == {"int", "float"}:
+            return before if before == "text" or kind == before else "float"
+        raise explained(None, block, self.header, {name: TYPES[before]}, self.file, first_row)
+
+
+def scan(
+    file: File,
+    header: Header,
+    label: str | None,
+    keep: tuple[str, ...],
+    scan_bytes: int,
+    step_rows: int = STEP_ROWS,
+    quarantine: bool = False,
+    known: tuple[str, ...] = (),
+) -> Table:
+    """Rows, steps and kinds of one file; runs on a worker. The columns `known` hold numbers, whatever stands there."""
+    file.check()
+    kinds = _Kinds(file, header, label, keep, quarantine, known)
+    steps = Steps(header.start, step_rows, header.lines)
+    for offset, block, ends in row_blocks(file, header.start, scan_bytes, header.delimiter.encode()):
+        if len(ends):
+            kinds.add(block, steps.rows)
+        steps.add(offset, block, ends)
+    rows, marks = steps.done()
+    found = {name: kinds.found.get(name, "empty") for name in header.names}
+    width = -(-(marks[-1] - marks[0]) // steps.rows) if steps.rows else 0
+    return Table(file, found, steps.rows, rows, marks, steps.lines, inferred=True, extra=header, width=width)
+
+
+def load(file: File, part: Part, wanted: Wanted, place: Place) -> Raw:
+    """The rows of one byte range."""
+    data, header = file.read(*part.marks), part.extra
+    types = {name: type_of(name, wanted) for name in wanted.names}
+    try:
+        table = parse(data, header, list(wanted.names), types)
+    except pa.ArrowInvalid as error:
+        raise explained(error, data, header, types, file, part.first_row) from None
+    if wanted.label is not None and types[wanted.label] == pa.string():
+        empty = pc.index(table.column(wanted.label), "").as_py()
+        if empty >= 0:
+            raise DataError(
+                f"{place(empty)}, column {wanted.label!r}: the label is missing. Remove or fill these rows."
+            )
+    return replace(raw_of_table(table, wanted, place), kept=kept_columns(data, table, header, wanted))
+
+
+def _mostly_numbers(column: pa.ChunkedArray) -> bool:
+    """Whether more than half of the first values are numbers, so that the others are mistakes."""
+    first = column.slice(0, _FIRST).to_pylist()
+    return sum(fits(value or "", pa.float64()) for value in first) > len(first) / 2
+
+
+def _mostly_truths(column: pa.ChunkedArray) -> bool:
+    """Whether more of the first values are true or false than are numbers."""
+    first = [value for value in column.slice(0, _FIRST).to_pylist() if isinstance(value, str) and value]
+    return sum(fits(v, pa.bool_()) for v in first) > sum(fits(v, pa.float64()) for v in first)

@@ -1,0 +1,132 @@
+"""Bad rows of CSV: found exactly, by reading again, slowly, the range in which the fast reader met one."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+from numpy.typing import NDArray
+
+from dkernel.data.block import Place
+from dkernel.data.file_schema import Part, Wanted
+from dkernel.data.paths import File
+from dkernel.data.readers.arrow_tables import raw_of_table
+from dkernel.data.readers.csv_fields import Fields, Header, parse, split, type_of
+from dkernel.data.readers.csv_kept_columns import kept_columns
+from dkernel.data.rejected_rows import Refusal, Sifted
+from dkernel.errors import DataError
+
+__all__ = ["sift", "well_formed"]
+
+# What pyarrow surely reads as a number; anything else is tried out.
+_NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
+
+
+def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
+    """The good rows of one byte range, and why the others are none."""
+    data, header = file.read(*part.marks), part.extra
+    fields = split(data, header.delimiter, part.marks[0], part.line)
+    refused: dict[int, Refusal] = {}
+    n = len(header.names)
+    for row in np.flatnonzero(fields.widths != n).tolist():
+        refused[row] = Refusal("", f"{fields.widths[row]} values where the header has {n}")
+    rows = np.flatnonzero(fields.widths == n)
+    table = _parsed(file, fields, rows, header, dict.fromkeys(wanted.names, pa.binary()))
+    bad = np.zeros(len(rows), bool)
+    for name in wanted.names:
+        reasons = (
+            _no_numbers(table.column(name), type_of(name, wanted))
+            if name in wanted.columns and name not in wanted.objects
+            else _no_text(table.column(name))
+        )
+        for i, reason in reasons.items():
+            refused.setdefault(int(rows[i]), Refusal(name, reason))
+            bad[i] = True
+    rows = rows[~bad]
+    types = {name: type_of(name, wanted) for name in wanted.names}
+    table = _parsed(file, fields, rows, header, types)
+    raw = replace(raw_of_table(table, wanted, place), kept=kept_columns(_joined(fields, rows), table, header, wanted))
+    return Sifted(raw, rows, refused, fields.rows)
+
+
+def well_formed(data: bytes, header: Header) -> bytes:
+    """The rows that are UTF-8 and have as many values as the header."""
+    fields = split(data, header.delimiter)
+    good = fields.widths == len(header.names)
+    if not _is_utf8(data):
+        good &= [_is_utf8(fields.rows.text(row)) for row in range(len(good))]
+    return data if good.all() else _joined(fields, np.flatnonzero(good))
+
+
+def _joined(fields: Fields, rows: NDArray[np.int64]) -> bytes:
+    return b"".join(fields.rows.text(row) + b"\n" for row in rows.tolist())
+
+
+def _parsed(
+    file: File, fields: Fields, rows: NDArray[np.int64], header: Header, types: dict[str, pa.DataType]
+) -> pa.Table:
+    if not len(rows):
+        return pa.table({name: pa.array([], kind) for name, kind in types.items()})
+    try:
+        table = parse(_joined(fields, rows), header, list(types), types)
+    except pa.ArrowInvalid as error:
+        raise DataError(f"{file.name}: the text cannot be read as CSV ({error}).") from None
+    if len(table) != len(rows):
+        raise DataError(
+            f"{file.name}, from line {fields.rows.number(0)} on: {len(table)} rows were read where {len(rows)} were "
+            "counted: the quotes do not stand where CSV has them."
+        )
+    return table
+
+
+def _no_numbers(column: pa.ChunkedArray, kind: pa.DataType) -> dict[int, str]:
+    """The rows whose text gives no value of this type, with the reason."""
+    coded = column.combine_chunks().dictionary_encode()
+    coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
+    words = coded.dictionary.to_pylist()
+    sure = np.zeros(len(words), bool)
+    if kind == pa.float64() and words:
+        sure = pc.match_substring_regex(coded.dictionary, _NUMBER).to_numpy(zero_copy_only=False)
+    verdicts = {code: _verdict(words[code], kind) for code in np.flatnonzero(~sure).tolist()}
+    wrong = {code: reason for code, reason in verdicts.items() if reason}
+    indices = coded.indices.to_numpy(zero_copy_only=False)
+    return {row: wrong[int(indices[row])] for row in np.flatnonzero(np.isin(indices, list(wrong))).tolist()}
+
+
+def _verdict(word: bytes, kind: pa.DataType) -> str:
+    """Why pyarrow.csv does not read the word as a value of this type; nothing if it does."""
+    quoted = b'"' + word.replace(b'"', b'""') + b'"\n'
+    options: Any = {
+        "read_options": arrow_csv.ReadOptions(column_names=["x"], block_size=len(quoted) + 64, use_threads=False),
+        "parse_options": arrow_csv.ParseOptions(newlines_in_values=True),
+        "convert_options": arrow_csv.ConvertOptions(column_types={"x": kind}),
+    }
+    try:
+        missing = arrow_csv.read_csv(pa.BufferReader(quoted), **options).column("x").null_count
+    except pa.ArrowInvalid:
+        what = "a number" if kind == pa.float64() else "true or false"
+        return f"{_shown(word)} is not {what}"
+    return "the value is missing" if missing else ""
+
+
+def _no_text(column: pa.ChunkedArray) -> dict[int, str]:
+    try:
+        column.cast(pa.string())
+    except pa.ArrowInvalid:
+        return {i: "the text is not UTF-8" for i, word in enumerate(column.to_pylist()) if not _is_utf8(word)}
+    return {}
+
+
+def _is_utf8(text: bytes) -> bool:
+    try:
+        text.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _shown(word: bytes) -> str:
+    text = word.decode("utf-8", "backslashreplace")
+    return repr(text if len(text) <= 60 else text[:60] + "...")

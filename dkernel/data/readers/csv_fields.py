@@ -1,0 +1,153 @@
+"""The fields of CSV text: as typed columns by pyarrow.csv, and as the bytes between the delimiters."""
+
+import csv as text_csv
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+from numpy.typing import NDArray
+
+from dkernel.data.file_schema import Wanted
+from dkernel.data.paths import File
+from dkernel.data.readers.text_rows import Lines, outside_quotes, row_ends, row_starts, without_newlines
+from dkernel.errors import DataError
+
+__all__ = ["TYPES", "Fields", "Header", "explained", "fits", "parse", "split", "type_of"]
+
+TYPES = {
+    "bool": pa.bool_(),
+    "int": pa.int64(),
+    "float": pa.float64(),
+    "digits": pa.string(),
+    "text": pa.string(),
+    "empty": pa.float64(),
+}
+
+
+@dataclass(frozen=True)
+class Header:
+    """The first row: the names of the columns, the byte where the data begin, the lines before it."""
+
+    names: tuple[str, ...]
+    start: int
+    delimiter: str
+    lines: int = 1
+
+
+def type_of(name: str, wanted: Wanted) -> pa.DataType:
+    """The type that a column is read as."""
+    kind = wanted.kinds[name]
+    if name in wanted.objects:
+        return pa.string()
+    if name in wanted.columns or name == wanted.weight:
+        return pa.bool_() if kind == "bool" else pa.float64()
+    if name in wanted.kept and name != wanted.label:
+        if kind == "empty" or wanted.kept_as == "csv":
+            return pa.string()
+        if kind == "digits" and wanted.kept_as == "numbers":
+            return pa.float64()
+    return TYPES[kind]
+
+
+def parse(data: bytes, header: Header, columns: list[str], types: dict[str, pa.DataType]) -> pa.Table:
+    """Columns of whole rows of text; what does not fit is pyarrow's ArrowInvalid."""
+    return arrow_csv.read_csv(
+        pa.BufferReader(data),
+        read_options=arrow_csv.ReadOptions(
+            column_names=list(header.names), block_size=max(len(data) + 1, 64), use_threads=False
+        ),
+        parse_options=arrow_csv.ParseOptions(delimiter=header.delimiter, newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(
+            include_columns=columns, column_types=types, strings_can_be_null=False
+        ),
+    )
+
+
+@dataclass(frozen=True)
+class Fields:
+    """Rows of text and the delimiters between their fields: row i has the places cuts[first[i]:][:widths[i] - 1]."""
+
+    rows: Lines
+    cuts: NDArray[np.int64]
+    first: NDArray[np.int64]
+    widths: NDArray[np.int64]
+
+    def column(self, j: int, n: int) -> list[bytes]:
+        """Field j of every row as it stands there, quotes included; every row must have n fields."""
+        starts = self.rows.starts if j == 0 else self.cuts[self.first + (j - 1)] + 1
+        stops = self.rows.stops if j == n - 1 else self.cuts[self.first + j]
+        data = self.rows.data
+        return [data[a:b] for a, b in zip(starts.tolist(), stops.tolist(), strict=True)]
+
+
+def split(data: bytes, delimiter: str, offset: int = 0, line: int = 0) -> Fields:
+    """Rows and fields of whole rows of text, by the rules that pyarrow.csv has.
+
+    Examples
+    --------
+    >>> fields = split(b'a,"b,c"\\n\\n1,2,3\\n', ",")
+    >>> fields.widths.tolist(), fields.rows.text(0), fields.rows.number(1)
+    ([2, 3], b'a,"b,c"', 3)
+    """
+    sign = delimiter.encode()
+    ends, _, unclosed = row_ends(data, sign, True)
+    if unclosed:
+        raise DataError("a quote is never closed")
+    text = np.frombuffer(data, np.uint8)
+    starts = row_starts(data, ends)
+    stops = without_newlines(data, starts, ends)
+    cuts = np.flatnonzero(text == sign[0])
+    if b'"' in data:
+        cuts = cuts[outside_quotes(data, cuts, sign)[0]]
+    first = np.searchsorted(cuts, starts)
+    widths = np.searchsorted(cuts, stops) - first + 1
+    return Fields(Lines(data, starts, stops, offset, line), cuts, first, widths)
+
+
+def explained(
+    error: Exception | None,
+    data: bytes,
+    header: Header,
+    types: dict[str, pa.DataType],
+    file: File,
+    first_row: int,
+) -> DataError:
+    """The first row that cannot be read and why, found by reading the range again, slowly."""
+    try:
+        reader = text_csv.reader(io.StringIO(data.decode("utf-8"), newline=""), delimiter=header.delimiter)
+        row = first_row
+        for values in reader:
+            if not values:
+                continue
+            row += 1
+            if len(values) != len(header.names):
+                return DataError(
+                    f"{file.name}, row {row}: the row has {len(values)} values, the header {len(header.names)}."
+                )
+            for name, value in zip(header.names, values, strict=True):
+                if name in types and not fits(value, types[name]):
+                    return DataError(
+                        f"{file.name}, row {row}, column {name!r}: {value!r} where the column's other values, from the "
+                        f"first rows on, are of type {types[name]}."
+                    )
+    except UnicodeDecodeError as failure:
+        row = first_row + data.count(b"\n", 0, failure.start) + 1
+        return DataError(f"{file.name}, about row {row}: the text is not UTF-8; save the file as UTF-8.")
+    except text_csv.Error as failure:
+        return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({failure}).")
+    return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({error}).")
+
+
+def fits(value: str, type_: Any) -> bool:
+    """Whether a column of this type can hold the text."""
+    if type_ == pa.string():
+        return True
+    try:
+        pa.array([value]).cast(type_)
+    except pa.ArrowInvalid:
+        # What is missing has its own message.
+        return value == "" or value in arrow_csv.ConvertOptions().null_values
+    return True

@@ -1,0 +1,67 @@
+"""HDF5: a dataset of two dimensions for the features, datasets of one value a row by name; parts follow the chunks."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Place, Raw, kind_of_dtype
+from dkernel.data.file_schema import Part, Request, Table, Wanted
+from dkernel.data.paths import File
+from dkernel.data.readers.array_file import Member, raw_of_members, table_of_members
+from dkernel.data.rejected_rows import Sifted
+from dkernel.errors import DataError
+
+__all__ = ["load", "look", "sift"]
+
+
+def look(files: Sequence[File], request: Request) -> list[Table]:
+    """Shapes, types and chunks, from the file's directory."""
+    tables = []
+    for file in files:
+        with _opened(file) as opened:
+            tables.append(table_of_members(file, _members(opened), request.exclude))
+    return tables
+
+
+def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
+    """The rows of one part."""
+    with _opened(file) as opened:
+
+        def fetch(key: str, first: int, stop: int) -> NDArray[Any]:
+            return np.asarray(opened[key][first:stop])
+
+        return raw_of_members(part, wanted, fetch)
+
+
+def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
+    """The rows of one part; whether they are finite is seen later."""
+    return Sifted(load(file, part, wanted, place), np.arange(part.rows), {})
+
+
+@contextmanager
+def _opened(file: File) -> Iterator[Any]:
+    try:
+        with ExitStack() as stack:
+            place = file.path if file.local else stack.enter_context(file.open())
+            yield stack.enter_context(h5py.File(place, "r"))
+    except OSError as error:
+        if error.errno is not None:
+            raise  # the disk's or the network's trouble: reading again may help
+        raise DataError(f"{file.name}: the file is truncated, damaged or no HDF5 ({error}).") from None
+
+
+def _members(opened: Any) -> list[Member]:
+    found: list[Member] = []
+
+    def visit(name: str, item: Any) -> None:
+        if isinstance(item, h5py.Dataset) and item.shape:
+            text = h5py.check_string_dtype(item.dtype) is not None
+            kind = "text" if text else kind_of_dtype(item.dtype)
+            found.append(Member(name, tuple(item.shape), kind, item.chunks[0] if item.chunks else 1))
+
+    opened.visititems(visit)
+    return found

@@ -1,0 +1,102 @@
+"""Parquet: the footer says rows, names and types; a part is one row group or several small consecutive ones."""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from dkernel.data.arrow import opened_parquet
+from dkernel.data.block import Place, Raw
+from dkernel.data.file_schema import Part, Request, Table, Wanted
+from dkernel.data.paths import File
+from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
+from dkernel.data.rejected_rows import Refusal, Sifted
+from dkernel.errors import DataError
+
+__all__ = ["load", "look", "sift"]
+
+
+def look(files: Sequence[File], _: Request) -> list[Table]:
+    """Names, kinds and row groups, from the footers."""
+    return [_look(file) for file in files]
+
+
+def load(file: File, part: Part, wanted: Wanted, place: Place) -> Raw:
+    """The row groups of one part."""
+    return raw_of_table(_read(file, part, wanted), wanted, place)
+
+
+def head(file: File, wanted: Wanted, rows: int, place: Place) -> Raw:
+    """The first rows, without the rest of their row group."""
+    with _opened(file) as opened:
+        batch = next(opened.iter_batches(rows, columns=list(wanted.names), use_threads=False))
+    return raw_of_table(pa.Table.from_batches([batch]), wanted, place)
+
+
+def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
+    """The rows without a missing value; whether they are finite is seen later."""
+    table = _read(file, part, wanted)
+    refused: dict[int, Refusal] = {}
+    for name in wanted.columns:
+        column = table.column(name)
+        if pa.types.is_dictionary(column.type):  # which may hold a null of its own
+            column = column.cast(column.type.value_type)
+        for row in pc.indices_nonzero(pc.is_null(column)).to_pylist():
+            refused.setdefault(row, Refusal(name, "the value is missing"))
+    rows = np.delete(np.arange(len(table)), list(refused))
+    return Sifted(raw_of_table(table.take(rows), wanted, place), rows, refused)
+
+
+def _read(file: File, part: Part, wanted: Wanted) -> pa.Table:
+    with _opened(file) as opened:
+        # One thread: the tasks are the parallelism, and a reader's own threads would come on top of it.
+        return opened.read_row_groups(range(part.first, part.stop), columns=list(wanted.names), use_threads=False)
+
+
+@contextmanager
+def _opened(file: File) -> Iterator[pq.ParquetFile]:
+    try:
+        with ExitStack() as stack:
+            if file.local:
+                yield stack.enter_context(opened_parquet(file.path))
+            else:
+                yield stack.enter_context(pq.ParquetFile(stack.enter_context(file.open()), pre_buffer=True))
+    except (pa.ArrowException, OSError) as error:
+        if getattr(error, "errno", None) is not None:
+            raise  # the disk's or the network's trouble: reading again may help
+        raise DataError(
+            f"{file.name}: the file is truncated, damaged or no Parquet ({str(error).splitlines()[0]})."
+        ) from None
+
+
+def _look(file: File) -> Table:
+    with _opened(file) as opened:
+        footer, schema = opened.metadata, opened.schema_arrow
+        names = schema.names
+        if len(set(names)) < len(names):
+            twice = next(n for n in names if names.count(n) > 1)
+            raise DataError(f"{file.name}: the column {twice!r} stands twice; every column needs a name of its own.")
+        return Table(
+            file,
+            {field.name: kind_of_type(field.type) for field in schema},
+            footer.num_rows,
+            steps=tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups)),
+            hidden=_index_columns(schema),
+            width=-(-sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups)) // footer.num_rows)
+            if footer.num_rows
+            else 0,
+        )
+
+
+def _index_columns(schema: pa.Schema) -> frozenset[str]:
+    """The columns that are a pandas index: they number the rows and are no features, unless they are named."""
+    stored = (schema.metadata or {}).get(b"pandas")
+    try:
+        listed = json.loads(stored).get("index_columns", []) if stored else []
+    except ValueError:
+        listed = []
+    return frozenset(name for name in listed if isinstance(name, str) and name in schema.names)

@@ -1,0 +1,328 @@
+"""svmlight: 'label index:value ...' a line; one counting task a file, then byte ranges become blocks.
+
+Of more than WIDE columns (dkernel.numerics.sparse_rows) of which no more than a tenth is stored the blocks stay sparse,
+else they are dense; those that a model is to score are what the model's are.
+
+The number of features and whether indices begin at 0 are decided once, from all files together, never by a part.
+Columns are named by their index as the file writes it, so a model knows by its names which kind it was trained on.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from dask.delayed import Delayed
+from numpy.typing import NDArray
+
+from dkernel.data.block import Place, Raw
+from dkernel.data.collections.sparse_arrays import sparse_bytes
+from dkernel.data.file_schema import Part, Request, Table, Wanted
+from dkernel.data.paths import File
+from dkernel.data.readers.text_rows import STEP_ROWS, Lines, Steps, row_blocks, row_ends, row_starts, without_newlines
+from dkernel.data.rejected_rows import Refusal, Sifted
+from dkernel.errors import DataError
+from dkernel.numerics.sparse_rows import Numbered, SparseRows, is_wide
+
+__all__ = ["LABEL", "Counted", "Rows", "bad_lines", "count", "load", "look", "parse", "sift"]
+
+LABEL = "label"
+_BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")
+_SPACE = 32  # blanks and line ends; no other byte up to it belongs in the text
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Parsed lines: label (rows,), and for every stored value its row, index and value."""
+
+    label: NDArray[np.float64]
+    row: NDArray[np.int64]
+    index: NDArray[np.int64]
+    value: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What one file holds: steps, the least and the largest index and the row of it, whether labels are integers,
+    and how many values are stored."""
+
+    steps: tuple[int, ...]
+    marks: tuple[int, ...]
+    lines: tuple[int, ...]
+    least: int | None
+    largest: int
+    largest_row: int
+    integer: bool
+    stored: int
+
+
+def look(files: Sequence[File], request: Request) -> list[Table]:
+    """Rows and indices by one counting task a file; then one width for all."""
+    tasks = []
+    for file in files:
+        asked = (request.scan_bytes, STEP_ROWS, request.quarantine)
+        key = file.key("count", *asked)
+        tasks.append(Delayed(key, {key: (count, file, *asked)}))
+    counted = list(request.compute(*tasks))
+    base, p = _width(files, counted, request)
+    rows, stored = sum(sum(found.steps) for found in counted), sum(found.stored for found in counted)
+    sparse = None
+    if isinstance(request.columns, Numbered) or (request.columns is None and is_wide(p, stored / max(1, rows * p))):
+        sparse = Numbered(base, p)
+    tables = []
+    for file, found in zip(files, counted, strict=True):
+        kinds = {LABEL: "int" if found.integer else "float"}
+        if sparse is None:
+            kinds.update((str(j), "float") for j in range(base, base + p))
+        width = (
+            0 if sparse is None else sparse_bytes(rows, stored, "float32" if request.dtype == "auto" else request.dtype)
+        )
+        tables.append(
+            Table(
+                file, kinds, sum(found.steps), found.steps, found.marks, found.lines, frozenset([LABEL]), True, False,
+                (base, p), width, sparse,
+            )
+        )  # fmt: skip
+    return tables
+
+
+def _width(files: Sequence[File], counted: Sequence[Counted], request: Request) -> tuple[int, int]:
+    """(index of the first feature, number of features) of all files together."""
+    if isinstance(request.columns, Numbered):
+        request = replace(
+            request, n_features=len(request.columns), zero_based=not request.columns.first, columns=None, keep=(),
+        )  # fmt: skip
+    named = (*(request.columns or ()), *request.keep, *request.exclude, request.weight or "")
+    indices = [int(n) for n in named if n.isdigit()]
+    least = [c.least for c in counted if c.least is not None]
+    # A model trained on indices from 0 names column 0 even where these files never store it.
+    base = int(0 not in least and 0 not in indices) if request.zero_based is None else int(not request.zero_based)
+    for file, found in zip(files, counted, strict=True):
+        if found.least is not None and found.least < base:
+            raise DataError(f"{file.name}: there is an index {found.least}, but indices were said to begin at {base}.")
+        n = request.n_features
+        if n is not None and found.largest >= base + n and not request.allow_extra:
+            raise DataError(
+                f"{file.name}, row {found.largest_row + 1}: index {found.largest}, where {n} features "
+                f"({base} to {base + n - 1}) are known: give a larger n_features, or allow extra columns."
+            )
+    if request.n_features is not None:
+        return base, request.n_features
+    return base, max([0, *(c.largest + 1 - base for c in counted), *(i + 1 - base for i in indices)])
+
+
+def count(file: File, scan_bytes: int, step_rows: int = STEP_ROWS, quarantine: bool = False) -> Counted:
+    """Rows and indices of one file; runs on a worker. With `quarantine` a bad line is a row without indices."""
+    file.check()
+    steps = Steps(0, step_rows, lines=0)
+    least: int | None = None
+    largest, largest_row, integer, stored = -1, 0, True, 0
+    for offset, block, ends in row_blocks(file, 0, scan_bytes, b""):
+        kept = _data_lines(block, ends)
+        row_of = np.arange(int(kept.sum()))
+        try:
+            rows = parse(block, file.name, steps.rows)
+        except DataError:
+            if not quarantine:
+                raise
+            lines = _lines(block, ends, kept)
+            row_of = np.array(sorted({*row_of.tolist()} - {*bad_lines(lines)}), np.int64)
+            rows = parse(_joined(lines, row_of), file.name, steps.rows)
+        if len(rows.index):
+            least = min(int(rows.index.min()), least if least is not None else int(rows.index.min()))
+            at = int(rows.index.argmax())
+            if rows.index[at] > largest:
+                largest, largest_row = int(rows.index[at]), steps.rows + int(row_of[rows.row[at]])
+        integer = integer and bool((rows.label == np.rint(rows.label)).all())
+        stored += len(rows.index)
+        steps.add(offset, block, ends[kept])
+    return Counted(*steps.done(), steps.lines, least, largest, largest_row, integer, stored)
+
+
+def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
+    """Which of the lines hold a row, not only a comment or blanks."""
+    if b"#" not in block and not _BLANK.search(block):
+        return np.ones(len(ends), bool)
+    starts = [0, *ends.tolist()]  # one more than lines: what follows the last end is none yet
+    lines = (block[a:b] for a, b in pairwise(starts))
+    return np.array([bool(line.split(b"#", 1)[0].strip()) for line in lines], bool)
+
+
+def _lines(block: bytes, ends: NDArray[np.int64], kept: NDArray[np.bool_]) -> Lines:
+    """The lines of a block that hold rows."""
+    starts = row_starts(block, ends)[kept]
+    return Lines(block, starts, without_newlines(block, starts, ends[kept]))
+
+
+def _joined(lines: Lines, rows: NDArray[np.int64]) -> bytes:
+    return b"".join(lines.text(row) + b"\n" for row in rows.tolist())
+
+
+def bad_lines(lines: Lines) -> dict[int, str]:
+    """The rows that are no line of svmlight, with the reason: found by halves, for few are bad as a rule.
+
+    Examples
+    --------
+    >>> text = b"1 3:2\\n1 x\\n1 4:1 4:1\\n"
+    >>> bad_lines(Lines(text, np.array([0, 6, 10]), np.array([6, 10, 20])))
+    {1: 'not a label, then index:value pairs', 2: 'an index stands there twice'}
+    """
+    found: dict[int, str] = {}
+    waiting = [np.arange(len(lines.starts))] if len(lines.starts) else []
+    while waiting:
+        rows = waiting.pop()
+        reason = _reason(_joined(lines, rows), len(rows))
+        if reason and len(rows) == 1:
+            found[int(rows[0])] = reason
+        elif reason:
+            waiting += np.array_split(rows, 2)
+    return dict(sorted(found.items()))
+
+
+def _reason(text: bytes, n: int) -> str:
+    """Why these n lines cannot be read; nothing if they can."""
+    try:
+        rows = parse(text, "", 0)
+    except DataError:
+        return "not a label, then index:value pairs"
+    if len(rows.label) != n:
+        return "not a label, then index:value pairs"
+    pairs = np.stack([rows.row, rows.index])
+    return "" if np.unique(pairs, axis=1).shape[1] == pairs.shape[1] else "an index stands there twice"
+
+
+def sift(file: File, part: Part, wanted: Wanted, _: Place) -> Sifted:
+    """The lines of one byte range that can be read, and why the others cannot."""
+    data = file.read(*part.marks)
+    ends, _last, _open = row_ends(data, b"", True)
+    lines = replace(_lines(data, ends, _data_lines(data, ends)), offset=part.marks[0], line=part.line)
+    refused = {row: Refusal("", reason) for row, reason in bad_lines(lines).items()}
+    rows = np.delete(np.arange(len(lines.starts)), list(refused))
+    return Sifted(_block(_joined(lines, rows), file, part, wanted), rows, refused, lines)
+
+
+def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
+    """The rows of one byte range."""
+    return _block(file.read(*part.marks), file, part, wanted)
+
+
+def _block(data: bytes, file: File, part: Part, wanted: Wanted) -> Raw:
+    rows = parse(data, file.name, part.first_row)
+    if isinstance(wanted.columns, Numbered):
+        return _sparse(rows, file, part, wanted)
+    base, p = part.extra
+    inside = rows.index < base + p
+    dense = np.zeros((len(rows.label), p), dtype=wanted.dtype)
+    flat = rows.row[inside] * p + (rows.index[inside] - base)
+    _refuse_twice(file, part, flat, p, base)
+    try:
+        with np.errstate(over="raise"):
+            dense.reshape(-1)[flat] = rows.value[inside]
+    except FloatingPointError:
+        # In float64 a number too large for float32 comes to the gate as it is, and the message shows it.
+        dense = np.zeros((len(rows.label), p))
+        dense.reshape(-1)[flat] = rows.value[inside]
+    label = rows.label.astype(np.int64) if wanted.kinds.get(LABEL) == "int" else rows.label
+
+    def column(name: str) -> NDArray:
+        return label if name == LABEL else dense[:, int(name) - base]
+
+    everything = list(wanted.columns) == [str(j) for j in range(base, base + p)]
+    return Raw(
+        dense if everything else np.stack([column(n) for n in wanted.columns], axis=1),
+        label if wanted.label else None,
+        column(wanted.weight) if wanted.weight else None,
+        pa.table({n: column(n) for n in wanted.kept}) if wanted.kept else None,
+    )
+
+
+def _sparse(rows: Rows, file: File, part: Part, wanted: Wanted) -> Raw:
+    base, p = part.extra
+    inside = rows.index < base + p
+    flat = rows.row[inside] * p + (rows.index[inside] - base)
+    _refuse_twice(file, part, flat, p, base)
+    order = np.argsort(flat, kind="stable")
+    order = order[rows.value[inside][order] != 0]
+    row, column = np.divmod(flat[order], p)
+    starts = np.searchsorted(row, np.arange(len(rows.label) + 1)).astype(np.int64)
+    X = SparseRows(rows.value[inside][order], column.astype(np.int32), starts, p)
+    label = rows.label.astype(np.int64) if wanted.kinds.get(LABEL) == "int" else rows.label
+    return Raw(
+        X, label if wanted.label else None, label if wanted.weight else None,
+        pa.table(dict.fromkeys(wanted.kept, label)) if wanted.kept else None,
+    )  # fmt: skip
+
+
+def _refuse_twice(file: File, part: Part, flat: NDArray[np.int64], p: int, base: int) -> None:
+    if (np.diff(flat) > 0).all():
+        return
+    ordered = np.sort(flat)
+    twice = ordered[1:][np.diff(ordered) == 0]
+    if len(twice):
+        row, column = divmod(int(twice[0]), p)
+        raise DataError(f"{file.name}, row {part.first_row + row + 1}: the index {base + column} stands there twice.")
+
+
+def parse(data: bytes, name: str, first_row: int) -> Rows:
+    """Lines of text as numbers; comments and 'qid:' are left out.
+
+    Examples
+    --------
+    >>> parse(b"1 3:0.5 7:2\\n-1 1:4\\n", "a.svm", 0).index.tolist()
+    [3, 7, 1]
+    """
+    if b"#" in data or b"qid:" in data:
+        lines = (line.split(b"#", 1)[0] for line in data.split(b"\n"))
+        data = b"\n".join(b" ".join(t for t in line.split() if not t.startswith(b"qid:")) for line in lines)
+    text = np.frombuffer(data, np.uint8)
+    space = text <= _SPACE
+    begins = ~space & np.concatenate([[True], space[:-1]]) if len(text) else space
+    starts = np.flatnonzero(begins)
+    if not len(starts):
+        empty = np.empty(0)
+        return Rows(empty, empty.astype(np.int64), empty.astype(np.int64), empty)
+    line_of = np.searchsorted(np.flatnonzero(text == 10), starts)
+    is_label = np.concatenate([[True], np.diff(line_of) > 0])
+    colons = np.flatnonzero(text == 58)
+    per_token = np.bincount(np.searchsorted(starts, colons, side="right") - 1, minlength=len(starts))
+    odd = np.flatnonzero(per_token != ~is_label)
+    row_of = np.cumsum(is_label) - 1
+    if len(odd):
+        raise _odd(data, name, first_row, int(row_of[odd[0]]))
+    words = pc.ascii_split_whitespace(pa.scalar(data.replace(b":", b" ").strip(), pa.large_string())).values
+    try:
+        numbers = words.cast(pa.float64()).to_numpy(zero_copy_only=False)
+    except pa.ArrowInvalid:
+        numbers = np.empty(0)
+    n_values = int((~is_label).sum())
+    if len(numbers) != len(starts) + n_values:
+        raise _odd(data, name, first_row, None)
+    place = np.arange(len(starts)) + np.concatenate([[0], np.cumsum(~is_label)[:-1]])
+    index = numbers[place[~is_label]]
+    if (index != np.rint(index)).any() or (index < 0).any():
+        raise _odd(
+            data, name, first_row, int(row_of[~is_label][int(((index != np.rint(index)) | (index < 0)).argmax())])
+        )
+    return Rows(numbers[place[is_label]], row_of[~is_label], index.astype(np.int64), numbers[place[~is_label] + 1])
+
+
+def _odd(data: bytes, name: str, first_row: int, row: int | None) -> DataError:
+    lines = [line for line in data.split(b"\n") if line.strip()]
+    if row is None:
+        row = next((i for i, line in enumerate(lines) if not _is_good(line)), 0)
+    shown = lines[row][:80].decode("utf-8", "replace").strip()
+    return DataError(
+        f"{name}, row {first_row + row + 1}: {shown!r} is not a line of svmlight: a label, then index:value pairs."
+    )
+
+
+def _is_good(line: bytes) -> bool:
+    try:
+        label, *pairs = line.split()
+        float(label)
+        return all(float(part) is not None for pair in pairs for part in pair.split(b":", 1))
+    except ValueError:
+        return False

@@ -1,0 +1,63 @@
+"""Zarr: an array of two dimensions, or a group of arrays such as X and y; parts are aligned with the stored chunks.
+
+A chunk that is not stored reads as the array's fill value: that is how Zarr writes chunks that hold nothing else.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import zarr
+from numpy.typing import NDArray
+
+from dkernel.data.block import Place, Raw
+from dkernel.data.file_schema import Part, Request, Table, Wanted
+from dkernel.data.paths import File
+from dkernel.data.readers.array_file import Member, member, raw_of_members, table_of_members
+from dkernel.data.rejected_rows import Sifted
+from dkernel.errors import DataError
+
+__all__ = ["load", "look", "sift"]
+
+
+def look(files: Sequence[File], request: Request) -> list[Table]:
+    """Shapes, types and chunks, from the metadata."""
+    return [table_of_members(file, _members(_open(file)), request.exclude) for file in files]
+
+
+def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
+    """The rows of one part."""
+    opened = _open(file)
+
+    def fetch(key: str, first: int, stop: int) -> NDArray[Any]:
+        return np.asarray((opened[key] if key else opened)[first:stop])
+
+    try:
+        return raw_of_members(part, wanted, fetch)
+    except (OSError, ValueError, RuntimeError) as error:
+        if isinstance(error, DataError) or getattr(error, "errno", None) is not None:
+            raise  # with a number it is the disk's or the network's trouble: reading again may help
+        rows = f"rows {part.first_row + 1} to {part.first_row + part.rows}"
+        raise DataError(f"{file.name}, {rows}: a chunk is truncated or damaged ({error}).") from None
+
+
+def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
+    """The rows of one part; whether they are finite is seen later."""
+    return Sifted(load(file, part, wanted, place), np.arange(part.rows), {})
+
+
+def _open(file: File) -> Any:
+    try:
+        return zarr.open(file.path, mode="r", storage_options=dict(file.options) or None)
+    except (OSError, ValueError, KeyError) as error:
+        raise DataError(f"{file.name}: this is no Zarr store, or a damaged one ({error}).") from None
+
+
+def _members(opened: Any) -> list[Member]:
+    if isinstance(opened, zarr.Array):
+        return [_member("", opened)]
+    return [_member(key, array) for key, array in sorted(opened.arrays())]
+
+
+def _member(key: str, array: Any) -> Member:
+    return member(key, array.shape, array.dtype, array.chunks[0] if array.chunks else 1)

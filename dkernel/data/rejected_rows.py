@@ -1,0 +1,194 @@
+"""Rows that are left out instead of ending the run: which they are, why, and how they are written down and told."""
+
+import csv
+import io
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block, Place, Raw, cut_blocks
+from dkernel.data.file_schema import Wanted
+from dkernel.data.readers.text_rows import Lines
+from dkernel.errors import DataError
+from dkernel.numerics.sparse_rows import SparseRows
+
+__all__ = ["REJECTS", "Refusal", "Sifted", "csv_of", "described", "rows_of", "sifted_blocks"]
+
+REJECTS = pa.schema(
+    [
+        ("file", pa.string()),
+        ("line", pa.int64()),
+        ("offset", pa.int64()),
+        ("column", pa.string()),
+        ("reason", pa.string()),
+        ("raw", pa.string()),
+    ]
+)
+"""Of a text: the line (from 1) and the byte on which the row begins, and the row. Else: the row, and the value."""
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """Why a row is left out; `raw` is the value where there is no text of the row."""
+
+    column: str
+    reason: str
+    raw: str = ""
+
+
+@dataclass(frozen=True)
+class Sifted:
+    """What a reader makes of a unit with bad rows: `raw` holds the rows `rows` of the unit, `refused` the others.
+
+    The numbers of `raw` need not be finite yet. `lines` are those of the unit, where it is text.
+    """
+
+    raw: Raw
+    rows: NDArray[np.int64]
+    refused: Mapping[int, Refusal]
+    lines: Lines | None = None
+
+
+def sifted_blocks(
+    found: Sifted,
+    rows: tuple[int, ...],
+    wanted: Wanted,
+    place: Place,
+    where: tuple[str, int],
+    odd: Sequence[int] = (),
+    reason: str = "",
+) -> tuple[Block, ...]:
+    """The checked blocks of the good rows, with the list of the bad ones.
+
+    Parameters
+    ----------
+    rows : of the chunks of the whole unit; those of the blocks are fewer
+    where : name of the file, and how many of its rows are before the unit
+    odd : numbers among the good rows of those that are bad for another reason, which is `reason`
+    """
+    if len(found.rows) + len(found.refused) != sum(rows) or len(found.raw.X) != len(found.rows):
+        raise DataError(
+            f"{place(0)}: {len(found.rows) + len(found.refused)} rows were read where {sum(rows)} were counted: the "
+            "file changed or is damaged."
+        )
+    infinite = _not_finite(found.raw.X, wanted)
+    finite = [i for i in range(len(found.rows)) if i not in infinite] if odd else []
+    infinite |= {finite[i]: _largest(found.raw.X, finite[i], reason, wanted) for i in odd}
+    refused = {**found.refused, **{int(found.rows[i]): refusal for i, refusal in infinite.items()}}
+    good = np.ones(len(found.rows), bool)
+    good[list(infinite)] = False
+    kept = found.raw.kept
+    raw = Raw(found.raw.X[good], kept=None if kept is None else kept.filter(pa.array(good)))
+    blocks = cut_blocks(
+        raw, _shares(rows, len(raw.X)), (wanted.columns, None, None), wanted.dtype, place, wanted.objects
+    )
+    listed = [_row(found.lines, where, row, refused[row]) for row in sorted(refused)]
+    table = pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
+    return (Block(blocks[0].X, kept=blocks[0].kept, refused=table), *blocks[1:])
+
+
+def _not_finite(X: Any, wanted: Wanted) -> dict[int, Refusal]:
+    if isinstance(X, SparseRows):
+        with np.errstate(over="ignore"):
+            odd = np.flatnonzero(~np.isfinite(X.data.astype(wanted.dtype, copy=False)))
+        rows = np.searchsorted(X.starts, odd, side="right") - 1
+        places = {int(row): int(at) for row, at in zip(rows[::-1], odd[::-1], strict=True)}  # the first of each row
+        return {row: _refusal(X.data[at], int(X.indices[at]), wanted) for row, at in sorted(places.items())}
+    if X.dtype.kind not in "f":
+        return {}
+    with np.errstate(over="ignore", invalid="ignore"):
+        bad = ~np.isfinite(X.astype(wanted.dtype, copy=False))
+    found = {}
+    for row in np.flatnonzero(bad.any(axis=1)).tolist():
+        column = int(bad[row].argmax())
+        found[row] = _refusal(X[row, column], column, wanted)
+    return found
+
+
+def _largest(X: Any, row: int, reason: str, wanted: Wanted) -> Refusal:
+    """The refusal of a row as a whole; of a dense row of numbers it names the largest of them."""
+    if isinstance(X, SparseRows) or X.dtype.kind not in "iuf":
+        return Refusal("", reason)
+    column = int(np.abs(X[row].astype(np.float64)).argmax())
+    return Refusal(wanted.columns[column], reason, str(X[row, column]))
+
+
+def _refusal(value: Any, column: int, wanted: Wanted) -> Refusal:
+    reason = f"{value} is too large for {wanted.dtype}" if np.isfinite(value) else f"{value} is not finite"
+    return Refusal(wanted.columns[column], reason, str(value))
+
+
+def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:
+    """The chunks filled from the front with what is left; one at least, and be it empty."""
+    shares = []
+    for n in rows:
+        shares.append(min(n, good))
+        good -= shares[-1]
+    return tuple(n for n in shares if n) or (0,)
+
+
+def _row(lines: Lines | None, where: tuple[str, int], row: int, refusal: Refusal) -> tuple[Any, ...]:
+    name, first = _readable(where[0]), where[1]
+    if lines is None:
+        return name, first + row + 1, None, refusal.column, refusal.reason, refusal.raw
+    raw = lines.text(row).decode("utf-8", "backslashreplace")
+    offset = lines.offset + int(lines.starts[row])
+    return name, lines.number(row), offset, refusal.column, refusal.reason, raw
+
+
+def _readable(name: str) -> str:
+    """The name of a file as text: bytes of it that are none are escaped."""
+    return name.encode("utf-8", "backslashreplace").decode()
+
+
+def csv_of(table: pa.Table | None) -> bytes:
+    """Rejected rows as CSV, without the header; the header alone for None.
+
+    Examples
+    --------
+    >>> csv_of(None).decode().strip()
+    'file,line,offset,column,reason,raw'
+    """
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerows([REJECTS.names] if table is None else zip(*table.to_pydict().values(), strict=True))
+    return text.getvalue().encode()
+
+
+def rows_of(content: bytes) -> list[tuple[str, ...]]:
+    """What `csv_of` wrote, as rows of text.
+
+    Examples
+    --------
+    >>> rows_of(b'a.npy,3,,0,nan is not finite,nan\\n')
+    [('a.npy', '3', '', '0', 'nan is not finite', 'nan')]
+    """
+    if not content:
+        return []
+    # Not the csv module, whose fields have a longest length that is set for the whole process.
+    table = arrow_csv.read_csv(
+        pa.BufferReader(content),
+        read_options=arrow_csv.ReadOptions(column_names=REJECTS.names, block_size=len(content) + 64, use_threads=False),
+        parse_options=arrow_csv.ParseOptions(newlines_in_values=True),
+        convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(REJECTS.names, pa.string())),
+    )
+    return list(zip(*table.to_pydict().values(), strict=True))
+
+
+def described(rows: Iterable[Sequence[str]]) -> list[str]:
+    """Rejected rows, as `csv_of` wrote them, in words.
+
+    Examples
+    --------
+    >>> described([("a.csv", "7", "120", "x", "'?' is not a number", "?,1"), ("b.npy", "3", "", "0", "nan", "nan")])
+    ["a.csv, line 7, column 'x': '?' is not a number", "b.npy, row 3, column '0': nan"]
+    """
+    return [
+        f"{file}, {'line' if offset else 'row'} {line}" + (f", column {column!r}" if column else "") + f": {reason}"
+        for file, line, offset, column, reason, _ in rows
+    ]

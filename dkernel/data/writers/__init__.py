@@ -1,0 +1,1 @@
+"""Output formats, destinations and their commit protocol."""

@@ -1,0 +1,384 @@
+"""Outputs that are complete or not there: parts are staged beside the destination, and one rename makes them appear.
+
+    .NAME.staging-JOB/            a hidden sibling of NAME, so that the last step is a rename and never a copy
+        lock                      held by the one client that works here; a dead client holds nothing
+        part-00007.UUID.tmp       an attempt of a worker, or what is left of one
+        part-00007.ROWS.SHA256    a finished part: its name is its record, so a part is finished in one rename, a
+                                  late attempt can only add a file that nobody asked for, and a rerun finds what to keep
+        rejects-00007.SHA256      the rows that a part has not, there before the part is
+        moved.json                the records of the parts that are in the output already
+        output                    what the client makes of the parts just before it appears as NAME
+        manifest.json             and its manifest, when the output is a single file (or a Zarr folder)
+
+A folder holds its `_manifest.json` and an empty `_SUCCESS`, both in place before the folder appears. For one file, and
+for Zarr, whose readers allow no other files inside, the manifest is the hidden sibling `.NAME.manifest.json`. It takes
+its name just after the file has taken its own; a kill between the two leaves it in the staging folder, where the
+next run finds it, sees by the sha256 that it belongs to the file, and finishes the move. A manifest holds no time and
+no host: equal jobs have equal outputs, manifest included.
+
+Rejected rows are listed in `_rejects.csv` of a folder, else in `NAME.rejects-XXXXXXXX.csv` beside the output, with the
+first digits of the output's sha256: it is there before the output appears, and no other output's list stood in its way.
+"""
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from dkernel.data.rejected_rows import csv_of, rows_of
+from dkernel.data.writers.atomic import appear, digest, is_empty_folder, restore, sync, sync_tree, trouble, write_file
+from dkernel.data.writers.formats import format_of
+from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, Part, Place, read_manifest
+from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
+
+__all__ = ["REJECTS_NAME", "Destination", "Staging"]
+
+REJECTS_NAME = "_rejects.csv"
+
+
+class Destination:
+    """The place of an output, and whether this job's output is there already.
+
+    `with destination.stage(job) as staging:` writes parts into `staging.place(...)` and ends with `staging.commit`.
+
+    Examples
+    --------
+    >>> Destination("scores.csv").complete({"model": "1f"}) is None
+    True
+    """
+
+    def __init__(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+        if "://" in os.fspath(path):
+            raise UnsupportedError(
+                f"{os.fspath(path)}: an output is written to a file system, where a rename makes it appear as a whole. "
+                "Give a local or shared folder, and copy the finished output from there."
+            )
+        # The target of a link, so that staging lies on the file system of the output itself.
+        self.path = Path(path).resolve()
+        self.overwrite = overwrite
+        self.format = format_of(self.path)
+        if not self.path.parent.is_dir():
+            raise DataError(
+                f"{self.path}: the folder {self.path.parent} is not there. Make it, or choose another place."
+            )
+        if self.path.is_dir() != self._is_folder and self.path.exists():
+            found, needed = ("a folder", "a file") if self.path.is_dir() else ("a file", "a folder")
+            raise DataError(f"{self.path} is {found}, and this output is {needed}. Choose another name.")
+
+    @property
+    def _is_folder(self) -> bool:
+        return self.format.folder or self.format.ending == ".zarr"
+
+    @property
+    def _manifest(self) -> Path:
+        if self.format.folder:
+            return self.path / "_manifest.json"
+        return self.path.with_name(f".{self.path.name}.manifest.json")
+
+    @property
+    def _prefix(self) -> str:
+        return f".{self.path.name}.staging-"
+
+    def _staging(self, job: Mapping[str, str]) -> Path:
+        text = json.dumps({"protocol": PROTOCOL, **job}, sort_keys=True)
+        return self.path.with_name(self._prefix + hashlib.sha256(text.encode()).hexdigest()[:16])
+
+    def complete(self, job: Mapping[str, str]) -> Manifest | None:
+        """The manifest if the output of this job is there, whole; None if its place is free, or may be overwritten.
+
+        Refuses whatever else stands there. What a kill left of the last steps of a commit is finished here.
+        """
+        with _explained(self.path):
+            return self._complete(job)
+
+    def _complete(self, job: Mapping[str, str]) -> Manifest | None:
+        restore(self.path)
+        if not self.path.exists() or is_empty_folder(self.path):
+            return None
+        staged = self._staging(job) / "manifest.json"
+        for candidate in (self._manifest, staged):
+            manifest = read_manifest(candidate)
+            if manifest is not None and manifest.job == dict(job) and self._holds(manifest):
+                if candidate == staged:
+                    os.replace(staged, self._manifest)
+                    sync(self.path.parent)
+                self._sweep(manifest)
+                return manifest
+        self._check_replaceable(job)
+        return None
+
+    def _holds(self, manifest: Manifest) -> bool:
+        """Whether the output is what the manifest says, byte for byte."""
+        if self.format.folder:
+            names = sorted(p.name for p in self.path.iterdir() if p.name[0] not in "._")
+            if names != [entry.name for entry in manifest.files] or not (self.path / "_SUCCESS").exists():
+                return False
+            files = [self.path / entry.name for entry in manifest.files]
+        else:
+            files = [self.path]
+        entries = list(manifest.files)
+        if manifest.rejects is not None:
+            files.append(self.rejects(manifest.rejects))
+            entries.append(manifest.rejects)
+        return all(
+            file.exists() and digest(file) == (entry.bytes, entry.sha256)
+            for file, entry in zip(files, entries, strict=True)
+        )
+
+    def rejects(self, entry: Entry) -> Path:
+        """Where the list of the rejected rows stands."""
+        return (self.path if self.format.folder else self.path.parent) / entry.name
+
+    def companions(self) -> list[Path]:
+        """The files beside the output that its commit replaces or removes: its manifest, and lists of rejected rows."""
+        return [] if self.format.folder else [self._manifest, *self._lists()]
+
+    def _lists(self) -> list[Path]:
+        listed = re.compile(re.escape(self.path.name) + r"\.rejects-[0-9a-f]{8}\.csv")
+        return [path for path in self.path.parent.iterdir() if listed.fullmatch(path.name)]
+
+    def _check_replaceable(self, job: Mapping[str, str]) -> None:
+        manifest = read_manifest(self._manifest)
+        if not self.overwrite:
+            if manifest is None:
+                why = "and has no manifest of dkernel's"
+            elif differing := sorted(k for k in {*job, *manifest.job} if job.get(k) != manifest.job.get(k)):
+                why = f"and is of another job (different: {', '.join(differing)})"
+            else:
+                why = "and was changed since it was written"
+            raise DataError(
+                f"{self.path} is there already {why}. Choose another name, or ask for it to be overwritten."
+            )
+        foreign = self._foreign(manifest)
+        if foreign:
+            raise DataError(
+                f"{self.path} is a folder with files that are no output of dkernel's ({', '.join(foreign[:3])}), and "
+                "overwriting would delete them. Choose another name, or move them away."
+            )
+
+    def _foreign(self, manifest: Manifest | None) -> list[str]:
+        if not self.path.is_dir():
+            return []
+        found = sorted(p.name for p in self.path.iterdir())
+        if not self.format.folder:
+            return [] if {"zarr.json", ".zgroup", ".zarray"} & set(found) else found
+        known = {"_manifest.json", "_SUCCESS", REJECTS_NAME} | {
+            entry.name for entry in (manifest.files if manifest else ())
+        }
+        return [name for name in found if name not in known]
+
+    def stage(self, job: Mapping[str, str]) -> "Staging":
+        """The staging folder of this job; a context manager, for one client at a time."""
+        return Staging(self, job, self._staging(job))
+
+    def _sweep(self, manifest: Manifest) -> None:
+        """Remove the staging folders of this destination that nobody works in, and lists of outputs that are gone."""
+        for path in self._lists():
+            if manifest.rejects is None or path.name != manifest.rejects.name:
+                path.unlink(missing_ok=True)
+        for folder in self.path.parent.iterdir():
+            if folder.name.startswith(self._prefix) and (lock := _lock(folder)) is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+                os.close(lock)
+
+
+@contextlib.contextmanager
+def _explained(path: Path) -> Iterator[None]:
+    """What the operating system refuses comes out as a dkernel error."""
+    try:
+        yield
+    except DKernelError:
+        raise
+    except OSError as error:
+        raise trouble(error, path) from error
+
+
+def _lock(folder: Path) -> int | None:
+    """An open handle that is the right to work in a staging folder; None while another client has it.
+
+    The right ends with the process that has it, however that ends. A file system without locks grants it to everyone.
+    """
+    try:
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    except OSError:
+        return handle
+    # Whoever had it may have removed the folder while we opened the file: then this is a lock on nothing.
+    if os.fstat(handle).st_nlink:
+        return handle
+    os.close(handle)
+    return None
+
+
+class Staging:
+    """The staging folder of one job at one destination, while its one client works in it."""
+
+    def __init__(self, destination: Destination, job: Mapping[str, str], folder: Path) -> None:
+        self.destination, self.job, self.folder = destination, dict(job), folder
+
+    def __enter__(self) -> "Staging":
+        with _explained(self.destination.path):
+            self.folder.mkdir(exist_ok=True)
+            lock = _lock(self.folder)
+            if lock is None:
+                raise ClusterError(
+                    f"{self.destination.path} is being written by another run of the same command, which is alive. "
+                    "Wait for it, or stop it; then run the command again."
+                )
+            self._handle = lock
+            self._take_back()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        # What is finished stays for a rerun; nothing else is worth a trace on the disk.
+        if not any(Part.is_name(path.name) or path.name == "moved.json" for path in self._listed()):
+            shutil.rmtree(self.folder, ignore_errors=True)
+        os.close(self._handle)
+
+    def discard(self) -> None:
+        """Remove all of it: bad data are mended by other data, which are another job, and nobody would come back."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _listed(self) -> list[Path]:
+        return sorted(self.folder.iterdir()) if self.folder.is_dir() else []
+
+    def _take_back(self) -> None:
+        """Give the parts of a commit that was killed half way their staged names again."""
+        output, moved = self.folder / "output", self.folder / "moved.json"
+        if moved.exists():
+            for name, staged in json.loads(moved.read_bytes()).items():
+                if (output / name).exists():
+                    os.replace(output / name, self.folder / staged)
+            moved.unlink()
+        self._clear_output()
+
+    def _clear_output(self) -> None:
+        output = self.folder / "output"
+        if output.is_dir():
+            shutil.rmtree(output)
+        else:
+            output.unlink(missing_ok=True)
+
+    def place(self, index: int, rows: int) -> Place:
+        """Where a worker writes part `index`."""
+        return Place(str(self.folder), index, rows, self.destination.format.ending)
+
+    def finished(self, rows: Sequence[int]) -> dict[int, Part]:
+        """The parts that an earlier run finished, their bytes checked; damaged ones and leftovers are removed.
+
+        Parameters
+        ----------
+        rows : rows of every part of the job
+        """
+        found: dict[int, Part] = {}
+        with _explained(self.folder):
+            for path in self._listed():
+                part = Part.found(path)
+                if (
+                    part
+                    and part.index < len(rows)
+                    and rows[part.index] == part.rows + part.rejected
+                    and part.index not in found
+                ):
+                    found[part.index] = part
+                elif path.suffix == ".tmp" or Part.is_name(path.name):
+                    path.unlink()
+            listed = {part.rejects for part in found.values()}
+            for path in self._listed():
+                if path.name.startswith("rejects-") and path.name not in listed:
+                    path.unlink()
+        return found
+
+    def rejected(self, parts: Sequence[Part]) -> Iterator[Sequence[str]]:
+        """What is said of every rejected row of these parts, in order."""
+        for part in parts:
+            if part.rejected:
+                yield from rows_of((self.folder / part.rejects).read_bytes())
+
+    def commit(self, parts: Sequence[Part], columns: Sequence[str]) -> Manifest:
+        """Make the output of all its parts and let it appear.
+
+        Parameters
+        ----------
+        parts : in the order of their rows
+        columns : the names of the output's columns
+        """
+        destination, path = self.destination, self.destination.path
+        with _explained(path):
+            output, manifest = self._build(parts, columns)
+            if not destination.overwrite and path.exists() and not is_empty_folder(path):
+                raise DataError(f"{path} appeared while this run was working. Choose another name, or overwrite it.")
+            if manifest.rejects is not None and not destination.format.folder:
+                os.replace(self.folder / REJECTS_NAME, destination.rejects(manifest.rejects))
+                sync(path.parent)
+            appear(output, path)
+            if not destination.format.folder:
+                os.replace(self.folder / "manifest.json", destination._manifest)
+                sync(path.parent)
+            shutil.rmtree(self.folder, ignore_errors=True)
+            destination._sweep(manifest)
+        return manifest
+
+    def _build(self, parts: Sequence[Part], columns: Sequence[str]) -> tuple[Path, Manifest]:
+        form, path = self.destination.format, self.destination.path
+        rejected = sum(part.rejected for part in parts)
+        lists = [self.folder / part.rejects for part in parts if part.rejected]
+        parts = [part for part in parts if part.rows]
+        staged = [self.folder / part.staged for part in parts]
+        if missing := [p.name for p in (*staged, *lists) if not p.exists()]:
+            raise ClusterError(
+                f"{self.folder} no longer has {missing[0]}, which a worker finished. Someone removed it, or a worker's "
+                "disk is another than the client's: an output must lie where all see it. Run the same command again."
+            )
+        form.agree(staged)
+        self._clear_output()
+        output = self.folder / "output"
+        if not form.folder:
+            rows = sum(part.rows for part in parts)
+            form.assemble(staged, columns, rows, output)
+            sync_tree(output)
+            size, sha256 = digest(output)
+            listed = self._list(lists, rejected, self.folder / REJECTS_NAME, f"{path.name}.rejects-{sha256[:8]}.csv")
+            manifest = Manifest(self.job, (Entry(path.name, rows, size, sha256),), rejected, listed)
+            write_file(self.folder / "manifest.json", manifest.to_bytes())
+            return output, manifest
+        width = max(5, len(str(len(parts) - 1)))
+        names = [f"part-{number:0{width}d}{form.staged}" for number in range(len(parts))]
+        entries = (Entry(n, p.rows, p.bytes, p.sha256) for n, p in zip(names, parts, strict=True))
+        output.mkdir()
+        listed = self._list(lists, rejected, output / REJECTS_NAME, REJECTS_NAME)
+        manifest = Manifest(self.job, tuple(entries), rejected, listed)
+        write_file(output / "_manifest.json", manifest.to_bytes())
+        # Before the parts: it is what a rerun takes them back by.
+        moves = {name: part.name for name, part in zip(names, staged, strict=True)}
+        write_file(self.folder / "moved.json", json.dumps(moves).encode())
+        for name, part in zip(names, staged, strict=True):
+            os.replace(part, output / name)
+        write_file(output / "_SUCCESS", b"")
+        return output, manifest
+
+    def _list(self, lists: Sequence[Path], rows: int, path: Path, name: str) -> Entry | None:
+        """All lists of rejected rows as one file at `path`, which will be called `name`; None if there are none."""
+        if not lists:
+            return None
+        with open(path, "wb") as stream:
+            stream.write(csv_of(None))
+            for part in lists:
+                with open(part, "rb") as source:
+                    shutil.copyfileobj(source, stream, 1 << 20)
+        sync(path)
+        return Entry(name, rows, *digest(path))

@@ -1,0 +1,210 @@
+"""Parts and manifests: the record of what was written, made by the worker that wrote it and kept with the output.
+
+A finished part's name is its record (number, rows, sha256): it is finished in one rename, a late attempt can only add
+a file that nobody asked for, and a rerun finds by the names alone what there is to keep. Where rows were rejected their
+list is written first, and the part's name goes on with their number and the list's sha256.
+"""
+
+import contextlib
+import hashlib
+import json
+import os
+import re
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+import pyarrow as pa
+
+from dkernel.data.rejected_rows import csv_of
+from dkernel.data.writers.atomic import digest, sync, trouble, write_file
+from dkernel.data.writers.formats import FORMATS
+from dkernel.errors import DataError
+
+__all__ = ["PROTOCOL", "Entry", "Manifest", "Part", "Place", "read_manifest", "write_part"]
+
+PROTOCOL = 2
+_FINISHED = re.compile(r"part-(\d{5,})\.(\d+)\.([0-9a-f]{64})(?:\.(\d+)\.([0-9a-f]{64}))?")
+
+
+@dataclass(frozen=True)
+class Part:
+    """The record of one part: which, how many rows, what bytes; and how many rows were rejected, listed in what bytes.
+
+    Examples
+    --------
+    >>> Part(7, 100, 2048, "ab" * 32).staged[:20]
+    'part-00007.100.ababa'
+    """
+
+    index: int
+    rows: int
+    bytes: int
+    sha256: str
+    rejected: int = 0
+    rejects_sha256: str = ""
+
+    @property
+    def staged(self) -> str:
+        """The name of the finished part while it is staged; whoever reads the name knows the record."""
+        more = f".{self.rejected}.{self.rejects_sha256}" if self.rejected else ""
+        return f"part-{self.index:05d}.{self.rows}.{self.sha256}{more}"
+
+    @property
+    def rejects(self) -> str:
+        """The name of the list of its rejected rows while it is staged."""
+        return f"rejects-{self.index:05d}.{self.rejects_sha256}"
+
+    @staticmethod
+    def is_name(name: str) -> bool:
+        """Whether this is the name of a finished part."""
+        return _FINISHED.fullmatch(name) is not None
+
+    @classmethod
+    def found(cls, path: Path) -> "Part | None":
+        """The record of a finished part, if that is what `path` is and its bytes are the ones it was named after."""
+        match = _FINISHED.fullmatch(path.name)
+        if match is None:
+            return None
+        part = cls(int(match[1]), int(match[2]), *digest(path), int(match[4] or 0), match[5] or "")
+        listed = path.with_name(part.rejects)
+        if part.rejected and not (listed.exists() and digest(listed)[1] == part.rejects_sha256):
+            return None
+        return part if part.staged == path.name else None
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a worker writes a part: the staging folder, the part's number, the rows it must have, the format."""
+
+    folder: str
+    index: int
+    rows: int
+    ending: str
+
+    def write(self, tables: Iterable[pa.Table], refused: pa.Table | None = None) -> Part:
+        """`write_part` here; a place in a store has another way."""
+        return write_part(self, tables, refused)
+
+
+def write_part(place: Place, tables: Iterable[pa.Table], refused: pa.Table | None = None) -> Part:
+    """Write the tables as one finished part and return its record; runs on a worker, and may run twice.
+
+    Every attempt has a file of its own. It takes its final name when all of it is on the disk. A part all of whose rows
+    are in `refused` is an empty file, which no output is made of.
+    """
+    folder, form = Path(place.folder), FORMATS[place.ending]
+    attempt = folder / f"part-{place.index:05d}.{uuid.uuid4().hex}.tmp"
+    passed = _Passed(tables, form.check)
+    rejected = 0 if refused is None else len(refused)
+    try:
+        if rejected < place.rows:
+            form.stage(passed, attempt)
+        else:
+            attempt.touch()
+        if passed.rows + rejected != place.rows:
+            raise DataError(
+                f"Part {place.index} for {folder} has {passed.rows + rejected} rows where {place.rows} were counted "
+                "before the reading began: an input file changed meanwhile. Run the command again when the input "
+                "stands still."
+            )
+        sync(attempt)
+        part = Part(place.index, passed.rows, *digest(attempt))
+        if refused is not None and rejected:
+            listed = csv_of(refused)
+            part = replace(part, rejected=rejected, rejects_sha256=hashlib.sha256(listed).hexdigest())
+            write_file(folder / part.rejects, listed, attempt.with_suffix(".rejects.tmp"))
+        os.replace(attempt, folder / part.staged)
+        sync(folder)
+    except OSError as error:
+        raise trouble(error, folder) from error
+    finally:
+        # A folder that vanished, or a disk that fails, was reported above.
+        with contextlib.suppress(OSError):
+            attempt.unlink(missing_ok=True)
+            attempt.with_suffix(".rejects.tmp").unlink(missing_ok=True)
+    return part
+
+
+class _Passed:
+    """Tables on their way to a writer: the first one's columns are checked, the rows are counted."""
+
+    def __init__(self, tables: Iterable[pa.Table], check: Callable[[pa.Schema], None]) -> None:
+        self.tables, self.check, self.rows = tables, check, 0
+
+    def __iter__(self) -> Iterator[pa.Table]:
+        for number, table in enumerate(self.tables):
+            if number == 0:
+                self.check(table.schema)
+            self.rows += table.num_rows
+            yield table
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One file of an output, as its manifest lists it."""
+
+    name: str
+    rows: int
+    bytes: int
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """What an output was made of, and what it holds.
+
+    Parameters
+    ----------
+    job : names and digests of everything that decides the bytes: the input, the model, the columns
+    files : the parts of a folder in their order, or the one file itself
+    rejected : rows of the input that are not in the output
+    rejects : the list of them
+
+    Examples
+    --------
+    >>> made = Manifest({"model": "1f"}, (Entry("a.csv", 3, 20, "2e"),))
+    >>> Manifest.from_bytes(made.to_bytes()) == made
+    True
+    """
+
+    job: Mapping[str, str]
+    files: tuple[Entry, ...]
+    rejected: int = 0
+    rejects: Entry | None = None
+
+    @property
+    def rows(self) -> int:
+        return sum(entry.rows for entry in self.files)
+
+    def to_bytes(self) -> bytes:
+        document = {
+            "protocol": PROTOCOL,
+            "job": dict(self.job),
+            "rows": self.rows,
+            "rejected": self.rejected,
+            "rejects": None if self.rejects is None else asdict(self.rejects),
+            "files": list(map(asdict, self.files)),
+        }
+        return (json.dumps(document, sort_keys=True, indent=1) + "\n").encode()
+
+    @classmethod
+    def from_bytes(cls, content: bytes) -> "Manifest | None":
+        """The manifest, or None if these bytes are not one that this release understands."""
+        try:
+            document = json.loads(content)
+            if document["protocol"] != PROTOCOL:
+                return None
+            files = tuple(Entry(**entry) for entry in document["files"])
+            listed = document["rejects"]
+            return cls(document["job"], files, document["rejected"], Entry(**listed) if listed else None)
+        except (ValueError, TypeError, KeyError):
+            return None
+
+
+def read_manifest(path: Path) -> Manifest | None:
+    try:
+        return Manifest.from_bytes(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return None

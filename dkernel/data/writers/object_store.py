@@ -1,0 +1,311 @@
+"""Outputs in an object store (s3://, gs://, ...): what can be promised where there is no rename.
+
+    .NAME.staging-JOB/part-...   finished parts, one upload each, named as on a disk (manifest.py)
+    NAME/_manifest.json          first: it says whose the folder is, so that a commit which was killed is gone on with
+    NAME/part-00000.parquet      copies of the staged parts, made by the store
+    NAME/_SUCCESS                last: where it is everything is there, where it is not nobody should read
+
+A single file is one upload, and a store shows an object when it has all of it; its manifest is the hidden sibling
+`.NAME.manifest.json`. There is no lock: two clients with the same job write the same bytes to the same names.
+"""
+
+import contextlib
+import hashlib
+import json
+import posixpath
+import re
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dkernel.data.rejected_rows import csv_of, rows_of
+from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging
+from dkernel.data.writers.formats import format_of
+from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, Part, Place, write_part
+from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
+
+__all__ = ["AnyDestination", "AnyStaging", "StoreDestination", "StorePlace", "StoreStaging", "destination_of"]
+
+_PART = re.compile(r"part-(\d{5,})\.(\d+)\.([0-9a-f]{64})(?:\.(\d+)\.([0-9a-f]{64}))?")
+
+
+def destination_of(path: Any, overwrite: bool = False) -> "AnyDestination":
+    """The place of an output: of a file system, or of a store when `path` is a URL.
+
+    Examples
+    --------
+    >>> type(destination_of("memory://bucket/scores")).__name__, type(destination_of("scores")).__name__
+    ('StoreDestination', 'Destination')
+    """
+    return StoreDestination(str(path), overwrite) if "://" in str(path) else Destination(path, overwrite)
+
+
+@dataclass(frozen=True)
+class StorePlace(Place):
+    """Where a worker puts a part: a folder of a store."""
+
+    def write(self, tables: Iterable[pa.Table], refused: pa.Table | None = None) -> Part:
+        """Write the part on this machine's disk, then put it into the store: its list of bad rows first."""
+        system, folder = _reach(self.folder)
+        with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
+            part = write_part(Place(here, self.index, self.rows, self.ending), tables, refused)
+            with _explained(self.folder):
+                for name in ([part.rejects] if part.rejected else []) + [part.staged]:
+                    system.put_file(str(Path(here) / name), f"{folder}/{name}")
+        return part
+
+
+def _reach(url: str) -> tuple[Any, str]:
+    import fsspec
+
+    try:
+        system, path = fsspec.core.url_to_fs(url)
+    except (ImportError, ValueError) as error:
+        raise UnsupportedError(f"{url}: this kind of address cannot be written to ({error}).") from None
+    return system, str(path).rstrip("/")
+
+
+@contextlib.contextmanager
+def _explained(url: str) -> Iterator[None]:
+    """What a store refuses comes out as a dkernel error; its libraries have no error type in common."""
+    try:
+        yield
+    except DKernelError:
+        raise
+    except PermissionError as error:
+        raise DataError(f"{url}: not writable ({error}). See to the credentials of client and workers.") from error
+    except FileNotFoundError as error:
+        raise DataError(f"{url}: there is no such bucket or folder ({error}).") from error
+    except Exception as error:
+        raise ClusterError(
+            f"{url}: the store failed ({type(error).__name__}: {error}). Run the same command again; what is finished "
+            "is kept."
+        ) from error
+
+
+class StoreDestination:
+    """The place of an output in a store; the same face as `Destination`."""
+
+    def __init__(self, url: str, overwrite: bool = False) -> None:
+        self.path, self.overwrite = url.rstrip("/"), overwrite
+        self.format = format_of(Path(self.path.rsplit("/", 1)[-1]))
+        if self.format.ending == ".zarr":
+            raise UnsupportedError(
+                f"{url}: a Zarr group is many objects that cannot appear as one. Choose .parquet, .csv or .npy, or a "
+                "name without an ending for a folder of Parquet files."
+            )
+        self.system, self.root = _reach(self.path)
+
+    def _beside(self, name: str, url: bool = False) -> str:
+        return posixpath.join(posixpath.dirname(self.path if url else self.root), name)
+
+    @property
+    def _name(self) -> str:
+        return posixpath.basename(self.root)
+
+    @property
+    def manifest(self) -> str:
+        """Where the manifest is."""
+        return f"{self.root}/_manifest.json" if self.format.folder else self._beside(f".{self._name}.manifest.json")
+
+    def companions(self) -> list[str]:
+        """The objects beside the output that its commit replaces: its manifest."""
+        return [] if self.format.folder else [self._beside(f".{self._name}.manifest.json", url=True)]
+
+    def rejects(self, entry: Entry) -> str:
+        """Where the list of the rejected rows stands."""
+        return f"{self.path}/{entry.name}" if self.format.folder else self._beside(entry.name, url=True)
+
+    def complete(self, job: Mapping[str, str]) -> Manifest | None:
+        """The manifest if the output of this job is there, whole; None if its place is free, or may be overwritten."""
+        with _explained(self.path):
+            self.system.invalidate_cache()
+            there = self.listed(self.root) if self.format.folder else self.listed(posixpath.dirname(self.root))
+            if not self.format.folder and self._name not in there:
+                return None
+            found = self._read_manifest()
+            if found is not None and found.job == dict(job):
+                wanted = {
+                    entry.name: entry.bytes for entry in (*found.files, *([found.rejects] if found.rejects else []))
+                }
+                whole = all(there.get(name) == size for name, size in wanted.items())
+                if whole and (not self.format.folder or "_SUCCESS" in there):
+                    self.sweep(job)
+                    return found
+                if self.format.folder and "_SUCCESS" not in there:
+                    return None  # our own commit, killed half way
+            if there:
+                self._check_replaceable(job, found, set(there))
+            return None
+
+    def _check_replaceable(self, job: Mapping[str, str], found: Manifest | None, there: set[str]) -> None:
+        if not self.overwrite:
+            if found is None:
+                why = "and has no manifest of dkernel's"
+            else:
+                differing = sorted(k for k in {*job, *found.job} if job.get(k) != found.job.get(k))
+                why = f"and is of another job (different: {', '.join(differing)})" if differing else "and was changed"
+            raise DataError(
+                f"{self.path} is there already {why}. Choose another name, or ask for it to be overwritten."
+            )
+        known = {"_manifest.json", "_SUCCESS", REJECTS_NAME, *(e.name for e in (found.files if found else ()))}
+        if self.format.folder and (foreign := sorted(there - known)):
+            raise DataError(
+                f"{self.path} holds objects that are no output of dkernel ({', '.join(foreign[:3])}), and overwriting "
+                "would delete them. Choose another name, or move them away."
+            )
+
+    def listed(self, folder: str) -> dict[str, int]:
+        """Name -> bytes of the objects right inside a folder; none of a folder that is not there."""
+        try:
+            entries = self.system.ls(folder, detail=True)
+        except FileNotFoundError:
+            return {}
+        names = {posixpath.basename(e["name"].rstrip("/")): e for e in entries if e["name"].rstrip("/") != folder}
+        return {name: int(e.get("size") or 0) for name, e in names.items() if name and e["type"] == "file"}
+
+    def _read_manifest(self) -> Manifest | None:
+        try:
+            return Manifest.from_bytes(self.system.cat_file(self.manifest))
+        except FileNotFoundError:
+            return None
+
+    def staging(self, job: Mapping[str, str]) -> str:
+        """The name of the staging folder of a job, hidden beside the output."""
+        text = json.dumps({"protocol": PROTOCOL, **job}, sort_keys=True)
+        return f".{self._name}.staging-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+    def stage(self, job: Mapping[str, str]) -> "StoreStaging":
+        """The staging folder of this job; a context manager."""
+        return StoreStaging(self, job)
+
+    def sweep(self, job: Mapping[str, str]) -> None:
+        """Remove what is staged for this job. Of other jobs nobody can tell whether they live, so theirs stays."""
+        folder = self._beside(self.staging(job))
+        if self.listed(folder):
+            self.system.rm(folder, recursive=True)
+
+
+class StoreStaging:
+    """The staging folder of one job at one destination in a store; the same face as `Staging`."""
+
+    def __init__(self, place: StoreDestination, job: Mapping[str, str]) -> None:
+        self.destination, self.job = place, dict(job)
+        self.system = place.system
+        self.url = place._beside(place.staging(job), url=True)
+        self.folder = place._beside(place.staging(job))
+
+    def __enter__(self) -> "StoreStaging":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """What is finished stays for a rerun; a store holds nothing that is not finished."""
+
+    def discard(self) -> None:
+        """Remove all of it: bad data are mended by other data, which are another job, and nobody would come back."""
+        with _explained(self.url):
+            self.system.invalidate_cache()
+            self.destination.sweep(self.job)
+
+    def place(self, index: int, rows: int) -> StorePlace:
+        """Where a worker puts part `index`."""
+        return StorePlace(self.url, index, rows, self.destination.format.ending)
+
+    def finished(self, rows: Sequence[int]) -> dict[int, Part]:
+        """The parts that an earlier run finished; an upload is there with all its bytes or not at all."""
+        found: dict[int, Part] = {}
+        with _explained(self.url):
+            self.system.invalidate_cache()
+            there = self.destination.listed(self.folder)
+        for name, size in sorted(there.items()):
+            match = _PART.fullmatch(name)
+            if match is None:
+                continue
+            part = Part(int(match[1]), int(match[2]), size, match[3], int(match[4] or 0), match[5] or "")
+            known = part.index < len(rows) and rows[part.index] == part.rows + part.rejected
+            if known and (not part.rejected or part.rejects in there):
+                found.setdefault(part.index, part)
+        return found
+
+    def rejected(self, parts: Sequence[Part]) -> Iterator[Sequence[str]]:
+        """What is said of every rejected row of these parts, in order."""
+        for part in parts:
+            if part.rejected:
+                with _explained(self.url):
+                    listed = self.system.cat_file(f"{self.folder}/{part.rejects}")
+                yield from rows_of(listed)
+
+    def commit(self, parts: Sequence[Part], columns: Sequence[str]) -> Manifest:
+        """Make the output of all its parts and let it appear."""
+        with _explained(self.destination.path):
+            self.system.invalidate_cache()
+            manifest = (
+                self._commit_folder(parts) if self.destination.format.folder else self._commit_file(parts, columns)
+            )
+            self.system.invalidate_cache()
+            self.destination.sweep(self.job)
+        return manifest
+
+    def _commit_folder(self, parts: Sequence[Part]) -> Manifest:
+        place, root = self.destination, self.destination.root
+        listed = [part for part in parts if part.rejected]
+        kept = [part for part in parts if part.rows]
+        self._agree(kept)
+        width = max(5, len(str(len(kept) - 1)))
+        names = [f"part-{number:0{width}d}{place.format.staged}" for number in range(len(kept))]
+        entries = tuple(Entry(n, p.rows, p.bytes, p.sha256) for n, p in zip(names, kept, strict=True))
+        lists = csv_of(None) + b"".join(self.system.cat_file(f"{self.folder}/{part.rejects}") for part in listed)
+        count = sum(part.rejected for part in listed)
+        entry = Entry(REJECTS_NAME, count, len(lists), hashlib.sha256(lists).hexdigest()) if listed else None
+        manifest = Manifest(self.job, entries, count, entry)
+        there = place.listed(root)
+        if "_SUCCESS" in there:
+            self.system.rm_file(f"{root}/_SUCCESS")
+        self.system.pipe_file(f"{root}/_manifest.json", manifest.to_bytes())
+        for old in set(there) - {"_SUCCESS", "_manifest.json", *names}:
+            self.system.rm_file(f"{root}/{old}")
+        if listed:
+            self.system.pipe_file(f"{root}/{REJECTS_NAME}", lists)
+        for name, part in zip(names, kept, strict=True):
+            self.system.cp_file(f"{self.folder}/{part.staged}", f"{root}/{name}")
+        self.system.pipe_file(f"{root}/_SUCCESS", b"")
+        return manifest
+
+    def _agree(self, parts: Sequence[Part]) -> None:
+        first: pa.Schema | None = None
+        for part in parts:
+            with self.system.open(f"{self.folder}/{part.staged}", "rb") as stream:
+                schema = pq.read_schema(stream)
+            first = schema if first is None else first
+            if schema != first:
+                raise DataError(
+                    f"Part {part.index} has other columns or types than the parts before it. The input's kept columns "
+                    "must have one type in all of its files: convert them, or leave them out."
+                )
+
+    def _commit_file(self, parts: Sequence[Part], columns: Sequence[str]) -> Manifest:
+        """Assembled on this machine's disk as any output, then uploaded: the list first, the manifest last."""
+        place = self.destination
+        with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
+            local = Destination(Path(here) / place._name)
+            with local.stage(self.job) as staging:
+                for part in parts:
+                    for name in (part.staged, *([part.rejects] if part.rejected else [])):
+                        self.system.get_file(f"{self.folder}/{name}", str(staging.folder / name))
+                manifest = staging.commit(parts, columns)
+            names = [manifest.rejects.name] if manifest.rejects else []
+            for name in (*names, place._name, f".{place._name}.manifest.json"):
+                self.system.put_file(str(Path(here) / name), place._beside(name))
+        return manifest
+
+
+AnyDestination = Destination | StoreDestination
+AnyStaging = Staging | StoreStaging

@@ -1,0 +1,1 @@
+"""Facts about hosts, memory and running jobs."""

@@ -1,0 +1,291 @@
+"""The doctor: what would make a job fail or crawl on a cluster, found out before it, each finding with its remedy."""
+
+import os
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from dkernel.diagnostics import host_facts as probes
+from dkernel.execution.versions import versions
+from dkernel.numerics.threads import usable_cores
+from dkernel.training.memory_plan import Plan
+
+__all__ = ["CHECKS", "Diagnosis", "Finding", "Job", "diagnose"]
+
+# What is looked at, and what is said of it when nothing is wrong.
+CHECKS = {
+    "workers": "there are workers, and they answer",
+    "versions": "equal on the client, the scheduler and every worker",
+    "write": "every process can write to the output's, checkpoint's and scratch places",
+    "shared": "every worker sees the folders that the client sees",
+    "data": "every worker can read the data",
+    "disk": "room to write",
+    "spill": "the workers' spill folders are on a disk",
+    "memory": "the workers' limits hold the plan, and each machine holds its workers' limits",
+    "blas": "one BLAS thread for each worker thread",
+    "clock": "the clocks agree",
+    "job": "the job can be planned",
+}
+LEAST_FREE = 2**30
+CLOCK = 2.0  # seconds apart: certificates and the heartbeats of run records allow for more
+CLIENT, SCHEDULER = "client", "scheduler"
+ANSWER = 60.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that is wrong: which check, in which process, what was found, and what to do."""
+
+    check: str
+    where: str
+    found: str
+    remedy: str
+
+
+@dataclass(frozen=True)
+class Job:
+    """The job that the cluster is to do; every part may be missing.
+
+    Parameters
+    ----------
+    source, recipe : what the plan is made from
+    places : name of an option -> folder that is written to
+    made : names of those that a run makes if they are not there
+    files : to read, as the workers see them
+    trouble : why there is no source, where it was asked for
+    """
+
+    source: Any = None
+    recipe: Any = None
+    places: Mapping[str, str] = field(default_factory=dict)
+    made: Sequence[str] = ()
+    files: Sequence[str] = ()
+    trouble: str = ""
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Facts of every process, and what is wrong.
+
+    Parameters
+    ----------
+    processes : "client", "scheduler" and each worker's address -> its facts; of a worker that failed, its error
+    """
+
+    processes: dict[str, dict[str, Any]]
+    plan: dict[str, Any] | None
+    findings: list[Finding]
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {"processes": self.processes, "plan": self.plan, "findings": [asdict(f) for f in self.findings]}
+
+
+def diagnose(client: Any, job: Job) -> Diagnosis:
+    """Look at this process and, with a Dask client, at its scheduler and every worker."""
+    with _tokens(job.places) as tokens:
+        packages = [name for name in versions() if name != "python"]
+        asked = (packages, dict(job.places), list(job.made), tokens, list(job.files))
+        processes: dict[str, dict[str, Any]] = {CLIENT: probes.probe(*asked)}
+        if client is not None:
+            processes |= _on_cluster(client, asked)
+    workers = {name: facts for name, facts in processes.items() if name not in (CLIENT, SCHEDULER)}
+    plan, trouble = _plan_of(job, workers)
+    findings = [*_unreachable(client, processes), *_versions(processes), *_places(processes, job)]
+    sound = {name: facts for name, facts in workers.items() if "error" not in facts}
+    findings += [*_disks(sound), *_memory(processes[CLIENT], sound, plan), *_speed(sound)]
+    if trouble:
+        findings.append(Finding("job", CLIENT, trouble, "Mend the command or its data; the plan needs both."))
+    return Diagnosis(processes, plan, findings)
+
+
+@contextmanager
+def _tokens(places: Mapping[str, str]) -> Iterator[list[str]]:
+    """An empty file in each folder of this machine that is there; whoever sees the folder sees the file."""
+    with ExitStack() as opened:
+        names = []
+        for folder in set(places.values()):
+            if "://" not in folder and os.path.isdir(folder) and os.access(folder, os.W_OK):
+                with suppress(OSError):
+                    place = Path(folder).absolute()
+                    token = opened.enter_context(tempfile.NamedTemporaryFile(dir=place, prefix=".dkernel-doctor-"))
+                    names.append(token.name)
+        yield names
+
+
+def _on_cluster(client: Any, asked: tuple[Any, ...]) -> dict[str, dict[str, Any]]:
+    import cloudpickle
+
+    cloudpickle.register_pickle_by_value(probes)
+    try:
+        found: dict[str, dict[str, Any]] = {SCHEDULER: _asked_of(client.run_on_scheduler, asked)}
+        for address, facts in client.run(probes.probe, *asked, on_error="return").items():
+            found[address] = facts if isinstance(facts, dict) else {"error": f"{type(facts).__name__}: {facts}"}
+        before = time.time()
+        clocks = client.run(time.time, on_error="return")
+        after = time.time()
+    finally:
+        cloudpickle.unregister_pickle_by_value(probes)
+    for address, clock in clocks.items():
+        if isinstance(clock, float) and "error" not in found.get(address, {"error": ""}):
+            found[address]["clock_ahead"] = round(clock - (before + after) / 2, 3)
+            found[address]["clock_unsure"] = round((after - before) / 2, 3)
+    return found
+
+
+def _asked_of(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
+    try:
+        found: dict[str, Any] = run(probes.probe, *asked)
+        return found
+    except Exception as error:
+        return {"error": f"{type(error).__name__}: {error}"}
+
+
+@dataclass(frozen=True)
+class _Place:
+    """What a plan asks of an executor."""
+
+    name: str
+    workers: int
+    slots: int
+    memory_limit: int | None
+
+
+def _plan_of(job: Job, workers: Mapping[str, Mapping[str, Any]]) -> tuple[dict[str, Any] | None, str]:
+    if job.source is None:
+        return None, job.trouble
+    limits = [facts["memory_limit"] for facts in workers.values() if facts.get("memory_limit")]
+    slots = sum(facts.get("threads", 1) for facts in workers.values())
+    cores = usable_cores()
+    place: Any = _Place(
+        "cluster" if workers else "threads", max(1, len(workers)), slots or cores, min(limits, default=None)
+    )
+    return Plan.of(job.source, job.recipe.for_columns(job.source.columns), place).as_dict(), ""
+
+
+def _unreachable(client: Any, processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    if client is not None and not set(processes) - {CLIENT, SCHEDULER}:
+        yield Finding(
+            "workers", SCHEDULER, "the scheduler has no workers", f"Start some: dask worker {client.scheduler.address}"
+        )
+    for name, facts in processes.items():
+        if "error" in facts:
+            yield Finding(
+                "workers", name, f"the process did not answer: {facts['error']}",
+                "Look at its log; start it again from the environment that the client has.",
+            )  # fmt: skip
+
+
+def _versions(processes: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    here = processes[CLIENT]["versions"]
+    for name, facts in processes.items():
+        theirs = facts.get("versions")
+        if theirs is None:
+            continue
+        wrong = [package for package in here if theirs.get(package) != here[package]]
+        # The scheduler computes nothing: it has to speak Dask's language, and needs nothing else.
+        if name == SCHEDULER:
+            wrong = [package for package in wrong if package in ("python", "dask", "distributed")]
+        if wrong:
+            what = ", ".join(f"{package} {theirs.get(package)} instead of {here[package]}" for package in wrong)
+            yield Finding(
+                "versions", name, what,
+                "Install the same versions everywhere (one image or environment for all) and start this process again.",
+            )  # fmt: skip
+
+
+def _places(processes: Mapping[str, Mapping[str, Any]], job: Job) -> Iterator[Finding]:
+    for name, facts in processes.items():
+        if name == SCHEDULER or "error" in facts:
+            continue
+        for option, found in facts["places"].items():
+            folder = job.places[option]
+            if found["error"]:
+                yield Finding(
+                    "write", name, f"{option} {folder}: not writable ({found['error']})",
+                    "Make the folder, mount it on this machine, or let this process's user write there.",
+                )  # fmt: skip
+            elif found["free"] is not None and found["free"] < LEAST_FREE:
+                yield Finding(
+                    "disk", name, f"{option} {folder}: {_size(found['free'])} free",
+                    "Make room there, or choose another place.",
+                )  # fmt: skip
+        for token in facts["missing"]:
+            yield Finding(
+                "shared", name, f"{os.path.dirname(token)} is another folder there than on the client",
+                "Use a folder that all machines share (NFS, a mounted volume) under one name, or a URL.",
+            )  # fmt: skip
+        if facts["unreadable"]:
+            more = f" and {len(facts['unreadable']) - 1} more" if len(facts["unreadable"]) > 1 else ""
+            yield Finding(
+                "data", name, f"{facts['unreadable'][0]}{more}: not there, or not readable",
+                "Mount the data there under the same name, or give them as a URL.",
+            )  # fmt: skip
+
+
+def _disks(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    for name, facts in workers.items():
+        folder, kind = facts["local_directory"], facts["file_system"]
+        if facts["spills"] and kind in ("tmpfs", "ramfs"):
+            yield Finding(
+                "spill", name, f"the worker spills to {folder}, which is {kind}: memory, not a disk",
+                "Start the worker with --local-directory on a disk, or with distributed.worker.memory.spill: false.",
+            )  # fmt: skip
+        elif facts["spills"] and facts["local_free"] < LEAST_FREE:
+            yield Finding(
+                "disk", name, f"{_size(facts['local_free'])} free for spilling in {folder}",
+                "Make room there, or start the worker with --local-directory elsewhere.",
+            )  # fmt: skip
+
+
+def _memory(
+    client: Mapping[str, Any], workers: Mapping[str, Mapping[str, Any]], plan: Mapping[str, Any] | None
+) -> Iterator[Finding]:
+    if plan is not None:
+        here = plan["client_bytes"] + (plan["worker_bytes"] if plan["in_process"] else 0)
+        if client["memory"] and here > client["memory"]:
+            yield Finding(
+                "memory", CLIENT, f"the plan needs {_size(here)} here, and the machine has {_size(client['memory'])}",
+                "Use fewer --n-components, or run the command on a larger machine.",
+            )  # fmt: skip
+        for name, facts in workers.items():
+            if facts["memory_limit"] and facts["memory_limit"] < plan["worker_bytes"]:
+                limit = _size(facts["memory_limit"])
+                yield Finding(
+                    "memory", name, f"its limit is {limit}, and the plan needs {_size(plan['worker_bytes'])} of it",
+                    f"Start the worker with --memory-limit {_size(plan['worker_bytes']).replace(' ', '')} or more, use "
+                    "fewer --n-components, or write the data in smaller chunks.",
+                )  # fmt: skip
+    for host in {facts["host"] for facts in workers.values()}:
+        mine = [facts for facts in workers.values() if facts["host"] == host]
+        limits, memory = sum(facts["memory_limit"] or 0 for facts in mine), mine[0]["memory"]
+        if memory and limits > 1.02 * memory:
+            yield Finding(
+                "memory", host, f"{len(mine)} workers may use {_size(limits)} in all, the machine has {_size(memory)}",
+                "Start fewer workers there, or give each a smaller --memory-limit.",
+            )  # fmt: skip
+
+
+def _speed(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
+    for name, facts in workers.items():
+        threads = facts["blas_threads"]
+        if threads is not None and threads > 1:
+            yield Finding(
+                "blas", name, f"BLAS has {threads} threads beside {facts['threads']} worker threads",
+                "Start the worker with OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 MKL_NUM_THREADS=1. A run of dkernel "
+                "sets one thread by itself; what else runs there does not.",
+            )  # fmt: skip
+        ahead = facts.get("clock_ahead", 0.0)
+        if abs(ahead) > CLOCK + facts.get("clock_unsure", 0.0):
+            yield Finding(
+                "clock", name, f"its clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the client's",
+                "Let both machines take the time from the network (chrony, systemd-timesyncd).",
+            )  # fmt: skip
+
+
+def _size(n: float) -> str:
+    return f"{n / 2**20:,.0f} MiB".replace(",", "")

@@ -1,0 +1,159 @@
+"""OneClassSVM: which rows are like those that were learned from, for data of any size."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import OutlierMixin
+
+from dkernel.data import Source
+from dkernel.errors import RecipeError
+from dkernel.estimators.base import predicted
+from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.prediction import Answer, apply
+from dkernel.estimators.transforms.decomposition import SAMPLE, Embedding, linear_model
+from dkernel.estimators.validation import checked_rows
+from dkernel.execution.base import Executor
+from dkernel.execution.connect import default_executor
+from dkernel.inference.feature_moments import OneClass, Phi, over
+from dkernel.inference.score import digest_of
+from dkernel.linear.solvers.one_class import Path, begin, sums_of, widths
+from dkernel.model import Model
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.recipe import Recipe
+from dkernel.selection.landmark_selection import sampled
+
+__all__ = ["OneClassSVM"]
+
+FLOOR = 1e-6  # of the largest eigenvalue of the landmarks: under it float32 columns say nothing
+
+
+class OneClassSVM(OutlierMixin, Embedding):
+    """The one-class support vector machine on features: the region where most rows are, by a plane in the space of φ.
+
+    minimize over w, ρ:  1/2 |w|² - ρ + 1/(ν n) sum of max(0, ρ - w . φ(x_i))
+
+    A row is an inlier where s(x) = w . φ(x) - ρ is not negative; at most a share ν of the training rows is outside. A
+    solution on up to 20,000 rows drawn by hash is the start of Newton's method over all of them, some ten readings,
+    with the corner of the loss rounded by a thousandth of the spread of the scores. With Nystrom features and all rows
+    as landmarks it is `sklearn.svm.OneClassSVM`, whose decision function is ν n times this one.
+
+    Parameters
+    ----------
+    nu : bound of the share of outliers, above 0 and at most 1
+    kernel, gamma, features, n_columns : as of KernelPCA; X is used as it is, never scaled
+    max_iter : readings of the data at most
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    model_ : the Model, for `dkernel.save` and `dkernel score`, with the classes -1 and 1
+    coef_ : w, float64 (n_columns_,), of φ(x) = k(x, landmarks) @ whitening_;  offset_ : ρ
+    outliers_ : share of the training rows outside
+    n_iter_ : readings after the map was made
+    kernel_ : the kernel with numbers;  map_ : the map;  n_columns_ : its columns
+
+    Source: Schölkopf, Platt, Shawe-Taylor, Smola and Williamson 2001.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(500, 2))
+    >>> machine = OneClassSVM(0.1, gamma=0.5, n_columns=128).fit(X)
+    >>> machine.predict([[0.0, 0.0], [5.0, 5.0]]).tolist(), round(machine.outliers_, 2)
+    ([1, -1], 0.09)
+    """
+
+    def __init__(
+        self, nu=0.5, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, max_iter=50,
+        random_state=None,
+    ):  # fmt: skip
+        self.nu = nu
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_columns = n_columns
+        self.max_iter = max_iter
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "OneClassSVM":  # noqa: ARG002
+        """Find the region of X (n, p): numpy, pandas, Dask, or a Source."""
+        nu = self.nu
+        if isinstance(nu, bool) or not isinstance(nu, int | float | np.number) or not 0 < nu <= 1:
+            raise RecipeError(f"nu={nu!r}: a share above 0 and at most 1 is needed.")
+        if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
+            raise RecipeError(f"max_iter={self.max_iter!r}: a positive whole number is needed.")
+        source, phi, seed = self._embed(X)
+        phi = self._told_in_float32(phi)
+        with default_executor() as executor:
+            v, last = self._start(source, phi, seed, executor)
+            path = Path(v, last, float(nu))
+            statistic, key = OneClass(phi), f"{self._key(source)}-{nu!r}-{seed}"
+            below, self.n_iter_ = 0, 0
+            while not path.over and self.n_iter_ < self.max_iter:
+                sums = over(source, statistic, executor, f"{key}-{self.n_iter_}", (path.points, path.width))
+                self.n_iter_ += 1
+                with one_blas_thread():
+                    below = sums.below if path.told(sums) else below
+        self.coef_, self.offset_ = path.v[:-1], float(path.v[-1])
+        self.outliers_ = below / source.n_rows
+        facts = {"nu": float(nu), "offset": self.offset_, "outliers": self.outliers_}
+        self.model_ = linear_model(
+            self, source, self.coef_[:, None], np.array([-self.offset_]), np.array([-1, 1]), facts, alpha=float(nu)
+        )
+        return self
+
+    def _told_in_float32(self, phi: Phi) -> Phi:
+        """φ without the directions that only float64 columns tell: the model's are float32."""
+        if self.whitening_ is None:
+            return phi
+        eigenvalues = 1.0 / np.square(self.whitening_).sum(axis=0)
+        self.whitening_ = np.ascontiguousarray(self.whitening_[:, eigenvalues > FLOOR * eigenvalues.max()])
+        self.n_columns_ = self.whitening_.shape[1]
+        return Phi(phi.function, (*phi.carried[:-1], self.whitening_))
+
+    def _start(
+        self, source: Source, phi: Phi, seed: int, executor: Executor
+    ) -> tuple[NDArray[np.float64], list[float]]:
+        """The solution on a sample, and the width that is left for all rows, the last."""
+        n = min(source.n_rows, SAMPLE)
+        recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
+        rows = sampled(source, recipe, n, executor)[1]
+        with one_blas_thread():
+            F = np.concatenate(list(phi.strips(rows)))
+            v, first = begin(F, float(self.nu))
+            zones = widths(first)
+            path = Path(v, zones, float(self.nu))
+            while not path.over:
+                path.told(sums_of(F, path.points, path.width))
+        return path.v, zones[-1:]
+
+    def decision_function(self, X: Any) -> Any:
+        """s(x), float64 (n,): not negative for inliers."""
+        return self._answer(X, decided, "float64")
+
+    def score_samples(self, X: Any) -> Any:
+        """w . φ(x), float64 (n,): the decision function and `offset_`."""
+        return self.decision_function(X) + self.offset_
+
+    def predict(self, X: Any) -> Any:
+        """1 for inliers, -1 for outliers, int64 (n,)."""
+        return self._answer(X, predicted, np.int64)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+    def _answer(self, X: Any, function: Any, dtype: Any) -> Any:
+        require_fitted(self, "model_")
+        model: Model = self.model_
+        X = checked_rows(self, X, objects=bool(model.objects))
+        key = f"model-{digest_of(model)}"
+        return apply(
+            Answer(function, model, lambda: key, model.columns, model.recipe.dtype, dtype, None, model.objects), X
+        )
+
+
+def decided(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
+    """Scores of a block."""
+    return model.scores(X)[:, 0].astype(np.float64)

@@ -1,0 +1,167 @@
+"""partial_fit: blocks as they come. The first rows are collected and fitted anew, then each block is learned from once.
+
+Scaling, gamma, landmarks and preconditioner are those of the first rows and stay, so these should be like the others.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data import Source, from_arrays
+from dkernel.data.block import Block
+from dkernel.errors import DataError, RecipeError
+from dkernel.execution.base import Executor
+from dkernel.model import Model
+from dkernel.numerics.sparse_rows import stacked
+from dkernel.problem.reservoir_roles import counted
+from dkernel.problem.targets import Targets
+from dkernel.recipe import Recipe
+from dkernel.solving.exact import is_few, merged
+from dkernel.training.fit import train
+from dkernel.training.incremental import Stream, after, begun, widened
+
+__all__ = ["Partial", "blocks_of"]
+
+ENOUGH, EACH = 4096, 8  # rows to collect: for n_components="auto", and for each column
+MOST = 64  # times as many, before a second class must have come
+Classes = NDArray[Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Partial:
+    """What an estimator keeps between the calls; a new one after each.
+
+    Parameters
+    ----------
+    classes : all that may come, sorted; None for a regression
+    model : of what has been seen, None before there are two classes
+    collected : rows that wait, for the first fit or for the preconditioner
+    stream : after these
+    """
+
+    recipe: Recipe
+    columns: Sequence[str]
+    label: str
+    classes: Classes
+    model: Model | None = None
+    collected: tuple[Block, ...] = ()
+    stream: Stream | None = None
+    counts: Mapping[Any, float] | None = None
+    fitted_rows: int = 0
+
+    @property
+    def enough(self) -> int:
+        """Rows from which scaling, map and preconditioner are made."""
+        n = self.recipe.n_components if self.model is None else self.model.map.n_columns
+        return EACH * n if isinstance(n, int) else ENOUGH
+
+    def learned(self, block: Block, landmarks: Any, executor: Executor) -> "Partial":
+        """What is known after one more block."""
+        if self.recipe.calibration is not None:
+            raise RecipeError(
+                f"calibration={self.recipe.calibration!r} needs rows that were never learned from, and partial_fit "
+                "learns from all. Use fit, or leave calibration out."
+            )
+        counts = self._counted(block)
+        if self.stream is not None:
+            stream = after(self.stream, block, counts, executor)
+            return replace(self, stream=stream, model=stream.model, counts=counts)
+        if self.recipe.cost is not None:
+            raise RecipeError(
+                f"alpha={self.recipe.alpha!r} is 1 / (C n), and partial_fit does not know how many rows come. Give "
+                "alpha as a number, or use fit."
+            )
+        now = replace(self, collected=(*self.collected, block), counts=counts)
+        rows = _joined(now.collected)
+        if self.fitted_rows:
+            return now._went_on(rows, executor) if len(rows.X) >= self.enough else now
+        if self.classes is not None and sum(n > 0 for n in counts.values()) < 2:
+            if len(rows.X) > MOST * self.enough:
+                raise DataError(
+                    f"The first {len(rows.X):,} rows have one class alone, {rows.y[0]!r}: nothing can be learned from "  # type: ignore[index]
+                    "them. partial_fit needs its rows in a mixed order."
+                )
+            return now
+        if len(rows.X) < 2:
+            return now
+        source = from_arrays(
+            rows.X,
+            rows.y,
+            rows.weight,
+            columns=self.columns,
+            dtype=self.recipe.dtype,
+            kernel=self.recipe.kernels[0],
+        )
+        source = counted(source, executor)
+        if is_few(source):
+            source = merged(source, self.recipe, executor)
+        model = replace(train(source, self.recipe, executor, landmarks=landmarks).model, label=self.label)
+        model = model if self.classes is None else widened(model, self.classes)
+        now = replace(now, model=model)
+        if len(rows.X) < self.enough:
+            return now
+        return replace(now, collected=(), stream=begun(model, rows, counts, len(rows.X), executor))
+
+    def from_fit(self, model: Model) -> "Partial":
+        """After a `fit`: its model goes on, with a preconditioner made of the rows that come now."""
+        counts = {} if model.classes is None else dict(zip(model.classes.tolist(), model.facts["counts"], strict=True))
+        return replace(self, model=model, fitted_rows=int(model.facts["rows"]), counts=counts)
+
+    def _went_on(self, rows: Block, executor: Executor) -> "Partial":
+        """After a `fit`: its model stays the start, and these rows, which it has not seen, are the first to learn."""
+        assert self.model is not None
+        counts = self.counts or {}
+        stream = after(begun(self.model, rows, counts, self.fitted_rows, executor), rows, counts, executor)
+        return replace(self, collected=(), stream=stream, model=stream.model)
+
+    def _counted(self, block: Block) -> dict[Any, float]:
+        """The weight of each class, with this block's: rows of weight k are k rows."""
+        if self.classes is None:
+            return {}
+        assert block.y is not None
+        codes = Targets(self.classes).codes(block.y)
+        before = self.counts or dict.fromkeys(self.classes.tolist(), 0)
+        found = np.bincount(codes, block.weight, minlength=len(self.classes)).tolist()
+        return {label: before[label] + found[i] for i, label in enumerate(self.classes.tolist())}
+
+
+def sorted_classes(classes: Any) -> NDArray[Any]:
+    """The classes that may come, as the labels of blocks are: whole numbers in int64, texts in one width."""
+    if classes is None:
+        raise RecipeError("The first call of partial_fit needs classes: all the labels that may come, classes=[0, 1].")
+    found = np.unique(np.asarray(classes))
+    if found.ndim != 1 or len(found) < 2:
+        raise RecipeError(f"classes={classes!r}: two or more different labels are needed.")
+    kinds: dict[str, Any] = {"i": np.int64, "u": np.int64, "f": np.float64, "O": np.str_}
+    return found.astype(kinds.get(found.dtype.kind, found.dtype))
+
+
+def same_classes(classes: Any, known: Classes) -> Classes:
+    """Those known, if the ones given are the same or none."""
+    if classes is not None and known is not None and not np.array_equal(sorted_classes(classes), known):
+        raise RecipeError(
+            f"classes={list(classes)!r} are not those of the calls before, {known.tolist()!r}. Leave classes out, or "
+            "begin anew with fit."
+        )
+    return known
+
+
+def blocks_of(source: Source) -> Iterator[Block]:
+    """The blocks of a source, one unit in memory at a time."""
+    for unit in source.units:
+        for block in unit.task.compute():
+            if len(block.X):
+                yield block
+
+
+def _joined(blocks: tuple[Block, ...]) -> Block:
+    def join(name: str) -> Any:
+        parts = [getattr(block, name) for block in blocks]
+        if all(part is None for part in parts):
+            return None
+        return stacked([np.ones(len(b.X)) if part is None else part for part, b in zip(parts, blocks, strict=True)])
+
+    return Block(join("X"), join("y"), join("weight"))

@@ -1,0 +1,171 @@
+"""One function of a block of rows, applied to whatever X is: at once and on threads in memory, lazily in Dask."""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from dask.delayed import Delayed, delayed
+from numpy.typing import NDArray
+
+from dkernel.data.collections.arrays import check_numbers, dense, matrix
+from dkernel.data.collections.dask_arrays import as_array
+from dkernel.errors import DataError, TooLargeError
+from dkernel.estimators.validation import is_dask, is_frame
+from dkernel.execution.base import Call
+from dkernel.execution.local import ThreadsExecutor
+from dkernel.execution.payload import Payload
+from dkernel.numerics.object_values import as_cells
+from dkernel.numerics.sparse_rows import Numbered, as_sparse
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.numerics.tiling import ROWS
+from dkernel.validation import as_features
+
+if TYPE_CHECKING:
+    import dask.array as da
+
+__all__ = ["Answer", "apply"]
+
+BLOCK_ROWS = 8192
+DENSE_BYTES = 2**29  # of sparse rows that become dense
+
+
+class Answer:
+    """What is asked of every row.
+
+    Parameters
+    ----------
+    function : (carried, block) -> array of `rows` or (rows, width); module-level, so that a task can name it
+    carried : what the function needs: a model, a map
+    key : names the content of `carried`; called only where tasks are made
+    columns : of a block, their names; numbered ones of sparse rows
+    dtype : of a block
+    objects : the columns that hold objects; with such a block is of cells (dkernel.numerics.object_values)
+    made : dtype of the answer
+    names : gives the names of its columns, where it is a frame; None for numbers
+    """
+
+    def __init__(
+        self,
+        function: Callable[[Any, NDArray[Any]], NDArray[Any]],
+        carried: Any,
+        key: Callable[[], str],
+        columns: Sequence[str],
+        dtype: str,
+        made: Any,
+        width: int | None = None,
+        objects: tuple[str, ...] = (),
+        names: Callable[[], Sequence[Any]] | None = None,
+    ) -> None:
+        self.names = names
+        self.function, self.carried, self.key, self.columns = function, carried, key, columns
+        self.dtype, self.made, self.width = "object" if objects else dtype, np.dtype(made), width
+        self.objects = objects
+
+    def of(self, X: Any, first: int = 0) -> NDArray[Any]:
+        """The answer of a block whose first row has the number `first`."""
+        X = _gate(X, self.columns, self.dtype, self.objects, lambda row: f"X, row {first + row}")
+        return _told(self.function, self.carried, X, lambda row: f"X, row {first + row}")
+
+
+def _gate(X: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], place: Callable[[int], str]) -> Any:
+    if isinstance(columns, Numbered):
+        return as_sparse(X, columns, dtype, place)
+    X = dense(X)
+    return as_cells(X, columns, objects, place) if objects else as_features(X, columns, dtype, place)
+
+
+def _told(
+    function: Callable[[Any, Any], NDArray[Any]], carried: Any, X: Any, place: Callable[[int], str]
+) -> NDArray[Any]:
+    """The answer of a block, or a refusal with the place of a row that has none."""
+    try:
+        return function(carried, X)
+    except TooLargeError as error:
+        raise DataError(error.at(place)) from None
+
+
+def apply(answer: Answer, X: Any) -> Any:
+    """numpy for what is in memory, else what X is, array or frame, in its chunks or partitions: nothing is computed."""
+    if is_dask(X):
+        return _by_partition(answer, X) if hasattr(X, "index") else _lazily(answer, X)
+    if is_frame(X) and not answer.objects:
+        check_numbers(X, tuple(map(str, X.columns)))
+    with one_blas_thread():
+        n = X.shape[0]  # a sparse matrix has no len
+        step = BLOCK_ROWS
+        if hasattr(X, "tocsr") and not isinstance(answer.columns, Numbered):  # which become dense
+            step = max(ROWS, min(step, DENSE_BYTES // (8 * X.shape[1])))
+        return answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
+
+
+def _rows(X: Any, first: int, stop: int, answer: Answer) -> Any:
+    return matrix(X.iloc[first:stop], answer.dtype) if is_frame(X) else X[first:stop]
+
+
+def _on_threads(answer: Answer, X: Any, step: int) -> NDArray[Any]:
+    n = X.shape[0]
+    shape = (n,) if answer.width is None else (n, answer.width)
+    out = np.empty(shape, answer.made)
+
+    def fill(first: int) -> None:
+        stop = min(first + step, n)
+        out[first:stop] = answer.of(_rows(X, first, stop, answer), first)
+
+    ThreadsExecutor().compute([Call(f"apply-{i}", fill, (i,)) for i in range(0, n, step)])
+    return out
+
+
+def _lazily(answer: Answer, X: Any) -> "da.Array":
+    X = as_array(X, partial(matrix, dtype=answer.dtype))
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    carried = _carried(answer)
+    made: dict[str, Any] = {"drop_axis": 1, "meta": np.empty(0, answer.made)}
+    if answer.width is not None:
+        made = {"chunks": (X.chunks[0], (answer.width,)), "meta": np.empty((0, 0), answer.made)}
+    return X.map_blocks(
+        _block, function=answer.function, carried=carried, columns=answer.columns, as_dtype=answer.dtype,
+        objects=answer.objects, dtype=answer.made, **made
+    )  # fmt: skip
+
+
+def _carried(answer: Answer) -> Any:
+    """One task that holds what every block needs, and on which they depend: it travels once to a worker."""
+    key = f"dkernel-{answer.key()}"
+    return Delayed(key, {key: (Payload.open, Payload.of(answer.carried))})
+
+
+def _by_partition(answer: Answer, X: Any) -> Any:
+    """A Dask series, or a dataframe of more columns, with index and divisions of X."""
+    import dask.dataframe as dd
+
+    names = None if answer.width is None else list(answer.names() if answer.names else range(answer.width))
+    carried, with_index = _carried(answer), delayed(_partition, pure=True)
+    parts = [
+        with_index(part, answer.function, carried, answer.columns, answer.dtype, answer.objects, names)
+        for part in X.to_delayed()
+    ]
+    empty = np.empty(0 if names is None else (0, len(names)), answer.made)
+    return dd.from_delayed(parts, meta=_table(empty, None, names), divisions=X.divisions, verify_meta=False)
+
+
+def _partition(
+    part: Any, function: Any, carried: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], names: Any
+) -> Any:
+    """The answer of one partition; runs on a worker."""
+    return _table(_block(matrix(part, dtype), function, carried, columns, dtype, objects), part.index, names)
+
+
+def _table(values: NDArray[Any], index: Any, names: Any) -> Any:
+    import pandas as pd
+
+    return pd.Series(values, index) if names is None else pd.DataFrame(values, index, names)
+
+
+def _block(
+    X: Any, function: Any, carried: Any, columns: Sequence[str], as_dtype: str, objects: tuple[str, ...]
+) -> NDArray[Any]:
+    """The answer of one chunk; runs on a worker."""
+    place = "row {} of a chunk of X".format
+    return _told(function, carried, _gate(X, columns, as_dtype, objects, place), place)

@@ -1,0 +1,1 @@
+"""Transformers: feature maps, decompositions and clusterings."""

@@ -1,0 +1,179 @@
+"""BinningFeatures: random binning of the rows, as a transformer to sparse rows."""
+
+import hashlib
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.sparse
+from numpy.typing import NDArray
+
+from dkernel.data.collections.arrays import matrix
+from dkernel.data.collections.dask_arrays import as_array
+from dkernel.data.collections.sparse_arrays import stays_sparse
+from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.prediction import Answer, apply
+from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of
+from dkernel.estimators.validation import checked_rows, is_dask, seed_of, source_of
+from dkernel.execution.connect import default_executor
+from dkernel.local.binning import MOST_BITS, Binning
+from dkernel.recipe import Recipe
+from dkernel.selection.landmark_selection import sampled
+
+__all__ = ["BinningFeatures"]
+
+CENTER_ROWS = 101  # the median of so many is a place among the rows, whatever a few of them are
+
+
+class BinningFeatures(TransformerBase):
+    """Random binning: φ(x) has 1 / sqrt(n_grids) in the bin of x in each grid, so φ(x) . φ(z) ≈ exp(-γ |x - z|_1).
+
+    Each grid divides every feature into intervals of one random width δ ~ Gamma(2, 1 / gamma) that begin at a random
+    place. Two rows share a bin, an interval of every feature, with probability exp(-γ |x - z|_1), the Laplacian kernel.
+    The output is sparse, with `n_grids` values in a row whatever the number of features, so a linear model on it can
+    follow a target that is far too rough for some thousand dense features. X is used as it is, never scaled.
+
+    Parameters
+    ----------
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        γ of the kernel. "auto" and "median" are the inverse of the median distance of rows.
+    n_grids : int, default=256
+        Number of grids. The error of the kernel falls as 1 / sqrt(n_grids).
+    n_bins : int, default=2**14
+        Columns of a grid, a power of two up to 2**24. Bins are hashed to them; the more bins the rows occupy, the more
+        columns keep them apart.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed of the grids; None is 0.
+
+    Attributes
+    ----------
+    kernel_ : Laplacian
+        The kernel with its gamma.
+    center_ : ndarray of shape (n_features_in_,)
+        Subtracted from the rows, in their dtype, before they become float32; it has no part in the kernel.
+    n_components_ : int
+        Columns of the output, n_grids * n_bins.
+
+    See Also
+    --------
+    FourierFeatures : Dense features of this kernel and others.
+    NystromFeatures : Features of any kernel from landmarks.
+
+    References
+    ----------
+    A. Rahimi and B. Recht, "Random features for large-scale kernel machines", NeurIPS 2007, section 4.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(5, 3))
+    >>> Z = BinningFeatures(gamma=0.5, n_grids=64, n_bins=256).fit_transform(X)
+    >>> Z.shape, Z.nnz
+    ((5, 16384), 320)
+    """
+
+    def __init__(self, gamma="auto", *, n_grids=256, n_bins=2**14, random_state=None):
+        self.gamma = gamma
+        self.n_grids = n_grids
+        self.n_bins = n_bins
+        self.random_state = random_state
+
+    kernel = "laplacian"
+
+    def fit(self, X: Any, y: Any = None) -> "BinningFeatures":  # noqa: ARG002
+        """Draw the grids.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Read once, for the center and for a gamma that asks for it.
+        y : ignored
+
+        Returns
+        -------
+        BinningFeatures
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If X holds values that are not finite numbers.
+        """
+        n_grids, bits = _count(self.n_grids), _bits(self.n_bins)
+        if stays_sparse(X):
+            raise UnsupportedError("BinningFeatures divides every feature, zeros too: X must be dense.")
+        recipe = Recipe(kernel=self.kernel, gamma=self.gamma, n_components=CENTER_ROWS, seed=seed_of(self.random_state))
+        with default_executor() as executor:
+            source = source_of(self, X, dtype=dtype_of(X), sparse=False)
+            self.kernel_, rows = sampled(source, recipe, CENTER_ROWS, executor)
+        self.center_ = np.median(rows, axis=0).astype(rows.dtype)
+        gamma: float = self.kernel_.gamma  # type: ignore[attr-defined]
+        self.binning_ = Binning.draw(gamma, self.n_features_in_, n_grids, bits, recipe.seed)
+        self.n_components_ = n_grids << bits
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """Bins of the rows.
+
+        Parameters
+        ----------
+        X : array, dataframe or Dask collection of shape (n_samples, n_features)
+
+        Returns
+        -------
+        scipy.sparse.csr_array or dask.array.Array
+            Shape (n_samples, n_components_), in the dtype of X. A Dask collection gives a Dask array of sparse chunks.
+
+        Raises
+        ------
+        sklearn.exceptions.NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
+        require_fitted(self, "binning_")
+        X, dtype = checked_rows(self, X), dtype_of(X)
+        answer = Answer(
+            _codes, (self.center_, self.binning_), self._key, self._columns(), dtype, "uint32", self.n_grids
+        )
+        if not is_dask(X):
+            return _sparse(apply(answer, X), self.binning_.bits, dtype)
+        codes = apply(answer, as_array(X, partial(matrix, dtype=dtype)))
+        chunks, meta = (codes.chunks[0], (self.n_components_,)), scipy.sparse.csr_array((0, 0), dtype=dtype)
+        return codes.map_blocks(_sparse, self.binning_.bits, dtype, chunks=chunks, dtype=dtype, meta=meta)
+
+    def _key(self) -> str:
+        parts = (self.center_, self.binning_.inverse, self.binning_.shift, self.binning_.multiplier)
+        return f"grids-{hashlib.sha256(b''.join(part.tobytes() for part in parts)).hexdigest()}"
+
+
+def _codes(carried: tuple[NDArray[Any], Binning], X: NDArray[Any]) -> NDArray[np.uint32]:
+    """Codes of a block, (rows, n_grids)."""
+    center, binning = carried
+    return binning.codes((X - center).astype(np.float32)).T
+
+
+def _sparse(codes: NDArray[np.uint32], bits: int, dtype: str) -> scipy.sparse.csr_array:
+    """Rows with 1 / sqrt(n_grids) in the column of each code."""
+    rows, n_grids = codes.shape
+    width = np.int64(n_grids << bits)
+    index = np.int32 if max(width, rows * n_grids) < 2**31 else np.int64
+    columns = codes.astype(index) + np.left_shift(np.arange(n_grids, dtype=index), bits, dtype=index)
+    ends = np.arange(rows + 1, dtype=index) * index(n_grids)
+    values = np.full(columns.size, n_grids**-0.5, dtype)
+    return scipy.sparse.csr_array((values, columns.ravel(), ends), shape=(rows, int(width)))
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
+        raise RecipeError(f"n_grids={value!r}: a whole number of at least 1 is needed.")
+    return int(value)
+
+
+def _bits(value: Any) -> int:
+    if not isinstance(value, int | np.integer) or value.bit_count() != 1 or not 2 <= value <= 1 << MOST_BITS:
+        raise RecipeError(f"n_bins={value!r}: a power of two from 2 to 2**{MOST_BITS} is needed.")
+    return int(value).bit_length() - 1

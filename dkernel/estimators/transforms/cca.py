@@ -1,0 +1,241 @@
+"""KernelCCA: what two views of the same rows have in common, in the spaces of two kernels."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+from sklearn.base import clone
+
+from dkernel.data import Source, from_arrays
+from dkernel.data.collections.arrays import matrix
+from dkernel.data.collections.dask_arrays import as_array
+from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.transforms.decomposition import OnFeatures, component_rows
+from dkernel.estimators.transforms.kernel_maps import dtype_of
+from dkernel.estimators.validation import checked_rows, is_dask, is_frame
+from dkernel.execution.connect import default_executor
+from dkernel.inference.feature_moments import FeatureMoments, Phi, over
+from dkernel.numerics.threads import one_blas_thread
+
+__all__ = ["KernelCCA"]
+
+
+class View(OnFeatures):
+    """One of the two views: its map, and afterwards the projections of its rows."""
+
+    def __init__(self, kernel="gaussian", *, gamma="auto", features="auto", n_columns=1024, random_state=None):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_columns = n_columns
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "View":  # noqa: ARG002
+        """Choose the map."""
+        source, self._phi, _ = self._embed(X)
+        if source.sparse:
+            raise UnsupportedError(
+                f"A view of KernelCCA of {source.n_in:,} columns would make sparse rows dense. Use NystromFeatures "
+                "before it, which gives few columns."
+            )
+        if source.objects:
+            raise DataError("A view of KernelCCA holds numbers; KernelFeatures makes them of texts, lists and sets.")
+        return self
+
+    def project(self, mean: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
+        """Leave what `transform` needs: (φ - mean) @ weights."""
+        self.mean_, self.weights_ = mean, weights
+        self.n_components_ = weights.shape[1]
+
+    def transform(self, X: Any) -> Any:
+        """The variates of the rows, (n, n_components_), in the dtype of X."""
+        carried = (self._phi, self.mean_, self.weights_)
+        return self._transform(X, component_rows, carried, *self.map_.arrays().values(), *carried[1:])
+
+
+class KernelCCA(OnFeatures):
+    """Canonical correlation analysis in the spaces of two kernels: the functions of each view that vary together most.
+
+    maximize over f, g:  cov(f(x), g(y))  with  var f(x) + alpha |f|² = 1 = var g(y) + alpha |g|²,  one pair after the
+    other, f = w . (φ(x) - mean φ), each uncorrelated with those before it
+
+    Auto- and cross-covariances of the features of both views are summed in one pass over the rows, (m_x + m_y)²
+    numbers: n never has to fit in memory. With Nystrom features and all rows as landmarks it is regularized kernel CCA;
+    with kernel="linear" and alpha near 0 it is `sklearn.cross_decomposition.CCA`, up to scale and sign of components.
+    Without alpha a rich kernel finds perfect correlations in anything: choose it by `correlations` of other rows.
+
+    Parameters
+    ----------
+    n_components : pairs of functions, at most as many as the smaller view has columns
+    kernel, gamma, features, n_columns : of the first view, as of KernelFeatures
+    kernel_y, gamma_y : of the second view; None as of the first
+    alpha : strength of the regularization, in the unit of var φ
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    correlations_ : of the pairs as they are regularized, cov(f, g), largest first, float64 (n_components_,)
+    x_weights_, y_weights_ : w of the features, float64 (m_x, n_components_), (m_y, n_components_)
+    x_view_, y_view_ : the two views, with kernel_, map_ and mean_ of the features;  n_components_ : pairs
+    kernel_, map_, n_columns_ : of the first view
+
+    Source: Akaho 2001; Bach and Jordan 2002; on random features Lopez-Paz et al. 2014.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> angle = rng.uniform(0, 6.3, 500)
+    >>> X = np.stack([np.cos(angle), rng.normal(size=500)], axis=1)
+    >>> Y = np.stack([np.sin(angle) ** 2, rng.normal(size=500)], axis=1)  # no line sees what they share
+    >>> machine = KernelCCA(1, gamma=0.5, n_columns=64, alpha=1e-2).fit(X, Y)
+    >>> bool(machine.correlations(X, Y)[0] > 0.9)
+    True
+    >>> [Z.shape for Z in machine.transform(X, Y)]
+    [(500, 1), (500, 1)]
+    """
+
+    def __init__(
+        self, n_components=2, *, kernel="gaussian", gamma="auto", kernel_y=None, gamma_y=None, features="auto",
+        n_columns=512, alpha=1e-3, random_state=None,
+    ):  # fmt: skip
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.kernel_y = kernel_y
+        self.gamma_y = gamma_y
+        self.features = features
+        self.n_columns = n_columns
+        self.alpha = alpha
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "KernelCCA":
+        """Choose both maps, and sum the covariances in one more pass.
+
+        Parameters
+        ----------
+        X, y : the views, (n, p) and (n, q): numpy, pandas, Dask; y may also be one column, (n,)
+        """
+        self._check()
+        if y is None:
+            raise DataError("This KernelCCA requires y to be passed, but the target y is None: it is the second view.")
+        X, Y = self._views(X, y)
+        view = View(
+            self.kernel, gamma=self.gamma, features=self.features, n_columns=self.n_columns,
+            random_state=self.random_state,
+        )  # fmt: skip
+        other = clone(view).set_params(
+            kernel=self.kernel if self.kernel_y is None else self.kernel_y,
+            gamma=self.gamma if self.gamma_y is None else self.gamma_y,
+        )
+        self.x_view_, self.y_view_ = view.fit(X), other.fit(Y)
+        self._solve(*self._moments(X, Y))
+        for name in ("kernel_", "map_", "n_columns_"):
+            setattr(self, name, getattr(view, name))
+        return self
+
+    def _check(self) -> None:
+        if not isinstance(self.n_components, int | np.integer) or self.n_components < 1:
+            raise RecipeError(f"n_components={self.n_components!r}: a positive whole number is needed.")
+        if not isinstance(self.alpha, int | float | np.number) or not 0 < self.alpha < np.inf:
+            raise RecipeError(f"alpha={self.alpha!r}: a number above 0 is needed.")
+
+    def _views(self, X: Any, Y: Any, *, fitting: bool = True) -> tuple[Any, Any]:
+        """Both as tables of as many rows, and in the same chunks."""
+        if isinstance(X, Source) or isinstance(Y, Source):
+            raise DataError("KernelCCA takes two tables of the same rows, and a Source is one: give Dask arrays.")
+        X = checked_rows(self, X, fitting=fitting, least=2 if fitting else 1)
+        if not (is_dask(Y) or is_frame(Y)):
+            Y = np.asarray(Y)
+        if getattr(Y, "ndim", 2) == 1:
+            Y = Y.to_frame() if hasattr(Y, "to_frame") else Y.reshape(-1, 1)
+        if not is_dask(X) and not is_dask(Y) and X.shape[0] != Y.shape[0]:
+            raise DataError(f"The views have {X.shape[0]} and {Y.shape[0]} rows: they are to be of the same rows.")
+        return X, Y
+
+    def _moments(self, X: Any, Y: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Mean and covariance of φ(x) and φ(y), one after the other."""
+        view, other = self.x_view_, self.y_view_
+        p = view.n_features_in_
+        dtype = "float64" if "float64" in (dtype_of(X), dtype_of(Y)) else "float32"
+        both = from_arrays(_beside(X, Y, dtype), dtype=dtype)
+        phi = Phi(both_rows, (view._phi, other._phi, p))
+        key = f"{view._key(both)}-{other._key(both)}"
+        with default_executor() as executor:
+            sums = over(both, FeatureMoments(phi), executor, key)
+        mean = sums.total / sums.n
+        return mean, sums.gram / sums.n - np.outer(mean, mean)
+
+    def _solve(self, mean: NDArray[np.float64], covariance: NDArray[np.float64]) -> None:
+        m, k = self.x_view_.n_columns_, int(self.n_components)
+        with one_blas_thread():
+            roots = []
+            for part in (covariance[:m, :m], covariance[m:, m:]):
+                roots.append(sl.cholesky(part + self.alpha * np.eye(len(part)), lower=True, check_finite=False))
+            middle = sl.solve_triangular(roots[0], covariance[:m, m:], lower=True, check_finite=False)
+            middle = sl.solve_triangular(roots[1], middle.T, lower=True, check_finite=False).T
+            U, values, Vt = np.linalg.svd(middle, full_matrices=False)
+            k = min(k, len(values))
+            A, B = U[:, :k], Vt[:k].T
+            # A pair has no sign of its own: the entry of the largest size in the first view is positive.
+            signs = np.where(A[np.abs(A).argmax(axis=0), np.arange(k)] < 0, -1.0, 1.0)
+            weights = [
+                np.ascontiguousarray(sl.solve_triangular(root, half * signs, lower=True, trans=1, check_finite=False))
+                for root, half in zip(roots, (A, B), strict=True)
+            ]
+        self.x_weights_, self.y_weights_ = weights
+        self.correlations_, self.n_components_ = np.minimum(values[:k], 1.0), k
+        self.x_view_.project(mean[:m], weights[0])
+        self.y_view_.project(mean[m:], weights[1])
+
+    def transform(self, X: Any, y: Any = None) -> Any:
+        """f of the rows of the first view, (n, n_components_); with y, g of the second beside it."""
+        require_fitted(self, "x_weights_")
+        if y is None:
+            return self.x_view_.transform(checked_rows(self, X))
+        X, Y = self._views(X, y, fitting=False)
+        return self.x_view_.transform(X), self.y_view_.transform(Y)
+
+    def correlations(self, X: Any, y: Any) -> NDArray[np.float64]:
+        """The correlation of f(x) and g(y) over these rows, (n_components_,): new rows say what the pairs are worth."""
+        F, G = (np.asarray(Z, np.float64) for Z in self.transform(X, y))
+        F, G = F - F.mean(axis=0), G - G.mean(axis=0)
+        size = np.sqrt((F**2).sum(axis=0) * (G**2).sum(axis=0))
+        return np.asarray((F * G).sum(axis=0) / np.maximum(size, 1e-300))
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = True
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def both_rows(carried: tuple[Phi, Phi, int], XY: NDArray[Any]) -> NDArray[np.float64]:
+    """φ(x) and φ(y) side by side of a block with the columns of both views."""
+    phi, other, p = carried
+    X, Y = np.ascontiguousarray(XY[:, :p]), np.ascontiguousarray(XY[:, p:])
+    return np.concatenate([phi.function(phi.carried, X), other.function(other.carried, Y)], axis=1)
+
+
+def _beside(X: Any, Y: Any, dtype: str) -> Any:
+    """The columns of both views in one table, in the chunks of X."""
+    if not (is_dask(X) or is_dask(Y)):
+        return np.concatenate([_plain(X, dtype), _plain(Y, dtype)], axis=1)
+    import dask.array as da
+
+    numbers = partial(matrix, dtype=dtype)
+    parts = [as_array(Z, numbers) if is_dask(Z) else da.from_array(_plain(Z, dtype)) for Z in (X, Y)]
+    for i, part in enumerate(parts):
+        if any(np.isnan(size) for size in part.chunks[0]):
+            parts[i] = part.compute_chunk_sizes()
+    if len({len(part) for part in parts}) > 1:
+        raise DataError(f"The views have {len(parts[0])} and {len(parts[1])} rows: they are to be of the same rows.")
+    return da.concatenate([parts[0], parts[1].rechunk({0: parts[0].chunks[0]})], axis=1).rechunk({1: -1})
+
+
+def _plain(X: Any, dtype: str) -> NDArray[Any]:
+    if is_frame(X):
+        return matrix(X, dtype)
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype)

@@ -1,0 +1,327 @@
+"""KernelPCA and KernelKMeans: the linear methods on φ of the rows, for data of any size."""
+
+import hashlib
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClusterMixin
+
+from dkernel.data import Source
+from dkernel.errors import DataError, RecipeError
+from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.prediction import Answer, apply
+from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of, nystrom_rows, random_rows
+from dkernel.estimators.transforms.sketches import KernelFeatures
+from dkernel.estimators.validation import checked_rows, seed_of, source_of
+from dkernel.execution.connect import default_executor
+from dkernel.execution.versions import versions
+from dkernel.features import FeatureMap, Scaling
+from dkernel.features.nystrom import wide
+from dkernel.inference.feature_moments import Clusters, FeatureMoments, Phi, nearest, over
+from dkernel.model import Model
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.recipe import Recipe
+from dkernel.selection.landmark_selection import sampled
+
+__all__ = ["SAMPLE", "Clustering", "Embedding", "KernelKMeans", "KernelPCA", "OnFeatures", "linear_model"]
+
+FLOOR = 1e-10  # of the largest eigenvalue: below it a component is rounding
+SAMPLE = 20_000  # rows on which clusters begin
+
+
+class Embedding(BaseEstimator):
+    """An estimator on φ of the rows; subclasses say what it learns from one or more readings."""
+
+    kernel: Any
+    gamma: Any
+    features: Any
+    n_columns: Any
+    random_state: Any
+    n_features_in_: int
+    map_: FeatureMap
+
+    def _embed(self, X: Any) -> tuple[Source, Phi, int]:
+        """The map, fitted and copied to this estimator; the rows to learn from; and the seed."""
+        seed = seed_of(self.random_state)
+        made = KernelFeatures(
+            self.kernel, gamma=self.gamma, features=self.features, n_components=self.n_columns, random_state=seed
+        ).fit(X)
+        source = source_of(self, X, dtype=dtype_of(X), sparse=made.map_.sparse)
+        self.kernel_, self.map_, self.n_columns_ = made.kernel_, made.map_, made.n_components_
+        inner = made.nystrom_
+        self.whitening_ = None if inner is None else inner.whitening_
+        if inner is None:
+            return source, Phi(random_rows, made.map_), seed
+        return source, Phi(nystrom_rows, (inner.kernel_, wide(inner.landmarks_), inner.whitening_)), seed
+
+    def _key(self, source: Source) -> str:
+        digest = hashlib.sha256(f"{source.token}{self.map_.spec()!r}".encode())
+        for array in self.map_.arrays().values():
+            digest.update(np.ascontiguousarray(array).data)
+        return f"dkernel-{type(self).__name__}-{digest.hexdigest()[:16]}"
+
+
+class OnFeatures(Embedding, TransformerBase):
+    """One whose answers are numbers of every row."""
+
+    map_: Any
+
+
+class KernelPCA(OnFeatures):
+    """Principal components in the space of a kernel: z(x) = (φ(x) - mean φ)^T V, V the eigenvectors of cov φ.
+
+    The covariance of the features, (m, m), is summed in one pass over the data: n never has to fit in memory. With
+    Nystrom features and all rows as landmarks it is `sklearn.decomposition.KernelPCA`, up to the signs of components.
+
+    Parameters
+    ----------
+    n_components : components to keep; None for all whose eigenvalue is not rounding
+    kernel, gamma, features : as of KernelFeatures
+    n_columns : landmarks, or random features
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    eigenvalues_ : of the centred Gram matrix of all rows, largest first, float64 (n_components_,)
+    explained_variance_ratio_ : their share of the variance of φ
+    components_ : V^T, float64 (n_components_, n_columns_); mean_ : mean φ
+    kernel_ : the kernel with numbers;  map_ : the map;  n_components_ : columns of the output
+
+    Source: Schölkopf, Smola and Müller 1998.
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(60, 2))
+    >>> KernelPCA(n_components=2, gamma=0.5).fit_transform(X).shape
+    (60, 2)
+    """
+
+    def __init__(
+        self, n_components=None, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, random_state=None
+    ):
+        self.n_components = n_components
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_columns = n_columns
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "KernelPCA":  # noqa: ARG002
+        """Choose the map, and sum the covariance in one more pass over X (n, p): numpy, pandas, Dask, or a Source."""
+        wanted = self.n_components
+        if wanted is not None and (not isinstance(wanted, int | np.integer) or wanted < 1):
+            raise RecipeError(f"n_components={wanted!r}: a positive whole number, or None, is needed.")
+        source, self._phi, _ = self._embed(X)
+        with default_executor() as executor:
+            sums = over(source, FeatureMoments(self._phi), executor, self._key(source))
+        self.mean_ = sums.total / sums.n
+        with one_blas_thread():
+            covariance = sums.gram - sums.n * np.outer(self.mean_, self.mean_)
+            values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
+        values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
+        keep = max(1, int(np.count_nonzero(values > FLOOR * values[0])))
+        keep = keep if wanted is None else min(int(wanted), len(values))
+        V = vectors[:, :keep].T
+        # An eigenvector has no sign of its own: the entry of the largest size is positive.
+        V *= np.where(V[np.arange(keep), np.abs(V).argmax(axis=1)] < 0, -1.0, 1.0)[:, None]
+        self.components_, self.eigenvalues_ = np.ascontiguousarray(V), values[:keep]
+        self.explained_variance_ratio_ = values[:keep] / max(values.sum(), 1e-300)
+        self.n_components_ = keep
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """The components of the rows, (n, n_components_), in the dtype of X."""
+        require_fitted(self, "components_")
+        carried = (self._phi, self.mean_, np.ascontiguousarray(self.components_.T))
+        return self._transform(X, component_rows, carried, *self.map_.arrays().values(), *carried[1:])
+
+
+class Clustering(ClusterMixin, OnFeatures):
+    """Clusters of an embedding of the rows: k-means on a sample of them, then Lloyd's steps over all."""
+
+    n_clusters: Any
+    n_init: Any
+    max_iter: Any
+    tol: Any
+    _phi: Phi
+
+    def _clusters_asked(self, source: Source) -> int:
+        k = self.n_clusters
+        if not isinstance(k, int | np.integer) or not 1 <= k <= source.n_rows:
+            raise DataError(f"n_clusters={k!r} of {source.n_rows} row(s): a whole number from 1 to the rows is needed.")
+        return int(k)
+
+    def _cluster(self, source: Source, phi: Phi, seed: int) -> None:
+        """Leave the centres in the space of phi."""
+        from sklearn.cluster import KMeans  # half a second, which every estimator would pay
+
+        k = self._clusters_asked(source)
+        clusters, key = Clusters(phi), f"{self._key(source)}-{seed}-{k}"
+        with default_executor() as executor:
+            recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
+            rows = sampled(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
+            with one_blas_thread():
+                F = np.concatenate(list(phi.strips(rows)))
+                start = KMeans(k, n_init=self.n_init, random_state=seed).fit(F)
+                least = self.tol * float(F.var(axis=0).sum())
+            centers = start.cluster_centers_
+            for step in range(self.max_iter):
+                sums = over(source, clusters, executor, f"{key}-{step}", centers)
+                # A cluster that has lost its rows stays where it was.
+                moved = np.where(sums.count[:, None] > 0, sums.total / np.maximum(sums.count, 1.0)[:, None], centers)
+                shift, centers = float(((moved - centers) ** 2).sum()), moved
+                if shift <= least:
+                    break
+        self.cluster_centers_, self.inertia_, self.n_iter_ = centers, sums.inertia, step + 1
+        self.n_components_ = k
+
+    def fit_predict(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
+        """The clusters of the rows of X, (n,)."""
+        return self.fit(X).labels_
+
+    def predict(self, X: Any) -> Any:
+        """The cluster of each row, int64 (n,)."""
+        require_fitted(self, "cluster_centers_")
+        names = self._names()
+        X = checked_rows(self, X, objects=bool(self.map_.objects))
+        objects = tuple(names[j] for j in self.map_.objects)
+        centers = self.cluster_centers_
+        digest = hashlib.sha256(repr(self.map_.spec()).encode())
+        for array in (*self.map_.arrays().values(), centers):
+            digest.update(np.ascontiguousarray(array).data)
+        return apply(
+            Answer(cluster_rows, (self._phi, centers), lambda: f"clusters-{digest.hexdigest()}", names, dtype_of(X),
+                   np.int64, None, objects),
+            X,
+        )  # fmt: skip
+
+    def transform(self, X: Any) -> Any:
+        """|φ(x) - c| of each row and centre, (n, n_clusters), in the dtype of X."""
+        require_fitted(self, "cluster_centers_")
+        carried = (self._phi, self.cluster_centers_)
+        return self._transform(X, distance_rows, carried, *self.map_.arrays().values(), self.cluster_centers_)
+
+
+class KernelKMeans(Clustering):
+    """k-means in the space of a kernel: minimize Σ |φ(x) - c(x)|² over k centres, by Lloyd's steps.
+
+    It begins with scikit-learn's KMeans on φ of up to 20,000 rows drawn by hash; then each step is one pass over the
+    data, until no centre moves or `max_iter`. With Nystrom features and all rows as landmarks it is kernel k-means.
+
+    Parameters
+    ----------
+    n_clusters : k
+    kernel, gamma, features, n_columns : as of KernelPCA
+    n_init : beginnings on the sample, of which the best is taken
+    max_iter : passes at most
+    tol : a step in which the centres move by less than this share of the variance of φ is the last
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    labels_ : cluster of each row of fit, (n,); of Dask collections a Dask array, of a Source None
+    cluster_centers_ : centres in the space of φ, float64 (k, n_columns_)
+    inertia_ : Σ |φ(x) - c(x)|² before the last step;  n_iter_ : passes
+    model_ : of two clusters and more the Model, for `dkernel.save` and `dkernel score`: its labels are the clusters
+    kernel_, map_, n_columns_ : as of KernelPCA
+
+    Source: Dhillon, Guan and Kulis 2004.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> angle, r = rng.uniform(0, 6.3, 300), np.repeat([1.0, 5.0], 150)
+    >>> X = np.stack([r * np.cos(angle), r * np.sin(angle)], axis=1)
+    >>> machine = KernelKMeans(2, gamma=0.05).fit(X)
+    >>> len(set(machine.labels_[:150])), len(set(machine.labels_[150:]))
+    (1, 1)
+    """
+
+    def __init__(
+        self, n_clusters=8, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, n_init=10,
+        max_iter=100, tol=1e-4, random_state=None,
+    ):  # fmt: skip
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_columns = n_columns
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "KernelKMeans":  # noqa: ARG002
+        """Find the clusters of X (n, p): numpy, pandas, Dask, or a Source."""
+        source, self._phi, seed = self._embed(X)
+        self._cluster(source, self._phi, seed)
+        self.labels_ = None if isinstance(X, Source) else self.predict(X)
+        if len(C := self.cluster_centers_) > 1:
+            # The nearest centre is the one with the largest φ . c - |c|²/2; of two, the difference says it.
+            weights, offsets = C.T, -0.5 * np.einsum("ij,ij->i", C, C)
+            if len(C) == 2:
+                weights, offsets = weights[:, 1:] - weights[:, :1], offsets[1:] - offsets[:1]
+            self.model_ = linear_model(
+                self, source, weights, offsets, np.arange(len(C)), {"inertia": float(self.inertia_)}
+            )
+        return self
+
+
+def linear_model(
+    machine: Embedding, source: Source, weights: NDArray[np.float64], offsets: NDArray[np.float64],
+    classes: NDArray[np.int64], facts: dict[str, Any], alpha: float = 0.0,
+) -> Model:  # fmt: skip
+    """What a machine whose answers are signs or maxima of φ(x) . weights + offsets leaves in a file."""
+    T = machine.map_.whitening if machine.whitening_ is None else machine.whitening_
+    coef = weights * T if isinstance(T, float) else T @ weights
+    features = "nystrom" if machine.whitening_ is not None else "random"
+    recipe = Recipe(
+        task="classify", kernel=repr(machine.kernel_), features=features, n_components=machine.map_.n_columns,
+        loss="hinge", alpha=alpha, scale="none", metric="identity", holdout=0.0, seed=seed_of(machine.random_state),
+        dtype="float64" if source.dtype == "object" else source.dtype,
+    )  # fmt: skip
+    p = machine.n_features_in_
+    scaling = Scaling("none", np.zeros(p), np.ones(p))
+    if machine.map_.sparse:
+        scaling = Scaling.of_sparse("none", np.zeros(p))
+    facts = {"rows": source.n_rows, "columns": machine.map_.n_columns, **facts, "versions": versions()}
+    return Model(
+        recipe=recipe, scaling=scaling, map=machine.map_,
+        coef=np.ascontiguousarray(coef, dtype=np.float64), intercept=offsets, classes=classes, columns=source.columns,
+        label="label", facts=facts,
+    )  # fmt: skip
+
+
+def component_rows(carried: tuple[Phi, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
+    """The principal components of a block."""
+    phi, mean, V = carried
+    return _joined(((F - mean) @ V for F in phi.strips(X)), X, V.shape[1])
+
+
+def cluster_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray[np.int64]:
+    """The cluster of each row of a block."""
+    phi, centers = carried
+    parts = [nearest(F, centers)[0] for F in phi.strips(X)]
+    return np.concatenate(parts).astype(np.int64) if parts else np.empty(0, np.int64)
+
+
+def distance_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
+    """The distance of each row of a block to each centre."""
+    phi, centers = carried
+    norms = np.einsum("ij,ij->i", centers, centers)
+
+    def distances(F: NDArray[np.float64]) -> NDArray[np.float64]:
+        squares = np.einsum("ij,ij->i", F, F)[:, None] + norms - 2.0 * (F @ centers.T)
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    return _joined(map(distances, phi.strips(X)), X, len(centers))
+
+
+def _joined(parts: Any, X: NDArray[Any], width: int) -> NDArray[np.floating]:
+    out = np.empty((len(X), width), np.float64 if X.dtype.kind == "O" else X.dtype)
+    at = 0
+    for part in parts:
+        out[at : at + len(part)] = part
+        at += len(part)
+    return out

@@ -1,0 +1,307 @@
+"""FourierFeatures and NystromFeatures: the feature maps alone, as transformers of scikit-learn."""
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+
+from dkernel.data import Source, from_arrays
+from dkernel.data.collections.sparse_arrays import stays_sparse
+from dkernel.errors import RecipeError
+from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.prediction import Answer, apply
+from dkernel.estimators.validation import checked_rows, is_dask, rule_of, seed_of, source_of
+from dkernel.execution.connect import default_executor
+from dkernel.features import FeatureMap, FourierMap, NystromMap
+from dkernel.features.nystrom import wide
+from dkernel.kernels import Kernel, parse
+from dkernel.numerics.sparse_rows import Numbered
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.numerics.tiling import ROWS
+from dkernel.recipe import Recipe
+from dkernel.selection.landmark_selection import for_given, sampled
+
+__all__ = [
+    "FourierFeatures",
+    "NystromFeatures",
+    "TransformerBase",
+    "columns_of",
+    "dtype_of",
+    "nystrom_rows",
+    "random_rows",
+]
+
+STRIP = 2048  # rows whose float64 columns exist at one time
+STRIP_VALUES = 1 << 22  # of columns that exist at one time beside the answer
+COMPLEX = {"float32": "complex64", "float64": "complex128"}
+
+
+class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """A map of rows as they are: nothing is scaled."""
+
+    map_: Any
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """scikit-learn makes pandas of what `set_output` names; of Dask collections that stays a Dask dataframe."""
+        super().__init_subclass__(**kwargs)
+        wrapped = cls.__dict__.get("transform")
+        if wrapped is not None:
+            cls.transform = _lazily_framed(wrapped)
+            if "fit_transform" not in cls.__dict__:
+                cls.fit_transform = _fit_transform
+
+    def _columns(self) -> tuple[str, ...]:
+        return tuple(getattr(self, "feature_names_in_", map(str, range(self.n_features_in_))))
+
+    def _names(self) -> Sequence[str]:
+        """Names of the columns that the map takes, numbered ones of sparse rows."""
+        return Numbered(0, int(self.n_features_in_)) if self.map_.sparse else self._columns()
+
+    def _kernel(self, X: Any, recipe: Recipe, sparse: bool | None = None) -> Kernel:
+        """The kernel with numbers; X is read for a gamma that asks for it, or, in memory, to check it."""
+        kernel = parse(recipe.kernel)
+        asked = {recipe.gamma if word == "auto" else word for word in kernel.placeholders}
+        if is_dask(X) and not any(isinstance(word, str) for word in asked):
+            checked_rows(self, X, fitting=True)
+            return kernel.bind_columns(self._columns()).bind(lambda *_: float(recipe.gamma))
+        with default_executor() as executor:
+            return sampled(source_of(self, X, dtype=dtype_of(X), sparse=sparse), recipe, 1, executor)[0]
+
+    def _transform(
+        self, X: Any, function: Any, carried: Any, *arrays: NDArray[Any], made: Mapping[str, str] | None = None
+    ) -> Any:
+        def key() -> str:
+            digest = hashlib.sha256(repr(self.map_.spec()).encode())
+            for array in arrays:
+                digest.update(np.ascontiguousarray(array).data)
+            return f"map-{digest.hexdigest()}"
+
+        names, places = self._names(), self.map_.objects
+        X = checked_rows(self, X, objects=bool(places))
+        dtype = dtype_of(X)
+        made_dtype = (made or {}).get(dtype, dtype)
+        objects = tuple(names[j] for j in places)
+        answer = Answer(
+            function, carried, key, names, dtype, made_dtype, self.n_components_, objects, self.get_feature_names_out
+        )
+        return apply(answer, X)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.n_components_)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _fit_transform(self: Any, X: Any, y: Any = None, **parameters: Any) -> Any:
+    """`fit`, then `transform` of the same rows."""
+    if not is_dask(X):
+        return TransformerMixin.fit_transform(self, X, y, **parameters)
+    return self.fit(X, y, **parameters).transform(X)
+
+
+def _lazily_framed(wrapped: Any) -> Any:
+    """A `transform` that answers Dask collections lazily, whatever `set_output` says."""
+
+    @wraps(wrapped)
+    def transform(self: Any, X: Any, *others: Any, **named: Any) -> Any:
+        if not is_dask(X) or others or named:
+            return wrapped(self, X, *others, **named)
+        answer = wrapped.__wrapped__(self, X)
+        default = getattr(self, "_sklearn_output_config", {}).get("transform", "default") == "default"
+        if default or hasattr(X, "index"):
+            return answer
+        import dask.dataframe as dd
+
+        return dd.from_dask_array(answer, columns=list(self.get_feature_names_out()))
+
+    return transform
+
+
+class FourierFeatures(TransformerBase):
+    """φ(x) = (2 / D)^{1/2} [cos Ωx, sin Ωx], with φ(x) . φ(z) ≈ k(x, z); Ω from the kernel's spectral law.
+
+    X is used as it is, never scaled. Each row of `transform` is computed in the dtype of X.
+
+    Parameters
+    ----------
+    kernel : a shift-invariant Kernel, its expression or its name
+    gamma : number | "auto" | "median" | "scale"; without a label to judge by, "auto" is the median value
+    n_components : D, columns of the output; an odd number gives (2 / D)^{1/2} cos(Ωx + b), which needs no pairs
+    sampling : "auto" | "iid" | "orthogonal" | "sobol" | "halton" | "structured" | "fastfood"
+    form : "auto" | "pairs" | "offset" | "exponential", D^{-1/2} exp(i Ωx), complex: then φ(x) . conj(φ(z)) ≈ k(x, z)
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    kernel_ : the kernel with numbers
+    frequencies_ : Ω, float64 (D / 2, p) of pairs, else (D, p)
+    map_ : the FourierMap;  n_components_ : D
+
+    Examples
+    --------
+    >>> FourierFeatures(gamma=0.5, n_components=64).fit_transform(np.zeros((3, 2))).shape
+    (3, 64)
+    """
+
+    def __init__(
+        self, kernel="gaussian", *, gamma="auto", n_components=1024, sampling="auto", form="auto", random_state=None
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.sampling = sampling
+        self.form = form
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "FourierFeatures":  # noqa: ARG002
+        """Draw the frequencies; X is read only for a gamma that asks for it, or when it is in memory, to check it."""
+        form = ("offset" if _is_odd(self.n_components) else "pairs") if self.form == "auto" else self.form
+        recipe = Recipe(
+            kernel=self.kernel, gamma=self.gamma, features="fourier", n_components=self.n_components, form=form,
+            sampling=self.sampling, seed=seed_of(self.random_state),
+        )  # fmt: skip
+        D = columns_of(recipe) * (2 if form == "exponential" else 1)
+        trial = parse(recipe.kernel)
+        if not trial.column_names:
+            FourierMap.draw(trial.bind(lambda *_: 1.0), 1, D, 0, "iid", form)  # refuses what has no Fourier features
+        self.kernel_ = self._kernel(X, recipe)
+        sparse = X.sparse if isinstance(X, Source) else stays_sparse(X)
+        self.map_ = FourierMap.draw(self.kernel_, self.n_features_in_, D, recipe.seed, recipe.sampling, form, sparse)
+        self.n_components_ = recipe.n_components
+        return self
+
+    @property
+    def frequencies_(self) -> NDArray[np.float64]:
+        """Ω of the map."""
+        return self.map_.frequencies
+
+    def transform(self, X: Any) -> Any:
+        """φ of the rows, (n, n_components_), in the dtype of X."""
+        require_fitted(self, "map_")
+        arrays = self.map_.arrays().values()
+        if self.map_.form == "exponential":
+            return self._transform(X, complex_rows, self.map_, *arrays, made=COMPLEX)
+        return self._transform(X, random_rows, self.map_, *arrays)
+
+
+class NystromFeatures(TransformerBase):
+    """φ(x) = k(x, Z) U Λ^{-1/2}, with k(Z, Z) = U Λ U^T: φ(x) . φ(z) = k(x, z) when x or z is a landmark.
+
+    The landmarks Z are chosen from rows of X drawn by hash, whatever the chunks. X is used as it is, never scaled.
+    Columns and whitening are computed in float64, and eigenvalues under 1e-14 of the largest are left out, so there may
+    be fewer columns than landmarks; with fewer rows than `n_components`, all rows are landmarks.
+
+    Parameters
+    ----------
+    kernel : a Kernel, its expression or its name
+    gamma : number | "auto" | "median" | "scale"; without a label to judge by, "auto" is the median value
+    n_components : landmarks, and columns of the output at most
+    rank : keep this many eigenvalues only
+    landmarks : "uniform" | "stratified" (by the classes y) | "kmeans" | "leverage" | "rpcholesky"; or an array of them
+        (c, p), used as they are
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    kernel_ : the kernel with numbers
+    landmarks_ : Z, (c, p);  whitening_ : U Λ^{-1/2}, float64 (c, n_components_)
+    map_ : the NystromMap;  n_components_ : columns of the output
+
+    Examples
+    --------
+    >>> X = np.random.default_rng(0).normal(size=(50, 2))
+    >>> phi = NystromFeatures(gamma=0.5, n_components=50).fit_transform(X)
+    >>> from dkernel.kernels import Gaussian
+    >>> bool(np.abs(phi @ phi.T - Gaussian(gamma=0.5)(X, X)).max() < 1e-6)
+    True
+    """
+
+    def __init__(
+        self, kernel="gaussian", *, gamma="auto", n_components=1024, rank=None, landmarks="uniform", random_state=None
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.rank = rank
+        self.landmarks = landmarks
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "NystromFeatures":
+        """Choose the landmarks in one pass over X, and whiten them; y only says the classes of stratified ones."""
+        word, given = rule_of(self.landmarks)
+        recipe = Recipe(
+            kernel=self.kernel, gamma=self.gamma, features="nystrom", n_components=self.n_components, rank=self.rank,
+            landmarks=word, seed=seed_of(self.random_state),
+        )  # fmt: skip
+        source = source_of(self, X, dtype=dtype_of(X))
+        if word == "stratified" and y is not None and not isinstance(X, Source):
+            X = checked_rows(self, X, objects=bool(source.objects))
+            source = from_arrays(X, y, dtype=dtype_of(X), kernel=self.kernel)
+        recipe, given = for_given(recipe, given, source)
+        with default_executor() as executor:
+            kernel, Z = sampled(source, recipe, columns_of(recipe), executor)
+        Z = Z if given is None else given
+        with one_blas_thread():
+            self.map_ = NystromMap(kernel, Z, recipe.rank)
+            self.whitening_ = self.map_.whitening
+        self.kernel_, self.landmarks_ = kernel, self.map_.landmarks
+        self.n_components_ = self.whitening_.shape[1]
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """φ of the rows, (n, n_components_), in the dtype of X."""
+        require_fitted(self, "map_")
+        # A worker is sent the whitening too: to make it again costs a decomposition, which might round differently.
+        carried = (self.kernel_, wide(self.landmarks_), self.whitening_)
+        return self._transform(X, nystrom_rows, carried, *self.map_.arrays().values(), self.whitening_)
+
+
+def random_rows(map: FeatureMap, X: NDArray[Any]) -> NDArray[np.floating]:
+    """φ of a block, in its dtype."""
+    out = np.empty((len(X), map.n_columns), X.dtype)
+    step = max(ROWS, STRIP_VALUES // map.n_columns // ROWS * ROWS)
+    for first in range(0, len(X), step):
+        out[first : first + step] = map.columns(X[first : first + step], X.dtype.name)
+    out *= map.whitening
+    return out
+
+
+def complex_rows(map: FourierMap, X: NDArray[Any]) -> NDArray[np.complexfloating]:
+    """φ of a block, in the complex dtype of its own."""
+    return map.waves(X, X.dtype.name)
+
+
+def nystrom_rows(carried: tuple[Any, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
+    """φ of a block, in its dtype, computed in float64."""
+    kernel, Z, whitening = carried
+    out = np.empty((len(X), whitening.shape[1]), np.float64 if X.dtype.kind == "O" else X.dtype)
+    for first in range(0, len(X), STRIP):
+        out[first : first + STRIP] = kernel(wide(X[first : first + STRIP]), Z) @ whitening
+    return out
+
+
+def columns_of(recipe: Recipe) -> int:
+    if isinstance(recipe.n_components, str):
+        raise RecipeError(f"n_components={recipe.n_components!r}: a transformer needs a whole number of columns.")
+    return recipe.n_components
+
+
+def _is_odd(n: Any) -> bool:
+    return isinstance(n, int | np.integer) and n % 2 == 1
+
+
+def dtype_of(X: Any) -> str:
+    """The dtype in which rows are computed: float32 stays, everything else is float64."""
+    if isinstance(X, Source):
+        return X.dtype
+    dtypes = list(X.dtypes) if hasattr(X, "dtypes") else [getattr(X, "dtype", None)]
+    return "float32" if dtypes and all(dtype == np.float32 for dtype in dtypes) else "float64"

@@ -1,0 +1,191 @@
+"""MaclaurinFeatures, TensorSketchFeatures and KernelFeatures: any map that the kernel can have, as a transformer."""
+
+from typing import Any
+
+from dkernel.data import Source
+from dkernel.data.collections.sparse_arrays import stays_sparse
+from dkernel.errors import UnsupportedError
+from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.transforms.kernel_maps import NystromFeatures, TransformerBase, columns_of, random_rows
+from dkernel.estimators.validation import seed_of
+from dkernel.features import choose_map, features_named
+from dkernel.kernels import parse
+from dkernel.recipe import Recipe
+
+__all__ = ["KernelFeatures", "MaclaurinFeatures", "TensorSketchFeatures"]
+
+MOST_DENSE_COLUMNS = 2**16  # of sparse rows that become dense some at a time: 2,048 of them are half a gigabyte
+
+
+def _width(X: Any) -> int:
+    """Columns of X, before it is checked; 1 where that cannot be told."""
+    if isinstance(X, Source):
+        return X.n_in
+    shape: Any = getattr(X, "shape", ())
+    return max(int(shape[1]), 1) if len(shape) == 2 else 1
+
+
+class _Chosen(TransformerBase):
+    """A transformer whose map `choose_map` makes."""
+
+    kernel: Any
+    gamma: Any
+    n_components: Any
+    random_state: Any
+
+    def _fit(self, X: Any, features: str, **more: Any) -> Any:
+        recipe = Recipe(
+            kernel=self.kernel, gamma=self.gamma, features=features, n_components=self.n_components,
+            seed=seed_of(self.random_state), **more,
+        )  # fmt: skip
+        D = columns_of(recipe)
+        if (p := _width(X)) > MOST_DENSE_COLUMNS and stays_sparse(X):
+            raise UnsupportedError(
+                f"features={features!r} of sparse rows of {p:,} columns would make them dense. Use NystromFeatures or "
+                f"FourierFeatures, which do not, or up to {MOST_DENSE_COLUMNS:,} columns."
+            )
+        trial = parse(recipe.kernel)
+        if features != "exact" and not trial.column_names:
+            features_named(trial, _width(X), D, features)  # refuses what has no such map before X is read
+        self.kernel_ = self._kernel(X, recipe, sparse=False)
+        form = "offset" if D % 2 and recipe.form == "pairs" else recipe.form
+        map = choose_map(self.kernel_, self.n_features_in_, D, features, recipe.sampling, form, recipe.seed)
+        assert not isinstance(map, str)
+        self.map_, self.n_components_ = map, map.n_columns
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """φ of the rows, (n, n_components_), in the dtype of X."""
+        require_fitted(self, "map_")
+        return self._transform(X, random_rows, self.map_, *self.map_.arrays().values())
+
+
+class MaclaurinFeatures(_Chosen):
+    """Products of random signs for each degree of a power series of ⟨x, z⟩ (Kar and Karnick 2012), unbiased.
+
+    Degrees 0 and 1 are exact. The variance grows as |x|^{2 degree}: rows should have a length of 1 or so.
+
+    Parameters
+    ----------
+    kernel : a polynomial or power series of ⟨x, z⟩, its expression or its name
+    gamma : for a kernel with a gamma in it
+    n_components : columns of the output, at most
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    kernel_ : the kernel with numbers;  map_ : the MaclaurinMap;  n_components_ : columns of the output
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> MaclaurinFeatures("Polynomial(degree=2)", n_components=32).fit_transform(np.ones((3, 2))).shape
+    (3, 32)
+    """
+
+    def __init__(self, kernel="polynomial", *, gamma="auto", n_components=1024, random_state=None):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "MaclaurinFeatures":  # noqa: ARG002
+        """Draw the signs; X is only checked."""
+        return self._fit(X, "maclaurin")
+
+
+class TensorSketchFeatures(_Chosen):
+    """Count sketches, convolved by the Fourier transform: polynomials (Pham and Pagh 2013), and products of kernels.
+
+    Parameters
+    ----------
+    kernel : a polynomial of ⟨x, z⟩ or a product, its expression or its name
+    gamma : for a kernel with a gamma in it
+    n_components : columns of the output
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    kernel_ : the kernel with numbers;  map_ : the map;  n_components_ : columns of the output
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> TensorSketchFeatures("Polynomial(degree=2)", n_components=32).fit_transform(np.ones((3, 2))).shape
+    (3, 32)
+    """
+
+    def __init__(self, kernel="polynomial", *, gamma="auto", n_components=1024, random_state=None):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "TensorSketchFeatures":  # noqa: ARG002
+        """Draw the sketches; X is only checked."""
+        return self._fit(X, "tensorsketch")
+
+
+class KernelFeatures(_Chosen):
+    """The map that suits the kernel: Nystrom up to 20,000 columns, above it the random maps of its parts.
+
+    Parameters
+    ----------
+    kernel : any Kernel, its expression or its name
+    gamma : number | "auto" | "median" | "scale"; without a label to judge by, "auto" is the median value
+    features : "auto" | "nystrom" | "random" | "exact" | "fourier" | "maclaurin" | "tensorsketch"
+    n_components : columns of the output, at most
+    sampling : of frequencies, as in FourierFeatures
+    random_state : seed; None is 0
+
+    Attributes
+    ----------
+    kernel_ : the kernel with numbers;  map_ : the map;  n_components_ : columns of the output
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> X = np.random.default_rng(0).normal(size=(40, 3))
+    >>> kernel = "Gaussian(gamma=0.1) + 0.5 * Polynomial(degree=2)"
+    >>> KernelFeatures(kernel, features="random", n_components=64).fit_transform(X).shape
+    (40, 64)
+    """
+
+    def __init__(
+        self, kernel="gaussian", *, gamma="auto", features="auto", n_components=1024, sampling="auto", random_state=None
+    ):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_components = n_components
+        self.sampling = sampling
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> "KernelFeatures":  # noqa: ARG002
+        """Choose the map, and draw it, or its landmarks from X."""
+        seed = seed_of(self.random_state)
+        recipe = Recipe(
+            kernel=self.kernel, gamma=self.gamma, features=self.features, n_components=self.n_components,
+            sampling=self.sampling, seed=seed,
+        )  # fmt: skip
+        D = columns_of(recipe)
+        auto = recipe.features == "auto"
+        word = recipe.features
+        if auto:
+            # Of sparse rows the map of landmarks alone knows every kernel that takes them.
+            sparse = not isinstance(X, Source) and stays_sparse(X)
+            word = "nystrom" if sparse else features_named(parse(recipe.kernel), _width(X), D, "auto")
+        self.nystrom_ = None
+        if word != "nystrom":
+            return self._fit(X, word, sampling=recipe.sampling)
+        inner = NystromFeatures(self.kernel, gamma=self.gamma, n_components=D, random_state=seed).fit(X)
+        for name in ("n_features_in_", "feature_names_in_", "kernel_", "map_", "n_components_"):
+            if hasattr(inner, name):
+                setattr(self, name, getattr(inner, name))
+        self.nystrom_ = inner
+        return self
+
+    def transform(self, X: Any) -> Any:
+        """φ of the rows, (n, n_components_), in the dtype of X."""
+        require_fitted(self, "map_")
+        return super().transform(X) if self.nystrom_ is None else self.nystrom_.transform(X)

@@ -1,0 +1,178 @@
+"""What may be given as X, y and weights: numpy and what becomes it, pandas, CSR, Dask arrays and dataframes, a Source.
+
+Names and widths are checked by scikit-learn's own functions; values go through the same gate as those of files.
+"""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
+from sklearn.utils.validation import _check_sample_weight, validate_data
+
+from dkernel.data import Source, from_arrays
+from dkernel.data.block import targets_in
+from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.data.collections.object_arrays import holds_objects, object_table
+from dkernel.data.digits import HEAD, dtype_for
+from dkernel.errors import DataError
+from dkernel.estimators.errors import refusals
+from dkernel.kernels import parse
+from dkernel.recipe import GIVEN
+
+__all__ = ["checked_rows", "dtype_of_rows", "is_dask", "is_frame", "rule_of", "seed_of", "source_of"]
+
+
+def is_frame(X: Any) -> bool:
+    """Whether it is a pandas dataframe, which is used as it is, column by column."""
+    return hasattr(X, "iloc") and hasattr(X, "columns") and not is_dask(X)
+
+
+def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 1, objects: bool = False) -> Any:
+    """X as numpy, pandas or Dask, with the names and the number of columns that the estimator knows or now learns.
+
+    With `objects` its columns may hold texts, lists and sets, and one column alone is a table too.
+    """
+    with refusals():
+        if objects:
+            X = object_table(X)
+        if objects or is_dask(X) or is_frame(X):
+            if X.ndim != 2:
+                raise DataError(f"X has {X.ndim} dimension(s); a table of 2 (rows, columns) is needed.")
+            # The names of a Dask dataframe stand in its empty pandas twin.
+            validate_data(estimator, getattr(X, "_meta", X) if hasattr(X, "columns") else X, reset=fitting,
+                          skip_check_array=True)  # fmt: skip
+            if not is_dask(X) and len(X) < least:
+                raise DataError(
+                    f"X has {len(X)} sample(s); {type(estimator).__name__} needs at least {least}, and more are better."
+                )
+            return X
+        return validate_data(
+            estimator, X, reset=fitting, accept_sparse="csr", ensure_all_finite=False, ensure_min_samples=least,
+            order=None, copy=False,
+        )  # fmt: skip
+
+
+def dtype_of_rows(X: Any) -> str:
+    """The dtype of blocks that has the digits of these rows; of Dask's, which are not looked at, float32."""
+    if isinstance(X, Source):
+        return "float64" if X.dtype == "float64" else "float32"
+    if is_dask(X) or hasattr(X, "tocsr"):
+        return "float32"
+    try:
+        head = X.iloc[:HEAD].to_numpy() if is_frame(X) else np.asarray(X[:HEAD])
+    except (TypeError, ValueError):  # what it is says the gate
+        return "float32"
+    return dtype_for(head if head.ndim == 2 else None)
+
+
+def source_of(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    dtype: str = "float32",
+    *,
+    fitting: bool = True,
+    least: int = 2,
+    sparse: bool | None = None,
+) -> Source:
+    """The source of a fit, or of rows that follow it: the caller's own, or that of collections, checked.
+
+    Parameters
+    ----------
+    least : rows in memory that a fit to labels needs
+    sparse : whether rows stay sparse, None by the rule of `from_arrays`
+    """
+    if isinstance(X, Source):
+        _check_targets(estimator, X)
+        if y is not None or sample_weight is not None:
+            raise DataError("A Source holds its own label and weights: fit(source), and nothing beside it.")
+        if fitting:
+            estimator.n_features_in_ = X.n_in
+            if not X.sparse:  # whose columns have numbers
+                estimator.feature_names_in_ = np.array(X.columns, dtype=object)
+        elif not X.sparse and list(X.columns) != list(known := _columns_of(estimator)):
+            raise DataError(f"The source has the columns {list(X.columns)}, and the rows before it had {list(known)}.")
+        return X
+    # Of the kernels in question by kernel="auto" all take numbers.
+    kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)
+    objects = holds_objects(kernel, X)
+    if not estimator.__sklearn_tags__().target_tags.required:
+        X = checked_rows(estimator, X, fitting=True, objects=objects)
+        return from_arrays(X, dtype=dtype, kernel=kernel, sparse=sparse)
+    names = None if fitting else getattr(estimator, "feature_names_in_", None)
+    label = _label(estimator, y)  # before X: scikit-learn forgets the names of X when it looks at y alone
+    if names is not None:
+        estimator.feature_names_in_ = names
+    X = checked_rows(estimator, X, fitting=fitting, least=least if fitting else 1, objects=objects)
+    source = from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel)
+    _check_targets(estimator, source)
+    return source
+
+
+def _check_targets(estimator: Any, source: Source) -> None:
+    if source.targets > 1 and not estimator.__sklearn_tags__().target_tags.multi_output:
+        raise DataError(
+            f"y has {source.targets} columns, and a {type(estimator).__name__} learns one. Fit each alone, or numbers "
+            "with a KernelRegressor."
+        )
+
+
+def _columns_of(estimator: Any) -> Any:
+    return getattr(estimator, "feature_names_in_", [str(j) for j in range(estimator.n_features_in_)])
+
+
+def _label(estimator: Any, y: Any) -> Any:
+    if y is None:
+        raise DataError(f"This {type(estimator).__name__} requires y to be passed, but the target y is None.")
+    if is_dask(y):
+        return y
+    if is_frame(y) and y.shape[1] == 1:
+        y = y.iloc[:, 0]
+    tags = estimator.__sklearn_tags__()
+    classifies = tags.estimator_type == "classifier"
+    with refusals():
+        if tags.target_tags.multi_output and targets_in(y) > 1:
+            return y  # whose numbers pass the gate that names a bad one by row and column
+        values = validate_data(estimator, y=y, y_numeric=not classifies)
+        if classifies:
+            check_classification_targets(values)
+    # Only the series knows the name of the label.
+    return y if hasattr(y, "name") and hasattr(y, "to_numpy") else values
+
+
+def _weight(sample_weight: Any, X: Any) -> Any:
+    if sample_weight is None or is_dask(sample_weight) or is_dask(X):
+        return sample_weight
+    with refusals():
+        return _check_sample_weight(sample_weight, X, dtype=np.float64, ensure_non_negative=True)
+
+
+def rule_of(landmarks: Any) -> tuple[Any, Any]:
+    """The recipe's word for landmarks, and the array where one is given.
+
+    Examples
+    --------
+    >>> rule_of("kmeans"), rule_of([[0.0]])
+    (('kmeans', None), ('given', [[0.0]]))
+    """
+    return (landmarks, None) if landmarks is None or isinstance(landmarks, str) else (GIVEN, landmarks)
+
+
+def seed_of(random_state: Any) -> int:
+    """The recipe's seed: 0 for None, a whole number itself, else a draw from the generator.
+
+    Examples
+    --------
+    >>> seed_of(None), seed_of(7)
+    (0, 7)
+    """
+    if random_state is None:
+        return 0
+    if isinstance(random_state, int | np.integer):
+        return int(random_state)
+    if isinstance(random_state, np.random.Generator):
+        return int(random_state.integers(2**31))
+    with refusals():
+        return int(check_random_state(random_state).randint(2**31 - 1))

@@ -1,0 +1,78 @@
+"""The map of a kernel of some columns alone."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel import kernels
+from dkernel.errors import RecipeError
+from dkernel.features.base import FeatureMap, map_from
+from dkernel.features.dense_maps import PlainMap
+from dkernel.kernels import Kernel
+
+__all__ = ["SelectedMap"]
+
+
+class SelectedMap(PlainMap):
+    """φ(x) = inner(x at some places).
+
+    Parameters
+    ----------
+    kernel : `k.on(places)`, with the positions of its columns
+    inner : the map of k, with a number for its whitening
+    places : positions of the columns it is given
+    n_in : p, all columns
+
+    Examples
+    --------
+    >>> from dkernel.features import MonomialMap
+    >>> phi = SelectedMap(kernels.Linear().on([1]), MonomialMap(kernels.Linear(), 1), [1], n_in=3)
+    >>> phi(np.array([[5.0, 6.0, 7.0]])).tolist()
+    [[6.0]]
+    """
+
+    kind = "selected"
+
+    def __init__(self, kernel: Kernel, inner: FeatureMap, places: list[int], n_in: int) -> None:
+        if max(places) >= n_in or not isinstance(inner.whitening, float):
+            raise RecipeError(f"{kernel!r} is of the columns {places}, and the data have {n_in}, counted from 0.")
+        self.kernel, self.inner, self.places, self.n_in = kernel, inner, places, n_in
+        self.n_columns = inner.n_columns
+
+    @property
+    def groups(self) -> tuple[tuple[int, int, int], ...]:
+        return self.inner.groups
+
+    @property
+    def whitening(self) -> float:
+        return float(self.inner.whitening)
+
+    def rows(self, X: NDArray) -> Any:
+        return self.inner.rows(np.ascontiguousarray(X[:, self.places]))
+
+    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
+        self.inner.fill(rows, first, out)
+
+    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+        return self.inner.columns(np.ascontiguousarray(X[:, self.places]), dtype)
+
+    def spec(self) -> dict[str, Any]:
+        return {
+            "kind": self.kind,
+            "kernel": repr(self.kernel),
+            "inner": self.inner.spec(),
+            "places": self.places,
+            "n_in": self.n_in,
+        }
+
+    def arrays(self) -> dict[str, NDArray]:
+        return self.inner.arrays()
+
+    @classmethod
+    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "SelectedMap":
+        return cls(kernels.parse(spec["kernel"]), map_from(spec["inner"], arrays), list(spec["places"]), spec["n_in"])
+
+    def __reduce__(self) -> Any:
+        return SelectedMap, (self.kernel, self.inner, self.places, self.n_in)

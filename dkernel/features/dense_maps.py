@@ -1,0 +1,65 @@
+"""What maps share that numpy computes: columns that are φ itself, and maps all of whose columns are made at once."""
+
+from abc import abstractmethod
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.errors import UnsupportedError
+from dkernel.features.base import Coordinates, FeatureMap
+from dkernel.numerics.tiling import COLUMNS
+
+__all__ = ["PlainMap", "WholeMap", "in_groups", "same_dtype"]
+
+MOST_COLUMNS = 2**24  # their float64 coefficients are 128 MiB; a list of the tiles of more than that would never end
+
+
+def in_groups(n: int, first: int = 0) -> list[tuple[int, int, int]]:
+    """Groups of one tile each over n columns, from column `first` on."""
+    if n > MOST_COLUMNS:
+        raise UnsupportedError(
+            f"A feature map of {n:,} columns is larger than any that fits: at most {MOST_COLUMNS:,}."
+        )
+    return [(first + i, 1, min(COLUMNS, n - i)) for i in range(0, n, COLUMNS)]
+
+
+def same_dtype(X: NDArray, dtype: str) -> NDArray[np.floating]:
+    """X, C-contiguous in `dtype`."""
+    return np.ascontiguousarray(X, dtype=dtype)
+
+
+class PlainMap(FeatureMap):
+    """A map whose columns are φ times a number, `whitening`: nothing to whiten by a matrix."""
+
+    @property
+    def whitening(self) -> float:
+        return 1.0
+
+    @property
+    def n_out(self) -> int:  # type: ignore[override]
+        return self.n_columns
+
+    def coordinates(self) -> Coordinates:
+        return Coordinates(self.n_columns, 1.0 / self.whitening**2)
+
+
+class WholeMap(PlainMap):
+    """A map whose columns depend on each other's work: a tile of rows is computed whole, and handed out in groups."""
+
+    @abstractmethod
+    def _columns(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+        """All columns of a block (n, n_columns), in its dtype, float32 or float64."""
+
+    @property
+    def groups(self) -> tuple[tuple[int, int, int], ...]:
+        return tuple(in_groups(self.n_columns))
+
+    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+        return self._columns(same_dtype(X, dtype))
+
+    def rows(self, X: NDArray) -> Any:
+        return self._columns(same_dtype(X, "float32"))
+
+    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
+        out[0] = rows[:, first : first + out.shape[2]]

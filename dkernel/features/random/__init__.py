@@ -1,0 +1,1 @@
+"""Random feature maps, which need a seed and no data."""

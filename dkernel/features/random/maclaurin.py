@@ -1,0 +1,147 @@
+"""Random Maclaurin features: products of random signs for each degree of a power series of ⟨x, z⟩."""
+
+from collections.abc import Mapping
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel import kernels
+from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.features.dense_maps import PlainMap, in_groups, same_dtype
+from dkernel.features.power_series import series_of, shares
+from dkernel.kernels import Kernel
+from dkernel.numerics.random_streams import stream
+
+__all__ = ["MaclaurinMap"]
+
+
+class MaclaurinMap(PlainMap):
+    """φ_i(x) = (a_N / (D P_N))^{1/2} Π_{j ≤ N} ⟨ω_ij, x⟩, ω of random signs, N drawn with probability P_N.
+
+    k(x, z) = Σ a_N ⟨x, z⟩^N (Kar and Karnick 2012). Degrees 0 and 1 need no drawing: a_0^{1/2} and a_1^{1/2} x stand
+    there as they are ("H0/1"), where there are columns enough for them. The degrees of the others are one systematic
+    draw, not D independent ones. The variance grows as |x|^{2N}: rows should be scaled to length 1 or so.
+
+    Parameters
+    ----------
+    kernel : a polynomial of ⟨x, z⟩
+    counts : int64 (degrees,), random columns of each degree
+    weights : float64 (degrees,), the factor of each
+    signs : bool (Σ N counts_N, p), true for -1
+    exact : whether degrees 0 and 1 are exact
+
+    Examples
+    --------
+    >>> phi = MaclaurinMap.draw(kernels.Polynomial(degree=3, c=1.0), n_in=4, n_components=64, seed=0)
+    >>> phi(np.ones((1, 4)) / 2).shape
+    (1, 64)
+    """
+
+    kind = "maclaurin"
+
+    def __init__(
+        self,
+        kernel: Kernel,
+        counts: NDArray[np.int64],
+        weights: NDArray[np.float64],
+        signs: NDArray[np.bool_],
+        exact: bool,
+    ) -> None:
+        series = series_of(kernel)
+        if series is None:
+            raise _no_series(kernel)
+        self.kernel, self.counts, self.weights, self.signs, self.exact = kernel, counts, weights, signs, exact
+        self.n_in = signs.shape[1]
+        self.series = series
+        # (degree, random or not): degrees 0 and 1 first, then each degree's products.
+        parts = [(N, False, self.n_in**N) for N in (0, 1) if exact and len(series) > N and series[N] > 0]
+        parts += [(N, True, int(c)) for N, c in enumerate(counts) if c]
+        self._starts, at = {}, 0
+        for degree, random, width in parts:
+            for first, _, w in in_groups(width):
+                self._starts[at + first] = (degree, random, first, w)
+            at += width
+        self.n_columns = at
+
+    @classmethod
+    def draw(cls, kernel: Kernel, n_in: int, n_components: int, seed: int) -> "MaclaurinMap":
+        """A map of at most `n_components` columns, a function of the seed; fewer where the kernel needs no more."""
+        series = series_of(kernel)
+        if series is None:
+            raise _no_series(kernel)
+        if n_components < 1:
+            raise RecipeError(f"n_components={n_components}: a Maclaurin map has at least 1 column.")
+        known = sum(n_in**N for N in (0, 1) if len(series) > N and series[N] > 0)
+        exact = known < n_components or (known == n_components and not series[2:].any())
+        left = n_components - known if exact else n_components
+        P = shares(series, 2 if exact else 0)
+        rng = stream(seed, "maclaurin")
+        ends = np.floor(np.cumsum(P) / max(P.sum(), 1e-300) * left + rng.random())
+        counts = np.diff(ends, prepend=0.0).astype(np.int64)
+        if not P.any():
+            counts[:] = 0
+        weights = np.sqrt(np.divide(series, P * left, out=np.zeros_like(series), where=P > 0))
+        needed = int((counts * np.arange(len(series))).sum())
+        signs = rng.integers(0, 2, (needed, n_in)).astype(bool)
+        return cls(kernel, counts, weights, signs, exact)
+
+    @property
+    def groups(self) -> tuple[tuple[int, int, int], ...]:
+        return tuple((first, 1, width) for first, (_, _, _, width) in self._starts.items())
+
+    @cached_property
+    def _directions(self) -> dict[int, NDArray[np.float32]]:
+        """Of each degree N the signs (N, p, count) as numbers."""
+        ends = [0, *accumulate(int(N * c) for N, c in enumerate(self.counts))]
+        return {
+            N: np.ascontiguousarray(
+                (1.0 - 2.0 * self.signs[ends[N] : ends[N + 1]]).astype(np.float32).reshape(N, c, -1).transpose(0, 2, 1)
+            )
+            for N, c in enumerate(map(int, self.counts))
+            if c and N
+        }
+
+    def _write(self, X: NDArray[np.floating], first: int, out: NDArray[np.floating]) -> None:
+        degree, random, start, width = self._starts[first]
+        if not random:
+            out[...] = np.sqrt(self.series[degree]) * (X[:, start : start + width] if degree else 1.0)
+            return
+        out[...] = self.weights[degree]
+        for j in range(degree):
+            out *= X @ self._directions[degree][j, :, start : start + width].astype(X.dtype, copy=False)
+
+    def rows(self, X: NDArray) -> Any:
+        return same_dtype(X, "float32")
+
+    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
+        self._write(rows, first, out[0])
+
+    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+        X = same_dtype(X, dtype)
+        out = np.empty((len(X), self.n_columns), dtype)
+        for first, _, width in self.groups:
+            self._write(X, first, out[:, first : first + width])
+        return out
+
+    def spec(self) -> dict[str, Any]:
+        return {"kind": self.kind, "kernel": repr(self.kernel), "exact": self.exact}
+
+    def arrays(self) -> dict[str, NDArray]:
+        return {"counts": self.counts, "weights": self.weights, "signs": self.signs}
+
+    @classmethod
+    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "MaclaurinMap":
+        kernel = kernels.parse(spec["kernel"])
+        return cls(kernel, arrays["counts"], arrays["weights"], arrays["signs"], spec["exact"])
+
+    def __reduce__(self) -> Any:
+        return MaclaurinMap, (self.kernel, self.counts, self.weights, self.signs, self.exact)
+
+
+def _no_series(kernel: Kernel) -> UnsupportedError:
+    return UnsupportedError(
+        f"{kernel!r} has no Maclaurin features: it is no power series of the inner product. Use features='nystrom'."
+    )

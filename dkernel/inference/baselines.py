@@ -1,0 +1,176 @@
+"""What simpler and other models do on the same holdout: whether a kernel machine was worth it.
+
+    linear   ridge regression on the scaled columns themselves, by its normal equations
+    boosted  gradient-boosted trees, LightGBM with its defaults (extra `baseline`)
+
+Both learn from the fit's sample, some ten thousand rows, which costs seconds whatever the size of the data; the model
+itself may have seen far more. They are told beside a model and never stand in it: the bytes of a model do not depend
+on what it was compared with, nor on the version of a library that it does not use.
+"""
+
+import importlib.util
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.model import Model
+from dkernel.numerics.object_values import numbers_of
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.problem.targets import Targets
+from dkernel.validation import nearest_name
+
+__all__ = ["BASELINES", "baselines", "check", "in_words"]
+
+BASELINES = ("off", "linear", "all")
+MOST_ROWS, LEAST_ROWS = 65_536, 4096
+FLOPS = 1e10  # of the linear model: a second
+MOST_COLUMNS = 4096  # of the data, for the square of them that the linear model needs
+RIDGES = tuple(10.0**k for k in range(-6, 3))
+
+Array = NDArray[np.float64]
+
+
+def check(which: str) -> None:
+    """Refuse what cannot be compared, before anything is trained."""
+    if which not in BASELINES:
+        raise RecipeError(
+            f"baselines={which!r} means nothing.{nearest_name(which, BASELINES)} Possible: {' | '.join(BASELINES)}."
+        )
+    if which == "all" and importlib.util.find_spec("lightgbm") is None:
+        raise UnsupportedError(
+            "--baselines all compares with LightGBM, which is not installed. Install it (pip install "
+            "'dkernel[baseline]'), or use --baselines linear."
+        )
+
+
+def baselines(model: Model, sample: Block | None, holdout: Block | None, which: str = "linear") -> dict[str, Any]:
+    """The error (rmse, of a regression) of each on the rows of the holdout, and which wins.
+
+    Parameters
+    ----------
+    sample, holdout : raw rows, of a `TrainResult`
+    which : "off" | "linear" | "all"
+
+    Returns
+    -------
+    dict with rows, sample_rows, figure ("error" or "rmse"), linear, boosted where it was asked for, model, and wins:
+    the name of the best. Empty without a holdout, or for data that are no numbers.
+    """
+    check(which)
+    if which == "off" or sample is None or holdout is None or model.objects or not len(holdout.X):
+        return {}
+    sample = _some(sample)
+    targets = Targets(model.classes, model.recipe.positive)
+    name = "error" if model.classes is not None else "rmse"
+    found: dict[str, Any] = {"rows": len(holdout.X), "sample_rows": len(sample.X), "figure": name}
+    with one_blas_thread():
+        if sample.X.shape[1] <= MOST_COLUMNS:
+            found["linear"] = _figure(_linear(targets, sample, holdout.X), targets, holdout)
+        if which == "all":
+            found["boosted"] = _figure(_boosted(model, targets, sample, holdout.X), targets, holdout)
+        found["model"] = _figure(model.scores(holdout.X).astype(np.float64), targets, holdout)
+    tried = [each for each in ("linear", "boosted", "model") if each in found]
+    # Of equals the simpler wins.
+    return {**found, "wins": min(tried, key=lambda each: found[each])}
+
+
+def in_words(found: Mapping[str, Any]) -> str:
+    """One line for people.
+
+    Examples
+    --------
+    >>> in_words({"rows": 1000, "sample_rows": 5000, "figure": "error", "linear": 0.243, "model": 0.087,
+    ...           "wins": "model"})
+    'linear 24.30 % (on a sample of 5,000 rows), this model 8.70 % on 1,000 holdout rows: this model wins'
+    """
+    on = f" (on a sample of {found['sample_rows']:,} rows)"
+    parts = [f"{name} {_value(found, name)}{on}" for name in ("linear", "boosted") if name in found]
+    winner = {"model": "this model wins", "linear": "the linear model wins", "boosted": "the boosted trees win"}
+    parts.append(f"this model {_value(found, 'model')} on {found['rows']:,} holdout rows: {winner[found['wins']]}")
+    return ", ".join(parts)
+
+
+def _value(found: Mapping[str, Any], name: str) -> str:
+    return f"{100 * found[name]:.2f} %" if found["figure"] == "error" else f"{found[name]:.4g}"
+
+
+def _some(block: Block) -> Block:
+    """Its first rows: no more than a linear model of them may cost."""
+    n = int(min(MOST_ROWS, max(LEAST_ROWS, FLOPS / block.X.shape[1] ** 2)))
+    weight = None if block.weight is None else block.weight[:n]
+    return Block(block.X[:n], None if block.y is None else block.y[:n], weight)
+
+
+def _figure(S: Array, targets: Targets, holdout: Block) -> float:
+    """Share of wrong decisions of these scores (rows, outputs), or their root mean squared error; weighted."""
+    assert holdout.y is not None
+    weight = np.ones(len(S)) if holdout.weight is None else holdout.weight.astype(np.float64)
+    if not weight.sum() > 0:
+        weight = np.ones(len(S))
+    if targets.classes is None:
+        return float(np.sqrt(np.average((S[:, 0] - holdout.y.astype(np.float64)) ** 2, weights=weight)))
+    decided = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
+    return float(np.average(decided != targets.codes(holdout.y), weights=weight))
+
+
+def _linear(targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
+    """Scores of ridge regression; its strength from the last fifth of the sample."""
+    assert sample.y is not None
+    Y = sample.y.astype(np.float64)[:, None] if targets.classes is None else targets.of(sample.y).astype(np.float64)
+    center = Y.mean(axis=0)
+    moments = numbers_of(sample.X).astype(np.float64)
+    shift, width = moments.mean(axis=0), moments.std(axis=0)
+    width[width == 0] = 1.0
+
+    def features(rows: NDArray[Any]) -> Array:
+        Z = (numbers_of(rows).astype(np.float64) - shift) / width
+        return np.concatenate([Z, np.ones((len(Z), 1))], axis=1)
+
+    F = features(sample.X)
+    weight = np.ones((len(F), 1)) if sample.weight is None else sample.weight.astype(np.float64)[:, None]
+    cut = max(1, len(F) * 4 // 5)
+    best = RIDGES[0]
+    if cut < len(F):
+        fitted = _ridge(F[:cut], Y[:cut] - center, weight[:cut], RIDGES)
+        losses = [float(np.mean(weight[cut:] * (F[cut:] @ w + center - Y[cut:]) ** 2)) for w in fitted]
+        best = RIDGES[int(np.argmin(losses))]
+    scores = features(X) @ _ridge(F, Y - center, weight, (best,))[0] + center
+    return np.asarray(scores)
+
+
+def _ridge(F: Array, Y: Array, weight: Array, ridges: tuple[float, ...]) -> list[Array]:
+    """(F^T W F / n + ridge I)^{-1} F^T W Y / n for each ridge, from one spectrum."""
+    gram, moment = F.T @ (weight * F) / len(F), F.T @ (weight * Y) / len(F)
+    values, vectors = sl.eigh(gram)
+    inside = vectors.T @ moment
+    return [vectors @ (inside / (np.maximum(values, 0.0)[:, None] + ridge)) for ridge in ridges]
+
+
+def _boosted(model: Model, targets: Targets, sample: Block, X: NDArray[Any]) -> Array:
+    """Scores of LightGBM with its defaults."""
+    import lightgbm
+
+    assert sample.y is not None
+    classes = 0 if targets.classes is None else len(targets.classes)
+    settings = {
+        "objective": "regression" if not classes else "binary" if classes == 2 else "multiclass",
+        "deterministic": True,
+        "force_row_wise": True,
+        "num_threads": 1,
+        "seed": model.recipe.seed,
+        "verbosity": -1,
+    }
+    if classes > 2:
+        settings["num_class"] = classes
+    y = sample.y.astype(np.float64) if not classes else targets.codes(sample.y).astype(np.float64)
+    data = lightgbm.Dataset(numbers_of(sample.X).astype(np.float64), y, weight=sample.weight, params=settings)
+    trees = lightgbm.train(settings, data, num_boost_round=100)
+    S = np.asarray(trees.predict(numbers_of(X).astype(np.float64)), np.float64)
+    if classes == 2:
+        return S[:, None] - 0.5
+    return S[:, None] if S.ndim == 1 else S

@@ -1,0 +1,248 @@
+"""Evaluation: how good a model is on labelled rows, as one statistic that does not grow with them."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.data.source import Source
+from dkernel.errors import DataError, TooLargeError
+from dkernel.execution.base import Executor
+from dkernel.inference.score import digest_of
+from dkernel.linear.metrics import ScoreHistogram, area_under_curve
+from dkernel.model import Model
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.problem.targets import Targets
+from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.schedule import Piece, cut_pieces
+
+__all__ = ["evaluate"]
+
+Array = NDArray[np.float64]
+
+
+def evaluate(model: Model, source: Source, executor: Executor, progress: Progress | None = None) -> dict[str, Any]:
+    """Figures of a model on the labelled rows of a source, weighted where the source has weights.
+
+    For classes n, accuracy, error, auc (two classes), log_loss (of a model that gives probabilities) and per_class,
+    a list of label, n, precision, recall; for a regression n, rmse, mae, r2, of several targets their means. Fractions;
+    None where a figure has no meaning: auc with rows of one class, the precision of a class that is never predicted, r2
+    of a constant label.
+    """
+    if source.label is None:
+        raise DataError("Evaluation needs a label: open the source with one.")
+    heads = len(model.intercept) if model.classes is None else 1
+    if source.targets != heads:
+        raise DataError(
+            f"The model predicts {heads} target(s), and the rows have {source.targets}. Give it all of its own; files "
+            "have one label, so a model of several is evaluated from Python."
+        )
+    if not source.n_rows:
+        raise DataError("There are no rows to evaluate: every file of the input is empty.")
+    shown = progress or Progress("none")
+    shown.phase("evaluate", source.n_rows)
+    where = _Rows.of(source)
+    targets = Targets(model.classes, model.recipe.positive)
+    statistic: Any = _Regression(model, where) if model.classes is None else _Classes(model, where, targets)
+    key = f"dkernel-evaluate-{digest_of(model)[:16]}-{source.token}"
+    held = executor.keep(statistic, key)
+    feed = Feed(executor, source, keep=False)
+    try:
+        with one_blas_thread():
+            return feed.fold(statistic, cut_pieces([unit.rows for unit in source.units]), key, shown, held=held)
+    finally:
+        feed.close()
+        executor.release([held])
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Where a row of a piece stands, for messages.
+
+    Parameters
+    ----------
+    files : of each unit
+    firsts : for each unit the global number of the first row of its file; in files rows are counted from 1
+    """
+
+    files: tuple[str, ...]
+    firsts: tuple[int, ...]
+
+    @classmethod
+    def of(cls, source: Source) -> "_Rows":
+        firsts, begins, at = [], 0, 0
+        for i, unit in enumerate(source.units):
+            if i == 0 or unit.place != source.units[i - 1].place:
+                begins = at
+            firsts.append(begins - bool(source.files))
+            at += unit.n_rows
+        return cls(tuple(unit.place for unit in source.units), tuple(firsts))
+
+    def name(self, piece: Piece, row: int) -> str:
+        unit = piece.place.unit
+        return f"{self.files[unit]}, row {piece.first + row * piece.step - self.firsts[unit]}"
+
+    def scores(self, model: Model, X: NDArray[Any], piece: Piece) -> NDArray[np.floating]:
+        """The scores of the rows of a piece; a row that has none is refused with its place."""
+        try:
+            return model.scores(X)
+        except TooLargeError as error:
+            raise DataError(error.at(lambda row: self.name(piece, row))) from None
+
+
+def _parts(block: Block, piece: Piece) -> tuple[NDArray[Any], NDArray[Any], Array]:
+    """Features, labels and weights of a piece."""
+    rows = piece.place.rows
+    assert block.y is not None
+    weight = np.ones(piece.n) if block.weight is None else block.weight[rows]
+    return block.X[rows], block.y[rows], weight
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """Sums over rows of a classification.
+
+    Parameters
+    ----------
+    rows : of each class (C,)
+    actual, predicted, both : weights of the rows of a class, of those that are called it, and of those that are both
+    surprise : sum of -weight * log of the probability of the row's own class
+    """
+
+    rows: Array
+    actual: Array
+    predicted: Array
+    both: Array
+    surprise: float
+    histogram: ScoreHistogram | None
+
+
+@dataclass(frozen=True, eq=False)
+class _Classes(Statistic[_Counts, dict[str, Any]]):
+    model: Model
+    where: _Rows
+    targets: Targets
+
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> _Counts:  # noqa: ARG002
+        X, y, weight = _parts(block, piece)
+        codes = self.targets.codes(y, lambda row: self.where.name(piece, row))
+        S = self.where.scores(self.model, X, piece)
+        found = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
+        n_classes = len(self.targets.classes)  # type: ignore[arg-type]
+
+        def counts(of: NDArray[np.intp], weights: Array | None) -> Array:
+            return np.bincount(of, weights, n_classes).astype(np.float64)
+
+        surprise = 0.0
+        if self.model.has_probabilities:
+            own = self.model.probabilities(S)[np.arange(len(S)), codes]
+            surprise = float(-weight @ np.log(np.maximum(own, np.finfo(np.float64).eps)))
+        return _Counts(
+            counts(codes, None),
+            counts(codes, weight),
+            counts(found, weight),
+            counts(codes, weight * (codes == found)),
+            surprise,
+            ScoreHistogram.of(S[:, 0], codes == 1, weight) if n_classes == 2 else None,
+        )
+
+    def merge(self, left: _Counts, right: _Counts) -> _Counts:
+        return _Counts(
+            left.rows + right.rows,
+            left.actual + right.actual,
+            left.predicted + right.predicted,
+            left.both + right.both,
+            left.surprise + right.surprise,
+            left.histogram.merge(right.histogram) if left.histogram and right.histogram else None,
+        )
+
+    def finish(self, total: _Counts) -> dict[str, Any]:
+        weight = float(total.actual.sum())
+        _require_weight(weight)
+        accuracy = float(total.both.sum()) / weight
+        assert self.targets.classes is not None
+        labels = self.targets.classes.tolist()
+        figures: dict[str, Any] = {"n": int(total.rows.sum()), "accuracy": accuracy, "error": 1.0 - accuracy}
+        figures["auc"] = area_under_curve(total.histogram) if total.histogram else None
+        figures["log_loss"] = total.surprise / weight if self.model.has_probabilities else None
+        figures["per_class"] = [
+            {
+                "label": label,
+                "n": int(total.rows[i]),
+                "precision": _share(total.both[i], total.predicted[i]),
+                "recall": _share(total.both[i], total.actual[i]),
+            }
+            for i, label in enumerate(labels)
+        ]
+        return figures
+
+
+@dataclass(frozen=True, eq=False)
+class _Errors:
+    """Sums over rows of a regression, of each target (k,); `mean` and `squares` are of the label (squared deviations
+    from its mean).
+    """
+
+    rows: int
+    weight: float
+    mean: Array
+    squares: Array
+    squared: Array
+    absolute: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Regression(Statistic[_Errors, dict[str, Any]]):
+    model: Model
+    where: _Rows
+
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> _Errors:  # noqa: ARG002
+        X, y, weight = _parts(block, piece)
+        if y.dtype.kind == "U":
+            raise DataError(
+                f"{self.where.name(piece, 0)}: the label is the text {str(y[0])!r}; this model predicts numbers."
+            )
+        Y = (y[:, None] if y.ndim == 1 else y).astype(np.float64)
+        error = self.where.scores(self.model, X, piece) - Y
+        total = float(weight.sum())
+        mean = weight @ Y / total if total else np.zeros(Y.shape[1])
+        return _Errors(len(y), total, mean, weight @ (Y - mean) ** 2, weight @ error**2, weight @ np.abs(error))
+
+    def merge(self, left: _Errors, right: _Errors) -> _Errors:
+        weight = left.weight + right.weight
+        shift, share = right.mean - left.mean, right.weight / weight if weight else 0.0
+        return _Errors(
+            left.rows + right.rows,
+            weight,
+            left.mean + shift * share,
+            left.squares + right.squares + shift**2 * left.weight * share,
+            left.squared + right.squared,
+            left.absolute + right.absolute,
+        )
+
+    def finish(self, total: _Errors) -> dict[str, Any]:
+        _require_weight(total.weight)
+        if not np.isfinite([total.squared, total.squares]).all():
+            raise DataError(
+                "The squared errors of these rows are too large for float64: their labels are none of this model's, or "
+                "in another unit."
+            )
+        return {
+            "n": total.rows,
+            "rmse": float(np.sqrt(total.squared / total.weight).mean()),
+            "mae": float(total.absolute.mean()) / total.weight,
+            "r2": float((1.0 - total.squared / total.squares).mean()) if (total.squares > 0).all() else None,
+        }
+
+
+def _require_weight(weight: float) -> None:
+    if not weight > 0:
+        raise DataError("The weights of all rows are 0: there is nothing to evaluate.")
+
+
+def _share(part: float, whole: float) -> float | None:
+    return float(part / whole) if whole > 0 else None

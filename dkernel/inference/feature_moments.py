@@ -1,0 +1,138 @@
+"""Statistics of φ of the rows, which is made a strip at a time and never held: moments, clusters, one class."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.data.source import Source
+from dkernel.execution.base import Executor
+from dkernel.linear.solvers.one_class import OneClassSum, sums_of
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.reduction import R, Statistic
+from dkernel.streaming.schedule import Piece, cut_pieces
+
+__all__ = ["ClusterSum", "Clusters", "FeatureMoments", "MomentSum", "OneClass", "Phi", "nearest", "over"]
+
+Array = NDArray[np.float64]
+
+STRIP = 2048  # rows whose features exist at one time
+
+
+@dataclass(frozen=True, eq=False)
+class Phi:
+    """φ of a block of raw rows, as function(carried, X): what a worker is sent."""
+
+    function: Callable[[Any, NDArray[Any]], NDArray[np.floating]]
+    carried: Any
+
+    def strips(self, X: NDArray[Any]) -> Iterator[Array]:
+        """φ in float64, (STRIP, m) at a time."""
+        for first in range(0, len(X), STRIP):
+            part = X[first : first + STRIP]
+            rows = part if part.dtype.kind == "O" else part.astype(np.float64)
+            yield np.asarray(self.function(self.carried, rows), np.float64)
+
+
+@dataclass
+class MomentSum:
+    """Sums over rows: φ (m,), φ φ^T (m, m), and how many they are."""
+
+    total: Array
+    gram: Array
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class FeatureMoments(Statistic[MomentSum, MomentSum]):
+    """The moments of φ, in float64."""
+
+    phi: Phi
+
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> MomentSum:  # noqa: ARG002
+        X, sums = block.X[piece.place.rows], None
+        for F in self.phi.strips(X):
+            part = MomentSum(F.sum(axis=0), F.T @ F, len(F))
+            sums = part if sums is None else self.merge(sums, part)
+        assert sums is not None
+        return sums
+
+    def merge(self, left: MomentSum, right: MomentSum) -> MomentSum:
+        left.total += right.total
+        left.gram += right.gram
+        return MomentSum(left.total, left.gram, left.n + right.n)
+
+
+@dataclass
+class ClusterSum:
+    """Of each cluster the sum of its rows' φ (k, m) and how many they are (k,); the sum of squared distances."""
+
+    total: Array
+    count: Array
+    inertia: float
+
+
+@dataclass(frozen=True, eq=False)
+class Clusters(Statistic[ClusterSum, ClusterSum]):
+    """One step of Lloyd's: the rows of each centre that is broadcast, (k, m)."""
+
+    phi: Phi
+
+    def step(self, block: Block, piece: Piece, broadcast: Array) -> ClusterSum:
+        k = len(broadcast)
+        sums = ClusterSum(np.zeros_like(broadcast), np.zeros(k), 0.0)
+        for F in self.phi.strips(block.X[piece.place.rows]):
+            labels, squares = nearest(F, broadcast)
+            member = (labels[:, None] == np.arange(k)).astype(np.float64)
+            sums.total += member.T @ F
+            sums.count += member.sum(axis=0)
+            sums.inertia += float(squares.sum())
+        return sums
+
+    def merge(self, left: ClusterSum, right: ClusterSum) -> ClusterSum:
+        left.total += right.total
+        left.count += right.count
+        return ClusterSum(left.total, left.count, left.inertia + right.inertia)
+
+
+@dataclass(frozen=True, eq=False)
+class OneClass(Statistic[OneClassSum, OneClassSum]):
+    """The smoothed one-class objective at the points and the width that are broadcast."""
+
+    phi: Phi
+
+    def step(self, block: Block, piece: Piece, broadcast: tuple[Array, float]) -> OneClassSum:
+        sums = [sums_of(F, *broadcast) for F in self.phi.strips(block.X[piece.place.rows])]
+        return reduce(self.merge, sums)
+
+    def merge(self, left: OneClassSum, right: OneClassSum) -> OneClassSum:
+        return left + right
+
+
+def nearest(F: Array, centers: Array) -> tuple[NDArray[np.intp], Array]:
+    """The nearest centre of every row, and the squared distance."""
+    squared = np.einsum("ij,ij->i", centers, centers) - 2.0 * (F @ centers.T)
+    labels = squared.argmin(axis=1)
+    return labels, np.maximum(squared[np.arange(len(F)), labels] + np.einsum("ij,ij->i", F, F), 0.0)
+
+
+def over(source: Source, statistic: Statistic[Any, R], executor: Executor, key: str, broadcast: Any = None) -> R:
+    """The statistic of all rows of a source, in one reading."""
+    feed = Feed(executor, source, keep=False)
+    held = [executor.keep(statistic, f"{key}-statistic")]
+    held += [] if broadcast is None else [executor.keep(broadcast, f"{key}-broadcast")]
+    try:
+        with one_blas_thread():
+            pieces = cut_pieces([unit.rows for unit in source.units])
+            return feed.fold(
+                statistic, pieces, key, Progress("none"), held=held[0], broadcast=held[1] if len(held) > 1 else None
+            )
+    finally:
+        executor.release(held)
+        feed.close()

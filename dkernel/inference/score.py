@@ -1,0 +1,383 @@
+"""Batch scoring: every row of a source through a model, into an output that appears as a whole.
+
+    rows out + rows rejected = rows in, in their order, the kept columns untouched:
+    kept ..., label, score ..., probability ...
+
+One part per reading unit. A task reads a unit, scores it block by block and writes the part itself; only the part's
+record comes back, so the client holds no rows. Every worker has its next tasks before it has ended this one.
+"""
+
+import hashlib
+import json
+import tempfile
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from functools import partial
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from dask.local import get_sync
+
+from dkernel.data import Block, Source, Unit
+from dkernel.data.arrow import as_column
+from dkernel.data.rejected_rows import described
+from dkernel.data.writers.collisions import Location, check_apart
+from dkernel.data.writers.manifest import Manifest, Part, Place
+from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destination_of
+from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
+from dkernel.execution.base import Call, Executor, Handle
+from dkernel.model import Model
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.persistence.model_file import save
+
+__all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
+
+WORDS = ("label", "score", "std", "probability", "novelty")
+"""What can be written for every row, in the order of the columns."""
+
+SHOWN = 10
+
+
+@dataclass(frozen=True)
+class ScoreResult:
+    """What a scoring run did.
+
+    Parameters
+    ----------
+    rows : rows of the output
+    parts : parts it was made of
+    reused : parts that an earlier, interrupted run had finished
+    skipped : the output was there already, complete; nothing was done
+    rejected : rows of the input that are not in the output
+    rejects : the file that lists them, None if there are none
+
+    Examples
+    --------
+    >>> ScoreResult(1000, 2, "scores").skipped
+    False
+    """
+
+    rows: int
+    parts: int
+    path: str
+    columns: tuple[str, ...] = ()
+    reused: int = 0
+    skipped: bool = False
+    rejected: int = 0
+    rejects: str | None = None
+
+    @property
+    def rows_in(self) -> int:
+        """Rows of the input."""
+        return self.rows + self.rejected
+
+
+def score(
+    model: Model,
+    source: Source,
+    out: str | Path,
+    executor: Executor,
+    *,
+    write: Sequence[str] | None = None,
+    overwrite: bool = False,
+    max_bad_rows: int = 0,
+    progress: Any = None,
+) -> ScoreResult:
+    """Score the rows of `source` into `out`; parts that an interrupted run of the same job finished are taken over.
+
+    Parameters
+    ----------
+    source : opened with the model's columns; its kept columns are carried to the output
+    out : a file (.parquet, .csv, .npy), a .zarr group, or a folder of Parquet parts
+    write : of WORDS; label and score when None, for a regression the score
+    max_bad_rows : so many rows may be left out, of a source that was opened with `quarantine`; with one more the run
+        ends with a DataError that shows the first ten
+    progress : told the rows as they are written (streaming/progress.py)
+    """
+    words = _words(model, write)
+    columns = output_columns(model, source.kept, words)
+    units = [unit for unit in source.units if sum(unit.rows)]
+    if not units:
+        raise DataError("There are no rows to score: every file of the input is empty.")
+    destination = destination_of(out, overwrite)
+    replaced = [Location(str(path), "the output") for path in (destination.path, *destination.companions())]
+    check_apart([Location(name, "of the rows to score") for name in source.files], replaced)
+    if "label" in words:
+        destination.format.check(pa.schema({"label": pa.array(model.classes).type}))
+    name = digest_of(model)
+    job = {
+        "input": source.fingerprint,
+        "model": name,
+        "columns": json.dumps(columns),
+        # A release that cuts the same files elsewhere must not take over the parts of another.
+        "layout": _sha256([source.dtype, [unit.rows for unit in units]]),
+    }
+    done = destination.complete(job)
+    if done is not None:
+        return _allowed(_result(destination, done, len(units), columns, skipped=True), max_bad_rows)
+    with destination.stage(job) as staging:
+        parts = staging.finished([sum(unit.rows) for unit in units])
+        reused = len(parts)
+        try:
+            with one_blas_thread():
+                _Run(executor, model, name, words, source.kept).fill(staging, units, parts, max_bad_rows, progress)
+            if not any(part.rows for part in parts.values()):
+                raise DataError(_refusal(staging, parts, "every row of the input is bad"))
+        except DataError:
+            staging.discard()
+            raise
+        in_order = [parts[index] for index in range(len(units))]
+        manifest = staging.commit(in_order, columns)
+    return _result(destination, manifest, len(units), columns, reused)
+
+
+def _allowed(there: ScoreResult, max_bad_rows: int) -> ScoreResult:
+    """The result that is there already, unless it lacks more rows than this run may."""
+    if there.rejected > max_bad_rows:
+        raise DataError(
+            f"{there.path} is there already, without the {there.rejected} bad rows of {there.rejects}, and "
+            f"{max_bad_rows} are allowed: allow them, or choose another name."
+        )
+    return there
+
+
+def _result(
+    destination: AnyDestination,
+    manifest: Manifest,
+    parts: int,
+    columns: tuple[str, ...],
+    reused: int = 0,
+    skipped: bool = False,
+) -> ScoreResult:
+    listed = None if manifest.rejects is None else str(destination.rejects(manifest.rejects))
+    return ScoreResult(manifest.rows, parts, str(destination.path), columns, reused, skipped, manifest.rejected, listed)
+
+
+def _rejected(parts: Mapping[int, Part]) -> int:
+    return sum(part.rejected for part in parts.values())
+
+
+def _check_rejected(staging: AnyStaging, parts: dict[int, Part], allowed: int) -> None:
+    if _rejected(parts) > allowed:
+        why = f"and --max-bad-rows allows {allowed}" if allowed else "and none is allowed (--max-bad-rows)"
+        raise DataError(_refusal(staging, parts, why))
+
+
+def _refusal(staging: AnyStaging, parts: dict[int, Part], why: str) -> str:
+    """A message that shows the first bad rows; on one line if there is only one."""
+    in_order = [parts[index] for index in sorted(parts)]
+    rejected = sum(part.rejected for part in in_order)
+    shown = described(islice(staging.rejected(in_order), SHOWN))
+    advice = "Mend or remove what is bad, or have it left out and listed."
+    if rejected == 1:
+        return f"{shown[0]}; {why}. {advice}"
+    which = f" The first {SHOWN}:" if rejected > SHOWN else ""
+    return "\n".join([f"{rejected} bad rows so far, {why}. {advice}{which}", *(f"  {line}" for line in shown)])
+
+
+def _words(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
+    """The words to write, in the order of WORDS; refuses those that mean nothing or that this model cannot answer."""
+    regression = model.classes is None
+    if write is None:
+        return ("score",) if regression else ("label", "score")
+    unknown = [word for word in write if word not in WORDS]
+    if unknown or not write:
+        found = ", ".join(map(repr, unknown)) or "nothing"
+        raise RecipeError(f"Scoring cannot write {found}. Possible: {', '.join(WORDS)}, one or more of them.")
+    words = tuple(word for word in WORDS if word in write)
+    if regression and (others := [word for word in words if word in ("label", "probability")]):
+        raise UnsupportedError(
+            f"This model is a regression, whose prediction is the column 'score': it has no {' and no '.join(others)}. "
+            "Write score, std or novelty."
+        )
+    if "std" in words:
+        model.known_variance()
+    if "novelty" in words:
+        model.landmark_map()
+    if "probability" in words:
+        # Asked once here, so that a loss without probabilities is refused before anything is read.
+        model.probabilities(np.zeros((1, len(model.intercept)), np.float32))
+    return words
+
+
+def output_columns(model: Model, kept: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
+    """Names of the output's columns: the kept ones, then those that the words stand for."""
+    classes = [] if model.classes is None else [str(c) for c in model.classes.tolist()]
+    made: list[str] = []
+    for word in words:
+        if word == "probability":
+            made += [f"probability_{c}" for c in classes]
+        elif word in ("score", "std") and len(model.intercept) > 1:
+            made += [f"{word}_{c}" for c in classes or range(len(model.intercept))]
+        else:
+            made.append(word)
+    if twice := sorted(set(made) & set(kept)):
+        raise DataError(
+            f"The kept column {twice[0]!r} has the name of a column that scoring writes. Do not keep it, rename it in "
+            "the input, or leave that column out of what is written."
+        )
+    return (*kept, *made)
+
+
+def digest_of(model: Model) -> str:
+    """The sha256 of the model's file, so that a manifest names the model as `sha256sum` does."""
+    with tempfile.TemporaryDirectory(prefix="dkernel-") as folder:
+        return save(model, Path(folder) / "model")
+
+
+def _sha256(value: Any) -> str:
+    return hashlib.sha256(json.dumps(value).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class _Run:
+    """The parts of a job through an executor."""
+
+    executor: Executor
+    model: Model
+    name: str
+    words: tuple[str, ...]
+    kept: tuple[str, ...]
+
+    def fill(
+        self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, Part], max_bad_rows: int, progress: Any
+    ) -> None:
+        """Add to `parts` every part that is missing, as they come."""
+        _check_rejected(staging, parts, max_bad_rows)
+        missing = [index for index in range(len(units)) if index not in parts]
+        if progress is not None:
+            if parts:
+                progress.message(f"{len(parts)} of {len(units)} parts are taken over from a run that was stopped.")
+            progress.phase("score", sum(sum(units[index].rows) for index in missing))
+        model = self.executor.keep(self.model, f"dkernel-model-{self.name}")
+        read: dict[int, Handle] = {}
+
+        def calls() -> Iterator[Call]:
+            # Writing a file is no pure function of the arguments: another run must not be given this one's record, so
+            # the key is this run's own.
+            token = uuid.uuid4().hex
+            for index in missing:
+                # What is begun comes to its end before the run does: nobody writes then in a folder that is removed.
+                if _rejected(parts) > max_bad_rows:
+                    return
+                function, blocks = self._reading(units[index])
+                if isinstance(blocks, Handle):
+                    read[index] = blocks
+                place = staging.place(index, sum(units[index].rows))
+                args = (model, blocks, self.words, self.kept, place)
+                yield Call(f"dkernel-score-{token}-{index}", function, args)
+
+        try:
+            with closing(self.executor.as_they_come(calls())) as records:
+                for part in records:
+                    parts[part.index] = part
+                    if part.index in read:
+                        self.executor.release([read.pop(part.index)])
+                    if progress is not None:
+                        progress.advance(part.rows + part.rejected)
+        finally:
+            self.executor.release([model, *read.values()])
+        _check_rejected(staging, parts, max_bad_rows)
+
+    def _reading(self, unit: Unit) -> tuple[Callable[..., Part], Any]:
+        """The function that scores a unit, and what it gets for its blocks.
+
+        Where one task reads them the task that scores them does it, else (arrays that other tasks make) the executor.
+        """
+        graph = unit.task.__dask_graph__()
+        if len(graph) == 1:
+            return score_unit, (dict(graph), unit.task.key)
+        _, [handle] = self.executor.compute((), [unit.task])
+        return score_part, handle
+
+
+def score_unit(
+    model: Model, task: tuple[Mapping[str, Any], str], words: Sequence[str], kept: Sequence[str], place: Place
+) -> Part:
+    """Read a unit, the value of a key of a graph, and score it; runs on a worker.
+
+    Blocks that are handed from task to task are in new pages for every unit, and to be given those takes longer than
+    to read.
+    """
+    return score_part(model, get_sync(*task), words, kept, place, partial(_without, *task))
+
+
+def score_part(
+    model: Model,
+    blocks: Sequence[Block],
+    words: Sequence[str],
+    kept: Sequence[str],
+    place: Place,
+    without: Callable[[Sequence[int], str], Sequence[Block]] | None = None,
+) -> Part:
+    """Score the blocks of one unit and write them as one part; runs on a worker.
+
+    Parameters
+    ----------
+    without : reads the blocks again without some of their rows, which are then among the refused ones; the reason of
+        all of them is the last argument. It is called where rows have no finite answers
+    """
+
+    def written(blocks: Sequence[Block]) -> Part:
+        refused = [block.refused for block in blocks if block.refused is not None]
+        return place.write(_tables(model, blocks, words, kept), pa.concat_tables(refused) if refused else None)
+
+    try:
+        return written(blocks)
+    except TooLargeError as error:
+        if without is None:
+            raise
+        again = without(_too_large(model, blocks, words), error.reason)
+    return written(again)
+
+
+def _without(graph: Mapping[str, Any], key: str, rows: Sequence[int], reason: str) -> Sequence[Block]:
+    read, *arguments = graph[key]
+    return read(*arguments, rows, reason)  # type: ignore[no-any-return]
+
+
+def _too_large(model: Model, blocks: Sequence[Block], words: Sequence[str]) -> list[int]:
+    """Which rows of the blocks, counted through all of them, have no finite answers."""
+    found: set[int] = set()
+    asked = [model.scores, *(getattr(model, word) for word in ("std", "novelty") if word in words)]
+    first = 0
+    for block in blocks:
+        for ask in asked:
+            try:
+                ask(block.X)
+            except TooLargeError as error:
+                found |= {first + row for row in error.rows}
+        first += len(block.X)
+    return sorted(found)
+
+
+def _arrays(found: Any) -> list[Any]:
+    """The columns of (n, k), or the one that (n,) is."""
+    return [as_column(column) for column in found.reshape(len(found), -1).T]
+
+
+def _tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str]) -> Iterator[pa.Table]:
+    names = output_columns(model, kept, words)
+    for block in blocks:
+        if not len(block.X):
+            continue
+        arrays: list[Any] = [block.kept.column(name) for name in kept] if block.kept is not None else []
+        # Their fields say more than their types: which of them is CSV text.
+        fields = [block.kept.schema.field(name) for name in kept] if block.kept is not None else []
+        S = model.scores(block.X)
+        for word in words:
+            if word == "label":
+                arrays.append(as_column(model.labels(S)))
+            elif word == "novelty":
+                arrays.append(as_column(model.novelty(block.X)))
+            elif word == "std":
+                arrays += _arrays(model.std(block.X))
+            else:
+                arrays += _arrays(S if word == "score" else model.probabilities(S))
+        made = zip(names[len(fields) :], arrays[len(fields) :], strict=True)
+        yield pa.table(arrays, pa.schema([*fields, *(pa.field(name, array.type) for name, array in made)]))

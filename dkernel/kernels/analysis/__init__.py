@@ -1,0 +1,1 @@
+"""Gradients of kernel expansions, and the test for positive semidefiniteness."""

@@ -1,0 +1,1 @@
+"""Kernel values at fixed landmarks, one cache tile at a time."""

@@ -1,0 +1,138 @@
+"""Kernel columns of the kernels of a distance: squared distances by one sgemm, then a profile in place."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.kernels.landmark_columns.base import COLUMN_BLOCK, LOG2_E, Columns, augmented, blocks_of, center_of, within
+from dkernel.numerics import tiling
+
+__all__ = ["CauchyProductColumns", "DecayColumns", "RationalColumns", "SquaredColumns", "TabulatedColumns"]
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+# Of ‖x‖² + ‖z‖², the error of a squared distance by a float32 sgemm; and the error of a distance that is let pass.
+CANCELLED = 4e-7
+DISTANCE_TOLERANCE = 1e-6
+NODES_PER_UNIT = 2048
+FARTHEST = 40
+NODES = FARTHEST * NODES_PER_UNIT + 1
+
+
+class SquaredColumns(Columns):
+    """‖x - z‖² / length² of rows and landmarks, into a tile: the first half of every radial kernel.
+
+    The product of (x, 1, ‖x‖²) and (-2z, ‖z‖², 1), after centring and division by the length. With `sharp`, pairs so
+    near that their distance would be wrong by more than a millionth are taken again, one by one: a kernel with a cusp
+    at 0 needs the distance, and the root of a rounded 0 is a thousandth. Which pairs depends on the row and on
+    the landmarks, never on other rows.
+    """
+
+    def __init__(self, Z: F64, length: float, sharp: bool = False) -> None:
+        self.n = Z.shape[0]
+        self._inverse = np.float32(1 / length)
+        self._center = center_of(Z)
+        centred = within((Z - self._center) / length)
+        norms = np.einsum("ij,ij->i", centred, centred)
+        self._landmarks = blocks_of(np.vstack([-2 * centred.T, norms, np.ones(self.n)]))
+        starts = range(0, self.n, COLUMN_BLOCK) if sharp else ()
+        self._near = [np.ascontiguousarray(centred[i : i + COLUMN_BLOCK], dtype=np.float32) for i in starts]
+        self._farthest = [float(norms[i : i + COLUMN_BLOCK].max()) for i in starts]
+
+    def rows(self, X: F32) -> tuple[F32, F32 | None]:
+        """The augmented rows (r, p + 2); and, with `sharp`, the rows that they were made of."""
+        wide = augmented(X, self._center, self._inverse)
+        return wide, np.ascontiguousarray(wide[:, :-2]) if self._near else None
+
+    def fill(self, rows: tuple[F32, F32 | None], first: int, out: F32) -> None:
+        """One sgemm into the tile, and the near pairs again."""
+        wide, scaled = rows
+        block = first // COLUMN_BLOCK
+        np.matmul(wide, self._landmarks[block][:, : out.shape[1]], out=out)
+        if scaled is not None:
+            from dkernel.numerics import elementwise  # compiles what no other kernel needs
+
+            # A square wrong by e makes a distance d wrong by e / 2d.
+            nearest = (wide[:, -1] + np.float32(self._farthest[block])) * np.float32(CANCELLED / 2 / DISTANCE_TOLERANCE)
+            elementwise.refine_squared(scaled, self._near[block][: out.shape[1]], nearest * nearest, out)
+
+
+class DecayColumns(SquaredColumns):
+    """(1 + b a + c a²) exp(-a), a = slope · ‖x - z‖ / length: Matern's for ν = 1/2, 3/2 and 5/2."""
+
+    def __init__(self, Z: F64, length: float, slope: float, b: float, c: float, sharp: bool) -> None:
+        super().__init__(Z, length / (slope * LOG2_E), sharp)
+        self._b, self._c = b / LOG2_E, c / LOG2_E**2
+
+    def fill(self, rows: tuple[F32, F32 | None], first: int, out: F32) -> None:
+        """Squared distances, then the profile in place."""
+        from dkernel.numerics import elementwise  # compiles what no other kernel needs
+
+        super().fill(rows, first, out)
+        elementwise.decay_inplace(out, self._b, self._c)
+
+
+class RationalColumns(SquaredColumns):
+    """(1 + ‖x - z‖² / length²)^-alpha."""
+
+    def __init__(self, Z: F64, length: float, alpha: float) -> None:
+        super().__init__(Z, length)
+        self._alpha = alpha
+
+    def fill(self, rows: tuple[F32, F32 | None], first: int, out: F32) -> None:
+        """Squared distances, then a reciprocal, or a logarithm and an exp2, in place."""
+        super().fill(rows, first, out)
+        np.maximum(out, 0, out=out)
+        if self._alpha == 1:
+            out += 1
+            np.reciprocal(out, out=out)
+            return
+        np.log1p(out, out=out)  # not log(1 + s), which a large alpha would multiply the rounding of
+        out *= np.float32(-self._alpha * LOG2_E)
+        tiling.exp2_inplace(out)
+
+
+class TabulatedColumns(SquaredColumns):
+    """A profile of a = slope · ‖x - z‖ / length that no short formula gives: read from a table, linearly in between.
+
+    The table ends at FARTHEST, where a profile that decays as exp(-a) is 0 in float32, and beyond it stays as it is
+    there. Between two of its NODES such a profile bends by less than 1e-7.
+    """
+
+    def __init__(self, Z: F64, length: float, slope: float, profile: Callable[[F64], F64], sharp: bool) -> None:
+        super().__init__(Z, length * NODES_PER_UNIT**-1 / slope, sharp)
+        self._table = profile(np.arange(NODES) / NODES_PER_UNIT).astype(np.float32)
+        self._steps = np.diff(self._table, append=self._table[-1:])
+
+    def fill(self, rows: tuple[F32, F32 | None], first: int, out: F32) -> None:
+        """Squared distances, their roots as places in the table, and two readings for each."""
+        super().fill(rows, first, out)
+        np.clip(out, 0, np.float32(NODES - 1) ** 2, out=out)
+        np.sqrt(out, out=out)
+        node = out.astype(np.int32)
+        out -= node
+        out *= self._steps[node]
+        out += self._table[node]
+
+
+class CauchyProductColumns(Columns):
+    """Π_j 1 / (1 + (x_j - z_j)² / length²)."""
+
+    def __init__(self, Z: F64, length: float) -> None:
+        self.n = Z.shape[0]
+        self._inverse = np.float32(1 / length)
+        self._center = center_of(Z)
+        self._landmarks = blocks_of(((Z - self._center) / length).T)
+
+    def rows(self, X: F32) -> F32:
+        """Centred rows over the length, (r, p)."""
+        scaled = X - self._center
+        scaled *= self._inverse
+        return scaled
+
+    def fill(self, rows: F32, first: int, out: F32) -> None:
+        """One loop over the columns of the data."""
+        from dkernel.numerics import elementwise  # compiles what no other kernel needs
+
+        elementwise.cauchy_products(rows, self._landmarks[first // COLUMN_BLOCK], out)

@@ -1,0 +1,70 @@
+"""Kernel columns of the kernels made of one kernel: its columns, and something done to the tile."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.kernels.landmark_columns.base import Columns
+
+__all__ = ["ChangedColumns", "SelectedColumns", "WeightedColumns"]
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+
+class ChangedColumns(Columns):
+    """A function of every value, in place."""
+
+    def __init__(self, part: Columns, change: Callable[[F32], Any]) -> None:
+        self.n = part.n
+        self._part, self._change = part, change
+
+    def rows(self, X: F32) -> Any:
+        """The rows of the kernel inside."""
+        return self._part.rows(X)
+
+    def fill(self, rows: Any, first: int, out: F32) -> None:
+        """Fill, then change in place."""
+        self._part.fill(rows, first, out)
+        self._change(out)
+
+
+class WeightedColumns(Columns):
+    """f(x) f(z) k(x, z), the weights in float64 until they are rounded."""
+
+    def __init__(self, part: Columns, weights: Callable[[F64], F64], Z: F64) -> None:
+        self.n = part.n
+        self._part, self._weights = part, weights
+        self._of_landmarks = weights(Z).astype(np.float32)
+
+    def rows(self, X: F32) -> tuple[Any, F32]:
+        """The rows of the kernel inside, and their weights (r, 1)."""
+        wide: Any = X if X.dtype == object else X.astype(np.float64)
+        return self._part.rows(X), self._weights(wide).astype(np.float32)[:, None]
+
+    def fill(self, rows: tuple[Any, F32], first: int, out: F32) -> None:
+        """Fill, then multiply by both weights in place."""
+        self._part.fill(rows[0], first, out)
+        out *= rows[1]
+        out *= self._of_landmarks[first : first + out.shape[1]]
+
+
+class SelectedColumns(Columns):
+    """The columns of a kernel of some columns of the data."""
+
+    def __init__(self, part: Columns, columns: Sequence[int], of_objects: Callable[[Any], NDArray[Any]]) -> None:
+        self.n = part.n
+        self._part, self._columns, self._of_objects = part, list(columns), of_objects
+
+    def rows(self, X: F32) -> Any:
+        """The rows of the kernel inside, of the selected columns."""
+        if X.dtype == object:
+            block = self._of_objects(X)
+            return self._part.rows(block if block.dtype == object else block.astype(np.float32))
+        return self._part.rows(np.ascontiguousarray(X[:, self._columns]))
+
+    def fill(self, rows: Any, first: int, out: F32) -> None:
+        """Fill by the kernel inside."""
+        self._part.fill(rows, first, out)

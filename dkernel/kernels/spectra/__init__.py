@@ -1,0 +1,1 @@
+"""Spectral laws of shift-invariant kernels."""

@@ -1,0 +1,264 @@
+"""Columns of a tile in one walk: products of rows with a block, and the function of each while it is in a register.
+
+A product of few columns is bound by what it writes: a library packs its operands, clears the tile and adds to it, and
+the cosine or exponential then reads and writes the tile again. Here 4 rows times 64 columns stay in registers from the
+first product to the finished column. The sums run over k in order, each a fused multiply and add, as those of OpenBLAS
+do: on the processors where both run the bits are those of `np.matmul` and of the functions of `tiles`, which define
+this. It takes AVX-512; elsewhere, and for widths that are no multiple of 64, `packed` says no and those are used.
+"""
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils as _cgutils
+from numba.extending import intrinsic
+from numpy.typing import NDArray
+
+from dkernel.numerics.tiling import COSINE, EXP2, SINE, aligned, compiled
+
+__all__ = [
+    "LANES",
+    "PANEL",
+    "STRIP",
+    "Maker",
+    "arrays_of",
+    "cgutils",
+    "exp2_products",
+    "fits",
+    "goes",
+    "intrinsic_block",
+    "packed",
+    "sincos_products",
+]
+
+PANEL = 64  # columns of a block in registers: four vectors of 16
+STRIP = 4  # rows
+MOST = 128  # products of more columns of the data are worth a library's blocking
+LANES = 16
+
+cgutils: Any = _cgutils  # without types
+_VECTOR = ir.VectorType(ir.FloatType(), LANES)
+_WHOLE = ir.VectorType(ir.IntType(32), LANES)
+
+
+@cache
+def _wide_registers() -> bool:
+    import llvmlite.binding as llvm
+    from numba.core import config as settings
+
+    config: Any = settings
+
+    if config.CPU_NAME or config.CPU_FEATURES:  # numba is told to compile for another processor
+        return False
+    try:
+        return bool(llvm.get_host_cpu_features().get("avx512f"))
+    except RuntimeError:  # the operating system does not say
+        return False
+
+
+def goes(k: int) -> bool:
+    """Whether products over k columns of the data go this way on this processor."""
+    return k <= MOST and _wide_registers()
+
+
+def packed(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
+    """The block (k, width) as panels (width / 64, k, 64), or None where the fused products do not go.
+
+    Examples
+    --------
+    >>> packed(np.zeros((3, 100), np.float32)) is None
+    True
+    """
+    k, width = block.shape
+    if width == 0 or width % PANEL or not goes(k):
+        return None
+    panels = aligned((width // PANEL, k, PANEL))
+    panels[...] = block.reshape(k, width // PANEL, PANEL).transpose(1, 0, 2)
+    return panels
+
+
+def fits(panels: NDArray[np.float32], out: NDArray[np.float32]) -> bool:
+    """Whether all of the block is wanted, of whole strips of rows."""
+    return out.shape[1] == PANEL * len(panels) and len(out) % STRIP == 0
+
+
+def _constant(value: Any, vector: ir.VectorType = _VECTOR) -> ir.Constant:
+    return ir.Constant(vector, [vector.element(value)] * LANES)
+
+
+class Maker:
+    """Instructions on vectors."""
+
+    def __init__(self, builder: Any) -> None:
+        self.builder = builder
+        self._fma, self._rint = (
+            cgutils.get_or_insert_function(
+                builder.module, ir.FunctionType(_VECTOR, [_VECTOR] * taken), f"llvm.{name}.v{LANES}f32"
+            )
+            for name, taken in (("fma", 3), ("rint", 1))
+        )
+
+    def load(self, array: Any, offset: Any) -> Any:
+        """A vector from an array on."""
+        return self.builder.load(self._pointer(array, offset), align=4)
+
+    def store(self, value: Any, array: Any, offset: Any) -> None:
+        self.builder.store(value, self._pointer(array, offset), align=4)
+
+    def _pointer(self, array: Any, offset: Any) -> Any:
+        return self.builder.bitcast(self.builder.gep(array.data, [offset]), _VECTOR.as_pointer())
+
+    def spread(self, array: Any, offset: Any) -> Any:
+        """One number of an array in all lanes."""
+        number, undefined = (
+            self.builder.load(self.builder.gep(array.data, [offset])),
+            ir.Constant(_VECTOR, ir.Undefined),
+        )
+        one = self.builder.insert_element(undefined, number, ir.IntType(32)(0))
+        return self.builder.shuffle_vector(one, undefined, ir.Constant(_WHOLE, [0] * LANES))
+
+    def variables(self, rows: int, columns: int) -> list[list[Any]]:
+        """Vectors of zeros to add to, which end up in registers."""
+        found = [[cgutils.alloca_once(self.builder, _VECTOR) for _ in range(columns)] for _ in range(rows)]
+        for line in found:
+            for place in line:
+                self.builder.store(_constant(0.0), place)
+        return found
+
+    def index(self, sizes: Any, places: Any) -> Any:
+        """Where the element at these places is in an array of these sizes."""
+        at = places[0]
+        for size, place in zip(sizes[1:], places[1:], strict=True):
+            at = self.builder.add(self.builder.mul(at, size), place)
+        return at
+
+    def fma(self, a: Any, b: Any, c: Any) -> Any:
+        return self.builder.call(self._fma, [a, b, c])
+
+    def polynomial(self, x: Any, coefficients: Any) -> Any:
+        """Of Horner, the last coefficient first."""
+        value = _constant(float(coefficients[-1]))
+        for c in coefficients[-2::-1]:
+            value = self.fma(x, value, _constant(float(c)))
+        return value
+
+    def rounded(self, x: Any) -> Any:
+        return self.builder.call(self._rint, [x])
+
+    def exp2(self, z: Any) -> tuple[Any, ...]:
+        b, zero, least = self.builder, _constant(0.0), _constant(-126.0)
+        u = b.select(b.fcmp_ordered("<", z, zero), z, zero)
+        u = b.select(b.fcmp_ordered(">", u, least), u, least)
+        k = self.rounded(u)
+        f = b.fsub(u, k)
+        bits = b.shl(b.add(b.fptosi(k, _WHOLE), _constant(127, _WHOLE)), _constant(23, _WHOLE))
+        power = b.bitcast(bits, _VECTOR)
+        # 2^k (1 + f r) as 2^k + (f r) 2^k: what the compiler makes of it in `tiles`.
+        return (self.fma(b.fmul(f, self.polynomial(f, EXP2[1:])), power, power),)
+
+    def sincos(self, z: Any) -> tuple[Any, ...]:
+        b = self.builder
+        f = b.fsub(z, self.rounded(z))
+        s = b.fmul(f, f)
+        return self.polynomial(s, COSINE), b.fmul(f, self.polynomial(s, SINE))
+
+
+def arrays_of(context: Any, builder: Any, signature: Any, arguments: Any) -> list[Any]:
+    """The arrays among the arguments of an intrinsic, as numba knows them."""
+    return [
+        context.make_array(kind)(context, builder, value)
+        for kind, value in zip(signature.args, arguments, strict=True)
+        if isinstance(kind, types.Array)
+    ]
+
+
+def intrinsic_block(function: str, by_panels: bool = False) -> Any:
+    """The intrinsic (rows, panels, out, first, i, j): rows first + i and the next three times panel j, its function.
+
+    They go to out[:, i : i + 4, 64 j : 64 j + 64], or by panels to out[j, :, i : i + 4].
+    """
+
+    @intrinsic
+    def block(typingctx: Any, rows: Any, panels: Any, out: Any, first: Any, i: Any, j: Any) -> Any:  # noqa: ARG001
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            arrays = arrays_of(context, builder, signature, arguments)
+            _emit(builder, function, arrays, arguments[3:], by_panels)
+            return context.get_dummy_value()
+
+        return types.void(rows, panels, out, first, i, j), generate
+
+    return block
+
+
+def _emit(builder: Any, function: str, arrays: Any, places: Any, by_panels: bool) -> None:
+    maker, (A, B, C), (start, i, j) = Maker(builder), arrays, places
+    [_, k] = cgutils.unpack_tuple(builder, A.shape, 2)
+    sizes = cgutils.unpack_tuple(builder, C.shape, 4 if by_panels else 3)
+    whole = k.type
+    parts = PANEL // LANES
+    sums = maker.variables(STRIP, parts)
+    first = builder.mul(builder.add(start, i), k)
+    panel = builder.mul(builder.mul(j, k), whole(PANEL))
+    with cgutils.for_range(builder, k) as loop:
+        at = builder.add(panel, builder.mul(loop.index, whole(PANEL)))
+        b = [maker.load(B, builder.add(at, whole(part * LANES))) for part in range(parts)]
+        for row, line in enumerate(sums):
+            offset = builder.add(builder.add(first, builder.mul(whole(row), k)), loop.index)
+            a = maker.spread(A, offset)
+            for part, place in enumerate(line):
+                builder.store(maker.fma(a, b[part], builder.load(place)), place)
+    for row, line in enumerate(sums):
+        for part, place in enumerate(line):
+            for layer, value in enumerate(getattr(maker, function)(builder.load(place))):
+                line_of, column = builder.add(i, whole(row)), whole(part * LANES)
+                if by_panels:
+                    offset = maker.index(sizes, (j, whole(layer), line_of, column))
+                else:
+                    column = builder.add(builder.mul(j, whole(PANEL)), column)
+                    offset = maker.index(sizes, (whole(layer), line_of, column))
+                maker.store(value, C, offset)
+
+
+_exp2_block, _sincos_block = intrinsic_block("exp2"), intrinsic_block("sincos")
+_SIGNATURE = "void(float32[:, ::1], float32[:, :, ::1], float32[:, :, ::1])"
+
+
+@compiled(_SIGNATURE)
+def _exp2_walk(rows: Any, panels: Any, out: Any) -> None:
+    for j in range(panels.shape[0]):
+        for i in range(0, rows.shape[0], 4):
+            _exp2_block(rows, panels, out, 0, i, j)
+
+
+@compiled(_SIGNATURE)
+def _sincos_walk(rows: Any, panels: Any, out: Any) -> None:
+    for j in range(panels.shape[0]):
+        for i in range(0, rows.shape[0], 4):
+            _sincos_block(rows, panels, out, 0, i, j)
+
+
+def exp2_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    """out <- 2^min(rows @ block, 0).
+
+    Parameters
+    ----------
+    rows : float32 (r, k), r a multiple of 4
+    panels : `packed` block
+    out : float32 (r, width)
+    """
+    _exp2_walk(rows, panels, out[None])
+
+
+def sincos_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out: NDArray[np.float32]) -> None:
+    """out[0], out[1] <- cos(2 pi z), sin(2 pi z) with z = rows @ block.
+
+    Parameters
+    ----------
+    rows : float32 (r, k), r a multiple of 4
+    panels : `packed` block
+    out : float32 (2, r, width)
+    """
+    _sincos_walk(rows, panels, out)

@@ -1,0 +1,273 @@
+"""Factors of large float64 squares and solutions of many rows, on all processors of the client in fixed blocks: equal
+bits on any number of them.
+
+BLAS has one thread here (`dkernel.numerics.threads`), and SciPy's wrappers of it hold Python's lock. So a square is
+walked in blocks of BLOCK, and the routines are called beside them, without the lock: they run beside each other in
+threads, each writes into the square itself, and which thread makes which block moves no bit. Squares are C-ordered,
+what BLAS, in the order of Fortran, sees as their transposes; of symmetric ones the lower triangle is read.
+"""
+
+import ctypes
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from threading import Event
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+import scipy.linalg.cython_blas as blas
+import scipy.linalg.cython_lapack as lapack
+from numpy.typing import NDArray
+
+from dkernel.numerics.threads import usable_cores
+
+__all__ = ["add_squares", "cholesky", "forward", "mirrored", "solved"]
+
+Matrix = NDArray[np.float64]
+
+BLOCK = 256  # columns of a step
+CHUNK = 256  # rows that one thread works on
+SQUARE = 2048  # rows and columns of a product's block
+MOST_THREADS = 16
+
+
+def cholesky(A: Matrix) -> Matrix:
+    """L with L L^T = A, lower triangular, in the place of A.
+
+    Parameters
+    ----------
+    A : symmetric, float64 (n, n), C-ordered; it is overwritten
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError : where A is not positive definite; what stood above its diagonal still does (`mirrored`)
+
+    Examples
+    --------
+    >>> cholesky(np.array([[4.0, 2.0], [2.0, 5.0]])).tolist()
+    [[2.0, 0.0], [1.0, 2.0]]
+    """
+    n = len(A)
+    _check(A, A)
+    with _threads(n) as each:
+        for first in range(0, n, BLOCK):
+            own, factored = slice(first, min(first + BLOCK, n)), Event()
+
+            def column(rows: slice, own: slice = own, factored: Event = factored) -> None:
+                """These rows of the block's columns; its own rows are the first that a thread takes."""
+                try:
+                    if rows == own:
+                        _less_squares(A[own, own], A[own, : own.start])
+                        _factor(A[own, own])
+                    elif own.start:
+                        _less(A[rows, own], A[rows, : own.start], A[own, : own.start])
+                finally:
+                    if rows == own:  # also where it failed, of which the caller is told: nobody waits for ever
+                        factored.set()
+                if rows != own:
+                    factored.wait()
+                    _halve(A[own, own], A[rows, own])
+
+            each(column, (own, *_chunks(own.stop, n)))
+
+        def clear(rows: slice) -> None:
+            A[rows, rows] = np.tril(A[rows, rows])
+            A[rows, rows.stop :] = 0.0
+
+        each(clear, _chunks(0, n))
+    return A
+
+
+def mirrored(A: Matrix, diagonal: Matrix) -> None:
+    """What stands above the diagonal of A stands below it too, in the place of what a factor left, and on it this.
+
+    Examples
+    --------
+    >>> mirrored(A := np.array([[2.0, 2.0], [1.0, 5.0]]), np.array([4.0, 6.0]))
+    >>> A.tolist()
+    [[4.0, 2.0], [2.0, 6.0]]
+    """
+    for own in _chunks(0, len(A)):
+        A[own, : own.start] = A[: own.start, own].T
+        above = np.triu(A[own, own], 1)
+        A[own, own] = above + above.T
+    A[np.diag_indices_from(A)] = diagonal
+
+
+def forward(L: Matrix, rows: Matrix) -> Matrix:
+    """rows @ L^{-T}: of every row x the L^{-1} x.
+
+    Parameters
+    ----------
+    L : lower triangular, float64 (n, n), C-ordered
+    rows : float64 (m, n)
+
+    Examples
+    --------
+    >>> forward(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0, 6.0]])).tolist()
+    [[2.0, 2.0]]
+    """
+    out = np.array(rows, np.float64, order="C")
+    _check(L, out)
+
+    def one(part: slice) -> None:
+        mine = out[part]
+        for first in range(0, len(L), BLOCK):
+            own = slice(first, min(first + BLOCK, len(L)))
+            if first:
+                _less(mine[:, own], mine[:, :first], L[own, :first])
+            _halve(L[own, own], mine[:, own])
+
+    with _threads(len(out)) as each:
+        each(one, _chunks(0, len(out)))
+    return out
+
+
+def solved(A: Matrix, B: Matrix) -> Matrix:
+    """A^{-1} B of a small A, in this thread alone: others run beside it.
+
+    Parameters
+    ----------
+    A : symmetric and positive definite, float64 (n, n), C-ordered; its lower triangle is read, and overwritten
+    B : float64 (n, k)
+
+    Raises
+    ------
+    scipy.linalg.LinAlgError : where A is not positive definite
+
+    Examples
+    --------
+    >>> solved(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([[8.0], [12.0]])).tolist()
+    [[1.0], [2.0]]
+    """
+    out, info = np.array(B.T, np.float64, order="C"), _int(0)
+    _check(A, out)
+    _factor(A)
+    _routine("dpotrs")(b"U", _int(len(A)), _int(len(out)), *_at(A), *_at(out), info)
+    return out.T
+
+
+def add_squares(total: NDArray[Any], rows: NDArray[Any], threads: int = 1) -> None:
+    """The lower triangle of total += rows^T rows, in its place; what stands above the diagonal is left alone.
+
+    By calls of BLAS, that other threads run beside: numpy would make the product in a square of its own, both halves.
+
+    Parameters
+    ----------
+    total : float32 or float64 (n, n), C-ordered
+    rows : (m, n) of the same type, C-ordered
+    threads : that share the blocks; their number moves no bit
+
+    Examples
+    --------
+    >>> add_squares(total := np.zeros((2, 2)), np.array([[1.0, 2.0], [3.0, 4.0]]))
+    >>> total.tolist()
+    [[10.0, 0.0], [14.0, 20.0]]
+    """
+    (m, n), kind = rows.shape, total.dtype
+    fit = rows.dtype == kind and total.shape == (n, n) and total.flags.c_contiguous and rows.flags.c_contiguous
+    if not fit or kind not in (np.float32, np.float64):
+        raise ValueError(f"add_squares of {rows.dtype} {rows.shape} to {kind} {total.shape}: they do not fit together.")
+    single = kind == np.float32
+    square, product = (_routine(name) for name in (("ssyrk", "sgemm") if single else ("dsyrk", "dgemm")))
+    one = ctypes.byref(ctypes.c_float(1.0) if single else ctypes.c_double(1.0))
+
+    def add(part: tuple[slice, slice]) -> None:
+        # In the order of Fortran all are transposed, and a lower triangle is an upper one.
+        mine, own = part
+        there, wide, deep = _at(total[mine, own]), _int(own.stop - own.start), _int(m)
+        if mine == own:
+            square(b"U", b"N", wide, deep, one, *_at(rows[:, own]), one, *there)
+        else:
+            tall = _int(mine.stop - mine.start)
+            product(b"N", b"T", wide, tall, deep, one, *_at(rows[:, own]), *_at(rows[:, mine]), one, *there)
+
+    lines = [slice(i, min(i + SQUARE, n)) for i in range(0, n, SQUARE)]
+    parts = [(mine, own) for i, mine in enumerate(lines) for own in lines[: i + 1]] if m else []
+    if threads > 1 and len(parts) > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(add, parts))
+    else:
+        for part in parts:
+            add(part)
+
+
+def _less(out: Matrix, left: Matrix, right: Matrix) -> None:
+    """out -= left right^T, in its place."""
+    (m, n), k = out.shape, left.shape[1]
+    _routine("dgemm")(b"T", b"N", _int(n), _int(m), _int(k), _MINUS, *_at(right), *_at(left), _ONE, *_at(out))
+
+
+def _less_squares(out: Matrix, left: Matrix) -> None:
+    """The lower triangle of out -= left left^T, in its place."""
+    n, k = left.shape
+    if k:
+        _routine("dsyrk")(b"U", b"T", _int(n), _int(k), _MINUS, *_at(left), _ONE, *_at(out))
+
+
+def _halve(L: Matrix, rows: Matrix) -> None:
+    """rows <- rows L^{-T}, in its place."""
+    m, n = rows.shape
+    _routine("dtrsm")(b"L", b"U", b"T", b"N", _int(n), _int(m), _ONE, *_at(L), *_at(rows))
+
+
+def _factor(A: Matrix) -> None:
+    """The lower triangle of A becomes that of its factor."""
+    info = _int(0)
+    _routine("dpotrf")(b"U", _int(len(A)), *_at(A), info)
+    if info.value:
+        raise sl.LinAlgError(f"The leading minor {info.value} of a block is not positive definite.")
+
+
+_int = ctypes.c_int
+_ONE, _MINUS = (ctypes.byref(ctypes.c_double(number)) for number in (1.0, -1.0))
+
+
+def _at(A: NDArray[Any]) -> tuple[int, ctypes.c_int]:
+    """Where an array begins and how many numbers there are from one row to the next."""
+    return A.ctypes.data, _int(A.strides[0] // A.itemsize)
+
+
+def _check(L: Matrix, rows: Matrix) -> None:
+    """Nobody else does: BLAS takes addresses."""
+    fit = L.shape == (rows.shape[1],) * 2 and L.dtype == rows.dtype == np.float64
+    if not (fit and L.flags.c_contiguous and rows.flags.c_contiguous):
+        raise ValueError(f"A factor of {L.dtype} {L.shape} and rows of {rows.dtype} {rows.shape} do not fit together.")
+
+
+_TYPES: dict[str, Any] = {"char *": ctypes.c_char_p, "int *": ctypes.POINTER(ctypes.c_int)}
+
+
+@cache
+def _routine(name: str) -> Callable[..., None]:
+    """SciPy's routine of this name, called without Python's lock, which SciPy's own wrapper of it keeps."""
+    capsule = (lapack if name.startswith("dpot") else blas).__pyx_capi__[name]
+    signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))(capsule)
+    pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
+        ("PyCapsule_GetPointer", ctypes.pythonapi)
+    )
+    types = signature[signature.index(b"(") + 1 : -1].decode().split(", ")
+    made: Callable[..., None] = ctypes.CFUNCTYPE(None, *(_TYPES.get(kind, ctypes.c_void_p) for kind in types))(
+        pointer(capsule, signature)
+    )
+    return made
+
+
+def _chunks(first: int, n: int) -> Iterator[slice]:
+    return (slice(i, min(i + CHUNK, n)) for i in range(first, n, CHUNK))
+
+
+@contextmanager
+def _threads(n: int) -> Iterator[Callable[[Callable[[slice], None], Iterable[slice]], None]]:
+    """A function that calls another for each slice, on as many threads as there are processors and slices for them."""
+    count = min(usable_cores(), MOST_THREADS, -(-n // CHUNK))
+    with ExitStack() as opened:
+        pool = opened.enter_context(ThreadPoolExecutor(count)) if count > 1 else None
+
+        def each(call: Callable[[slice], None], parts: Iterable[slice]) -> None:
+            for _ in (map if pool is None else pool.map)(call, parts):
+                pass
+
+        yield each

@@ -1,0 +1,187 @@
+"""Large float64 squares times few columns, and solutions with them: as fast as the squares are read from memory.
+
+BLAS copies a square in blocks before it multiplies, which for few columns takes three times as long as reading it: at
+4,000 coordinates the step of a round was 20 ms of the client, for which all workers wait. Here a square streams past
+once for GROUP columns. Each sum is made by one thread in one order, so threads move no bit.
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from dkernel.numerics.threads import usable_cores
+from dkernel.numerics.tiling import FLAGS, compiled, inner
+
+__all__ = ["product", "solve", "solve_transposed"]
+
+Matrix = NDArray[np.float64]
+
+GROUP = 4  # columns that a square streams past for
+FEW = 2 * GROUP  # columns; with more of them BLAS is quicker
+LITTLE = 1024  # rows of a square that are not worth a thread
+CHUNK = 512  # rows that one thread works on
+MOST_THREADS = 16
+LOOSE = FLAGS | {"reassoc"}  # sums in lanes
+_LINES = "float64[:, ::1]"
+
+
+def product(M: Matrix, v: Matrix) -> Matrix:
+    """M v of a symmetric M (n, n) and columns v (n, heads), on all processors.
+
+    Examples
+    --------
+    >>> product(np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([[1.0], [2.0]])).tolist()
+    [[4.0], [7.0]]
+    """
+    n, heads = v.shape
+    few = heads <= FEW and M.flags.c_contiguous
+    rows = _lines(v) if few else np.ascontiguousarray(v.T)
+    out = np.empty(rows.shape)
+
+    def some(first: int) -> None:
+        part = slice(first, min(first + CHUNK, n))
+        if not few:
+            out[:, part] = rows @ M[part].T
+            return
+        for at in range(0, len(rows), GROUP):
+            _product(M, rows[at : at + GROUP], out[at : at + GROUP], part.start, part.stop)
+
+    # The same parts for any number of threads: how BLAS adds up depends on the shape of what it is given.
+    parts = range(0, n, CHUNK)
+    count = min(usable_cores(), MOST_THREADS, -(-n // LITTLE))
+    if count > 1:
+        with ThreadPoolExecutor(count) as pool:
+            list(pool.map(some, parts))
+    else:
+        for first in parts:
+            some(first)
+    return out[:heads].T
+
+
+def solve(L: Matrix, v: Matrix) -> Matrix:
+    """L^{-1} v of a lower triangular L (n, n), C-ordered, and columns v (n, heads).
+
+    Examples
+    --------
+    >>> solve(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [6.0]])).tolist()
+    [[2.0], [2.0]]
+    """
+    return _solved(L, v, transposed=False)
+
+
+def solve_transposed(L: Matrix, v: Matrix) -> Matrix:
+    """L^{-T} v of the same.
+
+    Examples
+    --------
+    >>> solve_transposed(np.array([[2.0, 0.0], [1.0, 2.0]]), np.array([[4.0], [4.0]])).tolist()
+    [[1.0], [2.0]]
+    """
+    return _solved(L, v, transposed=True)
+
+
+def _solved(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
+    if v.shape[1] > FEW or not L.flags.c_contiguous:
+        return np.asarray(sl.solve_triangular(L, v, lower=True, trans=int(transposed), check_finite=False))
+    rows, loop = _lines(v), _backward if transposed else _forward
+    groups = [rows[at : at + GROUP] for at in range(0, len(rows), GROUP)]
+    if len(groups) > 1 and len(L) >= LITTLE and usable_cores() > 1:
+        with ThreadPoolExecutor(len(groups)) as pool:
+            list(pool.map(lambda group: loop(L, group), groups))
+    else:
+        for group in groups:
+            loop(L, group)
+    return rows[: v.shape[1]].T
+
+
+def _lines(v: Matrix) -> Matrix:
+    """The columns as lines of memory, with lines of zeros up to whole groups."""
+    n, heads = v.shape
+    rows = np.zeros((-(-heads // GROUP) * GROUP, n))
+    rows[:heads] = v.T
+    return rows
+
+
+@inner(LOOSE)
+def _dots(M: Any, rows: Any, i: Any, stop: Any) -> Any:
+    """Of each line the sums of its first `stop` numbers times those of M[i : i + 4].
+
+    Four rows of the square at a time: a line is then read once for four of them, from the second cache.
+    """
+    a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = c0 = c1 = c2 = c3 = d0 = d1 = d2 = d3 = 0.0
+    for j in range(stop):
+        a, b, c, d = rows[0, j], rows[1, j], rows[2, j], rows[3, j]
+        m0, m1, m2, m3 = M[i, j], M[i + 1, j], M[i + 2, j], M[i + 3, j]
+        a0, a1, a2, a3 = a0 + m0 * a, a1 + m1 * a, a2 + m2 * a, a3 + m3 * a
+        b0, b1, b2, b3 = b0 + m0 * b, b1 + m1 * b, b2 + m2 * b, b3 + m3 * b
+        c0, c1, c2, c3 = c0 + m0 * c, c1 + m1 * c, c2 + m2 * c, c3 + m3 * c
+        d0, d1, d2, d3 = d0 + m0 * d, d1 + m1 * d, d2 + m2 * d, d3 + m3 * d
+    return (a0, a1, a2, a3), (b0, b1, b2, b3), (c0, c1, c2, c3), (d0, d1, d2, d3)
+
+
+@compiled(f"void({_LINES}, {_LINES}, {_LINES}, int64, int64)", LOOSE)
+def _product(M: Any, rows: Any, out: Any, first: Any, last: Any) -> None:
+    for i in range(first, last - 3, 4):
+        for h, sums in enumerate(_dots(M, rows, i, M.shape[1])):
+            for k in range(4):
+                out[h, i + k] = sums[k]
+    for i in range(last - (last - first) % 4, last):
+        for h in range(4):
+            total = 0.0
+            for j in range(M.shape[1]):
+                total += M[i, j] * rows[h, j]
+            out[h, i] = total
+
+
+@compiled(f"void({_LINES}, {_LINES})", LOOSE)
+def _forward(L: Any, rows: Any) -> None:
+    n = L.shape[0]
+    for i in range(0, n - 3, 4):
+        for h, known in enumerate(_dots(L, rows, i, i)):
+            for k in range(4):
+                total = rows[h, i + k] - known[k]
+                for j in range(i, i + k):
+                    total -= L[i + k, j] * rows[h, j]
+                rows[h, i + k] = total / L[i + k, i + k]
+    for i in range(n - n % 4, n):
+        for h in range(4):
+            total = rows[h, i]
+            for j in range(i):
+                total -= L[i, j] * rows[h, j]
+            rows[h, i] = total / L[i, i]
+
+
+@inner(LOOSE)
+def _less(L: Any, x: Any, y: Any, i: Any) -> None:
+    """Take from both lines the rows L[i : i + 8], each times what was found there: the lines are read once for eight of
+    them, from the second cache."""
+    a0, a1, a2, a3, a4, a5, a6, a7 = x[i], x[i + 1], x[i + 2], x[i + 3], x[i + 4], x[i + 5], x[i + 6], x[i + 7]
+    b0, b1, b2, b3, b4, b5, b6, b7 = y[i], y[i + 1], y[i + 2], y[i + 3], y[i + 4], y[i + 5], y[i + 6], y[i + 7]
+    for j in range(i):
+        m0, m1, m2, m3 = L[i, j], L[i + 1, j], L[i + 2, j], L[i + 3, j]
+        m4, m5, m6, m7 = L[i + 4, j], L[i + 5, j], L[i + 6, j], L[i + 7, j]
+        x[j] -= m0 * a0 + m1 * a1 + m2 * a2 + m3 * a3 + m4 * a4 + m5 * a5 + m6 * a6 + m7 * a7
+        y[j] -= m0 * b0 + m1 * b1 + m2 * b2 + m3 * b3 + m4 * b4 + m5 * b5 + m6 * b6 + m7 * b7
+
+
+@compiled(f"void({_LINES}, {_LINES})", LOOSE)
+def _backward(L: Any, rows: Any) -> None:
+    n = L.shape[0]
+    for i in range(n - 1, n - n % 8 - 1, -1):
+        for h in range(4):
+            found = rows[h, i] / L[i, i]
+            rows[h, i] = found
+            for j in range(i):
+                rows[h, j] -= L[i, j] * found
+    for i in range(n - n % 8 - 8, -1, -8):
+        for h in range(4):
+            for k in range(7, -1, -1):
+                total = rows[h, i + k]
+                for j in range(i + k + 1, i + 8):
+                    total -= L[j, i + k] * rows[h, j]
+                rows[h, i + k] = total / L[i + k, i + k]
+        _less(L, rows[0], rows[1], i)
+        _less(L, rows[2], rows[3], i)

@@ -1,0 +1,1 @@
+"""Models and checkpoints as files, and back."""

@@ -1,0 +1,376 @@
+"""Checkpoints: a folder with what a fit has done so far, from which the same fit goes on to the same bytes.
+
+    survey-part-3                                   of a survey that is not over, the fourth sixteenth
+    survey, choose, landmarks, rewrite, prepare     the results of stages, each written once
+    rounds-00000012                                 where the passes are, after every K rounds; the last two are kept
+    result                                          of a fit that is over, alone: all else is removed then
+
+Every file, checkpoint-NAME.safetensors, is one of `dkernel.persistence.tensor_file`, holds the values of
+`serialization.py`, and says of which run it is: recipe, data and versions. A fit is a chain of pure functions of these,
+so any whole file of the same run may be used, whichever of the others are there: a damaged one is left out with a
+warning, and what it held is computed again.
+"""
+
+import errno
+import fcntl
+import hashlib
+import os
+import shutil
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+from dkernel.data.source import Source
+from dkernel.data.writers.atomic import trouble
+from dkernel.errors import ClusterError, DataError, DKernelError, DKernelWarning, ModelFileError, RecipeError
+from dkernel.execution.versions import versions
+from dkernel.linear.solvers.psgd import State
+from dkernel.numerics.sparse_rows import named
+from dkernel.persistence.journal import Journal
+from dkernel.persistence.serialization import decoded, encoded
+from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
+from dkernel.recipe import Recipe
+
+__all__ = ["EVERY", "Checkpoint", "run_of"]
+
+T = TypeVar("T")
+
+
+class Spot(Protocol):
+    """The position of the passes, as `sgd.py` keeps it."""
+
+    @property
+    def state(self) -> State: ...
+    @property
+    def epoch(self) -> int: ...
+    @property
+    def steps(self) -> int: ...
+
+
+EVERY = 4
+"""Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
+
+PROTOCOL = 1  # of the files; FORMAT, of what stands in them, is a part of the run
+FORMAT = 1
+NAME = "checkpoint-{}.safetensors"
+_NO_STATE = (
+    "A model file holds no state of a solver, so no training can go on from it. Give --checkpoint the folder of the "
+    "training that was stopped, or a new one."
+)
+SHOWN = 5  # changed files that a refusal names
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """Where a fit keeps what it has done, and how often.
+
+    Parameters
+    ----------
+    folder : of this process; made where it is not there. A folder holds one fit
+    resume : go on with the fit that is there; False refuses a folder that holds one
+    every : rounds between two checkpoints of a pass
+
+    Examples
+    --------
+    >>> Checkpoint("no such folder").begun
+    False
+    """
+
+    folder: str | os.PathLike[str]
+    resume: bool = True
+    every: int = EVERY
+
+    def __post_init__(self) -> None:
+        if self.every < 1:
+            raise RecipeError(f"checkpoint_every={self.every} means nothing. Possible: a whole number of at least 1.")
+
+    @property
+    def path(self) -> Path:
+        return Path(self.folder)
+
+    @property
+    def begun(self) -> bool:
+        """Whether the folder holds anything that a fit has left there."""
+        return any(self.path.glob(NAME.format("*")))
+
+    def check(self) -> None:
+        """Refuse, before anything is read and without a trace, what could only fail later."""
+        path = self.path
+        if path.exists() and not path.is_dir():
+            raise DataError(f"{path}: this is a file, and a checkpoint is a folder. {_NO_STATE}")
+        if path.is_symlink() and not path.exists():
+            raise DataError(f"{path}: this is a link to a folder that is not there. Make the folder, or name another.")
+        there = next(parent for parent in (path, *path.absolute().parents) if parent.exists())
+        if not os.access(there, os.W_OK | os.X_OK):
+            raise trouble(PermissionError(errno.EACCES, "Permission denied"), path)
+        if self.begun and not self.resume:
+            raise RecipeError(
+                f"{path}: there is a checkpoint here already. Add --resume to go on with it, or give --checkpoint "
+                "another folder to start afresh."
+            )
+
+    @contextmanager
+    def opened(self, run: Mapping[str, Any], nbytes: int, progress: Any) -> Iterator["FolderJournal"]:
+        """The journal of this run, for one process at a time.
+
+        Parameters
+        ----------
+        run : what decides the result, from `run_of`
+        nbytes : that the checkpoint will take at most
+        """
+        self.check()
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            lock = open(self.path / ".lock", "w")  # noqa: SIM115
+        except OSError as error:
+            raise trouble(error, self.path) from error
+        with lock:
+            _lock(lock, self.path)
+            yield FolderJournal(self, run, nbytes, progress)
+
+
+class FolderJournal(Journal):
+    """The journal of a run that keeps all of it in a folder; made by `Checkpoint.opened`."""
+
+    def __init__(self, checkpoint: Checkpoint, run: Mapping[str, Any], nbytes: int, progress: Any) -> None:
+        self.folder, self.every, self.progress = checkpoint.path, checkpoint.every, progress
+        self.run = dict(run)
+        self._spot: Spot | None = None
+        self._saved: list[int] = []  # steps of the whole files of rounds, the oldest first
+        self._copy: Path | None = None
+        self._parts: dict[str, int] = {}
+        for left in self.folder.glob(f".{NAME.format('*')}.*.partial"):
+            left.unlink(missing_ok=True)
+        found = sorted(self.folder.glob(NAME.format("*")))
+        for path in found:
+            self._check(path)
+        if not found:
+            _check_room(self.folder, nbytes)
+            if checkpoint.resume:
+                progress.message(f"checkpoint: nothing in {self.folder} yet, starting afresh")
+
+    def stage(self, name: str, compute: Callable[[], T], valid: Callable[[T], bool] | None = None) -> T:
+        kept: T | None = self.found(name)
+        if kept is not None and (valid is None or valid(kept)):
+            self.resumed = f"the end of the stage {name!r}"
+            return kept
+        result = compute()
+        self._write(name, result)
+        self._remove(_part(name, "*"))
+        return result
+
+    def found(self, name: str) -> Any:
+        path = self._path(name)
+        if not path.exists():
+            return None
+        try:
+            with open_tensors(path) as file:
+                document = read_document(file, str(path), PROTOCOL)
+                arrays = read_tensors(file, document, str(path))
+            return decoded(document["checkpoint"]["value"], arrays)
+        except (ModelFileError, LookupError, TypeError, ValueError):
+            warnings.warn(
+                f"{path} is damaged or was cut short. It is not used; what it held is computed again, or taken from "
+                "the checkpoint before it.",
+                DKernelWarning,
+                stacklevel=2,
+            )
+            return None
+
+    def parts(self, name: str) -> list[Any]:
+        found: list[Any] = []
+        while (value := self.found(_part(name, len(found)))) is not None:
+            found.append(value)
+        # Those after a part that is missing or damaged would not follow the one that is made in its place.
+        self._remove(_part(name, "*"), but=[_part(name, number) for number in range(len(found))])
+        self._parts[name] = len(found)
+        if found:
+            self.resumed = f"the middle of the stage {name!r}"
+        return found
+
+    def part(self, name: str, value: Any) -> None:
+        self._write(_part(name, self._parts[name]), value)
+        self._parts[name] += 1
+
+    def spot(self, rounds: int) -> Spot | None:
+        steps = sorted(int(path.stem.rpartition("-")[2]) for path in self.folder.glob(NAME.format("rounds-*")))
+        for step in reversed(steps):
+            spot: Spot | None = self.found(_rounds(step))
+            if spot is not None:
+                self._spot, self._saved = spot, [step]
+                self.resumed = f"pass {spot.epoch + 1} round {spot.state.done}/{rounds}"
+                self.progress.message(f"resumed from {self.resumed}")
+                return spot
+        return None
+
+    def reached(self, spot: Spot) -> None:
+        self._spot = spot
+        if spot.state.done % self.every == 0:
+            self._save(spot)
+
+    @contextmanager
+    def kept(self) -> Iterator[None]:
+        try:
+            yield
+        except BaseException:
+            if self._spot is not None and self._spot.steps not in self._saved:
+                # What ended the passes counts more; the checkpoint before this one stands.
+                with suppress(OSError, DKernelError):
+                    self._save(self._spot)
+            raise
+
+    def finish(self, result: Any) -> None:
+        self._write("result", result)
+        self.tidy()
+
+    def tidy(self) -> None:
+        # The file that names the copy goes after it: a kill in between leaves nothing behind that nobody knows of.
+        copy = self.found("rewrite")
+        for folder in {self._copy} | ({Path(copy["places"][0][1]).parent} if copy else set()):
+            if folder is not None:
+                shutil.rmtree(folder, ignore_errors=True)
+        self._remove("*", but=["result"])
+
+    def scratch(self, folder: str | None) -> Path | None:
+        text = canonical(self.run) + str(self.folder.resolve())
+        name = f"dkernel-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        self._copy = Path(folder or tempfile.gettempdir()).absolute() / name
+        self._copy.mkdir(parents=True, exist_ok=True)
+        return self._copy
+
+    def _save(self, spot: Spot) -> None:
+        self._write(_rounds(spot.steps), spot)
+        self._saved = [*self._saved[-1:], spot.steps]
+        self._remove("rounds-*", but=[_rounds(step) for step in self._saved])
+
+    def _remove(self, names: str, but: Sequence[str] = ()) -> None:
+        for path in self.folder.glob(NAME.format(names)):
+            if path not in [self._path(name) for name in but]:
+                path.unlink(missing_ok=True)
+
+    def _write(self, name: str, value: Any) -> None:
+        tree, arrays = encoded(value)
+        content = {"run": self.run, "stage": name, "value": tree}
+        try:
+            write_tensors(self._path(name), {"protocol": PROTOCOL, "checkpoint": content}, arrays)
+        except OSError as error:
+            raise trouble(error, self._path(name)) from error
+
+    def _path(self, name: str) -> Path:
+        return self.folder / NAME.format(name)
+
+    def _check(self, path: Path) -> None:
+        """Refuse the folder of another run; a file that cannot be read is nobody's."""
+        try:
+            with open_tensors(path) as file:
+                document = read_document(file, str(path), PROTOCOL)
+        except ModelFileError:
+            return
+        if "checkpoint" not in document:
+            raise DataError(f"{path}: this is a model, not a checkpoint. {_NO_STATE}")
+        _refuse_other(self.folder, document["checkpoint"]["run"], self.run)
+
+
+def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any]:
+    """What decides a fit's result, as JSON: two runs with the same may go on from each other's checkpoints.
+
+    Parameters
+    ----------
+    landmarks : digest of given ones
+    """
+    chunks = repr([unit.rows for unit in source.units]).encode()
+    return {
+        "format": FORMAT,
+        "recipe": recipe.to_dict(),
+        "landmarks": landmarks,
+        "data": {
+            "content": source.fingerprint or source.token,
+            "rows": source.n_rows,
+            "chunks": hashlib.sha256(chunks).hexdigest(),
+            "columns": list(named(source.columns)),
+            "label": source.label,
+            "weight": source.weight,
+            "files": dict(zip(source.files, source.stamps, strict=False)),
+        },
+        "versions": versions(),
+    }
+
+
+def _refuse_other(folder: Path, there: Mapping[str, Any], here: Mapping[str, Any]) -> None:
+    if there == here:
+        return
+    data = _changed_data(there["data"], here["data"])
+    rest = [f"{name} was {old!r} and is {new!r}" for name, old, new in _changes(there["recipe"], here["recipe"])]
+    if there["landmarks"] != here["landmarks"]:
+        rest.append("the given landmarks differ")
+    rest += [f"{name} was {old} and is {new}" for name, old, new in _changes(there["versions"], here["versions"])]
+    if there["format"] != here["format"]:
+        rest.append("another dkernel wrote it")
+    error = DataError if data else RecipeError
+    raise error(
+        f"{folder}: the checkpoint here is of another run: {'; '.join(data + rest)}. Go on with what that run began "
+        "with, or give --checkpoint another folder to start afresh."
+    )
+
+
+def _changes(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[tuple[str, Any, Any]]:
+    names = dict.fromkeys([*there, *here])
+    return [(name, there.get(name), here.get(name)) for name in names if there.get(name) != here.get(name)]
+
+
+def _changed_data(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
+    found, old, new = [], there["files"], here["files"]
+    for what, names in (
+        ("changed", [name for name in old if name in new and new[name] != old[name]]),
+        ("not given now", [name for name in old if name not in new]),
+        ("new", [name for name in new if name not in old]),
+    ):
+        if names:
+            more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+            found.append(f"{what}: {', '.join(names[:SHOWN])}{more}")
+    for name in ("rows", "label", "weight"):
+        if there[name] != here[name]:
+            found.append(f"{name} was {there[name]!r} and is {here[name]!r}")
+    if there["columns"] != here["columns"]:
+        gone, come = set(there["columns"]) - set(here["columns"]), set(here["columns"]) - set(there["columns"])
+        names = [f"without {name}" for name in sorted(gone)] + [f"with {name}" for name in sorted(come)]
+        found.append(f"the columns differ: {', '.join(names[:SHOWN]) or 'another order'}")
+    if not found and there["chunks"] != here["chunks"]:
+        found.append("the rows come in other chunks")
+    if not found and there["content"] != here["content"]:
+        found.append("the data differ")
+    return found
+
+
+def _check_room(folder: Path, nbytes: int) -> None:
+    free = shutil.disk_usage(folder).free
+    if free < nbytes:
+        raise ClusterError(
+            f"{folder}: the checkpoint needs about {nbytes / 2**20:,.1f} MiB and there is room for "
+            f"{free / 2**20:,.1f} MiB. Make room, then run the same command again, or give --checkpoint another folder."
+        )
+
+
+def _lock(file: Any, folder: Path) -> None:
+    """One run at a time; the operating system opens the lock of a run that is dead."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        raise ClusterError(
+            f"{folder}: another run is at work with this checkpoint. Wait for its end, or stop it, then run the same "
+            "command again."
+        ) from None
+    except OSError:  # a file system without locks
+        return
+
+
+def _part(name: str, number: int | str) -> str:
+    return f"{name}-part-{number}"
+
+
+def _rounds(steps: int) -> str:
+    return f"rounds-{steps:08d}"

@@ -1,0 +1,264 @@
+"""The model as one file, and back: `save`, `load`, and `read_header`, which does not read the tensors.
+
+The layout is that of `dkernel.persistence.tensor_file`. Here is the meaning: which tensors there are, what the document
+says, and the checks that what was read is a model. Loading builds values from numbers and names; it runs nothing.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.errors import ModelFileError
+from dkernel.features import Scaling, map_from
+from dkernel.kernels import Kernel, Selection
+from dkernel.kernels.registry import UnregisteredError
+from dkernel.linear.calibration import CALIBRATIONS
+from dkernel.linear.predictive_variance import Variance
+from dkernel.model import Model
+from dkernel.numerics.sparse_rows import Numbered
+from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
+from dkernel.recipe import Recipe
+
+__all__ = ["PROTOCOL", "load", "read_header", "save"]
+
+PROTOCOL = 1
+"""The number of the format that `save` writes.
+
+When the meaning or the layout of a file changes: (1) raise this number; (2) keep the reader of the old number, as a
+function from its document and tensors to the new ones, and let `load` and `read_header` choose by the number found;
+(3) add a file written by the last release to tests/golden/: it must load and predict the same numbers for ever. A new
+name among the facts is no change of the format. Numbers above its own a reader refuses. Nor are the tensors of a
+calibration or a variance, or the columns of a regression of several targets: models without them are the files that
+they were, and what does not know them refuses them.
+"""
+
+_PARTS = {"classes", "columns", "facts", "label", "map", "protocol", "recipe", "scaling", "sha256", "tensors"}
+_ALWAYS = 1000  # whole numbers up to it are small however small the map is: a degree, a rank
+_CLASS_DTYPE = re.compile(r"bool|int64|float64|<U[1-9][0-9]{0,5}")
+# What a part can raise when it is built from a document that means nothing.
+_MEANINGLESS = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
+
+
+def save(model: Any, path: str | os.PathLike[str]) -> str:
+    """Write a model, or that of a fitted estimator; `path` holds the old file or the whole new one, never a part.
+
+    Returns the sha256 of the file. Equal models are equal files.
+
+    Examples
+    --------
+    >>> save("not a model", "model.safetensors")
+    Traceback (most recent call last):
+    ...
+    dkernel.errors.ModelFileError: A str cannot be saved as a model. Pass a dkernel Model or a fitted estimator.
+    """
+    model = getattr(model, "model_", model)
+    if not isinstance(model, Model):
+        raise ModelFileError(
+            f"A {type(model).__name__} cannot be saved as a model. Pass a dkernel Model or a fitted estimator."
+        )
+    _check_shapes(model, "This model")
+    return write_tensors(Path(path), _document_of(model), _arrays_of(model))
+
+
+def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """What the file says of its model (recipe, classes, columns, facts, ...), without reading the tensors."""
+    with open_tensors(path) as file:
+        document = read_document(file, str(path), PROTOCOL)
+    _check_parts(document, str(path))
+    return document
+
+
+def load(path: str | os.PathLike[str]) -> Model:
+    """The model that `save` wrote, or a ModelFileError: every byte of the file is checked."""
+    place = str(path)
+    with open_tensors(path) as file:
+        document = read_document(file, place, PROTOCOL)
+        _check_parts(document, place)
+        arrays = read_tensors(file, document, place)
+    try:
+        model = _model(document, arrays, place)
+        _check_shapes(model, place)
+    except ModelFileError:
+        raise
+    except UnregisteredError as error:
+        raise ModelFileError(
+            f"{place} was trained with a kernel that is not known here. {error} Loading a model imports nothing by "
+            "itself."
+        ) from error
+    except _MEANINGLESS as error:
+        raise ModelFileError(
+            f"{place} does not describe a model: {error!r}. Its checksums hold, so it was made by something else than "
+            "this version of dkernel. Use the dkernel that made it, or train it again."
+        ) from error
+    return model
+
+
+def _document_of(model: Model) -> dict[str, Any]:
+    return {
+        "protocol": PROTOCOL,
+        "recipe": model.recipe.to_dict(),
+        "classes": _classes_to_json(model.classes),
+        "columns": _columns_to_json(model.columns),
+        "label": model.label,
+        "scaling": model.scaling.spec(),
+        "map": model.map.spec(),
+        "facts": model.facts,
+    }
+
+
+def _arrays_of(model: Model) -> dict[str, NDArray[Any]]:
+    arrays = {"coef": model.coef, "intercept": model.intercept}
+    for part, held in (("map", model.map.arrays()), ("scaling", model.scaling.arrays())):
+        arrays |= {f"{part}.{name}": array for name, array in held.items()}
+    for part, known in (("calibration", model.calibration), ("variance", model.variance)):
+        if known is not None:
+            arrays |= {f"{part}.{name}": array for name, array in known.arrays().items()}
+    return arrays
+
+
+def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], place: str) -> Model:
+    def held(part: str) -> dict[str, NDArray[Any]]:
+        return {name.removeprefix(part): array for name, array in arrays.items() if name.startswith(part)}
+
+    for name, array in arrays.items():
+        if array.dtype.kind == "f" and not np.isfinite(array).all():
+            raise ModelFileError(f"{place} does not describe a model: a value in {name!r} is not finite.")
+    columns = _columns_from_json(document["columns"])
+    _check_numbers(document["map"], max(len(columns), len(arrays["coef"]), _ALWAYS), place)
+    recipe = Recipe.from_dict(document["recipe"])
+    kind, variance = recipe.calibration, held("variance.")
+    model = Model(
+        recipe=recipe,
+        scaling=Scaling.build(document["scaling"], held("scaling.")),
+        map=map_from(document["map"], held("map.")),
+        coef=arrays["coef"],
+        intercept=arrays["intercept"],
+        classes=_classes_from_json(document["classes"], place),
+        columns=_columns_from_json(document["columns"]),
+        label=document["label"],
+        facts=document["facts"],
+        calibration=None if kind is None else CALIBRATIONS[kind].build(held("calibration.")),
+        variance=Variance.build(variance) if variance else None,
+    )
+    for last in (max(found.at) for found in _parts_of(model.map.kernel) if isinstance(found, Selection) and found.at):
+        if last >= model.map.n_in:
+            raise ModelFileError(
+                f"{place} does not describe a model: its kernel is of column {last} of {model.map.n_in}."
+            )
+    # What no part asked for, or what reads back otherwise than it was written, would be a second file of one model.
+    if (again := _arrays_of(model)).keys() != arrays.keys():
+        odd = ", ".join(sorted(again.keys() ^ arrays.keys()))
+        raise ModelFileError(f"{place} does not describe a model: tensors missing or not used: {odd}.")
+    for part, value in _document_of(model).items():
+        if canonical(value) != canonical(document[part]):
+            raise ModelFileError(f"{place} does not describe a model: its {part} reads back differently.")
+    return model
+
+
+def _check_numbers(found: Any, most: int, place: str) -> None:
+    """Refuse whole numbers that no map of so many columns has: a size of their own choosing would be made at once."""
+    if isinstance(found, dict | list):
+        for value in found.values() if isinstance(found, dict) else found:
+            _check_numbers(value, most, place)
+    elif isinstance(found, int) and not 0 <= found <= most:
+        raise ModelFileError(f"{place} does not describe a model: its map has the number {found}; 0 to {most} can be.")
+
+
+def _parts_of(kernel: Any) -> Iterator[Kernel]:
+    """The kernel and those that it is made of."""
+    if isinstance(kernel, tuple):
+        for member in kernel:
+            yield from _parts_of(member)
+    elif isinstance(kernel, Kernel):
+        yield kernel
+        for each in fields(kernel):  # type: ignore[arg-type]
+            yield from _parts_of(getattr(kernel, each.name))
+
+
+def _check_parts(document: Mapping[str, Any], place: str) -> None:
+    columns, label, facts = document.get("columns"), document.get("label"), document.get("facts")
+    if document.keys() != _PARTS:
+        odd = ", ".join(sorted(document.keys() ^ _PARTS))
+        raise ModelFileError(f"{place} does not describe a model: parts missing or unknown: {odd}.")
+    listed = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
+    if not listed and not _is_numbered(columns):
+        raise ModelFileError(f"{place} does not describe a model: its columns are no list of names.")
+    if not isinstance(label, str) or not isinstance(facts, dict) or not isinstance(document["recipe"], dict):
+        raise ModelFileError(f"{place} does not describe a model: its label, facts or recipe are of the wrong type.")
+
+
+def _check_shapes(model: Model, place: str) -> None:
+    # A regression has as many targets as intercepts.
+    if model.classes is None:
+        outputs = max(1, model.intercept.size)
+    else:
+        outputs = 1 if len(model.classes) == 2 else len(model.classes)
+    n_in, scaling = (len(model.columns),), model.scaling.arrays()
+    if model.map.sparse != isinstance(model.columns, Numbered):
+        raise ModelFileError(f"{place} does not describe a model: its map and its columns are of other rows.")
+    if model.map.sparse:  # one number may be for all columns
+        scaling = {name: array for name, array in scaling.items() if array.shape != (1,) or array.dtype != np.float64}
+    shapes = {
+        "coef": (model.coef.shape, (model.map.n_columns, outputs)),
+        "intercept": (model.intercept.shape, (outputs,)),
+        "map": ((model.map.n_in,), n_in),
+        **{
+            f"scaling.{name}": (array.shape, n_in * (2 if name == "rotation" else 1)) for name, array in scaling.items()
+        },
+    }
+    for name, (found, needed) in shapes.items():
+        if found != needed:
+            raise ModelFileError(f"{place} does not describe a model: {name} has shape {found}; {needed} is needed.")
+    for name, array in {"coef": model.coef, "intercept": model.intercept, **scaling}.items():
+        if array.dtype != np.float64:
+            raise ModelFileError(f"{place} does not describe a model: {name} is of type {array.dtype}, not float64.")
+    if model.calibration is not None and (model.classes is None or not model.calibration.fits(outputs)):
+        raise ModelFileError(f"{place} does not describe a model: its calibration is none of {outputs} score(s).")
+    variance = model.variance
+    if variance is not None and (model.classes is not None or not variance.fits(model.map.n_columns, outputs)):
+        raise ModelFileError(f"{place} does not describe a model: its variance is none of this map.")
+
+
+def _columns_to_json(columns: Sequence[str]) -> list[str] | dict[str, int]:
+    """The names, or of numbered ones the first and how many they are."""
+    return {"first": columns.first, "n": columns.n} if isinstance(columns, Numbered) else list(columns)
+
+
+def _columns_from_json(found: Any) -> Sequence[str]:
+    return Numbered(found["first"], found["n"]) if isinstance(found, dict) else tuple(found)
+
+
+def _is_numbered(found: Any) -> bool:
+    numbers = (
+        isinstance(found, dict) and found.keys() == {"first", "n"} and list(map(type, found.values())) == [int] * 2
+    )
+    return numbers and 0 <= found["first"] <= 1 and 0 < found["n"] < 2**31
+
+
+def _classes_to_json(classes: NDArray[Any] | None) -> dict[str, Any] | None:
+    if classes is None:
+        return None
+    dtype = classes.dtype.str if classes.dtype.kind == "U" else classes.dtype.name
+    if classes.ndim != 1 or not _CLASS_DTYPE.fullmatch(dtype):
+        raise ModelFileError(
+            f"This model has classes of type {classes.dtype} in {classes.ndim} dimensions; one dimension of bool, "
+            "int64, float64 or text can be saved."
+        )
+    return {"dtype": dtype, "values": classes.tolist()}
+
+
+def _classes_from_json(found: Any, place: str) -> NDArray[Any] | None:
+    if found is None:
+        return None
+    if not _CLASS_DTYPE.fullmatch(found["dtype"]):
+        raise ModelFileError(f"{place} does not describe a model: its classes are of type {found['dtype']!r}.")
+    classes = np.array(found["values"], dtype=found["dtype"])
+    if classes.ndim != 1 or len(set(found["values"])) < max(2, len(classes)):
+        raise ModelFileError(f"{place} does not describe a model: its classes are not different labels of one type.")
+    return classes

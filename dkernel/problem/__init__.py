@@ -1,0 +1,1 @@
+"""The learning problem: targets, sizes, sample and objective."""

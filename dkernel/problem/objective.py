@@ -1,0 +1,396 @@
+"""The statistics of a fit: the gradient of a round, the loss of some rows, the Gram matrix of the sample."""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.features.base import FeatureMap, in_tiles
+from dkernel.kernels import Kernel
+from dkernel.linear.losses import Loss
+from dkernel.model import ScaledColumns
+from dkernel.numerics import linalg, tiling
+from dkernel.numerics.fused_gradient import DERIVATIVES, Panels, descend
+from dkernel.numerics.random_streams import row_hash
+from dkernel.numerics.threads import usable_cores
+from dkernel.problem.finite_check import check_finite
+from dkernel.problem.targets import Targets
+from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.schedule import Piece
+
+__all__ = [
+    "Coefficients",
+    "Energy",
+    "ExactGradient",
+    "FoldedGram",
+    "Gradient",
+    "GradientSum",
+    "Gram",
+    "GramSum",
+    "Judge",
+    "Judgement",
+    "Problem",
+    "augmented",
+    "gram_of",
+    "quick",
+    "right_answers",
+]
+
+Array = NDArray[np.float64]
+Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
+"""Of the columns, (n_columns, heads), and intercepts (heads,): what is sent to the workers each round."""
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """What the rows of every piece mean to a fit; sent once, it does not change.
+
+    Parameters
+    ----------
+    columns : of raw rows
+    class_weights : one for each class, or None
+    seed, threshold : rows with a hash up to `threshold` are the holdout, which no gradient sees
+    """
+
+    columns: ScaledColumns
+    loss: Loss
+    targets: Targets
+    class_weights: Array | None = None
+    seed: int = 0
+    threshold: int = -1
+
+    def rows(self, block: Block, piece: Piece) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32] | None]:
+        """Features, targets and weights of a piece, without the holdout and without rows of weight 0."""
+        rows, keep = piece.place.rows, self._kept(block, piece)
+        X, y = block.X[rows], block.y[rows]  # type: ignore[index]
+        weight = None if block.weight is None else block.weight[rows]
+        if not keep.all():
+            # Rows that lie far from each other: to take them by number is twice as fast as to leave some out.
+            some = np.arange(rows.start, rows.stop, rows.step)[: piece.n][keep]
+            X = block.X.take(some, axis=0) if isinstance(X, np.ndarray) else X[keep]
+            y, weight = y[keep], None if weight is None else weight[keep]
+        return X, self.targets.of(y), self._weights(y, weight)
+
+    def folds(self, block: Block, piece: Piece, k: int) -> NDArray[np.integer]:
+        """For each of `rows` the one of k folds that it is in, by the hash of its number."""
+        hashes = row_hash(self.seed, "folds", piece.first, piece.n, piece.step)
+        return np.asarray(hashes % np.uint64(k))[self._kept(block, piece)]
+
+    def _kept(self, block: Block, piece: Piece) -> NDArray[np.bool_]:
+        keep = np.ones(piece.n, dtype=bool)
+        if block.weight is not None:
+            keep = block.weight[piece.place.rows] > 0
+        if self.threshold < 0:
+            return keep
+        return keep & (row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step) > np.uint64(self.threshold))
+
+    def _weights(self, y: NDArray[Any], weight: NDArray[Any] | None) -> NDArray[np.float32] | None:
+        if self.class_weights is not None:
+            of_class = self.class_weights[self.targets.codes(y)]
+            weight = of_class if weight is None else weight * of_class
+        return None if weight is None else weight.astype(np.float32)[:, None]
+
+
+@dataclass
+class GradientSum:
+    """Sums over rows: gradient (n_columns, heads) and (heads,), weight, each λ's loss and right answers."""
+
+    columns: Array
+    intercept: Array
+    weight: float
+    n: int
+    loss: Array
+    right: Array
+
+
+@dataclass(frozen=True, eq=False)
+class Gradient(Statistic[GradientSum, GradientSum]):
+    """Gradient of the loss at the coefficients that are broadcast, and how good they are on these rows.
+
+    The scores of a row are made before its gradient is used: on a first pass the loss is that of rows not seen yet.
+    """
+
+    problem: Problem
+
+    def step(self, block: Block, piece: Piece, broadcast: Coefficients) -> GradientSum:
+        X, Y, weight = self.problem.rows(block, piece)
+        coef, intercept = broadcast
+        outputs = Y.shape[1]
+        paths = len(intercept) // outputs
+        loss, right = np.zeros(paths * outputs), np.zeros(paths)
+        # All heads in one call of each function: a tile is small, and the calls are what costs.
+        targets = np.tile(Y, (1, paths))
+
+        def tell(S: NDArray[np.float32], start: int) -> None:
+            y = targets[start : start + len(S)]
+            # A loss may see the outputs of a row, its last axis, together; the paths are apart.
+            grouped = len(S), paths, outputs
+            value = self.problem.loss.value(y.reshape(grouped), S.reshape(grouped)).reshape(S.shape)
+            if weight is not None:
+                value = value * weight[start : start + len(S)]
+            np.add(loss, value.sum(axis=0, dtype=np.float64), out=loss)
+            for path in range(paths):
+                right[path] += right_answers(
+                    self.problem.targets, y[:, :outputs], S[:, path * outputs : (path + 1) * outputs]
+                )
+
+        def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
+            tell(S, start)
+            y, grouped = targets[start : start + len(S)], (len(S), paths, outputs)
+            R = self.problem.loss.derivative(y.reshape(grouped), S.reshape(grouped)).reshape(S.shape)
+            return R if weight is None else R * weight[start : start + len(S)]
+
+        panels = self._panels()
+        if panels is None:
+            G, g = self._accumulate(X, coef, intercept, residual)
+        else:
+            rows, how = self.problem.columns.rows(X), (self.problem.loss.name, self.problem.loss.number)
+            G, g, S = descend(panels, rows, coef, intercept, Y, weight, how)
+            tell(S, 0)
+        total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
+        return GradientSum(G, g, total, len(X), loss.reshape(paths, outputs).sum(axis=1), right)
+
+    def _panels(self) -> Panels | None:
+        """The way of the compiled walk, where it goes."""
+        return self.problem.columns.map.panels if self.problem.loss.name in DERIVATIVES else None
+
+    def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
+        return tiling.accumulate(self.problem.columns, X, coef, intercept, residual)
+
+    def merge(self, left: GradientSum, right: GradientSum) -> GradientSum:
+        left.columns += right.columns
+        left.intercept += right.intercept
+        return GradientSum(
+            left.columns,
+            left.intercept,
+            left.weight + right.weight,
+            left.n + right.n,
+            left.loss + right.loss,
+            left.right + right.right,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class ExactGradient(Gradient):
+    """The same with columns, coefficients and scores in float64: some times slower, for optima to the last digits."""
+
+    def _panels(self) -> None:
+        return None
+
+    def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
+        G, g = np.zeros(coef.shape), np.zeros(len(intercept))
+        for start in range(0, len(X), GRAM_ROWS):
+            F = augmented(self.problem.columns, X[start : start + GRAM_ROWS], "float64")
+            R = residual(F[:, :-1] @ coef + intercept, start)
+            G += F[:, :-1].T @ R
+            g += R.sum(axis=0)
+        return G, g
+
+
+def right_answers(targets: Targets, Y: NDArray[np.floating], S: NDArray[np.floating]) -> float:
+    """Rows decided rightly; of a regression, the sum of squared errors."""
+    if targets.classes is None:
+        return float(np.sum((S - Y).astype(np.float64) ** 2))
+    if S.shape[1] == 1:
+        return float(np.count_nonzero((S > 0) == (Y > 0)))
+    return float(np.count_nonzero(S.argmax(axis=1) == Y.argmax(axis=1)))
+
+
+@dataclass
+class Judgement:
+    """Sums over rows for each head group: loss and right answers; and the weight."""
+
+    loss: Array
+    right: Array
+    weight: float
+    n: int
+
+
+@dataclass(frozen=True, eq=False)
+class Judge(Statistic[Judgement, Judgement]):
+    """How good coefficients are on rows: what the loss judges by, as a rule itself, and right answers."""
+
+    problem: Problem
+
+    def step(self, block: Block, piece: Piece, broadcast: Coefficients) -> Judgement:
+        X, Y, weight = self.problem.rows(block, piece)
+        S = tiling.scores(self.problem.columns, X, *broadcast)
+        outputs = Y.shape[1]
+        groups = [S[:, j : j + outputs] for j in range(0, S.shape[1], outputs)]
+        w = np.float32(1) if weight is None else weight
+        total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
+        return Judgement(
+            np.array([np.sum(w * self.problem.loss.judged(Y, s), dtype=np.float64) for s in groups]),
+            np.array([right_answers(self.problem.targets, Y, s) for s in groups]),
+            total,
+            len(X),
+        )
+
+    def merge(self, left: Judgement, right: Judgement) -> Judgement:
+        return Judgement(left.loss + right.loss, left.right + right.right, left.weight + right.weight, left.n + right.n)
+
+
+@dataclass(frozen=True, eq=False)
+class Energy(Statistic[Array, Array]):
+    """S v of vectors that are broadcast: the sum of φ (φ . v), for the largest curvature on these rows."""
+
+    problem: Problem
+
+    def step(self, block: Block, piece: Piece, broadcast: Coefficients) -> Array:
+        X, Y, weight = self.problem.rows(block, piece)
+
+        def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
+            return S if weight is None else S * weight[start : start + len(S)]
+
+        panels = self.problem.columns.map.panels
+        if panels is None:
+            G, g = tiling.accumulate(self.problem.columns, X, *broadcast, residual)
+        else:
+            G, g, _ = descend(panels, self.problem.columns.rows(X), *broadcast, Y, weight, ("", 0.0))
+        total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
+        return np.concatenate([G, g[None], np.full((1, len(g)), total)])
+
+    def merge(self, left: Array, right: Array) -> Array:
+        left += right
+        return left
+
+
+GRAM_ROWS = 512  # rows whose columns there are at one time: of 5,000 columns no slower than more, in half the pages
+STRIP = 512  # rows whose columns are made at one time
+MIRRORED, MIRRORS = 512, 4  # rows of a square that are mirrored at one time, and threads that do it
+
+
+@dataclass
+class GramSum:
+    """Sums over rows: columns and their 1 with themselves (D + 1, D + 1), of which a sum's lower triangle counts until
+    it is finished; with the targets (D + 1, outputs); the squares of the targets (outputs,); weight."""
+
+    gram: NDArray[Any]
+    moment: Array
+    energy: Array
+    weight: float
+
+    def merge(self, other: "GramSum") -> "GramSum":
+        self.gram += other.gram
+        self.moment += other.moment
+        return GramSum(self.gram, self.moment, self.energy + other.energy, self.weight + other.weight)
+
+    def finish(self, kernel: Kernel) -> "GramSum":
+        """The same in float64, with the upper triangle; a column that overflows, or would, is seen on the diagonal."""
+        with np.errstate(over="ignore"):  # whoever factors the matrix needs the sum of its squares
+            squares = np.square(len(self.gram) * np.diagonal(self.gram).astype(np.float64))
+        check_finite(kernel, "products of columns", squares, self.moment)
+        n, held = len(self.gram), self.gram
+        gram = held if held.dtype == np.float64 else np.empty((n, n))
+
+        def mirror(first: int) -> None:
+            own = slice(first, min(first + MIRRORED, n))
+            if gram is not held:
+                gram[own, : own.stop] = held[own, : own.stop]
+            gram[: own.stop, own] = gram[own, : own.stop].T
+            below = np.tril(gram[own, own].T)
+            gram[own, own] = below + np.tril(below, -1).T
+
+        with ThreadPoolExecutor(min(usable_cores(), MIRRORS)) as pool:
+            list(pool.map(mirror, range(0, n, MIRRORED)))
+        return GramSum(gram, self.moment, self.energy, self.weight)
+
+
+@dataclass(frozen=True, eq=False)
+class Gram(Statistic[GramSum, GramSum]):
+    """Gram matrix of the columns as the passes have them, for a preconditioner.
+
+    Of float32 columns, whose rounding is noise that S + ρ M stands above, products and sums are in float64 (raw float32
+    normal equations fail: ALGORITHMS 2.4); where columns are well conditioned float32 will do for these too.
+    """
+
+    problem: Problem
+    threads: int = 1
+
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> GramSum:  # noqa: ARG002
+        columns, rows = self.problem.columns, self.problem.rows(block, piece)
+        return gram_of(columns, *rows, quick(columns.map), columns.map.gram_dtype, self.threads)
+
+    def merge(self, left: GramSum, right: GramSum) -> GramSum:
+        return left.merge(right)
+
+    def finish(self, total: GramSum) -> GramSum:
+        return total.finish(self.problem.columns.map.kernel)
+
+
+@dataclass(frozen=True, eq=False)
+class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
+    """The Gram matrices of the rows of each of k folds."""
+
+    problem: Problem
+    k: int
+
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> list[GramSum]:  # noqa: ARG002
+        X, Y, weight = self.problem.rows(block, piece)
+        fold = self.problem.folds(block, piece, self.k)
+        found = []
+        for i in range(self.k):
+            mine = fold == i
+            found.append(gram_of(self.problem.columns, X[mine], Y[mine], None if weight is None else weight[mine]))
+        return found
+
+    def merge(self, left: list[GramSum], right: list[GramSum]) -> list[GramSum]:
+        return [one.merge(other) for one, other in zip(left, right, strict=True)]
+
+    def finish(self, total: list[GramSum]) -> list[GramSum]:
+        return [one.finish(self.problem.columns.map.kernel) for one in total]
+
+
+def gram_of(
+    columns: ScaledColumns, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.floating] | None,
+    made: str = "float64", products: str = "float64", threads: int = 1,
+) -> GramSum:  # fmt: skip
+    """The sums over some rows, with weights (n, 1) or none; of columns made in one way, in products of one type."""
+    n = columns.map.n_columns
+    gram, moment = np.zeros((n + 1, n + 1), products), np.zeros((n + 1, Y.shape[1]))
+    energy, total = np.zeros(Y.shape[1]), 0.0
+    held = np.empty((min(GRAM_ROWS, len(X)), n + 1), products)  # of all strips: fresh pages would be a fifth of this
+    for start in range(0, len(X), GRAM_ROWS):
+        part = slice(start, start + GRAM_ROWS)
+        F, T = augmented(columns, X[part], made, into=held[: len(X) - start]), Y[part]
+        if weight is not None:
+            F *= np.sqrt(weight[part])
+            T = T * np.sqrt(weight[part])
+            total += float(weight[part].sum(dtype=np.float64))
+        else:
+            total += len(F)
+        moment += F.T @ T.astype(products, copy=False)
+        energy += np.square(T, dtype=np.float64).sum(axis=0)
+        linalg.add_squares(gram, F, threads)
+    return GramSum(gram, moment, energy, total)
+
+
+def quick(map: FeatureMap) -> str:
+    """The way of making columns, of those that `augmented` knows, by which the passes have them where it is quicker."""
+    return "tiles" if map.panels is not None or map.gram_dtype == "float32" else "float64"
+
+
+def augmented(
+    columns: ScaledColumns, X: NDArray[Any], made: str | None = None, into: NDArray[Any] | None = None
+) -> NDArray[Any]:
+    """The columns of raw rows with their 1 at the end, (n, D + 1).
+
+    Parameters
+    ----------
+    made : the type that they are made in, that of the map for None; or "tiles", in float32 as in the passes
+    into : where they are written, in its type; else into an array of float64
+    """
+    F = np.empty((len(X), columns.map.n_columns + 1)) if into is None else into
+    # In strips: what a kernel makes on the way stays in the caches, and no page of it is fresh.
+    for start in range(0, len(X), STRIP):
+        rows = X[start : start + STRIP]
+        if made == "tiles":
+            in_tiles(columns, rows, out=F[start : start + STRIP, :-1])
+        else:
+            scaled = columns.scaling.apply(rows)
+            F[start : start + STRIP, :-1] = columns.map.columns(scaled, made or columns.map.gram_dtype)
+    F[:, -1] = 1.0
+    return F

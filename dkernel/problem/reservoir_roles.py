@@ -1,0 +1,135 @@
+"""The reservoir's roles: holdout, rows that measure leverage, landmarks, the preconditioner's sample."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.data.source import Source
+from dkernel.errors import DataError
+from dkernel.execution.base import Executor
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.problem.sizes import Sizes
+from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.reduction import R, Statistic
+from dkernel.streaming.schedule import Piece, Place, cut_pieces
+from dkernel.streaming.survey import Reservoir, Survey
+
+__all__ = ["Roles", "counted", "part_of", "pieces_of", "roles_of", "rows_of"]
+
+UNSEEN = 8192  # rows outside the sample: they say which directions are far larger there, and which alphas go on
+
+
+@dataclass(frozen=True, eq=False)
+class Roles:
+    """Blocks of raw rows; any two are disjoint, but for landmarks and sample where rows are few.
+
+    Parameters
+    ----------
+    threshold : hashes up to it are the holdout's, -1 for none
+    fitted : the rows that are no holdout, in the order of hashes
+    pool : the rows that landmarks and sample are taken from, in the order of hashes
+    """
+
+    holdout: Block
+    held: Block
+    landmarks: Block
+    sample: Block
+    fitted: Block
+    pool: Block
+    threshold: int
+
+    @property
+    def unseen(self) -> Block:
+        """Rows that the preconditioner's sample does not hold, of the larger block of them."""
+        return part_of(self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held, slice(UNSEEN))
+
+    def with_landmarks(self, rows: NDArray[np.intp]) -> "Roles":
+        """The same with these rows of the pool as landmarks, and the sample as large as it was, of the others first."""
+        others = np.setdiff1d(np.arange(len(self.pool.X)), rows)
+        sample = np.concatenate([others, rows])[: len(self.sample.X)]
+        return replace(self, landmarks=part_of(self.pool, rows), sample=part_of(self.pool, sample))
+
+
+def part_of(block: Block, rows: NDArray[np.intp] | slice) -> Block:
+    """Some rows of a block."""
+
+    def of(values: Any) -> Any:
+        return None if values is None else values[rows]
+
+    return Block(block.X[rows], of(block.y), of(block.weight))
+
+
+def roles_of(reservoir: Reservoir, sizes: Sizes) -> Roles:
+    """Cut the reservoir, by rank of hash: the holdout first, so that a row's hash alone tells its role."""
+    n_holdout = min(sizes.holdout, len(reservoir) - 1)
+    start = n_holdout + min(sizes.held, max(1, (len(reservoir) - n_holdout) // 10))
+    rest = np.arange(start, len(reservoir))
+    if not len(rest):
+        rest = np.arange(n_holdout, len(reservoir))
+    landmarks = rest[: sizes.columns]
+    # The sample begins behind the landmarks, whose leverage is not that of other rows, and comes round to them.
+    sample = np.concatenate([rest[sizes.columns :], landmarks])[: sizes.sample]
+    return Roles(
+        reservoir.part(slice(0, n_holdout)),
+        reservoir.part(slice(n_holdout, start)),
+        reservoir.part(landmarks),
+        reservoir.part(sample),
+        reservoir.part(slice(n_holdout, None)),
+        reservoir.part(slice(int(rest[0]), None)),
+        int(reservoir.hashes[n_holdout - 1]) if n_holdout else -1,
+    )
+
+
+class PositiveWeights(Statistic[int, int]):
+    """How many rows have a weight above 0."""
+
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> int:  # noqa: ARG002
+        return piece.n if block.weight is None else int(np.count_nonzero(block.weight[piece.place.rows] > 0))
+
+    def merge(self, left: int, right: int) -> int:
+        return left + right
+
+
+def counted(source: Source, executor: Executor) -> Source:
+    """The source with its rows of positive weight counted, by one reading where it has weights.
+
+    All sizes of a fit, the holdout's first of all, follow the rows that count. A row's role is decided by its hash
+    alone, so their number has to be there before any role is given.
+    """
+    if source.weight is None or source.counted is not None:
+        return source
+    n = _read_once(source, PositiveWeights(), executor, f"dkernel-count-{source.token}")
+    if not n:
+        raise DataError(
+            f"The weights are 0 in all {source.n_rows:,} rows: there is nothing to learn from. Give some rows a "
+            "positive weight."
+        )
+    return replace(source, counted=n)
+
+
+def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Block:
+    """Up to `most` rows of a source, those with the smallest hashes, without those of weight 0: one reading."""
+    n = source.n_counted
+    key = f"dkernel-rows-{source.token}-{seed}-{most}"
+    return _read_once(source, Survey(seed, n, min(n, most)), executor, key).reservoir.part(slice(None))
+
+
+def _read_once(source: Source, statistic: Statistic[Any, R], executor: Executor, key: str) -> R:
+    feed = Feed(executor, source, keep=False)
+    try:
+        with one_blas_thread():
+            return feed.fold(statistic, cut_pieces([unit.rows for unit in source.units]), key, Progress("none"))
+    finally:
+        feed.close()
+
+
+def pieces_of(n: int, size: int) -> tuple[Piece, ...]:
+    """A block of n rows in pieces of `size`."""
+    return tuple(
+        Piece(i, Place(0, 0, start, min(n, start + size)), min(size, n - start), start)
+        for i, start in enumerate(range(0, n, size))
+    )

@@ -1,0 +1,194 @@
+"""What is predicted: the task, the classes or the centre and width of the targets, and raw labels as targets."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.errors import DataError, RecipeError
+from dkernel.linear.losses import loss_named, signs
+from dkernel.recipe import Recipe
+from dkernel.streaming.survey import Moments, SurveyResult
+from dkernel.validation import nearest_name
+
+__all__ = ["Targets", "resolve_task", "targets_of"]
+
+LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # its square has all its digits
+
+
+def resolve_task(recipe: Recipe, kind: str | None) -> str:
+    """ "classify" or "regress": a floating label or a regression loss asks for a regression.
+
+    Parameters
+    ----------
+    kind : "bool", "int", "float" or "text", of the label
+    """
+    loss = loss_named(recipe.loss)
+    if recipe.task == "regress" or not loss.classifies:
+        if kind == "text":
+            hint = "" if loss.classifies else " and a loss for classes"
+            raise DataError(f"The label holds text, of which there is no regression. Use task='classify'{hint}.")
+        return "regress"
+    regresses = loss.regresses
+    if recipe.task == "classify" or recipe.positive is not None:
+        return "classify"
+    if kind == "float" and not regresses:
+        raise RecipeError(
+            f"The label is floating, so task='auto' means a regression, and loss={recipe.loss!r} is for classes. "
+            "Use loss='squared', or task='classify' if the numbers are names of classes."
+        )
+    if regresses and kind in ("int", "bool"):
+        raise RecipeError(
+            f"loss={recipe.loss!r} on a label of type {kind} can mean classes or numbers. Say which: task='classify' "
+            "or task='regress'."
+        )
+    return "regress" if kind == "float" else "classify"
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """Raw labels -> targets of a loss.
+
+    Parameters
+    ----------
+    classes : sorted labels, None for a regression
+    positive : the label that is True, of a one-against-the-rest task; the classes are then False and True
+    center, width : of the targets of a regression: (y - center) / width is what the solver sees; of several targets
+        (k,), each its own
+    """
+
+    classes: NDArray[Any] | None
+    positive: Any = None
+    center: Any = 0.0
+    width: Any = 1.0
+
+    @property
+    def outputs(self) -> int:
+        """Columns of scores."""
+        if self.classes is None:
+            return int(np.size(self.width))
+        return 1 if len(self.classes) == 2 else len(self.classes)
+
+    @property
+    def unit(self) -> float:
+        """Of an error in what the solver sees: the label's; of several targets each its own deviation, so 1."""
+        return 1.0 if np.ndim(self.width) else float(self.width)
+
+    def rmse(self, squared: float, n: int) -> float:
+        """Of a regression, in `unit`, of a sum of squared errors over n rows; over all of several targets."""
+        return self.unit * float(np.sqrt(squared / (max(n, 1) * self.outputs)))
+
+    def codes(self, y: NDArray[Any], place: Callable[[int], str] = "row {} of a block".format) -> NDArray[np.intp]:
+        """Class numbers (n,); a label that is none of the classes is refused, at the place of its row."""
+        assert self.classes is not None
+        known = self.positive
+        text = self.classes.dtype.kind == "U" if known is None else isinstance(known, str)
+        if text != (y.dtype.kind == "U"):
+            kinds = {True: "text", False: "numbers"}
+            some = self._some() if known is None else f"{known!r} and others"
+            raise DataError(
+                f"{place(0)}: the label {y.tolist()[0]!r} is {kinds[not text]}, and those of the training were "
+                f"{kinds[text]}: {some}."
+            )
+        if known is not None:
+            return np.asarray(y == known, np.intp)
+        codes = np.minimum(np.searchsorted(self.classes, y), len(self.classes) - 1)
+        unseen = self.classes[codes] != y
+        if unseen.any():
+            row = int(unseen.argmax())
+            label = y[row].item()
+            near = nearest_name(label, self.classes.tolist()) if isinstance(label, str) else ""
+            raise DataError(
+                f"{place(row)}: no row of the training had the label {label!r}; the classes are {self._some()}."
+                + (near if near.startswith(" Did") else "")
+            )
+        return codes
+
+    def _some(self) -> str:
+        assert self.classes is not None
+        names = [str(c) for c in self.classes.tolist()]
+        return ", ".join(names[:10]) + (", ..." if len(names) > 10 else "")
+
+    def of(self, y: NDArray[Any]) -> NDArray[np.float32]:
+        """Targets (n, outputs)."""
+        if self.classes is None:
+            found = ((y.astype(np.float64) - self.center) / self.width).astype(np.float32)
+            return np.asarray(found[:, None] if found.ndim == 1 else found)
+        return signs(self.codes(y), len(self.classes))
+
+    def weights_of(self, class_weight: Any, counts: Mapping[Any, float]) -> NDArray[np.float64] | None:
+        """One weight for each class, None for equal ones; "balanced" is n / (n_classes * count)."""
+        if class_weight is None or self.classes is None:
+            return None
+        seen = np.array([counts[c] for c in self.classes.tolist()], dtype=np.float64)
+        if class_weight == "balanced":
+            return np.asarray(seen.sum() / (len(seen) * np.maximum(seen, 1)))
+        unknown = [c for c in class_weight if c not in self.classes.tolist()]
+        if unknown:
+            raise RecipeError(f"class_weight names {unknown[0]!r}, which is no class; there are {self._some()}.")
+        return np.array([float(class_weight.get(c, 1.0)) for c in self.classes.tolist()])
+
+    def weight(self, class_weight: Any, counts: Mapping[Any, float], rows: float) -> float:
+        """Of all rows, that of their classes included; `rows` is their own."""
+        weights = self.weights_of(class_weight, counts)
+        if weights is None or self.classes is None:
+            return rows
+        return float(weights @ np.array([counts[c] for c in self.classes.tolist()]))
+
+
+def _centred(found: Moments, span: NDArray[np.float64], label: str | None, several: bool) -> Targets:
+    """The targets of a regression, each with its own mean and deviation."""
+    widths, (low, high) = np.sqrt(found.variance), span
+    # Of a target that is far from 0 the deviation may be less than the rounding of its mean: only values say it.
+    bad = (low == high) | ~np.isfinite(widths) | (widths < LEAST_WIDTH)
+    if bad.any():
+        j = int(bad.argmax())
+        which = f"Target {j} of the label {label!r}" if several else f"The label {label!r}"
+        if low[j] == high[j]:
+            raise DataError(f"{which} has one value in all rows: there is nothing to learn.")
+        raise DataError(
+            f"{which} goes from {low[j]:.6g} to {high[j]:.6g}, and the square of its deviation is no float64 number. "
+            "Multiply it by a number that makes it neither so large nor so small."
+        )
+    if several:
+        return Targets(None, None, found.mean, widths)
+    return Targets(None, None, float(found.mean[0]), float(widths[0]))
+
+
+def targets_of(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
+    """What the survey found in the labels of n rows, as targets of the recipe's task; and the weight of each class."""
+    if survey.weight == 0:
+        raise DataError(
+            f"The weights are 0 in all {n:,} rows: there is nothing to learn from. Give some rows a positive weight."
+        )
+    if recipe.task == "regress":
+        assert survey.target is not None
+        assert survey.span is not None
+        return _centred(survey.target, survey.span, label, survey.reservoir.y.ndim == 2), {}
+    if survey.reservoir.y.ndim == 2:
+        raise DataError(
+            f"The label {label!r} has {survey.reservoir.y.shape[1]} targets, and a classifier learns one. Use "
+            "task='regress', or fit each target alone."
+        )
+    counts = survey.labels
+    if counts is None:
+        raise DataError(
+            f"The label {label!r} has over 10,000 different values, too many for classes. "
+            "Use task='regress' with loss='squared', or another label."
+        )
+    positive = recipe.positive
+    if positive is not None:
+        if positive not in counts:
+            some = ", ".join(map(str, sorted(counts)[:10]))
+            raise DataError(f"No row has the label {positive!r}, which --positive names; there are {some}.")
+        counts = {False: sum(counts.values()) - counts[positive], True: counts[positive]}
+        counts = {value: rows for value, rows in counts.items() if rows}
+    if len(counts) < 2:
+        only = next(iter(counts))
+        raise DataError(
+            f"The label {label!r} has the one value {only!r} in all {n:,} rows; a classifier needs two classes."
+        )
+    dtype = np.dtype(bool) if positive is not None else survey.reservoir.y.dtype
+    return Targets(np.array(sorted(counts), dtype=dtype if dtype.kind != "U" else None), positive), counts

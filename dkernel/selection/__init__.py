@@ -1,0 +1,1 @@
+"""Choice of kernel, bandwidth, scale, metric and landmarks."""

@@ -1,0 +1,82 @@
+"""What the words for a gamma stand for, once the rows are known."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.errors import UnsupportedError
+from dkernel.features import Scaling
+from dkernel.kernels.distances import l2
+from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.recipe import Recipe
+from dkernel.streaming.survey import SurveyResult
+
+__all__ = ["Gammas", "asked", "pair_median"]
+
+
+class Gammas:
+    """What the words for a gamma stand for: of all columns, or of those that a part of the kernel looks at.
+
+    Parameters
+    ----------
+    X : scaled rows, float64, dense or sparse
+    """
+
+    def __init__(self, recipe: Recipe, survey: SurveyResult, scaling: Scaling, X: NDArray[np.float64]) -> None:
+        self.recipe, self.survey, self.scaling, self.X = recipe, survey, scaling, X
+        self.medians: dict[tuple[str, tuple[int, ...] | None], float] = {}
+
+    def gamma(self, factor: float, metric: str, word: str, columns: Sequence[int] | None = None) -> float:
+        """The number for a word; "auto" is `factor` times the median value."""
+        value_or_word = asked(self.recipe, word)
+        if isinstance(value_or_word, float):
+            return value_or_word
+        if value_or_word == "scale":
+            if isinstance(self.X, SparseRows):
+                raise UnsupportedError(
+                    "gamma='scale' is the variance of all numbers together, which sparse rows are mostly without. Use "
+                    "gamma='median', 'auto' or a number."
+                )
+            p = self.X.shape[1] if columns is None else len(columns)
+            return 1.0 / (p * _variance(self.scaling, self.survey, columns))
+        median = self._median(metric, None if columns is None else tuple(columns))
+        value = 1.0 / (2.0 * median**2) if metric == "l2" else 1.0 / median
+        return value * factor if value_or_word == "auto" else value
+
+    def _median(self, metric: str, columns: tuple[int, ...] | None) -> float:
+        if (metric, columns) not in self.medians:
+            X = self.X if columns is None else np.ascontiguousarray(self.X[:, columns])
+            self.medians[metric, columns] = pair_median(X, metric)
+        return self.medians[metric, columns]
+
+
+def asked(recipe: Recipe, word: str) -> str | float:
+    """What fills a placeholder: the recipe's gamma for "auto", else what the kernel says itself."""
+    return recipe.gamma if word == "auto" else word
+
+
+def _variance(scaling: Scaling, survey: SurveyResult, columns: Sequence[int] | None) -> float:
+    """Variance of all scaled numbers of some columns together, the `X.var()` of gamma="scale"."""
+    some = slice(None) if columns is None else list(columns)
+    mean = ((survey.moments.mean - scaling.shift) * scaling.factor)[some]
+    variance = float(np.mean((survey.moments.variance * scaling.factor**2)[some]) + np.var(mean))
+    return variance if variance > 0 else 1.0
+
+
+def pair_median(X: NDArray[np.float64], metric: str) -> float:
+    """Median distance of two different rows: of all pairs, without those at distance zero.
+
+    Examples
+    --------
+    >>> pair_median(np.array([[0.0], [1.0], [3.0]]), "l2")
+    2.0
+    """
+    from scipy.spatial.distance import pdist
+
+    if isinstance(X, SparseRows) and metric == "l2":
+        distances = l2(X, X, 1.0, 1e-12)[np.triu_indices(len(X), 1)]
+    else:
+        distances = pdist(X, "euclidean" if metric == "l2" else "cityblock")
+    distances = distances[distances > 0]
+    return float(np.median(distances)) if distances.size else 1.0

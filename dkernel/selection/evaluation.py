@@ -1,0 +1,156 @@
+"""What a choice is judged by: ridge regression on a few columns, and the loss that is to be fitted on other rows."""
+
+from concurrent.futures import Executor, ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+import scipy.linalg as sl
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.features import Drawing, FeatureMap, Scaling
+from dkernel.features.nystrom import NystromMap
+from dkernel.kernels import Kernel
+from dkernel.kernels.analysis.gradients import is_radial
+from dkernel.linear.losses import Loss
+from dkernel.model import ScaledColumns
+from dkernel.numerics import linalg
+from dkernel.problem.objective import GramSum, augmented, gram_of, quick
+from dkernel.problem.targets import Targets
+from dkernel.selection.metric_learning import gradient_moment
+
+__all__ = ["MOMENT_PARTS", "PATH", "Halves", "Judged", "Level", "judge", "moment_of"]
+
+MOMENT_ROWS, MOMENT_PARTS = 8192, 2
+
+PATH = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+PARTS = 2  # of the rows: each has a square of its own
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Level:
+    """How closely candidates are looked at: columns (landmarks are the first rows), rows to fit on and to judge on."""
+
+    columns: int
+    rows: int
+    judged: int
+
+    def within(self, columns: int, half: "Halves") -> "Level":
+        """The level with no more columns than a fit will have, nor rows than there are."""
+        rows, judged = min(self.rows, len(half.X)), min(self.judged, len(half.X_judged))
+        return Level(min(self.columns, columns, rows), rows, judged)
+
+    def flops(self, kernel: Kernel, p: int, drawn: bool = False) -> float:
+        """Predicted, of one candidate: columns in float64, their Gram matrix, a factorization for each alpha.
+
+        An exponential in float64, with the passes over memory around it, is as long as some 200 multiplications and
+        additions in a product of matrices; a term of an L1 distance as 30. Drawn columns are what they are in a pass.
+        """
+        c, value = self.columns, (2.0 if is_radial(kernel) else 30.0) * p + 200
+        value = 2.0 * p + 20 if drawn else value
+        return (self.rows + self.judged) * c * value + float(self.rows) * c * c + len(PATH) * c**3 / 3
+
+
+@dataclass(frozen=True, eq=False)
+class Halves:
+    """Rows to fit on and rows to judge on, each with weights or none."""
+
+    X: NDArray[Any]
+    y: NDArray[Any]
+    X_judged: NDArray[Any]
+    y_judged: NDArray[Any]
+    weight: NDArray[np.float64] | None = None
+    weight_judged: NDArray[np.float64] | None = None
+
+    @classmethod
+    def of(cls, rows: Block, most: Level) -> "Halves":
+        """A third of the rows to judge on, and no more of either than the level asks for."""
+        assert rows.y is not None
+        judged = min(most.judged, max(1, len(rows.X) // 3))
+        end = judged + min(most.rows, len(rows.X) - judged)
+        w = rows.weight
+        weights = (None, None) if w is None else (w[judged:end], w[:judged])
+        return cls(rows.X[judged:end], rows.y[judged:end], rows.X[:judged], rows.y[:judged], *weights)
+
+
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """The smallest mean loss over the path of alpha, and the coefficients (columns, outputs) that have it."""
+
+    loss: float
+    coef: NDArray[np.float64]
+
+
+def judge(
+    kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: Targets, level: Level, threads: int = 1,
+    drawing: Drawing | None = None,
+) -> Judged:  # fmt: skip
+    """Fit and judge one candidate; runs on a worker. The number of threads moves no bit; more than PARTS are no use.
+
+    Columns are of the kind that the fit will have: drawn ones, or those of landmarks.
+    """
+    map: FeatureMap
+    if drawing is None:
+        map = NystromMap(kernel, scaling.apply(half.X[: level.columns]))
+    else:
+        map = drawing.map(kernel, level.columns)
+    columns = ScaledColumns(scaling, map)
+    judged = augmented(columns, half.X_judged[: level.judged], quick(map))
+    Y_judged = targets.of(half.y_judged[: level.judged])
+    weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
+    nothing = Judged(np.inf, np.zeros((map.n_columns, targets.outputs)))
+    with ThreadPoolExecutor(min(threads, PARTS)) as pool:
+        covariance, moment = _means(columns, half, targets, level.rows, pool)
+        metric = np.zeros_like(covariance)
+        own = map.coordinates().metric
+        metric[:-1, :-1] = own * np.eye(map.n_columns) if isinstance(own, float) else own
+
+        def at(alpha: float) -> Judged:
+            A = alpha * metric
+            A += covariance
+            A[-1, -1] += 1e-12
+            try:
+                w = linalg.solved(A, moment)  # SciPy's would keep Python's lock, for which the other candidates wait
+            except sl.LinAlgError:  # this alpha is too small for this kernel's spectrum
+                return nothing
+            found = _mean(loss.judged(Y_judged, judged @ w), weight_judged)
+            return Judged(found, w[:-1]) if np.isfinite(found) else nothing
+
+        return min(pool.map(at, PATH), key=lambda found: found.loss)
+
+
+def _means(columns: ScaledColumns, half: Halves, targets: Targets, rows: int, pool: Executor) -> tuple[Array, Array]:
+    """Of the first rows, in PARTS: the mean of the columns' products, and of these with the targets."""
+    # In float32, as the fit will have them, where that takes a quarter of the time.
+    made, Y = quick(columns.map), targets.of(half.y[:rows])
+    weight = None if half.weight is None else half.weight[:rows, None]
+
+    def part(first: int, stop: int) -> GramSum:
+        own = slice(first, stop)
+        return gram_of(columns, half.X[own], Y[own], None if weight is None else weight[own], made)
+
+    ends = [rows * i // PARTS for i in range(PARTS + 1)]
+    total = reduce(GramSum.merge, pool.map(part, ends, ends[1:]))
+    total.gram /= total.weight
+    return total.gram, total.moment / total.weight
+
+
+def _mean(values: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
+    return float(np.mean(values) if weight is None else np.average(values.mean(axis=1), weights=weight))
+
+
+def moment_of(
+    kernel: Kernel, scaling: Scaling, half: Halves, coef: NDArray[np.float64], level: Level, seed: int, part: int
+) -> NDArray[np.float64]:
+    """Gradient moment of a fitted candidate over one of MOMENT_PARTS parts of the rows; float64 (p, p)."""
+    fitted = half.X[: level.rows]
+    # Landmarks are the first rows; each part scales its own of the others alone.
+    X, Z = (
+        scaling.apply(rows, "float64").astype(np.float64, copy=False)
+        for rows in (fitted[-MOMENT_ROWS:][part::MOMENT_PARTS], fitted[: len(coef)])
+    )
+    return gradient_moment(kernel, X, Z, coef, seed)

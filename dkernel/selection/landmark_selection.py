@@ -1,0 +1,164 @@
+"""Landmarks of a fit, from the reservoir; and the whole of what a feature map alone asks of the data."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.collections.arrays import matrix
+from dkernel.data.collections.object_arrays import object_table
+from dkernel.data.object_columns import check_source
+from dkernel.data.source import Source
+from dkernel.errors import DataError, RecipeError
+from dkernel.execution.base import Executor
+from dkernel.features import NystromMap, Scaling
+from dkernel.features.base import MOST_DENSE
+from dkernel.features.landmarks import select
+from dkernel.features.nystrom import wide
+from dkernel.kernels import Kernel, parse
+from dkernel.linear.losses import loss_named
+from dkernel.numerics.object_values import as_cells
+from dkernel.numerics.sparse_rows import as_sparse
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.problem.reservoir_roles import Roles
+from dkernel.problem.sizes import CANDIDATES, Sizes
+from dkernel.problem.targets import Targets
+from dkernel.recipe import GIVEN, Recipe
+from dkernel.selection.model_selection import choose
+from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.schedule import cut_pieces
+from dkernel.streaming.survey import Survey, SurveyResult
+from dkernel.validation import as_features
+
+__all__ = ["certificate", "for_given", "landmarks_of", "sampled"]
+
+MEDIAN_ROWS = 1000
+CERTIFIED_ROWS = 2000  # at most: the mean over them is that over all rows within a few percent
+CERTIFIED_SHARE = 0.01  # of a fit's flops
+
+
+def for_given(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
+    """The recipe that says of given landmarks how many there are, and they as a block; None where a rule chooses."""
+    if landmarks is None:
+        if recipe.landmarks == GIVEN:
+            raise RecipeError(
+                f"landmarks={GIVEN!r} is the record of landmarks given as an array. Give the array again, or a rule."
+            )
+        return recipe, None
+    place = "row {} of the landmarks".format
+    if source.objects:
+        table = object_table(landmarks)
+        table = matrix(table, "object") if hasattr(table, "iloc") else np.asarray(table)
+        Z: Any = as_cells(table, source.columns, source.objects, place)
+    elif source.sparse:
+        Z = as_sparse(
+            landmarks if hasattr(landmarks, "tocsr") else np.asarray(landmarks), source.columns, source.dtype, place
+        )
+    else:
+        Z = as_features(np.asarray(landmarks), source.columns, source.dtype, place)
+    if not len(Z):
+        raise DataError("The given landmarks have no rows; at least one is needed.")
+    return recipe.replace(landmarks=GIVEN, n_components=len(Z)), Z
+
+
+def landmarks_of(
+    recipe: Recipe, kernel: Kernel, scaling: Scaling, roles: Roles, sizes: Sizes, targets: Targets
+) -> tuple[NDArray[np.floating], Roles]:
+    """Scaled landmarks by the recipe's rule, and the roles of the reservoir with these rows behind all others."""
+    if recipe.landmarks in ("uniform", GIVEN):
+        return scaling.apply(roles.landmarks.X), roles
+    pool, n = roles.pool, sizes.candidates
+    classes = None
+    if recipe.landmarks == "stratified":  # of a rare class there are few rows: none is left out
+        assert pool.y is not None
+        classes, n = targets.codes(pool.y), len(pool.X)
+    found = select(recipe.landmarks, kernel, scaling.apply(pool.X[:n]), sizes.columns, recipe.seed, classes)
+    return found.points, roles if found.rows is None else roles.with_landmarks(found.rows)
+
+
+def certificate(
+    map: NystromMap, X: NDArray[np.floating], flops: float, known: tuple[NDArray[Any], NDArray[Any]] | None = None
+) -> dict[str, float]:
+    """What the landmarks leave: the mean over rows that the fit did not learn from, and the landmarks' effective rank.
+
+    Parameters
+    ----------
+    X : scaled rows (n, p)
+    flops : of the fit, of which this may cost a small share: fewer rows then
+    known : metric of the solver's coordinates and its root, where they are there; else the squares are made here
+    """
+    c, p = map.landmarks.shape
+    p = len(map.landmarks.data) // c if map.sparse else p
+    rows = int(min(len(X), CERTIFIED_ROWS, max(CERTIFIED_SHARE * flops / (c * (c + 2 * p + 20)), 100)))
+    X, map = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
+    left = map.residual(X) if known is None else np.maximum(map.beyond(X, known[1]), 0.0)
+    mean = float(np.mean(map.kernel.diag(wide(X))))
+    found = {
+        "trace_error": float(np.mean(left)),
+        "trace_share": float(np.mean(left)) / mean if mean > 0 else 0.0,
+        "trace_largest": float(left.max()),
+        "trace_rows": rows,
+    }
+    if known is not None:
+        return {**found, "effective_rank": float(np.trace(known[0]) ** 2 / np.vdot(known[0], known[0]))}
+    # The rank takes a square of the landmarks.
+    return found if c > MOST_DENSE else {**found, "effective_rank": map.effective_rank}
+
+
+def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tuple[Kernel, NDArray[Any]]:
+    """The recipe's kernel with numbers, and `rows` landmarks from the source (all rows, where it has fewer), (rows, p).
+
+    Uniform ones are the rows with the smallest hashes, and other rules choose from such rows, so chunks and workers do
+    not change them. One pass. Nothing is scaled, and without a label there is nothing to judge a grid by: gamma="auto"
+    is the median value.
+    """
+    gamma = "median" if recipe.gamma == "auto" else recipe.gamma
+    recipe = recipe.replace(scale="none", metric="identity", gamma=gamma)
+    recipe = recipe.for_columns(source.columns)
+    check_source(parse(recipe.kernel), source)
+    if source.sparse and recipe.features == "nystrom":
+        parse(recipe.kernel).require_sparse()
+    size = min(source.n_rows, max(rows, MEDIAN_ROWS))
+    if recipe.landmarks not in ("uniform", GIVEN):
+        size = min(source.n_rows, max(CANDIDATES, 4 * rows))
+    key = f"dkernel-sample-{source.token}-{recipe.seed}-{size}"
+    feed = Feed(executor, source, keep=False)
+    try:
+        with one_blas_thread():
+            pieces = cut_pieces([unit.rows for unit in source.units])
+            survey = feed.fold(Survey(recipe.seed, source.n_rows, size), pieces, key, Progress("none"))
+    finally:
+        feed.close()
+    found = survey.reservoir.part(slice(None))
+    _check_signs(parse(recipe.kernel), survey)
+    kernel = parse(recipe.kernel)
+    if kernel.placeholders:
+        # With one gamma and one scale in question, nothing is judged: neither loss nor targets are used.
+        loss = loss_named(recipe.loss)
+        kernel = choose(recipe, survey, found, Targets(None), loss, rows, 0.0, executor, key).kernel
+    if recipe.landmarks in ("uniform", GIVEN):
+        return kernel, found.X[:rows].copy()
+    with one_blas_thread():
+        return kernel, select(recipe.landmarks, kernel, found.X, rows, recipe.seed, _classes(survey)).points
+
+
+def _check_signs(kernel: Kernel, survey: SurveyResult) -> None:
+    """Refuse columns that go below 0, of a kernel that is of none: also where no row of the sample does."""
+    if not kernel.nonnegative:
+        return
+    try:
+        kernel.bind(lambda *_: 1.0).diag(survey.low[None])  # the least of each column as one row
+    except DataError:
+        raise DataError(
+            f"{kernel!r} is for counts, shares and other columns of at least 0, and the least value of X is "
+            f"{survey.low.min():.6g}. Leave such columns out, or put a MinMaxScaler before it."
+        ) from None
+
+
+def _classes(survey: SurveyResult) -> NDArray[np.intp] | None:
+    if survey.reservoir.y is None:
+        return None
+    if survey.labels is None:
+        raise DataError("landmarks='stratified' takes rows of every class; y has over 10,000 values, which are none.")
+    return np.asarray(np.unique(survey.reservoir.y, return_inverse=True)[1], np.intp)

@@ -1,0 +1,114 @@
+"""A learned metric: the average gradient outer product of a fitted function becomes the inner product of the inputs.
+
+A function that is fitted to the reservoir says by its gradients in which directions of the input the answer changes:
+M = mean of ∇f(x) ∇f(x)^T over rows (Radhakrishnan, Beaglehole, Pandit and Belkin, Science 2024: recursive feature
+machines). Distances in the metric M are Euclidean ones after x -> x M^{1/2}, which is folded into the scaling: no tile
+knows of it. The function that is fitted to the rows so moved has a better M again; a few rounds are enough. The
+diagonal of M alone is automatic relevance determination, one length for each column.
+"""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.errors import UnsupportedError
+from dkernel.features import Scaling
+from dkernel.kernels import Kernel
+from dkernel.kernels.analysis.gradients import gradients, has_gradient, is_radial
+from dkernel.numerics.random_streams import stream
+
+__all__ = ["check_metric", "gradient_moment", "learnable", "moved", "whitened"]
+
+F64 = NDArray[np.float64]
+MOST_COLUMNS = 512  # of the data: M is a square of them, and a row costs 2 p^2 flops to be moved
+MOST_OUTPUTS = 16  # heads whose gradients are taken one by one; of more, as many random combinations
+STRIP = 1024  # rows whose slopes exist at one time
+
+
+def learnable(kernel: Kernel, p: int) -> str:
+    """The metric that metric="auto" tries: "full", "diagonal" or "identity".
+
+    The L1 distance knows the columns, not the directions between them: a rotation would take that from it.
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Gaussian, Laplacian, Linear
+    >>> learnable(Gaussian(), 28), learnable(Laplacian(), 28), learnable(Linear(), 28)
+    ('full', 'diagonal', 'identity')
+    """
+    if p > MOST_COLUMNS or p < 2 or not has_gradient(kernel):
+        return "identity"
+    return "full" if is_radial(kernel) else "diagonal"
+
+
+def check_metric(metric: str, kernel: Kernel, p: int, objects: bool, sparse: bool = False) -> None:
+    """Refuse a metric that cannot be learned: of what is no number, of very many columns, of a kernel without slope."""
+    if metric in ("identity", "auto"):
+        return
+    if sparse:
+        raise UnsupportedError(
+            f"metric={metric!r} is learned from gradients along all columns, and sparse rows of {p:,} would become "
+            "dense. Use metric='identity'."
+        )
+    if objects:
+        raise UnsupportedError(
+            f"metric={metric!r} moves rows of numbers, and some columns here are text or sets. Use metric='identity'."
+        )
+    if metric == "full" and p > MOST_COLUMNS:
+        raise UnsupportedError(
+            f"metric='full' of {p:,} columns is a matrix of their square; up to {MOST_COLUMNS} are taken. Use "
+            "metric='diagonal', or 'identity'."
+        )
+    if not has_gradient(kernel):
+        gradients(kernel, np.zeros((1, p)), np.zeros((1, p)), np.zeros((1, 1)))  # says why
+
+
+def gradient_moment(kernel: Kernel, X: F64, Z: F64, coef: F64, seed: int = 0) -> F64:
+    """Σ over rows and outputs of ∇f(x) ∇f(x)^T, f_o(x) = Σ_j coef_jo k(x, z_j); float64 (p, p).
+
+    Parameters
+    ----------
+    X : rows (n, p);  Z : landmarks (c, p);  coef : (c, outputs)
+    seed : of the random signs that combine the outputs where there are many: E (Σ_o s_o ∇f_o)(...)^T is the sum
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Gaussian
+    >>> X, Z = np.array([[1.0, 0.0]]), np.zeros((1, 2))
+    >>> gradient_moment(Gaussian(gamma=0.5), X, Z, np.ones((1, 1))).round(4)
+    array([[0.3679, 0.    ],
+           [0.    , 0.    ]])
+    """
+    if coef.shape[1] > MOST_OUTPUTS:
+        signs = stream(seed, "outputs").integers(0, 2, (coef.shape[1], MOST_OUTPUTS)) * 2.0 - 1.0
+        coef = coef @ (signs / np.sqrt(MOST_OUTPUTS))
+    total = np.zeros((X.shape[1],) * 2)
+    for start in range(0, len(X), STRIP):
+        for G in gradients(kernel, X[start : start + STRIP], Z, coef):
+            total += G.T @ G
+    return total
+
+
+def whitened(moment: F64, diagonal: bool) -> F64:
+    """M^{1/2} of a gradient moment, symmetric, or of its diagonal; scaled to a mean eigenvalue of M of 1."""
+    if diagonal:
+        moment = np.diag(np.diag(moment))
+    scale = float(np.trace(moment)) / len(moment)
+    if not scale > 0:
+        return np.eye(len(moment))
+    values, vectors = np.linalg.eigh(moment / scale)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.asarray(0.5 * (root + root.T))
+
+
+def moved(scaling: Scaling, root: F64, X: NDArray[Any], diagonal: bool) -> Scaling:
+    """The scaling with `root` behind it, times a number that keeps the mean square of the rows X as it was."""
+    base = replace(scaling, rotation=None)
+    rows = base.apply(X, "float64")
+    after = float(np.mean((rows @ root) ** 2))
+    factor = np.sqrt(float(np.mean(rows**2)) / after) if after > 0 else 1.0
+    if diagonal:
+        return replace(base, factor=base.factor * np.diag(root) * factor)
+    return replace(base, rotation=root * factor)

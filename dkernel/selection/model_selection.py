@@ -1,0 +1,393 @@
+"""Kernel, scale, gamma and metric, where they are left open: candidates judged on rows of the reservoir.
+
+Every candidate is fitted by ridge regression on a few columns, landmarks' or drawn ones as the fit's will be, the whole
+path of alpha from one Gram matrix, and judged on other rows by the loss that is to be fitted. Many at a small level,
+the better ones at a larger one; a grid of gamma goes on where the best is at its end. Then the metric is learned
+(metric_learning.py), sums are tried where the kernel is open too, and gamma is looked at once more on as many columns
+as the budget allows, because a larger map can use a larger gamma. What all that may cost is a share of the fit's
+predicted flops, never a time.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.execution.base import Call, Executor
+from dkernel.features import Drawing, Scaling
+from dkernel.features.scaling import SPARSE
+from dkernel.kernels import Kernel, Laplacian
+from dkernel.linear.losses import Loss
+from dkernel.numerics.object_values import number_columns, numbers_of
+from dkernel.persistence.serialization import stored
+from dkernel.problem.targets import Targets
+from dkernel.recipe import Recipe
+from dkernel.selection.bandwidth import Gammas, asked
+from dkernel.selection.evaluation import MOMENT_PARTS, Halves, Judged, Level, judge, moment_of
+from dkernel.selection.metric_learning import learnable, moved, whitened
+from dkernel.streaming.survey import SurveyResult
+
+__all__ = ["SHARE", "Candidate", "Chosen", "choose"]
+
+GRID = tuple(2.0**k for k in range(-2, 7))
+# Of the median value of the L1 distance, exp(-1) at a typical pair is too steep for most data.
+LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))
+# Times that a grid goes on beyond the best at its end, by two gammas each: to 2^-10 and 2^14 of the median value (the
+# Laplacian's to 2^-13 and 2^10), where kernels are nearly linear, or 0 between all rows.
+EXTENSIONS = 4
+FIRST, SECOND, THIRD, LAST = (
+    Level(256, 2048, 2048), Level(512, 4096, 4096), Level(1024, 16_384, 4096), Level(2048, 16_384, 4096),
+)  # fmt: skip
+SHARE = 0.2  # of the fit's flops
+FREE_FLOPS = 1e11  # that no fit is too small for: a second or two
+FINALISTS = 6  # of the first level
+METRIC_ROUNDS = 3
+MOST_TERMS = 3  # of a sum; drawn, each has two columns at least
+ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
+MOST_L1 = 32
+CLEARLY = 0.98  # of the loss: what is less simple, or costs more a row, must be better by so much
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A kernel with numbers and the scaling before it.
+
+    Parameters
+    ----------
+    family : the kernel with its words
+    factor : its place in the grid of gamma, 1 for the median value
+    metric : of the scaling: "identity", "diagonal" or "full"
+    weights : of the columns in the metric, of sum 1, or None
+    """
+
+    family: Kernel
+    kernel: Kernel
+    scaling: Scaling
+    factor: float
+    metric: str = "identity"
+    weights: NDArray[np.float64] | None = None
+
+
+@stored("Chosen")
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """The choice, and one line of what it was chosen from."""
+
+    kernel: Kernel
+    scaling: Scaling
+    why: dict[str, str]
+    metric: str = "identity"
+    weights: NDArray[np.float64] | None = None
+
+
+def choose(
+    recipe: Recipe,
+    survey: SurveyResult,
+    rows: Block,
+    targets: Targets,
+    loss: Loss,
+    columns: int,
+    flops: float,
+    executor: Executor,
+    key: str,
+    drawing: Drawing | None = None,
+) -> Chosen:
+    """Kernel and scaling with every "auto", "median" and "scale" replaced.
+
+    Parameters
+    ----------
+    rows : of the reservoir, in the order of hashes
+    columns : D of the fit to come
+    flops : predicted of the rest of the fit
+    drawing : of the fit's map, None for landmarks; of several kernels those without such a map are left out
+    """
+    search = _Search(recipe, survey, rows, targets, loss, columns, flops, executor, key, drawing)
+    candidates = search.candidates()
+    if len(candidates) == 1 and search.metric_of(candidates[0]) == "identity":
+        return Chosen(candidates[0].kernel, candidates[0].scaling, {})
+    with search:
+        return search.run(candidates)
+
+
+Found = tuple[Candidate, Judged]
+
+
+class _Search:
+    """One choice: the rows that it is made on, and the levels of looking at candidates."""
+
+    def __init__(
+        self, recipe: Recipe, survey: SurveyResult, rows: Block, targets: Targets, loss: Loss, columns: int,
+        flops: float, executor: Executor, key: str, drawing: Drawing | None,
+    ) -> None:  # fmt: skip
+        self.recipe, self.survey, self.rows, self.targets, self.loss = recipe, survey, rows, targets, loss
+        # An exact map is its kernel, as landmarks have it, and has the columns that it has.
+        self.drawing = None if drawing is None or drawing.features == "exact" else drawing
+        # A term of an L1 distance costs what thirty of a product do: of many columns it is only taken when it is named.
+        kernels = recipe.kernels
+        if drawing is not None and len(kernels) > 1:
+            kernels = tuple(kernel for kernel in kernels if drawing.suits(kernel)) or kernels[:1]
+        several = len(kernels) > 1 and rows.X.shape[1] > MOST_L1
+        self.families = [k for k in kernels if not (several and isinstance(k, Laplacian))]
+        self.columns, self.executor, self.key = columns, executor, key
+        self.sparse = survey.largest is not None
+        self.p = len(rows.X.data) // max(1, len(rows.X)) if self.sparse else rows.X.shape[1]
+        self.budget = max(SHARE * flops, FREE_FLOPS)
+        self.spent, self.calls = 0.0, 0
+        self.seen: list[Candidate] = []  # all that were judged
+        self.why: dict[str, str] = {}
+        self.rounds: dict[int, str] = {}  # id of a family -> losses without a metric, and after each round of learning
+
+    @cached_property
+    def half(self) -> Halves:
+        """Rows to fit and to judge on: with labels, which rows have where there is something to judge."""
+        return Halves.of(self.rows, LAST)
+
+    def __enter__(self) -> None:
+        self.held = self.executor.keep(self.half, f"{self.key}-reservoir")
+
+    def __exit__(self, *error: object) -> None:
+        self.executor.release([self.held])
+
+    def candidates(self) -> list[Candidate]:
+        """Every family, scale and gamma that is open."""
+        kinds: tuple[str, ...] = ("standard", "global") if self.recipe.scale == "auto" else (self.recipe.scale,)
+        if self.rows.X.dtype.kind == "O" and self.recipe.scale == "auto":
+            # Columns that have a kernel each share no unit; and where nothing is a number nothing is scaled.
+            kinds = ("standard",) if number_columns(self.rows.X) else ("none",)
+        if self.sparse and self.recipe.scale == "auto":
+            kinds = SPARSE
+        scalings = [self._scaling(kind) for kind in kinds]
+        if np.allclose(scalings[0].factor, scalings[-1].factor, rtol=1e-3):  # data that were scaled before
+            scalings = scalings[:1]
+        return [
+            candidate
+            for family in self.families
+            for scaling in scalings
+            for candidate in self._bound(family, scaling, self._grid(family))
+        ]
+
+    def _grid(self, family: Kernel) -> tuple[float, ...]:
+        if "auto" not in {asked(self.recipe, word) for word in family.placeholders}:
+            return (1.0,)
+        return LAPLACIAN_GRID if isinstance(family, Laplacian) else GRID
+
+    def _bound(self, family: Kernel, scaling: Scaling, factors: Sequence[float], **of: Any) -> list[Candidate]:
+        scaled = scaling.apply(self.rows.X[:1000])
+        rows = (scaled if self.sparse else numbers_of(scaled)).astype(np.float64)
+        rule = Gammas(self.recipe, self.survey, scaling, rows)
+        if len(self._grid(family)) == 1:
+            factors = (1.0,)
+        return [Candidate(family, family.bind(partial(rule.gamma, f)), scaling, f, **of) for f in factors]
+
+    def again(self, found: Candidate, factors: Sequence[float]) -> list[Candidate]:
+        """A candidate with these multiples of its gamma."""
+        several = [found.factor * f for f in factors]
+        return self._bound(found.family, found.scaling, several, metric=found.metric, weights=found.weights)
+
+    def metric_of(self, candidate: Candidate) -> str:
+        """What metric to learn for a candidate's kernel, "identity" for none."""
+        asked_for = self.recipe.metric
+        if asked_for != "auto":
+            return asked_for
+        open_gamma = len(self._grid(candidate.family)) > 1
+        of_numbers = self.rows.X.dtype.kind != "O" and not self.sparse
+        return learnable(candidate.family, self.p) if open_gamma and of_numbers else "identity"
+
+    def run(self, candidates: list[Candidate]) -> Chosen:
+        """The levels, one after the other."""
+        finalists = self._finalists(candidates)
+        found = self._learned(finalists)
+        drawn_apart = self.drawing is None or self.columns >= 2 * MOST_TERMS
+        if len(self.families) > 1 and len(self.half.X_judged) >= ENOUGH_JUDGED and drawn_apart:
+            found = self._stacked(found)
+        best = self._last(found, len(candidates))
+        self._say(best[0], best[1].loss, candidates)
+        return Chosen(best[0].kernel, best[0].scaling, self.why, best[0].metric, best[0].weights)
+
+    def judged(self, candidates: Sequence[Candidate], level: Level, drawn: bool = True) -> list[Found]:
+        """The candidates with what was found of them, the best first; unless `drawn`, on landmarks in any case."""
+        level = level.within(self.columns, self.half)
+        self.calls += 1
+        self.seen += candidates
+        threads, drawing = self.executor.threads_each(len(candidates)), self.drawing if drawn else None
+        self.spent += sum(level.flops(c.family, self.p, drawing is not None) for c in candidates)
+        calls = [
+            Call(
+                f"{self.key}-{self.calls}-{i}",
+                judge,
+                (c.kernel, c.scaling, self.held, self.loss, self.targets, level, threads, drawing),
+            )
+            for i, c in enumerate(candidates)
+        ]
+        found = list(zip(candidates, self.executor.compute(calls)[0], strict=True))
+        return sorted(found, key=lambda each: each[1].loss)
+
+    def _finalists(self, candidates: list[Candidate]) -> list[Found]:
+        """The best of each family, the best family first."""
+        if len(candidates) > 2:
+            first = self._extended(self.judged(candidates, FIRST), FIRST)
+            candidates += [c for c, _ in first if c not in candidates]
+            if SECOND.within(self.columns, self.half) == FIRST.within(self.columns, self.half):  # all rows were used
+                return _best_of_each(first)
+            kept = [candidate for candidate, _ in first[:FINALISTS]]
+            for family in self.families:
+                kept += [c for c, _ in first if c.family is family and c not in kept][: 0 if _has(kept, family) else 2]
+            # At more columns the next larger gamma may be better.
+            for family in self.families:
+                best = next(c for c, _ in first if c.family is family)
+                kept += [c for c in candidates if _is_next(c, best) and c not in kept]
+            candidates = kept
+        return _best_of_each(self._extended(self.judged(candidates, SECOND), SECOND))
+
+    def _extended(self, found: list[Found], level: Level) -> list[Found]:
+        """The candidates with more gammas of each family whose best is at an end of all that were judged so far.
+
+        A smaller gamma wants a smaller alpha, so the grid does not go on downwards where the alpha is given.
+        """
+        for family in self.families:
+            for _ in range(EXTENSIONS if len(self._grid(family)) > 1 else 0):
+                best, judged = next(each for each in found if each[0].family is family)
+                tried = [c.factor for c in self.seen if (c.family, c.scaling) == (best.family, best.scaling)]
+                lowest = best.factor == min(tried)
+                if (lowest and self.recipe.alpha != "auto") or min(tried) < best.factor < max(tried):
+                    break
+                more = self.judged(self.again(best, (0.5, 0.25) if lowest else (2.0, 4.0)), level)
+                found = sorted([*found, *more], key=lambda each: each[1].loss)
+                if more[0][1].loss > CLEARLY * judged.loss:
+                    break
+        return found
+
+    def _learned(self, finalists: list[Found]) -> list[Found]:
+        """Each family's best with and without a learned metric, judged alike."""
+        level = self._affordable(THIRD, [each[0].family for each in finalists for _ in range(6)])
+        found: list[Found] = []
+        for candidate, judged in finalists[:2]:
+            if judged.loss * CLEARLY * CLEARLY > finalists[0][1].loss / CLEARLY and found:
+                continue
+            found.append(self._metric(candidate, level))
+        return sorted(found, key=lambda each: each[1].loss / (1.0 if each[0].family is found[0][0].family else CLEARLY))
+
+    def _metric(self, start: Candidate, level: Level) -> Found:
+        """The best of some rounds of fitting and learning; the start itself where the metric is no help."""
+        kind = self.metric_of(start)
+        before = self.judged([start], level)[0]
+        if kind == "identity":
+            return before
+        now, learned, losses = before, [], [before[1].loss]
+        for turn in range(METRIC_ROUNDS):
+            now = self.judged(
+                self.again(self._moved(now, level, kind), (0.5, 1.0, 2.0) if turn == 0 else (1.0,)), level
+            )[0]
+            learned.append(now)
+            losses.append(now[1].loss)
+            if turn and now[1].loss > 0.995 * losses[-2]:
+                break
+        best = min(learned, key=lambda each: each[1].loss)
+        self.rounds[id(start.family)] = ", ".join(f"{loss:.4f}" for loss in losses)
+        better = best[1].loss <= CLEARLY * before[1].loss
+        return best if better or self.recipe.metric != "auto" else before
+
+    def _moved(self, found: Found, level: Level, kind: str) -> Candidate:
+        """The candidate in the metric that its fitted function says."""
+        if self.drawing is not None:  # the moment is that of an expansion in landmarks
+            found = self.judged([found[0]], level, drawn=False)[0]
+        candidate, judged = found
+        level = level.within(self.columns, self.half)
+        X = self.half.X[: level.rows]
+        calls = [
+            Call(
+                f"{self.key}-moment-{self.calls}-{part}",
+                moment_of,
+                (candidate.kernel, candidate.scaling, self.held, judged.coef, level, self.recipe.seed, part),
+            )
+            for part in range(MOMENT_PARTS)
+        ]
+        moment = sum(self.executor.compute(calls)[0])
+        base = self._scaling(candidate.scaling.kind)
+        # Gradients are of the scaled rows as they are now; the metric is one of the rows before it.
+        now = candidate.scaling.rotation if kind == "full" else np.diag(candidate.scaling.factor / base.factor)
+        if now is not None:
+            moment = now @ moment @ now.T
+        root = whitened(moment, kind == "diagonal")
+        weights = np.diag(moment) / max(float(np.trace(moment)), 1e-300)
+        return replace(candidate, scaling=moved(base, root, X, kind == "diagonal"), metric=kind, weights=weights)
+
+    def _scaling(self, kind: str) -> Scaling:
+        if self.survey.largest is not None:
+            return Scaling.of_sparse(kind, self.survey.largest)
+        moments = self.survey.moments
+        return Scaling.of(kind, moments.mean, moments.variance, self.survey.low, self.survey.high)
+
+    def _stacked(self, found: list[Found]) -> list[Found]:
+        """The best, and sums of it with up to two other kernels where they are clearly better."""
+        best = found[0]
+        level = self._affordable(THIRD, [each[0].family for each in found[:2] for _ in range(4)])
+        for _ in range(MOST_TERMS - 1):
+            sums = self.judged(self._sums(best[0], found), level)
+            if not sums or sums[0][1].loss > CLEARLY * best[1].loss:
+                break
+            best = sums[0]
+        return [best, *found[1:]] if best[0] is not found[0][0] else found
+
+    def _sums(self, best: Candidate, found: list[Found]) -> list[Candidate]:
+        """`best` with a share of another family, or of its own at another length, in the same metric."""
+        others = [
+            self._bound(c.family, best.scaling, (c.factor,))[0].kernel for c, _ in found if c.family is not best.family
+        ]
+        others += [c.kernel for c in self.again(replace(best, family=found[0][0].family), (1 / 16, 16.0))]
+        text = repr(best.kernel)
+        sums = [(1 - w) * best.kernel + w * other for other in others if repr(other) not in text for w in (0.25, 0.5)]
+        return [replace(best, kernel=kernel) for kernel in sums]
+
+    def _last(self, found: list[Found], tried: int) -> Found:
+        """The best once more on more columns, at its gamma and the next."""
+        best = found[0]
+        level = self._affordable(LAST, [best[0].family] * 2)
+        if tried == 1 or level.within(self.columns, self.half).columns <= SECOND.columns:
+            return best
+        if best[0].kernel != self.again(best[0], (1.0,))[0].kernel:  # a sum: its gammas are what they are
+            return best
+        return self.judged(self.again(best[0], (1.0, 2.0)), level)[0]
+
+    def _affordable(self, level: Level, families: Sequence[Kernel]) -> Level:
+        """The level, halved until fits of these kernels are within what is left of the budget."""
+        drawn, left = self.drawing is not None, self.budget - self.spent
+        while level.columns > SECOND.columns and sum(level.flops(f, self.p, drawn) for f in families) > left:
+            level = Level(level.columns // 2, max(level.rows // 2, 2048), level.judged)
+        return level
+
+    def _say(self, best: Candidate, loss: float, candidates: list[Candidate]) -> None:
+        rows = f"{len(self.half.X_judged):,} other rows"
+        if len(self.families) > 1:
+            names = ", ".join(type(kernel).__name__ for kernel in self.families)
+            self.why["kernel"] = f"{best.kernel!r}, of {names} and their sums"
+        if losses := self.rounds.get(id(best.family)):
+            self.why["metric"] = f"{best.metric}: loss by rounds of learning it {losses}"
+        if len({c.scaling.kind for c in candidates}) > 1:
+            tried = " and ".join(dict.fromkeys(c.scaling.kind for c in candidates))
+            self.why["scale"] = f"{best.scaling.kind}, of {tried}, judged on {rows}"
+        if len(self._grid(best.family)) > 1:
+            self.why["gamma"] = (
+                f"{best.factor:g} times the median value, of {len(candidates)} tried: loss {loss:.4f} on {rows}"
+            )
+
+
+def _has(candidates: Sequence[Candidate], family: Kernel) -> bool:
+    return any(candidate.family is family for candidate in candidates)
+
+
+def _best_of_each(found: Sequence[Found]) -> list[Found]:
+    """The first of each family, in their order."""
+    first: dict[int, Found] = {}
+    for each in found:
+        first.setdefault(id(each[0].family), each)
+    return list(first.values())
+
+
+def _is_next(candidate: Candidate, best: Candidate) -> bool:
+    """Whether it differs from `best` by one step of gamma upwards."""
+    return (candidate.family, candidate.scaling) == (best.family, best.scaling) and candidate.factor == 2 * best.factor

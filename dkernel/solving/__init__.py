@@ -1,0 +1,1 @@
+"""Solvers run over streamed data."""

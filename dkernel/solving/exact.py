@@ -1,0 +1,307 @@
+"""`solver="exact"`: the optimum itself, of rows that are few enough to hold all their columns in memory.
+
+Equal rows are one row with the sum of their weights, and rows stand in an order that only their content decides. So
+everything that follows, whatever it chooses or draws, sees a row of weight k and k copies of it as the same: the model
+files are equal. With Nystrom features every row is a landmark, unless fewer are asked for; none is held out. The
+optimum is found in float64, to convergence: by Newton's method on the Gram matrix where all rows are landmarks, else by
+the batch solvers; of losses with kinks by an interior-point method on the Gram matrix. Alpha is chosen by the loss on
+rows left out of a fit.
+"""
+
+import hashlib
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data import from_arrays
+from dkernel.data.block import Block
+from dkernel.data.source import Source
+from dkernel.errors import RecipeError
+from dkernel.execution.base import Executor
+from dkernel.features import NystromMap
+from dkernel.features.base import Coordinates
+from dkernel.linear.losses import Softmax
+from dkernel.linear.preconditioner import factorize
+from dkernel.linear.solvers.full_batch import BATCH
+from dkernel.linear.solvers.interior_point import Interior
+from dkernel.linear.solvers.newton import Newton
+from dkernel.linear.solvers.psgd import PSGD
+from dkernel.model import ScaledColumns
+from dkernel.numerics.object_values import encoded
+from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.problem.finite_check import check_finite
+from dkernel.problem.objective import Problem, augmented, right_answers
+from dkernel.problem.reservoir_roles import counted, pieces_of, rows_of
+from dkernel.recipe import Recipe
+from dkernel.solving.full_batch_context import Whole
+from dkernel.solving.sgd import Outcome, merit
+
+__all__ = ["MOST_ROWS", "few", "is_few", "merged"]
+
+Array = NDArray[np.float64]
+
+MOST_ROWS = 4096
+"""Their Gram matrix is 128 MiB, and factoring it takes a second or so."""
+
+MOST_BYTES = 2**29  # of their features, of which there are some copies
+
+ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
+"""alpha="auto" looks at these, the largest first."""
+
+LEVEL = 1.01  # times the smallest loss is as good
+WORSE = 2  # alphas in a row that are worse than the best so far end the search
+TOLERANCE, ROUGH = 1e-9, 1e-3  # by which scores still move: of the fit, and of those that only judge an alpha
+MOST_READINGS, FEW_READINGS = 300, 25  # of the batch solvers: likewise
+JUDGED_ROWS, MOST_FOLDS, THIRD = 2048, 5, 3  # rows of all fits that judge an alpha, about; folds at most and at least
+MOST_JUDGED = 3072  # rows that alphas are fitted and judged on
+JUDGED_COLUMNS = 1024  # landmarks of these fits, where not all rows are landmarks
+
+
+def is_few(source: Source) -> bool:
+    """Whether the rows of a source can all be held, several times over."""
+    return source.n_counted <= MOST_ROWS and source.n_counted * source.row_bytes <= MOST_BYTES
+
+
+def merged(source: Source, recipe: Recipe, executor: Executor) -> Source:
+    """The rows of a source of up to 4,096: each different one once, with the sum of its weights if these are not all 1.
+
+    Raises
+    ------
+    RecipeError
+        for more rows
+    DataError
+        where all weights are 0
+    """
+    source = counted(source, executor)
+    n = source.n_counted
+    if n > MOST_ROWS:
+        raise RecipeError(
+            f"solver='exact' is for up to {MOST_ROWS:,} rows and the data have {n:,}. Use solver='psgd', or 'normal', "
+            "'pcg' or 'lbfgs' for the exact optimum on fewer columns."
+        )
+    rows = _distinct(rows_of(source, executor, n))
+    made = from_arrays(
+        rows.X, rows.y, rows.weight, columns=source.columns, dtype=recipe.dtype, kernel=recipe.kernels[0]
+    )
+    return replace(made, label=source.label, weight=None if rows.weight is None else source.weight or "weight")
+
+
+def _distinct(rows: Block) -> Block:
+    """Different rows in the order of a hash of what they hold: one in which nothing is sorted."""
+    first: dict[bytes, int] = {}
+    place = np.empty(len(rows.X), np.intp)
+    for i, key in enumerate(_contents(rows)):
+        place[i] = first.setdefault(key, i)
+    weight = np.bincount(place, rows.weight, minlength=len(place))
+    order = np.array([first[key] for key in sorted(first)])
+    weight = weight[order]
+    return Block(rows.X[order], None if rows.y is None else rows.y[order], None if (weight == 1).all() else weight)
+
+
+def _contents(rows: Block) -> list[bytes]:
+    X, y = rows.X, rows.y
+    labels = [None] * len(X) if y is None else y.tolist()
+    if isinstance(X, SparseRows):  # which hold no 0
+        ends = X.starts.tolist()
+        held = [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(ends)]
+    elif X.dtype.kind == "O":
+        held = [encoded(row[None])[0].tobytes() for row in X]
+    else:
+        held = [row.tobytes() for row in np.ascontiguousarray(X + 0.0)]  # -0.0 is 0.0
+    return [
+        hashlib.blake2b(x + _text(label).encode(), digest_size=16).digest()
+        for x, label in zip(held, labels, strict=True)
+    ]
+
+
+def _text(label: Any) -> str:
+    """The same of 3 and 3.0."""
+    return repr(int(label) if isinstance(label, float) and label.is_integer() else label)
+
+
+def few(whole: Whole, recipe: Recipe, rows: Block) -> Outcome:
+    """The optimum on rows that are all there are, in memory.
+
+    Parameters
+    ----------
+    rows : different ones, in an order of no meaning
+    """
+    found = whole.journal.stage("exact", lambda: _found(whole, recipe, rows))
+    facts = {"exact": found["facts"]}
+    return Outcome(found["v"], found["alpha"], 1.0, "exact", found["history"], found["judged"], facts)
+
+
+def _found(whole: Whole, recipe: Recipe, rows: Block) -> dict[str, Any]:
+    problem, n = whole.inside.problem, len(rows.X)
+    losses: dict[float, float] = {}
+    judged: dict[float, dict[str, float]] = {}
+    if recipe.alpha == "auto":
+        whole.progress.phase("choose alpha")
+        losses, judged = _judged(problem, rows)
+        check_finite(problem.columns.map.kernel, "losses on rows that were left out", min(losses.values()))
+    # Of alphas that are as good the largest: its coefficients are the smallest, and its optimum is the soonest found.
+    least = LEVEL * min(losses.values(), default=0.0)
+    alpha = next((each for each, loss in losses.items() if loss <= least), recipe.alpha)
+    assert not isinstance(alpha, str)
+    whole.progress.phase("solve")
+    matrix = _Rows.of(problem, whole.bench.coordinates, rows)
+    v, readings, moved = matrix.optimum(alpha, TOLERANCE)
+    loss, right, weight, _ = matrix.figures(matrix.F, matrix.Y, matrix.weight, v)
+    history: list[dict[str, Any]] = [
+        {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **merit(problem.targets, right, n), "steps": readings}
+    ]
+    if losses:
+        path = {f"{each:g}": value for each, value in losses.items()}
+        history.append({"holdout": "exact", "iterate": "exact", "alpha": alpha, **judged[alpha], "path": path})
+    facts = {"alpha": list(losses) or [alpha], "steps": readings, "moved": moved, "converged": moved <= TOLERANCE}
+    return {"v": v, "alpha": alpha, "history": history, "judged": judged.get(alpha, {}), "facts": facts}
+
+
+def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[float, dict[str, float]]]:
+    """Alpha -> the mean loss on rows that a fit was made without, and alpha -> all figures of these.
+
+    A third of many rows is left out once; of fewer rows up to five parts one after the other.
+    """
+    rows, problem = _first(rows, problem)
+    n = len(rows.X)
+    problem = problem if _is_expansion(problem, rows.X) else _smaller(problem)
+    matrix = _Rows.of(problem, problem.columns.map.coordinates(), rows)
+    folds = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
+    part = np.arange(n) % max(folds, min(THIRD, n))
+    halves = [matrix.halves(part == i, rows) for i in range(folds)]
+    losses: dict[float, float] = {}
+    figures: dict[float, dict[str, float]] = {}
+    starts: list[Array | None] = [None] * folds
+    for alpha in ALPHAS:
+        found = []
+        for i, (fitted, judged) in enumerate(halves):
+            starts[i] = v = fitted.optimum(alpha, ROUGH, starts[i])[0]
+            found.append(matrix.figures(*judged, v))
+        loss, right, weight, count = (float(sum(each)) for each in zip(*found, strict=True))
+        losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
+        figures[alpha] = {"loss": loss / weight, "rows": int(count), **merit(problem.targets, right, int(count))}
+        if len(losses) > WORSE and min(list(losses.values())[-WORSE:]) > min(losses.values()):
+            break
+    return losses, figures
+
+
+def _first(rows: Block, problem: Problem) -> tuple[Block, Problem]:
+    """The first rows, and where all rows are landmarks the problem with these."""
+    n, map = len(rows.X), problem.columns.map
+    if n <= MOST_JUDGED:
+        return rows, problem
+    if _is_expansion(problem, rows.X):
+        assert isinstance(map, NystromMap)
+        problem = _with(problem, NystromMap(map.kernel, map.landmarks[:MOST_JUDGED]))
+    y, w, some = rows.y, rows.weight, slice(MOST_JUDGED)
+    return Block(rows.X[some], None if y is None else y[some], None if w is None else w[some]), problem
+
+
+def _with(problem: Problem, map: NystromMap) -> Problem:
+    return replace(problem, columns=ScaledColumns(problem.columns.scaling, map))
+
+
+def _smaller(problem: Problem) -> Problem:
+    """The problem with no more landmarks than tell one alpha from another."""
+    map = problem.columns.map
+    if not isinstance(map, NystromMap) or map.n_columns <= JUDGED_COLUMNS or map.rank is not None:
+        return problem
+    return _with(problem, NystromMap(map.kernel, map.landmarks[:JUDGED_COLUMNS]))
+
+
+def _is_expansion(problem: Problem, X: Any) -> bool:
+    """Whether the rows are the landmarks, in their order, and each output can be solved for alone."""
+    map = problem.columns.map
+    if not isinstance(map, NystromMap) or map.rank is not None or map.n_columns != len(X):
+        return False
+    Z = map.landmarks  # that may have been given, in another order
+    given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"
+    same = not given or np.array_equal(problem.columns.scaling.apply(X), Z)
+    return same and not isinstance(problem.loss, Softmax)
+
+
+@dataclass(frozen=True, eq=False)
+class _Rows:
+    """Rows as matrices in float64: features with their 1 last in the solver's coordinates, targets, weights.
+
+    Parameters
+    ----------
+    F : (n, m + 1);  Y : (n, outputs);  weight : (n,)
+    expands : whether the features are the Gram matrix of these very rows
+    """
+
+    problem: Problem
+    coordinates: Coordinates
+    F: Array
+    Y: Array
+    weight: Array
+    expands: bool
+
+    @classmethod
+    def of(cls, problem: Problem, coordinates: Coordinates, rows: Block) -> "_Rows":
+        X, Y, weight = problem.rows(rows, pieces_of(len(rows.X), len(rows.X))[0])
+        w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
+        F = _features(problem, coordinates, X, "float64")
+        check_finite(problem.columns.map.kernel, "features", F.sum())
+        return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, X))
+
+    def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_Rows", tuple[Array, Array, Array]]:
+        """The rows that are not out; and features, targets and weights of those that are.
+
+        Their columns are the float32 ones that a model scores by: an alpha that is too small for these is seen to be.
+        """
+        F, G = self.F[~out], _features(self.problem, self.coordinates, rows.X[out], "float32").astype(np.float64)
+        if self.expands:
+            columns = np.append(~out, True)
+            F, G = F[:, columns], G[:, columns]
+        return replace(self, F=F, Y=self.Y[~out], weight=self.weight[~out]), (G, self.Y[out], self.weight[out])
+
+    def optimum(self, alpha: float, tolerance: float, start: Array | None = None) -> tuple[Array, int, float]:
+        """The minimizer (m + 1, outputs), the steps it took, and by how much scores would still move."""
+        loss, w = self.problem.loss, self.weight / self.weight.sum()
+        if loss.boxed:
+            return self._in_a_box(alpha, tolerance, w)
+        if self.expands:
+            reached = Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
+            return reached.v, reached.steps, reached.moved
+        weighted, outputs = w[:, None] * self.F, self.Y.shape[1]
+        P = factorize(self.F.T @ weighted, self.coordinates.metric, max(alpha, 1e-14), self.F[:1])
+        settings = PSGD([P], [alpha], self.coordinates.metric, loss, outputs)
+        solver = BATCH["pcg" if loss.name == "squared" else "lbfgs"](settings, tolerance)
+        state = solver.start(P.solve(weighted.T @ self.Y) if start is None else start)
+        limit = MOST_READINGS if tolerance <= TOLERANCE else FEW_READINGS
+        while not solver.is_over(state) and state.passes < limit:
+            points = solver.candidates(state)
+            S, values, slopes = self.F @ points, [], np.empty_like(points)
+            for j in range(0, points.shape[1], outputs):
+                s = S[:, j : j + outputs]
+                values.append(float(w @ loss.value(self.Y, s).sum(axis=1)))
+                slopes[:, j : j + outputs] = weighted.T @ loss.derivative(self.Y, s)
+            state = solver.advance(state, np.array(values), slopes)
+        return state.v, state.passes, float(state.decrement.max())
+
+    def _in_a_box(self, alpha: float, tolerance: float, w: Array) -> tuple[Array, int, float]:
+        """The same of a loss with kinks: on the Gram matrix of the rows' features, where these are not one already."""
+        F, M = self.F[:, :-1], self.coordinates.metric
+        if self.expands:
+            reached = Interior(np.ascontiguousarray(F), self.Y, w, self.problem.loss).optimum(alpha, tolerance)
+            return reached.v, reached.steps, reached.moved
+        dual = F / M if isinstance(M, float) else np.linalg.solve(M, F.T).T
+        K = dual @ F.T
+        reached = Interior(0.5 * (K + K.T), self.Y, w, self.problem.loss).optimum(alpha, tolerance)
+        return np.concatenate([dual.T @ reached.v[:-1], reached.v[-1:]]), reached.steps, reached.moved
+
+    def figures(self, F: Array, Y: Array, weight: Array, v: Array) -> tuple[float, float, float, int]:
+        """Sums over some rows: weighted loss, right answers, weight; and how many they are."""
+        S = F @ v
+        loss = float(weight @ self.problem.loss.judged(Y, S).sum(axis=1))
+        return loss, right_answers(self.problem.targets, Y, S), float(weight.sum()), len(S)
+
+
+def _features(problem: Problem, coordinates: Coordinates, X: NDArray[Any], dtype: str) -> Array:
+    """The features of raw rows with their 1 last, (n, m + 1)."""
+    F = augmented(problem.columns, X, dtype)
+    return F if coordinates.basis is None else np.concatenate([coordinates.reduce(F[:, :-1].T).T, F[:, -1:]], axis=1)

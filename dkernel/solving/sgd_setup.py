@@ -1,0 +1,366 @@
+"""Before the passes: preconditioner, step and warm start, all from the reservoir. ALGORITHMS 3.2, steps C to G."""
+
+import math
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.execution.base import Executor, Handle
+from dkernel.execution.local import ThreadsExecutor
+from dkernel.features import NystromMap
+from dkernel.features.base import MOST_DENSE, Coordinates
+from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root, ridge_for
+from dkernel.linear.solvers.psgd import PSGD
+from dkernel.numerics.random_streams import stream
+from dkernel.numerics.threads import usable_cores
+from dkernel.problem.objective import (
+    Coefficients,
+    Energy,
+    Gradient,
+    GradientSum,
+    Gram,
+    Judge,
+    Judgement,
+    Problem,
+    augmented,
+    quick,
+)
+from dkernel.problem.reservoir_roles import Roles, part_of, pieces_of
+from dkernel.problem.sizes import flops_of, is_large
+from dkernel.selection.landmark_selection import certificate
+from dkernel.solving.sketch import Moment, features_of, sketched
+from dkernel.streaming.reduction import Item, R, Statistic, reduce
+
+__all__ = [
+    "PATH",
+    "Bench",
+    "Prepared",
+    "in_coordinates",
+    "is_wide",
+    "judged",
+    "mean_gradient",
+    "path_of",
+    "paths_for",
+    "prepare",
+    "stays_home",
+    "warm",
+]
+
+Array = NDArray[np.float64]
+
+PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
+"""alpha="auto" looks at these on the sample."""
+
+LARGE_SHARE, SMALL_SHARE = 0.75, 0.5  # of the columns that effective dimensions may be: steps of few rows want fewer
+GRAM_LEAVES = 2  # pieces of the Gram matrix's sum: each holds D x D numbers, whose pages are dear, so they are few
+# Rows of the sample for each effective dimension; ALGORITHMS 3.4 has 16, without the tamed directions. A large source,
+# whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
+TARGET, LARGE_TARGET = 8, 5
+NEAR = 4  # times ρ: alphas of a large source are none above that
+# Of the largest eigenvalue: sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of it below 0 where the true
+# ones are nothing (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
+ROUNDING = 2.0**-26
+LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # of the rows that say how large the leverage is outside the sample
+WARM_ROUNDS, WARM_EPOCHS = 16, 2
+LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of each, where a pass follows that sees many more
+SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can
+TILE_ROWS = 256
+DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6
+WIDE_DIRECTIONS = 16
+WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
+MOST_HEADS = 64
+# A holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands. Where all rows are few, fits
+# come nearer to their optima, and on 250 rows the losses of neighbours are apart.
+ENOUGH_HOLDOUT, FEW_HOLDOUT = 1000, 250
+SHARE = 0.25  # of the step, of the heads that are for noisy labels
+FAR = 16.0  # steps that one with momentum goes, of the heads for clean labels
+FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with so many, further heads are cheap beside the columns; or one is
+
+
+@dataclass(frozen=True, eq=False)
+class Bench:
+    """Where the work on the reservoir is done: an executor, and names for its calls."""
+
+    executor: Executor
+    key: str
+    problem: Problem
+    coordinates: Coordinates
+
+    def at_home(self) -> "Bench":
+        """The bench in this process, where the work on the reservoir is done there; its handles are of its own."""
+        here = self.executor.name == "cluster" and stays_home(self.executor, is_wide(self.coordinates))
+        return replace(self, executor=ThreadsExecutor(self.executor.slots)) if here else self
+
+    def coefficients(self, v: Array) -> Coefficients:
+        """What the workers are sent for v, (n + 1, heads)."""
+        return self.coordinates.expand(v[:-1]).astype(np.float32), v[-1].astype(np.float32)
+
+    def over(
+        self, statistic: Statistic[Any, R], block: Handle, n: int, size: int, name: str, v: Array | None = None
+    ) -> R:
+        """The statistic of the n rows of a kept block."""
+        return self.part(statistic, [(block, piece) for piece in pieces_of(n, size)], name, v)
+
+    def part(
+        self, statistic: Statistic[Any, R], items: Sequence[Item], name: str, v: Array | None = None, many: bool = False
+    ) -> R:
+        """The statistic of some pieces of kept blocks; `many`, where there are many such one after the other."""
+        key = f"{self.key}-{name}"
+        held = self.executor.keep(statistic, f"{self.key}-{type(statistic).__name__}")
+        broadcast = None if v is None else self.executor.keep(self.coefficients(v), key)
+        flops = math.inf
+        if many and v is not None:
+            each = flops_of(1, self.problem.columns.map.n_in, 1) + 4 * v.shape[1]
+            flops = sum(piece.n for _, piece in items) * self.problem.columns.map.n_columns * each
+        try:
+            return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast, flops=flops)
+        finally:
+            self.executor.release([held] if broadcast is None else [held, broadcast])
+
+
+@dataclass(frozen=True, eq=False)
+class Prepared:
+    """Solver and start of the passes, for the alphas that are left."""
+
+    solver: PSGD
+    start: Array
+    facts: dict[str, float]
+    certificate: dict[str, float] | None = None
+
+
+def stays_home(executor: Executor, wide: bool) -> bool:
+    """Whether the work on the reservoir is done in this process: it has as many cores as the workers, or is all there
+    is. The rows are here already, and a square of the columns takes longer to travel than to make."""
+    return executor.name != "cluster" or (not wide and usable_cores() >= executor.slots)
+
+
+def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int, flops: float = 0.0) -> Prepared:
+    """The preconditioners of these alphas, the safe step, and a start fitted to the sample.
+
+    Parameters
+    ----------
+    n : rows of the source
+    flops : of the fit
+    """
+    problem, coordinates = bench.problem, bench.coordinates
+    ground = _wide(bench, roles, n) if is_wide(coordinates) else _dense(bench, roles, n, flops)
+    rho = ground.rho
+    alphas = _worth_trying(alphas, rho, n, len(roles.sample.X))
+    # One factor for all alphas of a large source: none of them is far above ρ.
+    one = is_large(n, len(roles.sample.X))
+    ridges = [max(rho, *alphas) if one else max(rho, alpha) for alpha in alphas]
+    made = ground.at(sorted(set(ridges)))
+    base = min(made)
+    made[base], largest = _tamed(bench, roles, made[base])
+    # A larger ridge makes P smaller in every direction: the bound of the base holds for it.
+    made = {ridge: P if ridge == base else replace(P, largest=largest) for ridge, P in made.items()}
+    preconditioners = [made[ridge] for ridge in ridges]
+    outputs = problem.targets.outputs
+    solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, outputs)
+    # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
+    start = np.concatenate([P.solve(ground.moment) for P in preconditioners], axis=1)
+    turns = max(1, len(roles.sample.X) // LARGE_ROUND)
+    rounds, epochs = (turns, LARGE_EPOCHS) if one else (WARM_ROUNDS, WARM_EPOCHS)
+    start = warm(bench, solver, start, roles.sample, range(epochs), rounds)
+    facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
+    return Prepared(solver, start, facts, ground.certificate)
+
+
+@dataclass(frozen=True)
+class _Ground:
+    """What the preconditioners of a fit are made of.
+
+    Parameters
+    ----------
+    rho : ridge that the sample allows
+    moment : mean of features times targets over the sample, (n + 1, outputs)
+    at : ridges, ascending -> the preconditioner of each; asked once, it leaves nothing of the ground
+    certificate : of the landmarks, where its squares were there
+    """
+
+    rho: float
+    moment: Array
+    at: Callable[[Sequence[float]], dict[float, Preconditioner]]
+    certificate: dict[str, float] | None = None
+
+
+def is_wide(coordinates: Coordinates) -> bool:
+    """Whether a square of the coordinates has no room, so that a sketch of the sample must do."""
+    return coordinates.n > MOST_DENSE and not isinstance(coordinates.basis, np.ndarray)
+
+
+def _dense(bench: Bench, roles: Roles, n: int, flops: float) -> _Ground:
+    problem, coordinates = bench.problem, bench.coordinates
+    size = -(-len(roles.sample.X) // GRAM_LEAVES)
+    sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
+    total = bench.over(
+        Gram(problem, bench.executor.threads_each(GRAM_LEAVES)), sample, len(roles.sample.X), size, "gram"
+    )
+    bench.executor.release([sample])
+    weight = max(total.weight, 1e-300)
+    total.gram /= weight
+    covariance, moment = in_coordinates(coordinates, total.gram), total.moment / weight
+    moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
+    large = is_large(n, len(roles.sample.X))
+    rows, share = (LARGE_TARGET, LARGE_SHARE) if large else (TARGET, SMALL_SHARE)
+    target = min(len(roles.sample.X) / rows, share * len(covariance))
+    metric, map, root, certified = coordinates.metric, problem.columns.map, None, None
+    if not isinstance(metric, float):
+        root = metric_root(metric)
+        if isinstance(map, NystromMap) and len(roles.held.X):
+            certified = certificate(map, problem.columns.scaling.apply(roles.held.X), flops, (metric, root))
+    noise = ROUNDING if map.gram_dtype == "float32" else 0.0
+    rho = ridge_for(covariance, metric, target, noise, stream(problem.seed, "trace"), root)
+    return _Ground(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges), certified)
+
+
+def _wide(bench: Bench, roles: Roles, n: int) -> _Ground:
+    """The same of a sketch of the first rows of the sample."""
+    problem, rows = bench.problem, len(roles.sample.X)
+    sketch = sketched(bench.executor, bench.key, problem, bench.coordinates, roles.sample)
+    sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
+    moment = mean_gradient(bench.coordinates, bench.over(Moment(problem), sample, rows, 2048, "moment"))
+    bench.executor.release([sample])
+    share = LARGE_SHARE if is_large(n, rows) else SMALL_SHARE
+    rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
+    held = sketch.project(features_of(problem, bench.coordinates, roles.held.X[:WIDE_HELD]))
+    return _Ground(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
+
+
+def path_of(outputs: int) -> tuple[float, ...]:
+    """The alphas that alpha="auto" looks at: fewer where each is many heads."""
+    return PATH[:: max(1, -(-len(PATH) * outputs // MOST_HEADS))]
+
+
+def paths_for(
+    best: int, alphas: Sequence[float], outputs: int, large: bool, holdout: int, exact: bool = False
+) -> list[tuple[int, float]]:
+    """Numbers of alphas, each with a share of the step, to go through the passes, around the sample's best alpha.
+
+    Parameters
+    ----------
+    large : whether the source is. Of the sample's two epochs larger alphas are further on: what is fitted longer, or
+        to many more rows, wants a smaller one (kin40k 10.8 -> 9.4 hundredths, 10,000 rows of covtype 22.2 -> 20.1 %)
+    holdout : rows that will tell them apart
+    exact : whether they go to their optima, of which the sample's start, that stops early, says little
+    """
+    if exact and holdout:
+        return [(j, 1.0) for j in range(len(alphas))]
+    several = holdout >= (ENOUGH_HOLDOUT if large else FEW_HOLDOUT)
+    wanted = [(best - 1, 1.0)] if large else [(best, 1.0)]
+    if several and outputs <= FEW_OUTPUTS:
+        wanted += [(best - 2, 1.0), (best - 2, FAR), (best, SHARE)] if large else [(best - 1, 1.0), (best - 2, 1.0)]
+    elif several and outputs <= SOME_OUTPUTS:
+        wanted += [(best - 1, SHARE if large else 1.0)]
+    return sorted({(min(max(j, 0), len(alphas) - 1), share) for j, share in wanted})
+
+
+def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> Sequence[float]:
+    """The alphas of the path that a source of n rows may want: with many rows none far above ρ, at which the sample
+    alone can tell a fifth of its rows' worth of directions from noise."""
+    if not is_large(n, sample) or len(alphas) == 1:
+        return alphas
+    few = [alpha for alpha in alphas if alpha <= NEAR * rho]
+    return few or alphas[:1]
+
+
+def _factorized(bench: Bench, roles: Roles, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
+    most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
+    held = _held(bench, part_of(roles.held, slice(most)))
+    made: dict[float, Preconditioner] = {}
+    for ridge in ridges:
+        # A quarter of the rows is enough for all but the first, which most alphas share.
+        rows = held if not made else held[: max(1, len(held) // 4)]
+        made[ridge] = factorize(covariance, bench.coordinates.metric, ridge, rows, consumed=ridge == ridges[-1])
+    return made
+
+
+def in_coordinates(coordinates: Coordinates, gram: Array) -> Array:
+    """The Gram matrix of columns and their 1, in the solver's coordinates."""
+    if coordinates.basis is None:
+        return gram
+    n = coordinates.n
+    out = np.empty((n + 1, n + 1))
+    out[:n, :n] = coordinates.congruence(gram[:-1, :-1])
+    out[:n, n] = out[n, :n] = coordinates.reduce(gram[:-1, -1])
+    out[n, n] = gram[-1, -1]
+    return out
+
+
+def _held(bench: Bench, block: Block) -> Array:
+    F = augmented(bench.problem.columns, block.X, quick(bench.problem.columns.map))
+    if bench.coordinates.basis is None:
+        return F
+    return np.concatenate([bench.coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
+
+
+def _tamed(bench: Bench, roles: Roles, P: Preconditioner) -> tuple[Preconditioner, float]:
+    """P with the directions taken down in which rows that it has not seen are far larger than its sample's; and the
+    largest eigenvalue before.
+
+    Rayleigh-Ritz for L^{-1} S L^{-T}, S over the rows not seen, on the whole block Krylov space of a random start
+    (Musco and Musco 2015): three products know the largest of it as well as four do that keep only the last. A step
+    that does not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
+    """
+    wide, n = is_wide(bench.coordinates), P.n
+    q, steps = WIDE_DIRECTIONS if wide else DIRECTIONS, KRYLOV_STEPS
+    if n <= q * steps:
+        q, steps = n, 1
+    basis, images = np.empty((n, q * steps)), np.empty((n, q * steps))
+    block = stream(bench.problem.seed, "directions").standard_normal((n, q))
+    rows = bench.executor.keep(roles.unseen, f"{bench.key}-unseen")
+    for step in range(steps):
+        own, known = slice(step * q, (step + 1) * q), basis[:, : step * q]
+        for _ in range(2):  # twice: what the first leaves may be nothing but rounding
+            block = np.linalg.qr(block - known @ (known.T @ block))[0]
+        basis[:, own] = block
+        total = bench.over(
+            Energy(bench.problem), rows, len(roles.unseen.X), 2048, f"directions-{step}", P.half_transposed(block)
+        )
+        total /= max(float(total[-1, 0]), 1e-300)
+        block = images[:, own] = P.half(np.concatenate([bench.coordinates.reduce(total[:-2]), total[-2:-1]]))
+    bench.executor.release([rows])
+    values, rotation = np.linalg.eigh(0.5 * (basis.T @ images + images.T @ basis))
+    # Of a Krylov space the first values are near their eigenvalues, and the later ones, of which the next says how
+    # large the rest is, fall behind.
+    kept = q if steps == 1 else round(KEPT * q)
+    values, rotation = values[::-1], rotation[:, ::-1]
+    large = values[:kept] > 1
+    rest = max(1.0, float(values[min(kept, len(values) - 1)]))
+    directions = basis @ rotation[:, :kept][:, large]
+    return replace(P, largest=rest, directions=directions, values=values[:kept][large]), max(1.0, float(values[0]))
+
+
+def mean_gradient(coordinates: Coordinates, total: GradientSum) -> Array:
+    """The mean gradient in the solver's coordinates, (n + 1, heads)."""
+    return np.concatenate([coordinates.reduce(total.columns), total.intercept[None]]) / max(total.weight, 1e-300)
+
+
+def warm(bench: Bench, solver: PSGD, start: Array, rows: Block, epochs: range, rounds: int = WARM_ROUNDS) -> Array:
+    """The same rounds as a pass, over the sample: several epochs, the mean of the last one's second half."""
+    sample = bench.executor.keep(rows, f"{bench.key}-sample")
+    pieces = pieces_of(len(rows.X), TILE_ROWS)
+    turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
+    state = solver.start(start)
+    for epoch in epochs:
+        state = solver.start(state.v)
+        order = stream(bench.problem.seed, "warm", epoch).permutation(len(turns))
+        for done, i in enumerate(order):
+            items = [(sample, piece) for piece in turns[i]]
+            with ThreadPoolExecutor(1) as beside:
+                pull = beside.submit(solver.regularizer, state.v)
+                total = bench.part(Gradient(bench.problem), items, f"warm-{epoch}-{done}", state.v, many=True)
+            mean, factor = mean_gradient(bench.coordinates, total), 1 / (1 + epoch)
+            state = solver.advance(state, mean, total.n, len(turns), factor, pull.result())
+    bench.executor.release([sample])
+    return solver.candidates(state, len(turns))["average"] if epochs else start
+
+
+def judged(bench: Bench, block: Handle, n: int, v: Array, name: str) -> Judgement:
+    """Loss and right answers on the n rows of a kept block, of each group of heads."""
+    return bench.over(Judge(bench.problem), block, n, 2048, name, v)

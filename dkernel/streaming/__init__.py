@@ -1,0 +1,1 @@
+"""Reading data in pieces, and the reductions over them."""

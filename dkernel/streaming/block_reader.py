@@ -1,0 +1,343 @@
+"""The feed: which units of a source are in the workers' memory, read a bounded number ahead of their use."""
+
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
+from itertools import accumulate, chain
+from typing import Any, Generic
+
+import numpy as np
+
+from dkernel.data.source import Source
+from dkernel.errors import ClusterError, DKernelError
+from dkernel.execution.base import Call, Executor, Handle
+from dkernel.persistence.journal import Journal
+from dkernel.streaming.read_groups import grouped, task_of
+from dkernel.streaming.reduction import Growing, R, S, Statistic, joined, several
+from dkernel.streaming.schedule import Piece, bundle_size
+from dkernel.streaming.shares import Node, nodes_of, shares, whole_chunks
+
+__all__ = ["Feed"]
+
+FARTHEST = 16  # rounds to look ahead for units to read
+ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
+# Of a long reading, what a journal is told at a time: a sixteenth, and at least so many bytes of the source.
+PARTS, PART_BYTES = 16, 256 * 2**20
+
+
+class _Parts(Generic[S]):
+    """The sum of a reading, and in a journal what it is made of; `with` it around the reading, whatever ends that.
+
+    Parameters
+    ----------
+    least : units of a part
+    """
+
+    def __init__(self, merge: Callable[[S, S], S], journal: Journal, name: str, least: float) -> None:
+        self.journal, self.name, self.least = journal, name, least
+        self.units = 0
+        self._sum = Growing(merge)
+        self._new: list[tuple[int, list[S]]] = []
+        for part in journal.parts(name):
+            # A signal between a part's writing and its mark here has had it written twice.
+            if part["first"] == self.units:
+                self._add(part["units"], part["sums"])
+
+    def add(self, units: int, sums: Iterable[S]) -> None:
+        self._new.append((units, list(sums)))
+        if sum(n for n, _ in self._new) >= self.least:
+            self._keep()
+
+    def total(self) -> S:
+        """The sum over all units."""
+        for units, sums in self._new:
+            self._add(units, sums)
+        return self._sum.total()
+
+    def _keep(self) -> None:
+        units, sums = sum(n for n, _ in self._new), [value for _, some in self._new for value in some]
+        if units:
+            self.journal.part(self.name, {"first": self.units, "units": units, "sums": sums})
+            self._new = []
+            self._add(units, sums)
+
+    def _add(self, units: int, sums: Iterable[S]) -> None:
+        self.units += units
+        for value in sums:
+            self._sum.add(value)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            # What ended the reading counts more; the parts before this one stand.
+            with suppress(OSError, DKernelError):
+                self._keep()
+
+
+@dataclass
+class _Reading:
+    """The value of a task that has read some units, and how many of these are still needed."""
+
+    handle: Handle
+    units: int
+
+
+class Feed:
+    """Handles of the blocks that pieces stand in.
+
+    Parameters
+    ----------
+    keep : hold every unit once it is read (it fits in the workers' memory); else a unit is forgotten after the step
+        that needs it, unless the next one needs it too, and each pass reads it again
+    """
+
+    def __init__(self, executor: Executor, source: Source, keep: bool) -> None:
+        self.executor, self.source, self.keep = executor, source, keep
+        self._units: dict[int, Handle] = {}
+        groups = grouped(source.units, source.row_bytes + ROW_OVERHEAD)
+        self._groups = {unit: group for group in groups for unit in group}
+        self._read_with: dict[int, _Reading] = {}
+        self._first_blocks = [0, *accumulate(len(unit.rows) for unit in source.units)]
+
+    def reduce(
+        self,
+        statistic: Statistic[S, R],
+        pieces: Sequence[Piece],
+        key: str,
+        *,
+        following: Sequence[Piece] = (),
+        held: Handle | None = None,
+        broadcast: Handle | None = None,
+    ) -> R:
+        """The statistic of these pieces, while the units of the `following` ones are being read.
+
+        The sum of each chunk's pieces, and over these sums the same tree again. Of a source that is not kept, a window
+        of units at a time, while the next is read: what is not needed again first, to make room, and of that what is
+        there.
+        """
+        sums: dict[Node, S] = {}
+        positions = {chunk: i for i, chunk in enumerate(_by_chunk(pieces))}
+        later = Counter(piece.place.unit for piece in following)
+        windows = self._windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._units)))
+        # Of the coming round first the units that it has most of: they are not needed after it.
+        new = sorted(set(later).difference(*windows, self._units), key=lambda unit: (-later[unit], unit))
+        for window, coming in zip(windows, [*windows[1:], new[: self._window]], strict=True):
+            self._read([unit for unit in window if unit not in self._units])
+            ahead = [unit for unit in coming if unit not in self._units]
+            there = set(window)
+            mine = pieces if len(windows) == 1 else [piece for piece in pieces if piece.place.unit in there]
+            sums |= self._sums(statistic, mine, key, held, broadcast, ahead, positions)
+            if not self.keep:
+                self._forget([unit for unit in window if unit not in later])
+        return statistic.finish(joined(((node.level, sums[node]) for node in sorted(sums)), statistic.merge))
+
+    def following(self, rounds: Sequence[Sequence[Piece]], i: int) -> list[Piece]:
+        """Pieces of the round after round i, and of those after it up to the first with new units, if these have room.
+
+        So the next bundle is read in the gaps of all rounds of this one, and not in that of the last alone.
+        """
+        now, pieces = set(_units(rounds[i])), list(rounds[i + 1])
+        if len(self._units) == len(self.source.units):  # nothing is left to read
+            return pieces
+        for k in range(i + 2, min(i + FARTHEST, len(rounds))):
+            if len(now) > self._window or not now.issuperset(_units(pieces)):
+                break
+            pieces += rounds[k]  # no slice: a round's pieces are made when it is asked for
+        return pieces
+
+    @cached_property
+    def _window(self) -> int:
+        """Units of which a round's sums are made at a time, while as many are read: a bundle, enough for all slots."""
+        if self.keep:
+            return len(self.source.units)
+        bundle = bundle_size([unit.rows for unit in self.source.units], self.source.row_bytes + ROW_OVERHEAD)
+        return max(bundle, 2 * self.executor.slots)
+
+    def _windows(self, units: Sequence[int]) -> list[Sequence[int]]:
+        return [units[i : i + self._window] for i in range(0, len(units), self._window)]
+
+    def _sums(
+        self,
+        statistic: Statistic[S, R],
+        pieces: Sequence[Piece],
+        key: str,
+        held: Handle | None,
+        broadcast: Handle | None,
+        ahead: Sequence[int],
+        positions: Mapping[int, int] | None = None,
+    ) -> dict[Node, S]:
+        """The sums of these pieces, while the units `ahead` are read.
+
+        One of each block, or with the positions of the chunks in the round the nodes of the tree over these that the
+        tasks could make.
+        """
+        inside = self._by_block(pieces) if positions is None else _by_chunk(pieces)
+        sizes = {chunk: [piece.n for piece in mine] for chunk, mine in inside.items()}
+        found = self.executor.places([self._units[mine[0].place.unit] for mine in inside.values()])
+        places = dict(zip(inside, found, strict=True))
+        calls, made = [], []
+        for share in shares(sizes, places, self.executor.processes(), self.executor.slots):
+            nodes = nodes_of(share, sizes, positions)
+            mine = [[inside[run.chunk][run.first : run.last] for run in runs] for _, runs in nodes]
+            # The pieces of a chunk stand in one block, but in a shuffled copy in many.
+            blocks = {_block_of(piece): piece for runs in mine for run in runs for piece in run}
+            number = {block: i for i, block in enumerate(blocks)}
+            handles = [self._block(piece) for piece in blocks.values()]
+            lists = [[[(number[_block_of(piece)], piece) for piece in run] for run in runs] for runs in mine]
+            name = f"{key}-{share.runs[0].chunk}-{sha256(repr(share.runs).encode()).hexdigest()[:12]}"
+            calls.append(Call(name, several, (held or statistic, broadcast, handles, lists), share.at))
+            made += [node for node, _ in nodes]
+        results = self._compute(calls, ahead)
+        return whole_chunks(
+            dict(zip(made, (value for values in results for value in values), strict=True)), statistic.merge
+        )
+
+    def fold(
+        self,
+        statistic: Statistic[S, R],
+        pieces: Sequence[Piece],
+        key: str,
+        progress: Any,
+        *,
+        held: Handle | None = None,
+        broadcast: Handle | None = None,
+        journal: Journal | None = None,
+        name: str = "",
+    ) -> R:
+        """The statistic of the whole source: the sum of each chunk, and over these sums the same tree again.
+
+        So what is read at once may follow the workers, and the result does not.
+
+        Parameters
+        ----------
+        held : the handle of a statistic that is large
+        broadcast : handle of what `step` gets beside the piece
+        journal, name : where the sums are kept on the way, as parts of the stage of this name
+        """
+        inside: dict[int, array[int]] = {}  # numbers: all pieces at one time would be large
+        for number, piece in enumerate(pieces):
+            inside.setdefault(piece.place.unit, array("q")).append(number)
+        share = max(1 / PARTS, PART_BYTES / self.source.nbytes)
+        kept = _Parts(statistic.merge, journal or Journal(), name, share * len(inside))
+        units = list(inside)[kept.units :]
+        windows = self._windows_of_groups(units)
+        with kept:
+            for window, following in zip(windows, [*windows[1:], []], strict=True):
+                self._read([unit for unit in window if unit not in self._units])
+                mine = [pieces[number] for unit in window for number in inside[unit]]
+                ahead = [unit for unit in following if unit not in self._units]
+                sums = self._sums(statistic, mine, key, held, broadcast, ahead)
+                kept.add(len(window), [sums[node] for node in sorted(sums)])
+                if not self.keep:
+                    self._forget(window)
+                progress.advance(sum(piece.n for piece in mine))
+        return statistic.finish(kept.total())
+
+    def each(self, function: Any, key: str, progress: Any, args: Any) -> list[Any]:
+        """function(blocks, *args(unit)) of every unit, in order; runs on the workers, each unit once."""
+        found: list[Any] = []
+        for window in self._windows_of_groups(range(len(self.source.units))):
+            self._read([unit for unit in window if unit not in self._units])
+            calls = [Call(f"{key}-{unit}", function, (self._units[unit], *args(unit))) for unit in window]
+            found += self._compute(calls)
+            if not self.keep:
+                self._forget(window)
+            progress.advance(sum(self.source.units[unit].n_rows for unit in window))
+        return found
+
+    def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
+        """These units, as many at a time as one task for each slot reads."""
+        groups: dict[range, list[int]] = {}
+        for unit in units:
+            groups.setdefault(self._groups[unit], []).append(unit)
+        parts, slots = list(groups.values()), self.executor.slots
+        return [list(chain.from_iterable(parts[i : i + slots])) for i in range(0, len(parts), slots)]
+
+    def _compute(self, calls: Sequence[Call], ahead: Sequence[int] = ()) -> list[Any]:
+        """As the executor does, but what ended its workers is named by the rows that it reads."""
+        groups: dict[range, list[int]] = {}
+        for unit in ahead:
+            groups.setdefault(self._groups[unit], []).append(unit)
+        try:
+            tasks = [task_of(self.source.units[group.start : group.stop]) for group in groups]
+            results, handles = self.executor.compute(calls, tasks)
+        except ClusterError as error:
+            where = self._where(getattr(error, "key", ""), calls)
+            if where is None:
+                raise
+            raise ClusterError(f"{where} {error}") from None
+        for (group, units), handle in zip(groups.items(), handles, strict=True):
+            reading = _Reading(handle, len(units))
+            for unit in units:
+                self._read_with[unit] = reading
+                self._units[unit] = handle if len(group) == 1 else self.executor.pick(handle, unit - group.start)
+        return results
+
+    def _where(self, key: str, calls: Sequence[Call]) -> str | None:
+        """The unit that the call or the read of this key is of, in words."""
+        first = next((i for i, unit in enumerate(self.source.units) if key.startswith(unit.task.key)), None)
+        numbers = [] if first is None else [*self._groups[first]] if "-to-" in key else [first]
+        for call in calls:
+            if key.startswith(call.key):
+                numbers = [unit for unit, handle in self._units.items() if handle is call.args[0]]
+                if call.function is several:
+                    numbers += [piece.place.unit for lists in call.args[-1] for some in lists for _, piece in some]
+        if not numbers:
+            return None
+        number = numbers[0]
+        unit = self.source.units[number]
+        first = sum(other.n_rows for other in self.source.units[:number])
+        size = unit.n_rows * self.source.n_in * np.dtype(self.source.dtype).itemsize
+        others = len(set(numbers)) - 1
+        or_one = f", or one of {others} other parts of the source that one task has to do with," if others else ""
+        return (
+            f"{unit.place}, rows {first + 1:,} to {first + unit.n_rows:,} of the source (about {size / 2**20:,.1f} MiB "
+            f"when they are read){or_one} cannot be worked on."
+        )
+
+    def _read(self, units: Sequence[int]) -> None:
+        if units:
+            self._compute([], units)
+
+    def _by_block(self, pieces: Iterable[Piece]) -> dict[int, list[Piece]]:
+        """Number of a block in the source -> its pieces."""
+        found: dict[int, list[Piece]] = {}
+        for piece in pieces:
+            found.setdefault(self._first_blocks[piece.place.unit] + piece.place.block, []).append(piece)
+        return found
+
+    def _block(self, piece: Piece) -> Handle:
+        return self.executor.pick(self._units[piece.place.unit], piece.place.block)
+
+    def _forget(self, units: Iterable[int]) -> None:
+        for unit in set(units) & self._units.keys():
+            del self._units[unit]
+            reading = self._read_with.pop(unit)
+            reading.units -= 1
+            if not reading.units:
+                self.executor.release([reading.handle])
+
+    def close(self) -> None:
+        """Forget everything."""
+        self._forget(list(self._units))
+
+
+def _by_chunk(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
+    inside: dict[int, list[Piece]] = {}
+    for piece in pieces:
+        inside.setdefault(piece.chunk, []).append(piece)
+    return inside
+
+
+def _block_of(piece: Piece) -> tuple[int, int]:
+    return piece.place.unit, piece.place.block
+
+
+def _units(pieces: Sequence[Piece]) -> list[int]:
+    return list(dict.fromkeys(piece.place.unit for piece in pieces))

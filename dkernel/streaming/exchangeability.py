@@ -1,0 +1,96 @@
+"""Are the chunks alike? If not, rounds of whole chunks would each teach something else.
+
+Two tests on what the survey counted anyway: chi-squared of the classes in each chunk against the whole, and the z of
+each chunk's feature means. Source: ALGORITHMS 3.9.
+"""
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from scipy.special import chdtrc
+
+from dkernel.streaming.survey import Moments, SurveyResult
+
+__all__ = ["Exchange", "exchangeable"]
+
+LEVEL = 1e-6
+LEAST = 50  # rows; fewer say nothing alone, and many such chunks would say it often
+
+Group = tuple[Moments, Counter[Any]]
+Groups = list[Group]
+
+
+@dataclass(frozen=True)
+class Exchange:
+    """The verdict: `p` is the smaller of the two tests' probabilities, `why` says which test spoke."""
+
+    alike: bool
+    p: float
+    why: str
+
+
+def exchangeable(survey: SurveyResult) -> Exchange:
+    """Whether the chunks could be random parts of one whole, at the level 1e-6."""
+    groups = _groups(survey)
+    if len(groups) < 2:
+        return Exchange(True, 1.0, "one chunk")
+    p_labels, p_means = _labels_p(survey, groups), _means_p(survey, groups)
+    p = min(p_labels, p_means)
+    which = "the labels" if p_labels <= p_means else "the features' means"
+    return Exchange(p >= LEVEL, p, f"{which} of the {len(survey.chunks)} chunks differ, p = {p:.1e}")
+
+
+def _groups(survey: SurveyResult) -> Groups:
+    """Moments and labels of the chunks in order, neighbours together until they have LEAST rows."""
+    groups: Groups = []
+    for _, (moments, labels) in sorted(survey.chunks.items()):
+        groups.append((moments, Counter(labels or {})))
+        if len(groups) > 1 and groups[-2][0].n < LEAST:
+            groups.append(_together(groups.pop(-2), groups.pop()))
+    if len(groups) > 1 and groups[-1][0].n < LEAST:
+        groups.append(_together(groups.pop(-2), groups.pop()))
+    return groups
+
+
+def _together(left: Group, right: Group) -> Group:
+    return left[0].merge(right[0]), left[1] + right[1]
+
+
+def _labels_p(survey: SurveyResult, groups: Groups) -> float:
+    if survey.labels is None or len(survey.labels) < 2:
+        return 1.0
+    names = sorted(survey.labels)
+    counts = np.array([[counted[name] for name in names] for _, counted in groups])
+    of_group, of_class = counts.sum(axis=1, keepdims=True) / counts.sum(), counts.sum(axis=0) / counts.sum()
+    expected = counts.sum() * of_group * of_class
+    # Cells too small for the chi-squared law are left out, with their share of its mean: of all cells together it is
+    # the usual (groups - 1) (classes - 1).
+    large = expected >= 5
+    freedom = float(((1 - of_group) * (1 - of_class))[large].sum())
+    if freedom <= 0:
+        return 1.0
+    return float(chdtrc(freedom, float(((counts - expected) ** 2 / np.maximum(expected, 5))[large].sum())))
+
+
+def _means_p(survey: SurveyResult, groups: Groups) -> float:
+    whole = survey.moments
+    if survey.reservoir is not None and survey.reservoir.weight is not None:  # chunks are seen without the weights
+        whole = reduce(Moments.merge, (moments for moments, _ in groups))
+    deviation = np.sqrt(whole.variance)
+    varies = deviation > 1e-7 * np.maximum(np.abs(whole.mean), survey.high - survey.low)
+    if not varies.any():
+        return 1.0
+    smallest = 1.0
+    for moments, _ in groups:
+        error = deviation[varies] / np.sqrt(moments.n)
+        z = np.abs(moments.mean - whole.mean)[varies] / error
+        # Heavy tails make single z large where nothing is wrong: a large share of a deviation must be off as well.
+        moved = np.abs(moments.mean - whole.mean)[varies] / deviation[varies]
+        strong = z[moved > 0.1]
+        if strong.size:
+            tests = len(groups) * int(varies.sum())
+            smallest = min(smallest, tests * float(chdtrc(1, strong.max() ** 2)))
+    return smallest

@@ -1,0 +1,96 @@
+"""The fingerprint of data: every bit of every row changes it, and no chunking, file format or number of workers does.
+
+    s_j = Σ_i bits(x_ij) * h_i  mod 2^64        one for each column, the label and the weight
+
+h_i is an odd number hashed from the global row number i, so that rows that change places change the sum, and a value
+that changes always does: to multiply by an odd number is a bijection of 64 bits. It finds mistakes, not forgers.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.numerics.object_values import encoded
+from dkernel.numerics.random_streams import row_hash
+from dkernel.numerics.sparse_rows import FOLDS, SparseRows
+
+__all__ = ["array_digest", "column_sums", "digest", "odd_numbers", "with_others"]
+
+
+def odd_numbers(first: int, n: int, step: int = 1) -> NDArray[np.uint64]:
+    """h of the n rows first, first + step, ..."""
+    return row_hash(0, "fingerprint", first, n, step) | np.uint64(1)
+
+
+def column_sums(
+    X: NDArray[Any], y: NDArray[Any] | None, weight: NDArray[Any] | None, first: int, step: int = 1
+) -> NDArray[np.uint64]:
+    """s of some rows, uint64 (p + 2,): the columns of X (n, p), then the label and the weight, 0 where there is none.
+
+    Those of sparse rows are folded: FOLDS sums in place of p, of bits times an odd number of the column too.
+
+    Parameters
+    ----------
+    first, step : the global row numbers are first, first + step, ...
+
+    Examples
+    --------
+    >>> X = np.arange(8.0).reshape(4, 2)
+    >>> whole, upper, lower = (column_sums(part, None, None, at) for part, at in ((X, 0), (X[:1], 0), (X[1:], 1)))
+    >>> bool((upper + lower == whole).all())
+    True
+    """
+    odd = odd_numbers(first, len(X), step)
+    if isinstance(X, SparseRows):
+        sums = np.zeros(FOLDS + 2, np.uint64)
+        row = np.repeat(np.arange(len(X)), np.diff(X.starts))
+        # The column is hashed as the row is, so that a number that changes its column changes the sum.
+        column = (X.indices.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) | np.uint64(1)
+        np.add.at(sums, X.indices % FOLDS, _bits(X.data) * odd[row] * column)
+        return with_others(sums, y, weight, odd)
+    sums = np.zeros(X.shape[1] + 2, np.uint64)
+    sums[:-2] = np.einsum("ij,i->j", _bits(X), odd)  # a fifth of the time of a product and its sums
+    return with_others(sums, y, weight, odd)
+
+
+def with_others(
+    sums: NDArray[np.uint64], y: NDArray[Any] | None, weight: NDArray[Any] | None, odd: NDArray[np.uint64]
+) -> NDArray[np.uint64]:
+    """The sums of columns (p + 2,) with those of label and weight in their last two places."""
+    for place, values in ((-2, y), (-1, weight)):
+        if values is not None:
+            bits = _bits(values)
+            if bits.ndim == 2:  # several targets: each with a number of its own, so that two that change places differ
+                bits = bits @ (2 * np.arange(bits.shape[1], dtype=np.uint64) + np.uint64(1))
+            sums[place] = (bits * odd).sum(dtype=np.uint64)
+    return sums
+
+
+def digest(n: int, names: Sequence[str], sums: NDArray[np.uint64]) -> str:
+    """sha256 of the number of rows, the names and the sums, in hexadecimal."""
+    return hashlib.sha256(repr((n, list(names), sums.tolist())).encode()).hexdigest()
+
+
+def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
+    """64 bits for each value: those of a number, or a hash of text and objects."""
+    if values.dtype.kind == "f":
+        # Zero has two signs, and the formats disagree about the second.
+        bits = (values + values.dtype.type(0)).view(f"u{values.itemsize}")
+        return np.asarray(bits.astype(np.uint64, copy=False))
+    if values.dtype.kind in "biu":
+        return values.astype(np.int64, copy=False).view(np.uint64)
+    kinds, places = np.unique(values, return_inverse=True) if values.dtype.kind == "U" else (values.ravel(), None)
+    hashed = [hashlib.blake2b(repr(value).encode(), digest_size=8).digest() for value in kinds.tolist()]
+    found = np.frombuffer(b"".join(hashed), "<u8").astype(np.uint64)
+    return (found if places is None else found[places]).reshape(values.shape)
+
+
+def array_digest(Z: Any) -> str:
+    """Of an array of numbers, of texts or of objects, or of sparse rows."""
+    if isinstance(Z, SparseRows):
+        return "".join(map(array_digest, Z.arrays().values()))
+    held = encoded(Z)[0] if Z.dtype.kind == "O" else Z
+    return hashlib.sha256(held.tobytes()).hexdigest()

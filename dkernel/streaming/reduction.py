@@ -1,0 +1,200 @@
+"""Statistics, and the one way in which anything is learned from data: a reduction over pieces.
+
+    result = finish(tree sum over pieces of step(zero, piece, broadcast))
+
+The sum follows a fixed binary tree over the positions of the pieces: neighbours in pairs, level by level, an odd one
+out passed up. A task computes an aligned subtree, so the grouping may follow the workers while the bits do not.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from dkernel.data.block import Block
+from dkernel.execution.base import Call, Executor, Handle
+from dkernel.streaming.schedule import Piece
+
+__all__ = [
+    "LITTLE_FLOPS", "Growing", "Item", "Statistic", "joined", "nodes", "reduce", "several", "subtrees", "tree_sum",
+]  # fmt: skip
+
+Item = tuple[Handle, Piece]
+
+S = TypeVar("S")
+R = TypeVar("R")
+LITTLE_FLOPS = 1e9  # some 20 ms of one core: what it would take to ask another process
+TASKS_A_SLOT = 2  # enough to even out pieces of unequal cost, few enough that the scheduler does not notice
+
+
+class Statistic(ABC, Generic[S, R]):
+    """What one reading of the data accumulates. Values are never modified once they have been merged."""
+
+    @abstractmethod
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> S:
+        """The statistic of one piece, which stands in this block."""
+
+    @abstractmethod
+    def merge(self, left: S, right: S) -> S:
+        """The statistic of two neighbours; may reuse `left`, whom nobody else knows."""
+
+    def finish(self, total: S) -> R:
+        """What the reader of the whole wants to know."""
+        return total  # type: ignore[return-value]
+
+
+def tree_sum(values: Sequence[S], merge: Callable[[S, S], S]) -> S:
+    """Pairs of neighbours, level by level; an odd one out is passed up.
+
+    Examples
+    --------
+    >>> tree_sum(["a", "b", "c", "d", "e"], lambda x, y: f"({x}{y})")
+    '(((ab)(cd))e)'
+    """
+    level = list(values)
+    while len(level) > 1:
+        pairs = [merge(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        level = pairs + level[len(level) - len(level) % 2 :]
+    return level[0]
+
+
+class Growing(Generic[S]):
+    """The same of values that come one after the other, in their order, without all of them at any time.
+
+    A binary counter holds one partial sum a level. Only complete neighbours of one level merge, and what is left at the
+    end merges from the right.
+
+    Examples
+    --------
+    >>> growing = Growing(lambda x, y: f"({x}{y})")
+    >>> for letter in "abcde":
+    ...     growing.add(letter)
+    >>> growing.total()
+    '(((ab)(cd))e)'
+    """
+
+    def __init__(self, merge: Callable[[S, S], S]) -> None:
+        self.merge = merge
+        self._stack: list[tuple[int, S]] = []
+
+    def add(self, value: S, level: int = 0) -> None:
+        """The next value, or with level k the sum of the next 2^k, which begin at a multiple of that."""
+        while self._stack and self._stack[-1][0] == level:
+            value = self.merge(self._stack.pop()[1], value)
+            level += 1
+        self._stack.append((level, value))
+
+    def total(self) -> S:
+        """The sum; there is no adding to it any more."""
+        total = self._stack.pop()[1]
+        while self._stack:
+            total = self.merge(self._stack.pop()[1], total)
+        return total
+
+
+def joined(nodes: Iterable[tuple[int, S]], merge: Callable[[S, S], S]) -> S:
+    """The same of nodes of the tree in their order, each with its level: 0 for a value, k for the sum of 2^k of them.
+
+    Examples
+    --------
+    >>> joined([(1, "(ab)"), (0, "c"), (0, "d"), (0, "e")], lambda x, y: f"({x}{y})")
+    '(((ab)(cd))e)'
+    """
+    growing = Growing(merge)
+    for level, value in nodes:
+        growing.add(value, level)
+    return growing.total()
+
+
+def nodes(first: int, last: int) -> list[tuple[int, int, int]]:
+    """The nodes of the tree that make up the values first, ..., last - 1: the first of each, its end, its level.
+
+    Examples
+    --------
+    >>> nodes(0, 7), nodes(6, 12)
+    ([(0, 4, 2), (4, 6, 1), (6, 7, 0)], [(6, 8, 1), (8, 12, 2)])
+    """
+    found = []
+    while first < last:
+        level = (last - first).bit_length() - 1
+        if first:
+            level = min(level, (first & -first).bit_length() - 1)
+        found.append((first, first + (1 << level), level))
+        first += 1 << level
+    return found
+
+
+def subtree(
+    statistic: Statistic[Any, Any], broadcast: Any, blocks: Sequence[Block], pieces: Sequence[tuple[int, Piece]]
+) -> Any:
+    """The sum over an aligned subtree; runs on a worker. Pieces come with the number of their block."""
+    steps = ((0, statistic.step(blocks[number], piece, broadcast)) for number, piece in pieces)
+    return joined(steps, statistic.merge)
+
+
+def several(
+    statistic: Statistic[Any, Any],
+    broadcast: Any,
+    blocks: Sequence[Block],
+    sums: Sequence[Sequence[Sequence[tuple[int, Piece]]]],
+) -> list[Any]:
+    """Several sums, each of neighbouring lists of pieces; runs on a worker."""
+    return [
+        joined(((0, subtree(statistic, broadcast, blocks, pieces)) for pieces in lists), statistic.merge)
+        for lists in sums
+    ]
+
+
+def reduce(
+    executor: Executor,
+    statistic: Statistic[S, R],
+    items: Sequence[Item],
+    key: str,
+    *,
+    held: Handle | None = None,
+    broadcast: Handle | None = None,
+    flops: float = math.inf,
+) -> R:
+    """The statistic of all pieces. A little work on values that this process has is done here: to the same bits.
+
+    Parameters
+    ----------
+    items : each piece with the handle of the block that it stands in
+    key : made of the content of everything that decides the result
+    held : handle of the statistic, where it is large and known to the executor already
+    broadcast : handle of what `step` gets beside the piece
+    flops : how much work it is, as far as that is known
+    """
+    if flops <= LITTLE_FLOPS and broadcast is not None:
+        blocks = [handle for handle, _ in items]
+        found = executor.at_hand([broadcast, *dict.fromkeys(blocks)])
+        if found is not None:
+            places = {handle: k for k, handle in enumerate(dict.fromkeys(blocks))}
+            numbered = [(places[handle], piece) for handle, piece in items]
+            return statistic.finish(subtree(statistic, found[0], found[1:], numbered))
+    results, _ = executor.compute(subtrees(held or statistic, items, key, executor.slots, broadcast))
+    return statistic.finish(tree_sum(results, statistic.merge))
+
+
+def subtrees(statistic: Any, items: Sequence[Item], key: str, slots: int, broadcast: Any = None) -> list[Call]:
+    """Calls whose results are the aligned subtrees of one sum, in order, enough of them to keep `slots` busy; one call
+    for the whole sum where that is 0."""
+    size = _group(len(items), slots) if slots else len(items)
+    calls = []
+    for at in range(0, len(items), size):
+        blocks: list[Handle] = []
+        places: list[tuple[int, Piece]] = []
+        for handle, piece in items[at : at + size]:
+            if not blocks or blocks[-1] is not handle:
+                blocks.append(handle)
+            places.append((len(blocks) - 1, piece))
+        calls.append(Call(f"{key}-{at}-{len(places)}", subtree, (statistic, broadcast, blocks, places)))
+    return calls
+
+
+def _group(items: int, slots: int) -> int:
+    """Pieces of a task: a power of two, so that its sum is a subtree; each slot gets some tasks where it can."""
+    size = 1
+    while size * 2 * TASKS_A_SLOT * slots <= items:
+        size *= 2
+    return size

@@ -1,0 +1,252 @@
+"""Pieces and rounds: which rows stand together, a function of the chunk layout and the seed alone.
+
+A chunk is cut into equal pieces of at most PIECE_ROWS rows. A round is a fixed share of the pieces. Two orders:
+"chunks" takes the pieces chunk by chunk, in an order of the units that the seed draws, so that a source larger than
+memory is read once a pass; "interleaved" gives every round a share of every chunk, every step-th row of it, for data
+that are sorted. Neither memory nor workers have a say.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.numerics.random_streams import stream
+
+__all__ = ["PIECE_ROWS", "Cut", "Piece", "Place", "Schedule", "bundle_size", "cut_pieces", "interleaved", "shuffled"]
+
+Numbers = NDArray[np.int64]
+
+PIECE_ROWS = 2048
+LEAST_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
+SMALL_BYTES = 256 * 2**20
+BUNDLE_BYTES = 64 * 2**20
+LEAST_UNITS = 4
+TURNS = 4  # rounds whose pieces are there at one time
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where rows are: block `block` of unit `unit`, rows start, start + step, ... before stop."""
+
+    unit: int
+    block: int
+    start: int
+    stop: int
+    step: int = 1
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.start, self.stop, self.step)
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Some rows of one chunk.
+
+    Parameters
+    ----------
+    number : its place in the fixed order of sums
+    place : where its rows are read
+    n : how many they are
+    first, step : their global row numbers are first, first + step, ...
+    chunk : number of the chunk they came from
+    """
+
+    number: int
+    place: Place
+    n: int
+    first: int
+    step: int = 1
+    chunk: int = 0
+
+
+class Cut(Sequence[Piece]):
+    """The pieces of a source by their numbers, each made when it is asked for.
+
+    A hundred million rows are some fifty thousand pieces, which would take 15 MB: what the client holds may not grow
+    with the rows.
+
+    Parameters
+    ----------
+    units : rows of the chunks of each unit
+    parts : into how many pieces to cut each chunk; one with fewer rows has as many as rows
+    strided : a piece takes every so many-th row of its chunk in place of neighbours
+    """
+
+    def __init__(self, units: Sequence[Sequence[int]], parts: Sequence[int], strided: bool) -> None:
+        self._chunks = [(unit, block, n) for unit, rows in enumerate(units) for block, n in enumerate(rows)]
+        self._parts, self._strided = list(parts), strided
+        ends = [0, *accumulate(n for _, _, n in self._chunks)]
+        self._firsts = ends[:-1]
+        counts = (min(n, k) for (_, _, n), k in zip(self._chunks, parts, strict=True))
+        self._numbers = [0, *accumulate(counts)]
+
+    def __len__(self) -> int:
+        return self._numbers[-1]
+
+    @overload
+    def __getitem__(self, number: int) -> Piece: ...
+    @overload
+    def __getitem__(self, number: slice) -> tuple[Piece, ...]: ...
+    def __getitem__(self, number: int | slice) -> Piece | tuple[Piece, ...]:
+        if isinstance(number, slice):
+            return tuple(self[i] for i in range(*number.indices(len(self))))
+        if not -len(self) <= number < len(self):
+            raise IndexError(number)
+        number %= len(self)
+        chunk = bisect_right(self._numbers, number) - 1
+        (unit, block, n), parts, k = self._chunks[chunk], self._parts[chunk], number - self._numbers[chunk]
+        start, stop, step = (k, n, parts) if self._strided else (n * k // parts, n * (k + 1) // parts, 1)
+        place = Place(unit, block, start, stop, step)
+        return Piece(number, place, len(range(start, stop, step)), self._firsts[chunk] + start, step, chunk)
+
+    def by_chunk(self) -> list[tuple[int, Numbers]]:
+        """Unit of each chunk, and numbers of its pieces."""
+        pairs = zip(self._chunks, self._numbers[:-1], self._numbers[1:], strict=True)
+        return [(unit, np.arange(first, last)) for (unit, _, _), first, last in pairs]
+
+    def rows(self) -> Numbers:
+        """How many rows each piece has."""
+        counts = np.diff(self._numbers)
+        k = np.arange(len(self)) - np.repeat(self._numbers[:-1], counts)
+        n, parts = np.repeat([n for _, _, n in self._chunks], counts), np.repeat(self._parts, counts)
+        return np.asarray((n - k + parts - 1) // parts if self._strided else n * (k + 1) // parts - n * k // parts)
+
+
+class _Rounds(Sequence[tuple[Piece, ...]]):
+    """The pieces of each round, made when they are asked for; the last few are kept."""
+
+    def __init__(self, cut: Cut, turns: Sequence[Numbers]) -> None:
+        self._cut, self._turns = cut, [np.sort(numbers) for numbers in turns]
+        self._made: dict[int, tuple[Piece, ...]] = {}
+
+    def __len__(self) -> int:
+        return len(self._turns)
+
+    @overload
+    def __getitem__(self, i: int) -> tuple[Piece, ...]: ...
+    @overload
+    def __getitem__(self, i: slice) -> tuple[tuple[Piece, ...], ...]: ...
+    def __getitem__(self, i: int | slice) -> tuple[Piece, ...] | tuple[tuple[Piece, ...], ...]:
+        if isinstance(i, slice):
+            return tuple(self[k] for k in range(*i.indices(len(self))))
+        numbers = self._turns[i]
+        if i not in self._made:
+            while len(self._made) >= TURNS:
+                self._made.pop(next(iter(self._made)))
+            self._made[i] = tuple(self._cut[number] for number in numbers.tolist())
+        return self._made[i]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Sequence) and list(self) == list(other)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """The pieces of each round of a pass, by number within each round; and the name of the order."""
+
+    rounds: Sequence[tuple[Piece, ...]]
+    order: str
+
+    @property
+    def pieces(self) -> tuple[Piece, ...]:
+        return tuple(sorted((p for r in self.rounds for p in r), key=lambda p: p.number))
+
+
+def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = False) -> Cut:
+    """The pieces of a source in row order: ceil(rows / size) equal parts of each chunk.
+
+    Parameters
+    ----------
+    units : rows of the chunks of each unit
+    rounds : a source of few rows is cut finer, so that there are this many pieces
+    strided : a piece takes every so many-th row of its chunk, which may be sorted, in place of neighbours
+
+    Examples
+    --------
+    >>> [piece.n for piece in cut_pieces([[3000], [10]])]
+    [1500, 1500, 10]
+    """
+    total = sum(n for rows in units for n in rows)
+    size = min(PIECE_ROWS, max(LEAST_ROWS, -(-total // rounds)))
+    return Cut(units, [-(-n // size) for rows in units for n in rows], strided)
+
+
+def bundle_size(units: Sequence[Sequence[int]], row_bytes: int) -> int:
+    """How many units are mixed with each other: all of a small source, else some that a worker or two can hold.
+
+    A round should find its rows in several units, since the blocks of one unit are on one worker. What is held at a
+    time is two bundles. The rule knows sizes alone: the order, and so the bits, may not follow the memory there is.
+
+    Examples
+    --------
+    >>> bundle_size([[131072]] * 92, 112)
+    4
+    """
+    sizes = [sum(rows) * row_bytes for rows in units]
+    if sum(sizes) <= SMALL_BYTES:
+        return max(1, len(units))
+    return max(LEAST_UNITS, BUNDLE_BYTES // max(1, max(sizes)))
+
+
+def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int, bundle: int = 1) -> Schedule:
+    """The order "chunks": bundles of units in an order drawn for this pass, mixed pieces within, cut into equal rounds.
+
+    The pieces of a unit come in an order drawn too, evenly spread over its bundle: a round has as much of each unit as
+    of any other, and so of each worker, which have units each.
+
+    Examples
+    --------
+    >>> [len(r) for r in shuffled([[4096], [4096]], 2, seed=0, epoch=0).rounds]
+    [2, 2]
+    """
+    cut = cut_pieces(units, rounds, strided=True)
+    by_unit: dict[int, Numbers] = {}
+    for unit, numbers in cut.by_chunk():
+        if len(numbers):
+            by_unit[unit] = np.concatenate([by_unit.get(unit, numbers[:0]), numbers])
+    rng = stream(seed, "order", epoch)
+    order = [list(by_unit.values())[i] for i in rng.permutation(len(by_unit))]
+    queue: list[Numbers] = []
+    for start in range(0, len(order), bundle):
+        inside, turns = [], []
+        for mine in order[start : start + bundle]:
+            inside.append(mine[rng.permutation(len(mine))])
+            turns.append((np.arange(len(mine)) + rng.random()) / len(mine))
+        queue.append(np.concatenate(inside)[np.argsort(np.concatenate(turns), kind="stable")])
+    return Schedule(_dealt(cut, np.concatenate(queue), rounds), "chunks")
+
+
+def _dealt(cut: Cut, queue: Numbers, rounds: int) -> _Rounds:
+    """The queue in `rounds` runs of nearly equal rows."""
+    ends = np.cumsum(cut.rows()[queue])
+    total, out, at = int(ends[-1]), [], 0
+    for i in range(1, rounds + 1):
+        stop = int(np.searchsorted(ends, total * i / rounds - 0.5)) + 1 if i < rounds else len(queue)
+        if stop > at:
+            out.append(queue[at:stop])
+            at = stop
+    return _Rounds(cut, out)
+
+
+def interleaved(units: Sequence[Sequence[int]], rounds: int) -> Schedule:
+    """The order "interleaved": each round takes every step-th row of every chunk, with its own start.
+
+    Examples
+    --------
+    >>> schedule = interleaved([[6], [6]], 3)
+    >>> [[(p.first, p.step, p.n) for p in r] for r in schedule.rounds]
+    [[(0, 3, 2), (8, 3, 2)], [(1, 3, 2), (6, 3, 2)], [(2, 3, 2), (7, 3, 2)]]
+    """
+    # The step stays where a chunk has fewer rows than that: some rounds have none of it then.
+    cut = Cut(units, [rounds * -(-n // (rounds * PIECE_ROWS)) for rows in units for n in rows], strided=True)
+    turn = np.concatenate([(np.arange(len(mine)) + chunk) % rounds for chunk, (_, mine) in enumerate(cut.by_chunk())])
+    turns = (np.flatnonzero(turn == i) for i in range(rounds))
+    return Schedule(_Rounds(cut, [mine for mine in turns if len(mine)]), "interleaved")

@@ -1,0 +1,137 @@
+"""Which call of a round sums which pieces: an even share for each thread of the worker that has them."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from dkernel.streaming.reduction import S, joined, nodes
+
+__all__ = ["Node", "Run", "Share", "nodes_of", "shares", "whole_chunks"]
+
+FINE = 32  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
+
+Sizes = Mapping[int, Sequence[int]]
+"""Chunk -> rows of each of its pieces that a round has, in their order."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """Pieces first, ..., last - 1 of those that a round has of a chunk."""
+
+    chunk: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True)
+class Share:
+    """The pieces that one call sums, on the worker `at`, or on any where that is None."""
+
+    at: str | None
+    runs: tuple[Run, ...]
+
+
+@dataclass(frozen=True, order=True)
+class Node:
+    """A node of the tree of a sum: that of the chunks, or with `first` not None that of the pieces of one chunk.
+
+    Parameters
+    ----------
+    chunk : position of its first chunk among those of the round
+    first : of its pieces, None for whole chunks
+    level : the node is the sum of 2^level chunks or pieces; 0 for all pieces of a chunk
+    """
+
+    chunk: int
+    first: int | None
+    level: int
+
+
+def shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int) -> list[Share]:
+    """An even share for each thread of each worker, of the chunks that it has.
+
+    Where some worker has none of them, or nobody knows who has one, an even share for each of the slots.
+
+    Parameters
+    ----------
+    places : chunk -> the worker that has it
+    threads : of each worker
+    slots : calls that run at a time
+
+    Examples
+    --------
+    >>> for share in shares({0: [10] * 8, 1: [10] * 8}, {0: "a", 1: "b"}, {"a": 2, "b": 1}, 3):
+    ...     print(share)
+    Share(at='a', runs=(Run(chunk=0, first=0, last=4),))
+    Share(at='a', runs=(Run(chunk=0, first=4, last=8),))
+    Share(at='b', runs=(Run(chunk=1, first=0, last=8),))
+    """
+    if not threads or threads.keys() != {places[chunk] for chunk in sizes}:
+        return [Share(None, runs) for runs in _even(sizes, list(sizes), slots)]
+    own: dict[str | None, list[int]] = {worker: [] for worker in sorted(threads)}
+    for chunk in sizes:
+        own[places[chunk]].append(chunk)
+    return [Share(at, runs) for at, chunks in own.items() for runs in _even(sizes, chunks, threads[str(at)])]
+
+
+def _even(sizes: Sizes, chunks: Sequence[int], parts: int) -> list[tuple[Run, ...]]:
+    """The pieces of these chunks in their order, cut into so many parts of about as many rows."""
+    total = sum(sum(sizes[chunk]) for chunk in chunks)
+    found: dict[int, list[Run]] = {}
+    before = 0
+    for chunk in chunks:
+        for first, last in _grains(len(sizes[chunk])) if parts > 1 else [(0, len(sizes[chunk]))]:
+            rows = sum(sizes[chunk][first:last])
+            runs = found.setdefault(min(parts - 1, int((before + rows / 2) * parts / max(1, total))), [])
+            if runs and runs[-1].chunk == chunk:
+                runs[-1] = Run(chunk, runs[-1].first, last)
+            else:
+                runs.append(Run(chunk, first, last))
+            before += rows
+    return [tuple(runs) for runs in found.values()]
+
+
+def _grains(pieces: int) -> list[tuple[int, int]]:
+    """A chunk's pieces in parts of a power of two."""
+    grain = 1 << max(0, (pieces // FINE).bit_length() - 1)
+    return [(first, min(first + grain, pieces)) for first in range(0, pieces, grain)]
+
+
+def nodes_of(share: Share, sizes: Sizes, positions: Mapping[int, int] | None) -> list[tuple[Node, list[Run]]]:
+    """The sums that a share is, each with the runs that it is made of.
+
+    Parameters
+    ----------
+    positions : of each chunk among all of the round, whose neighbours are summed too; None for a sum of each chunk
+    """
+    found: list[tuple[Node, list[Run]]] = []
+    whole: list[Run] = []
+    place = positions or {chunk: i for i, chunk in enumerate(sizes)}
+
+    def neighbours() -> None:
+        while whole:
+            begin = place[whole[0].chunk]
+            count = 1
+            while positions and count < len(whole) and place[whole[count].chunk] == begin + count:
+                count += 1
+            for first, last, level in nodes(begin, begin + count):
+                found.append((Node(first, None, level), whole[first - begin : last - begin]))
+            del whole[:count]
+
+    for run in share.runs:
+        if (run.first, run.last) == (0, len(sizes[run.chunk])):
+            whole.append(run)
+        else:
+            for first, last, level in nodes(run.first, run.last):
+                found.append((Node(place[run.chunk], first, level), [Run(run.chunk, first, last)]))
+    neighbours()
+    return found
+
+
+def whole_chunks(sums: dict[Node, S], merge: Callable[[S, S], S]) -> dict[Node, S]:
+    """The sums, those of the parts of a chunk made to one."""
+    parts: dict[int, list[Node]] = {}
+    for node in sorted(node for node in sums if node.first is not None):
+        parts.setdefault(node.chunk, []).append(node)
+    for chunk, mine in parts.items():
+        sums[Node(chunk, None, 0)] = joined([(node.level, sums.pop(node)) for node in mine], merge)
+    return sums

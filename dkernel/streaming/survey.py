@@ -1,0 +1,313 @@
+"""The survey: what one reading of the data tells before anything is fitted.
+
+Counts, moments (Chan, Golub and LeVeque 1983: mergeable, in float64), ranges, the labels there are, labels and means of
+every chunk (are the chunks alike?), and the reservoir: the rows with the smallest hashes of their global numbers, a
+uniform sample that neither chunks nor workers can change.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.errors import DataError
+from dkernel.numerics.column_stats import tally
+from dkernel.numerics.object_values import numbers_of
+from dkernel.numerics.random_streams import row_hash
+from dkernel.numerics.sparse_rows import SparseRows, stacked
+from dkernel.persistence.serialization import stored
+from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
+from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.schedule import Piece
+
+__all__ = ["Moments", "Reservoir", "Seen", "Survey", "SurveyResult"]
+
+# More labels than this are no classes; counting them all would be a copy of the data.
+MOST_LABELS = 10_000
+MOST_PARTS = 32  # arrays of a column of the reservoir that are not yet one
+MANY = 2**17  # rows that are worth a compiled function
+
+
+@stored("Moments")
+@dataclass
+class Moments:
+    """n, mean and sum of squared deviations of each column, float64; of rows with weights, n is the sum of these.
+
+    Examples
+    --------
+    >>> a, b = Moments.of(np.array([[1.0]])), Moments.of(np.array([[3.0], [5.0]]))
+    >>> float(a.merge(b).mean[0])
+    3.0
+    """
+
+    n: float
+    mean: NDArray[np.float64]
+    squares: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, X: NDArray[Any], weight: NDArray[np.float64] | None = None) -> "Moments":
+        if weight is None:
+            deviation = X.astype(np.float64)  # all that follows in its place: fresh pages cost as much as the sums
+            mean = deviation.mean(axis=0)
+            deviation -= mean
+            return cls(len(X), mean, np.einsum("ij,ij->j", deviation, deviation))
+        n = float(weight.sum())
+        mean = weight @ X.astype(np.float64) / n if n else np.zeros(X.shape[1])
+        deviation = X - mean
+        return cls(n, mean, np.einsum("i,ij,ij->j", weight, deviation, deviation))
+
+    @classmethod
+    def none(cls, p: int) -> "Moments":
+        """Those of no row."""
+        return cls(0.0, np.zeros(p), np.zeros(p))
+
+    def merge(self, other: "Moments") -> "Moments":
+        n = self.n + other.n
+        if not n:
+            return self
+        shift = other.mean - self.mean
+        return Moments(
+            n,
+            self.mean + shift * (other.n / n),
+            self.squares + other.squares + shift**2 * (self.n * other.n / n),
+        )
+
+    @property
+    def variance(self) -> NDArray[np.float64]:
+        return self.squares / (self.n or 1)
+
+
+@stored("Reservoir")
+@dataclass(frozen=True, eq=False)
+class Reservoir:
+    """Rows in the order of their hashes: any first k of them are a uniform sample without replacement.
+
+    Parameters
+    ----------
+    X : (k, p) raw rows;  y : (k,) raw labels, of several targets (k, targets), or None;  weight : (k,) or None
+    hashes : uint64 (k,), increasing
+    """
+
+    X: NDArray[np.floating]
+    y: Any
+    weight: NDArray[np.float64] | None
+    hashes: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def part(self, rows: slice | NDArray[np.intp]) -> Block:
+        """Some of its rows, as a block."""
+        weight = None if self.weight is None else self.weight[rows]
+        X = self.X[rows]
+        X = X if isinstance(X, SparseRows) else np.ascontiguousarray(X)
+        return Block(X, None if self.y is None else self.y[rows], weight)
+
+
+@stored("Seen")
+@dataclass
+class Seen:
+    """What a survey has seen so far; `rows` are lists of parts, joined at the end."""
+
+    moments: Moments
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    labels: dict[Any, float] | None
+    target: Moments | None
+    weight: float
+    chunks: dict[int, tuple[Moments, dict[Any, float] | None]]
+    sums: NDArray[np.uint64]
+    rows: list[tuple[Any, ...]] = field(default_factory=list)
+    largest: NDArray[np.float32] | None = None
+    span: NDArray[np.float64] | None = None
+
+
+@stored("SurveyResult")
+@dataclass(frozen=True, eq=False)
+class SurveyResult:
+    """What the survey found.
+
+    Parameters
+    ----------
+    moments, low, high : of the features, a row counting as its weight says; all 0 of those that are objects
+    labels : label -> sum of the weights of its rows, without those that have none; None without a label or where they
+        are too many to be classes
+    target : moments of a numeric label, of several targets each a column, else None
+    weight : sum of the weights, n without them
+    chunks : chunk number -> (moments of its features, its labels), all rows that count alike
+    sums : of `fingerprint`, for each column, the label and the weight
+    largest : of sparse rows the largest absolute value in each column, float32 (p,); moments, low and high are then of
+        the columns folded to a few (`SparseRows.folded`)
+    span : the smallest and the largest of a numeric label in rows that have a weight, (2, targets)
+    """
+
+    moments: Moments
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    labels: dict[Any, float] | None
+    target: Moments | None
+    weight: float
+    chunks: dict[int, tuple[Moments, dict[Any, float] | None]]
+    reservoir: Reservoir
+    sums: NDArray[np.uint64]
+    largest: NDArray[np.float32] | None = None
+    span: NDArray[np.float64] | None = None
+
+
+@dataclass(frozen=True)
+class Survey(Statistic[Seen, SurveyResult]):
+    """The survey as a statistic.
+
+    Parameters
+    ----------
+    seed : of the hashes
+    n : rows of the whole source
+    size : rows of the reservoir, at most n
+    """
+
+    seed: int
+    n: int
+    size: int
+
+    @property
+    def threshold(self) -> int:
+        """Hashes below it are kept on the way: a few more than `size` in all but one survey in a thousand million."""
+        if self.size >= self.n:
+            return 2**64 - 1
+        share = (self.size + 6 * self.size**0.5 + 20) / self.n
+        return min(int(share * 2**64), 2**64 - 1)
+
+    def step(self, block: Block, piece: Piece, broadcast: Any) -> Seen:  # noqa: ARG002
+        X, y = block.X[piece.place.rows], None if block.y is None else block.y[piece.place.rows]
+        weight = None if block.weight is None else block.weight[piece.place.rows]
+        hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
+        kept = np.flatnonzero(hashes <= np.uint64(self.threshold))
+        if weight is not None:
+            kept = kept[weight[kept] > 0]
+        row = (hashes[kept], X[kept], *(None if a is None else a[kept] for a in (y, weight)))
+        plain = weight is None and self.n >= MANY and isinstance(X, np.ndarray) and X.dtype.kind == "f"
+        alike, moments, low, high, sums = (_tallied if plain and X.flags.c_contiguous else _seen)(X, y, weight, piece)
+        # A row of weight k is k rows, and one of weight 0 is none.
+        counted = None if y is None else _count(y if weight is None else y[weight > 0])
+        labels = counted if y is None or weight is None else _count(y, weight)
+        target = None if y is None or y.dtype.kind == "U" else _columns(y).astype(np.float64)
+        return Seen(
+            moments,
+            low,
+            high,
+            labels,
+            None if target is None else Moments.of(target, weight),
+            float(piece.n if weight is None else weight.sum()),
+            {piece.chunk: (alike, counted)},
+            sums,
+            [row],
+            _largest(X if weight is None else X[weight > 0]) if isinstance(X, SparseRows) else None,
+            None if target is None else _span(target if weight is None else target[weight > 0]),
+        )
+
+    def merge(self, left: Seen, right: Seen) -> Seen:
+        if (left.target is None) != (right.target is None):
+            raise DataError("The label is text in one part of the data and numbers in another; one type is needed.")
+        total = _add(left.labels, right.labels)
+        chunks = dict(left.chunks)
+        for chunk, (moments, labels) in right.chunks.items():
+            if chunk in chunks:
+                before, counted = chunks[chunk]
+                moments, labels = before.merge(moments), _add(counted, labels)
+            chunks[chunk] = (moments, labels)
+        if total is None:  # no classes, so nobody asks for those of a chunk, which would be a copy of the data
+            chunks = {chunk: (moments, None) for chunk, (moments, _) in chunks.items()}
+        return Seen(
+            left.moments.merge(right.moments),
+            np.minimum(left.low, right.low),
+            np.maximum(left.high, right.high),
+            total,
+            left.target.merge(right.target) if left.target and right.target else None,
+            left.weight + right.weight,
+            chunks,
+            left.sums + right.sums,
+            _few(left.rows + right.rows),
+            None if left.largest is None or right.largest is None else np.maximum(left.largest, right.largest),
+            None if left.span is None or right.span is None else _span(np.concatenate([left.span, right.span])),
+        )
+
+    def finish(self, total: Seen) -> SurveyResult:
+        hashes, X, y, weight = _joined(total.rows)
+        order = np.argsort(hashes, kind="stable")[: self.size]
+        y, weight = (None if part is None else part[order] for part in (y, weight))
+        reservoir = Reservoir(X[order], y, weight, hashes[order])
+        return SurveyResult(
+            total.moments, total.low, total.high, total.labels, total.target, total.weight, total.chunks, reservoir,
+            total.sums, total.largest, total.span,
+        )  # fmt: skip
+
+
+Figures = tuple[Moments, Moments, NDArray[np.float64], NDArray[np.float64], NDArray[np.uint64]]
+"""Moments with all rows that count alike and with their weights, ranges, sums of the bits."""
+
+
+def _seen(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: Piece) -> Figures:
+    numbers = X.folded() if isinstance(X, SparseRows) else numbers_of(X)
+    seen = numbers if weight is None else numbers[weight > 0]
+    alike = moments = Moments.of(seen) if len(seen) else Moments.none(numbers.shape[1])
+    if weight is not None:
+        moments = Moments.of(numbers, weight)
+    columns = np.ascontiguousarray(seen.T)  # of lines as short as rows numpy compares one number at a time
+    low, high = columns.min(axis=1, initial=np.inf), columns.max(axis=1, initial=-np.inf)
+    sums = column_sums(X, y, weight, piece.first, piece.step)
+    return alike, moments, low.astype(np.float64), high.astype(np.float64), sums
+
+
+def _tallied(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, piece: Piece) -> Figures:
+    """The same of rows of numbers, in two readings of them."""
+    odd = odd_numbers(piece.first, piece.n, piece.step)
+    (mean, squares, low, high), found = tally(X, odd)
+    moments = Moments(len(X), mean, squares)
+    return moments, moments, low, high, with_others(np.append(found, np.zeros(2, np.uint64)), y, weight, odd)
+
+
+def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    """These parts, or where they are many one: of a hundred million rows a piece has one or none, and arrays for fifty
+    thousand pieces took 20 MB that grew with the rows."""
+    return rows if len(rows) <= MOST_PARTS else [_joined(rows)]
+
+
+def _joined(rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    return tuple(None if parts[0] is None else stacked(list(parts)) for parts in zip(*rows, strict=True))
+
+
+def _largest(X: SparseRows) -> NDArray[np.float32]:
+    """The largest absolute value in each column, 0 for none, rounded up: nothing over it is larger than 1."""
+    out = np.zeros(X.width, np.float32)
+    np.maximum.at(out, X.indices, np.abs(X.data).astype(np.float32))
+    return out
+
+
+def _span(Y: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.stack([Y.min(axis=0, initial=np.inf), Y.max(axis=0, initial=-np.inf)])
+
+
+def _columns(y: NDArray[Any]) -> NDArray[Any]:
+    return y[:, None] if y.ndim == 1 else y
+
+
+def _count(y: NDArray[Any], weight: NDArray[np.float64] | None = None) -> dict[Any, float] | None:
+    if y.ndim == 2:  # several targets are no classes
+        return None
+    if weight is None:
+        labels, counts = np.unique(y, return_counts=True)  # to know the place of each row takes as long again
+    else:
+        labels, place = np.unique(y, return_inverse=True)
+        counts = np.bincount(place, weight)
+    return {label: count for label, count in zip(labels.tolist(), counts.astype(float).tolist(), strict=True) if count}
+
+
+def _add(left: dict[Any, float] | None, right: dict[Any, float] | None) -> dict[Any, float] | None:
+    if left is None or right is None:
+        return None
+    total = dict(left)
+    for label, n in right.items():
+        total[label] = total.get(label, 0.0) + n
+    return total if len(total) <= MOST_LABELS else None

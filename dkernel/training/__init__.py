@@ -1,0 +1,1 @@
+"""One fit, from a source to a model."""

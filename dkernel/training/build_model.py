@@ -1,0 +1,119 @@
+"""What a fit leaves behind: its outcome in the columns of the map, probabilities, variance and facts, as a model."""
+
+from dataclasses import replace
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.data.source import Source
+from dkernel.errors import DataError
+from dkernel.execution.versions import versions
+from dkernel.features import NystromMap
+from dkernel.linear.calibration import CALIBRATIONS
+from dkernel.linear.predictive_variance import Variance
+from dkernel.model import Model
+from dkernel.problem.finite_check import check_finite
+from dkernel.problem.objective import Problem
+from dkernel.problem.reservoir_roles import Roles
+from dkernel.problem.sizes import Sizes
+from dkernel.problem.targets import Targets
+from dkernel.recipe import Recipe
+from dkernel.selection.landmark_selection import certificate
+from dkernel.solving.sgd import Outcome
+from dkernel.solving.sgd_setup import Bench, Prepared
+from dkernel.training.memory_plan import Plan
+
+__all__ = ["Fitted", "made"]
+
+
+class Fitted(Protocol):
+    """The parts of a fit that its model is made of."""
+
+    source: Source
+    recipe: Recipe
+    sizes: Sizes
+    plan: Plan
+    data: str
+    counts: dict[Any, float]
+    weights: NDArray[Any] | None
+    chosen: dict[str, str]
+    order: dict[str, str]
+    bench: Bench
+
+
+def made(fit: Fitted, problem: Problem, prepared: Prepared, outcome: Outcome, roles: Roles) -> Model:
+    """The model of a fit."""
+    targets, map = problem.targets, problem.columns.map
+    check_finite(map.kernel, "coefficients", outcome.v)
+    check_finite(map.kernel, "losses on the holdout", outcome.holdout.get("loss", 0.0))
+    facts = _facts(fit, problem, prepared, outcome, roles)
+    variance = None
+    if outcome.variance is not None:
+        variance = _in_columns(fit, outcome.variance, targets)
+        facts["noise"] = np.sqrt(variance.scale[0]).tolist()
+    model = Model(
+        recipe=fit.recipe,
+        scaling=problem.columns.scaling,
+        map=map,
+        coef=np.ascontiguousarray(fit.bench.coordinates.expand(outcome.v[:-1]) * targets.width),
+        intercept=outcome.v[-1] * targets.width + targets.center,
+        classes=targets.classes,
+        columns=fit.source.columns,
+        label=fit.source.label or "label",
+        facts=facts,
+        variance=variance,
+    )
+    return model if fit.recipe.calibration is None else calibrated(model, roles.holdout, targets)
+
+
+def _facts(fit: Fitted, problem: Problem, prepared: Prepared, outcome: Outcome, roles: Roles) -> dict[str, Any]:
+    targets, map = problem.targets, problem.columns.map
+    facts: dict[str, Any] = {
+        "rows": fit.sizes.n,
+        "data": fit.data,
+        "columns": map.n_columns,
+        "chosen": {**fit.chosen, **fit.order},
+        "iterate": outcome.iterate,
+        "share_of_step": outcome.share,
+        "setup": {name: float(value) for name, value in prepared.facts.items()},
+        "versions": versions(),
+    }
+    if prepared.certificate is not None:
+        facts["certificate"] = prepared.certificate
+    elif isinstance(map, NystromMap) and len(roles.held.X):
+        facts["certificate"] = certificate(map, problem.columns.scaling.apply(roles.held.X), fit.plan.flops)
+    if fit.weights is not None:
+        facts["weights"] = [float(weight) for weight in fit.weights]
+    facts |= outcome.facts
+    if outcome.holdout:
+        facts["holdout"] = outcome.holdout
+    if targets.classes is not None:
+        facts["counts"] = [round(fit.counts[c]) for c in targets.classes.tolist()]
+    return facts
+
+
+def _in_columns(fit: Fitted, found: dict[str, Any], targets: Targets) -> Variance:
+    """The variance that a solver found in its coordinates, in those of the columns and the label's unit."""
+    noise, alpha, n = targets.width**2 * np.array(found["noise"]), found["alpha"], found["weight"]
+    has_rest = isinstance(fit.bench.problem.columns.map, NystromMap) and alpha > 0
+    prior = noise / (alpha * n) if has_rest else 0.0 * noise
+    factor = np.ascontiguousarray(fit.bench.coordinates.expand(found["basis"]))
+    scale = np.stack([noise, prior, np.full_like(noise, n)])
+    return Variance(factor, found["offset"], scale if len(noise) > 1 else scale[:, 0])
+
+
+def calibrated(model: Model, holdout: Block, targets: Targets) -> Model:
+    """The model with probabilities by the recipe's `calibration`, fitted on rows that no gradient saw."""
+    kind = model.recipe.calibration
+    assert kind is not None
+    assert holdout.y is not None
+    if not len(holdout.X):
+        raise DataError(
+            f"calibration={kind!r} is fitted on the rows of the holdout, and so few rows have none. Leave calibration "
+            "out, or give more rows."
+        )
+    weight = np.ones(len(holdout.X)) if holdout.weight is None else holdout.weight.astype(np.float64)
+    curves = CALIBRATIONS[kind].fit(model.scores(holdout.X), targets.of(holdout.y), weight)
+    return replace(model, calibration=curves, facts={**model.facts, "calibrated": len(holdout.X)})

@@ -1,0 +1,373 @@
+"""One fit, from a source to a model: survey, choice of scale and gamma, preconditioner, passes, holdout."""
+
+import hashlib
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from dkernel.data.block import Block
+from dkernel.data.object_columns import check_gamma, check_source
+from dkernel.data.source import Source
+from dkernel.errors import DataError, RecipeError
+from dkernel.execution.base import Executor
+from dkernel.features import Drawing, FeatureMap, NystromMap, features_named, features_of_sparse, words_of
+from dkernel.linear.losses import loss_named
+from dkernel.linear.solvers.psgd import PSGD
+from dkernel.model import ScaledColumns
+from dkernel.numerics.sparse_rows import named
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.persistence.checkpoint import Checkpoint, run_of
+from dkernel.persistence.journal import Journal
+from dkernel.problem.objective import Problem
+from dkernel.problem.reservoir_roles import Roles, counted, roles_of
+from dkernel.problem.sizes import Sizes
+from dkernel.problem.targets import Targets, resolve_task, targets_of
+from dkernel.recipe import Recipe
+from dkernel.selection.landmark_selection import for_given, landmarks_of
+from dkernel.selection.metric_learning import check_metric
+from dkernel.selection.model_selection import Chosen, choose
+from dkernel.solving.dispatch import alpha_in_words, exactly
+from dkernel.solving.exact import merged
+from dkernel.solving.full_batch_context import Whole, judges
+from dkernel.solving.sgd import Outcome, Passes, Told
+from dkernel.solving.sgd_setup import (
+    SMALL_EPOCHS,
+    WARM_EPOCHS,
+    Bench,
+    Prepared,
+    judged,
+    path_of,
+    paths_for,
+    prepare,
+    warm,
+)
+from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.exchangeability import exchangeable
+from dkernel.streaming.fingerprint import array_digest, digest
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.schedule import Piece, Schedule, bundle_size, cut_pieces, interleaved, shuffled
+from dkernel.streaming.shuffle import rewritten, scratch_folder
+from dkernel.streaming.survey import Survey, SurveyResult
+from dkernel.training.build_model import made
+from dkernel.training.memory_plan import Plan
+from dkernel.training.result import TrainResult
+
+__all__ = ["Fit", "TrainResult", "plan", "train"]
+
+
+def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
+    """What `train` would need and do; nothing is read."""
+    return Plan.of(source, recipe.for_columns(source.columns), executor).as_dict()
+
+
+def train(
+    source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None,
+    scratch: str | None = None, landmarks: Any = None, checkpoint: Checkpoint | None = None,
+    chosen: Chosen | None = None, validation: Block | None = None, told: Told | None = None,
+) -> TrainResult:  # fmt: skip
+    """Fit a model; the same bytes for every executor.
+
+    Parameters
+    ----------
+    source : with a label
+    scratch : folder for a shuffled copy, where data are sorted and do not fit in memory
+    landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
+    checkpoint : where to keep what is done, and to go on from; the model has the bytes of a run without one
+    chosen : kernel and scaling that a search has settled, in place of a choice on the sample
+    validation : rows to judge by, in place of a holdout: then all rows of the source are learned from
+    told : called with each line of the history, after each round of the passes; where it returns True they end
+    """
+    if source.label is None:
+        raise DataError("The data have no label to learn: open the source with one.")
+    source = counted(source, executor)
+    if source.n_counted < 2:
+        raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
+    kernel = recipe.for_columns(source.columns).kernels[0]
+    check_source(kernel, source)
+    if source.objects:
+        check_gamma([kernel], "auto" if chosen else recipe.gamma)
+    check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
+    if recipe.solver == "exact":
+        if validation is not None:
+            raise RecipeError("solver='exact' judges alpha on its own rows. Use solver='psgd' with a validation set.")
+        source = merged(source, recipe, executor)
+    with one_blas_thread(), progress or Progress("none") as shown:
+        return Fit(source, recipe, executor, shown, scratch, landmarks, chosen, validation, told).run(checkpoint)
+
+
+class Fit:
+    """The stages of one fit, in order; each is a method that leaves its result on self. A search uses some of them."""
+
+    def __init__(
+        self, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None,
+        landmarks: Any = None, chosen: Chosen | None = None, validation: Block | None = None, told: Told | None = None,
+    ) -> None:  # fmt: skip
+        self.settled, self.journal, self.validation, self.told = chosen, Journal(), validation, told
+        recipe = recipe if validation is None else recipe.replace(holdout=0.0)
+        recipe, self.given = for_given(recipe.for_columns(source.columns), landmarks, source)
+        self.source, self.recipe, self.executor, self.progress, self.scratch = (
+            source, recipe, executor, progress, scratch,
+        )  # fmt: skip
+        self.plan = Plan.of(source, recipe, executor)
+        self.plan.check()
+        self.sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
+        beside = [self.given] if validation is None else [self.given, validation.X, validation.y, validation.weight]
+        given = "".join(array_digest(Z) for Z in beside if Z is not None)
+        self.key = "dkernel-" + hashlib.sha256(f"{source.token}/{recipe.digest}{given}".encode()).hexdigest()[:16]
+        self.identity = run_of(source, recipe, given)
+        self.units = [unit.rows for unit in source.units]
+        self.chosen: dict[str, str] = {}
+        self.sample_path: dict[str, float] = {}
+        _ = self.features  # refuses a kernel that has no such map before anything is read
+        self.order: dict[str, str] = {}
+
+    def run(self, checkpoint: Checkpoint | None = None) -> TrainResult:
+        """The result; what was opened on the way is closed."""
+        with ExitStack() as self.open:
+            if checkpoint is not None:
+                opened = checkpoint.opened(self.identity, self.plan.checkpoint_bytes, self.progress)
+                self.journal = self.open.enter_context(opened)
+            found = self.journal.found("result")
+            if found is not None:
+                self.progress.message("the checkpoint holds the result: nothing is left to do")
+                self.journal.tidy()
+            else:
+                found = self._run()
+                self.journal.finish(found)
+                found = {**found, "resumed": self.journal.resumed}
+            return TrainResult(**{"resumed": "its result", **found}, plan=self.plan.as_dict())
+
+    def _run(self) -> dict[str, Any]:
+        feed = Feed(self.executor, self.source, self.plan.kept)
+        try:
+            survey = self.journal.stage("survey", lambda: self.survey(feed))
+            self.data = digest(self.source.n_rows, (*named(self.source.columns), self.source.label or ""), survey.sums)
+            targets = self.targets(survey)
+            roles = roles_of(survey.reservoir, self.sizes)
+            roles = roles if self.validation is None else replace(roles, holdout=self.validation)
+            self._say_sizes(roles)
+            problem, roles = self.problem(survey, targets, roles)
+            rounds: Sequence[tuple[Piece, ...]] = ()
+            prepared, outcome = self._prepare(problem, roles), None
+            if self.recipe.solver == "psgd":
+                schedules, feed = self.schedules(survey, feed)
+                outcome, rounds = self._passes(problem, prepared, roles, schedules, feed), schedules[0].rounds
+            if outcome is None or self.recipe.polish:
+                pieces = tuple(piece for turn in rounds for piece in turn) or cut_pieces(self.units)
+                outcome = self._exactly(problem, prepared, roles, feed, pieces, outcome)
+        finally:
+            feed.close()
+        self.progress.phase("finish")
+        return {
+            "model": made(self, problem, prepared, outcome, roles),
+            "history": outcome.history,
+            "chosen": self.chosen,
+            "holdout": roles.holdout if len(roles.holdout.X) else None,
+            "sample": roles.fitted,
+            "sample_path": self.sample_path,
+        }
+
+    def survey(self, feed: Feed) -> SurveyResult:
+        self.progress.phase("survey", self.source.n_rows)
+        statistic = Survey(self.recipe.seed, self.sizes.n, self.sizes.reservoir)
+        pieces, key = cut_pieces(self.units), f"{self.key}-survey"
+        return feed.fold(statistic, pieces, key, self.progress, journal=self.journal, name="survey")
+
+    def targets(self, survey: SurveyResult) -> Targets:
+        kind = {"b": "bool", "i": "int", "f": "float", "U": "text"}[survey.reservoir.y.dtype.kind]
+        self.recipe = self.recipe.replace(task=resolve_task(self.recipe, kind))
+        targets, self.counts = targets_of(self.recipe, survey, self.source.label, self.sizes.n)
+        if self.recipe.cost is not None:
+            learned = 1 - self.sizes.holdout / self.sizes.n
+            weight = learned * targets.weight(self.recipe.class_weight, self.counts, survey.weight)
+            self._note("alpha", f"{1 / (self.recipe.cost * weight):.4g}: 1 / (C n), C = {self.recipe.cost:g}")
+            self.recipe = self.recipe.replace(alpha=1 / (self.recipe.cost * weight))
+        return targets
+
+    def _say_sizes(self, roles: Roles) -> None:
+        asked, auto, exact = self.sizes.columns, self.recipe.n_components == "auto", self.recipe.solver == "exact"
+        which = "all different rows" if exact else "all rows but those kept to judge by"
+        if self.features == "nystrom" and self.given is None and len(roles.landmarks.X) < asked:
+            text = f"{len(roles.landmarks.X):,}: {which}"
+            self._note("n_components", text if auto else f"{text}; {asked:,} were asked for")
+        elif auto:
+            why = f": {which}" if exact and self.features == "nystrom" else ", by rows and by what the setup may cost"
+            self._note("n_components", f"{asked:,}{why}")
+        if self.recipe.passes == "auto" and self.sizes.passes > 1:
+            self._note("passes", f"{self.sizes.passes}: {self.sizes.n / asked:.0f} rows for each column are few")
+        if self.recipe.polish == "auto" and self.sizes.polish:
+            self._note("polish", f"{self.sizes.polish}: passes are short beside the setup")
+
+    @cached_property
+    def features(self) -> str:
+        """What recipe.features stands for here; landmarks by rule, or a rank, are wishes for a Nystrom map."""
+        recipe = self.recipe
+        if recipe.features == "auto" and (self.given is not None or recipe.landmarks != "uniform" or recipe.rank):
+            return "nystrom"
+        kernel = recipe.kernels[0].bind_columns(self.source.columns)
+        if self.source.sparse:
+            return features_of_sparse(kernel, self.sizes.columns, recipe.features)
+        return features_named(kernel, self.sizes.p, self.sizes.columns, recipe.features, recipe.sampling)
+
+    @property
+    def drawing(self) -> Drawing | None:
+        """How the map is drawn; None for landmarks."""
+        recipe, sparse = self.recipe, self.source.sparse
+        if self.features == "nystrom":
+            return None
+        n_in = self.source.n_in if sparse else self.sizes.p
+        return Drawing(self.features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
+
+    def _note(self, name: str, text: str) -> None:
+        self.chosen[name] = text
+        self.progress.message(f"{name}: {text}")
+
+    def problem(self, survey: SurveyResult, targets: Targets, roles: Roles) -> tuple[Problem, Roles]:
+        return self.problem_of(self.settled or self.choice(survey, targets, roles), targets, roles)
+
+    def choice(self, survey: SurveyResult, targets: Targets, roles: Roles) -> Chosen:
+        """Kernel, scaling and metric, judged on the sample where they are open."""
+        loss = loss_named(self.recipe.loss).of(targets.outputs)
+        self.progress.phase("choose scale and gamma")
+        asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
+        rest = self.plan.flops, self.executor, key, self.drawing
+        return self.journal.stage("choose", lambda: choose(asked, survey, roles.fitted, targets, loss, wanted, *rest))
+
+    def problem_of(self, chosen: Chosen, targets: Targets, roles: Roles) -> tuple[Problem, Roles]:
+        """The problem that this choice makes of the rows."""
+        self.weights = chosen.weights
+        for name, why in chosen.why.items():
+            self._note(name, why)
+        weights = targets.weights_of(self.recipe.class_weight, self.counts)
+        map, roles = self._map(chosen, roles, targets)
+        self.recipe = self.recipe.replace(
+            kernel=repr(chosen.kernel),
+            scale=chosen.scaling.kind,
+            metric=chosen.metric,
+            features=self.features,
+            n_components=map.n_columns,
+            rounds=self.sizes.rounds,
+            passes=self.sizes.passes,
+            polish=self.sizes.polish,
+        )
+        columns, loss = ScaledColumns(chosen.scaling, map), loss_named(self.recipe.loss).of(targets.outputs)
+        return Problem(columns, loss, targets, weights, self.recipe.seed, roles.threshold), roles
+
+    def _map(self, chosen: Chosen, roles: Roles, targets: Targets) -> tuple[FeatureMap, Roles]:
+        kernel = chosen.kernel
+        if self.features == "nystrom":
+            if self.given is not None:
+                return NystromMap(kernel, chosen.scaling.apply(self.given), self.recipe.rank), roles
+            if self.recipe.landmarks == "uniform":
+                Z, roles = landmarks_of(self.recipe, kernel, chosen.scaling, roles, self.sizes, targets)
+            else:
+                self.progress.phase("choose landmarks")
+                Z, landmarks, sample = self.journal.stage("landmarks", lambda: self._landmarks(chosen, roles, targets))
+                roles = replace(roles, landmarks=landmarks, sample=sample)
+            return NystromMap(kernel, Z, self.recipe.rank), roles
+        assert self.drawing is not None
+        map = self.drawing.map(kernel, self.sizes.columns)
+        self._note("features", words_of(map))
+        return map, roles
+
+    def _landmarks(self, chosen: Chosen, roles: Roles, targets: Targets) -> tuple[Any, Block, Block]:
+        Z, roles = landmarks_of(self.recipe, chosen.kernel, chosen.scaling, roles, self.sizes, targets)
+        return Z, roles.landmarks, roles.sample
+
+    def _prepare(self, problem: Problem, roles: Roles) -> Prepared:
+        self.progress.phase("prepare")
+        inside = replace(problem, threshold=-1)
+        coordinates = problem.columns.map.coordinates()
+        self.bench = Bench(self.executor, f"{self.key}-prepare", inside, coordinates)
+        if self.recipe.solver in ("normal", "exact"):
+            return Prepared(PSGD([], [], coordinates.metric, problem.loss, problem.targets.outputs), np.zeros(0), {})
+        solver, rest, self.sample_path = self.journal.stage("prepare", lambda: self._prepared(roles))
+        return Prepared(PSGD(metric=coordinates.metric, loss=problem.loss, **solver), **rest)
+
+    def _prepared(self, roles: Roles) -> tuple[dict[str, Any], dict[str, Any], dict[str, float]]:
+        """What the passes need to begin, without metric and loss, which are made again."""
+        auto, outputs = self.recipe.alpha == "auto", self.bench.problem.targets.outputs
+        alphas = path_of(outputs) if auto else (float(self.recipe.alpha),)
+        bench = self.bench.at_home()
+        prepared = prepare(bench, roles, alphas, self.sizes.n, self.plan.flops)
+        several = len(prepared.solver.alphas) > 1
+        prepared = self._fewer(bench, prepared, roles) if several else self._paths(prepared, roles, 0)
+        if not self.sizes.large and self.sizes.polish < SMALL_EPOCHS:
+            start = warm(bench, prepared.solver, prepared.start, roles.sample, range(WARM_EPOCHS, SMALL_EPOCHS))
+            prepared = replace(prepared, start=start)
+        parts = {name: getattr(prepared.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
+        rest = {name: getattr(prepared, name) for name in ("start", "facts", "certificate")}
+        return parts, rest, self.sample_path
+
+    def _fewer(self, bench: Bench, prepared: Prepared, roles: Roles) -> Prepared:
+        """The alphas worth a place in the passes, judged on rows that the sample does not hold."""
+        block = bench.executor.keep(roles.unseen, f"{self.key}-judge-unseen")
+        found = judged(bench, block, len(roles.unseen.X), prepared.start, "alphas")
+        bench.executor.release([block])
+        losses = (found.loss / found.weight).tolist()
+        self.sample_path = {f"{a:g}": loss for a, loss in zip(prepared.solver.alphas, losses, strict=True)}
+        return self._paths(prepared, roles, int(np.argmin(found.loss)))
+
+    def _paths(self, prepared: Prepared, roles: Roles, best: int) -> Prepared:
+        """Which alphas go through the passes, with which shares of the step, around the sample's best alpha."""
+        solver, outputs = prepared.solver, prepared.solver.outputs
+        exact = self.recipe.solver != "psgd"
+        paths = paths_for(best, solver.alphas, outputs, self.sizes.large, len(roles.holdout.X), exact)
+        heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
+        return replace(prepared, solver=solver.only(paths), start=np.ascontiguousarray(prepared.start[:, heads]))
+
+    def schedules(self, survey: SurveyResult, feed: Feed) -> tuple[list[Schedule], Feed]:
+        verdict = exchangeable(survey)
+        rounds, passes = self.sizes.rounds, self.sizes.passes
+        if verdict.alike:
+            bundle = bundle_size(self.units, self.source.row_bytes)
+            return [shuffled(self.units, rounds, self.recipe.seed, epoch, bundle) for epoch in range(passes)], feed
+        schedule = interleaved(self.units, rounds)
+        # Whether it took a rewriting depends on the memory at hand, of which the model knows nothing.
+        self.order = {"order": f"interleaved: {verdict.why}"}
+        if feed.keep:
+            self._note("order", f"interleaved: {verdict.why}")
+            return [schedule] * passes, feed
+        self._note("order", f"rewritten once to scratch, interleaved: {verdict.why}")
+        self.progress.phase("rewrite to scratch", self.source.n_rows)
+        folder = self.journal.scratch(self.scratch) or self.open.enter_context(scratch_folder(self.scratch))
+        source, schedule = rewritten(feed, schedule, folder, self.key, self.progress, self.journal)
+        feed.close()
+        return [schedule] * passes, Feed(self.executor, source, keep=False)
+
+    def _passes(
+        self, problem: Problem, prepared: Prepared, roles: Roles, schedules: list[Schedule], feed: Feed
+    ) -> Outcome:
+        bench = Bench(self.executor, f"{self.key}-fit", problem, self.bench.coordinates)
+        # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
+        decayed = 0 if self.sizes.large else 1
+        with judges(self.executor, roles.holdout, self.key) as holdout:
+            outcome = Passes(
+                bench, prepared.solver, feed, schedules, holdout, self.progress, self.bench, decayed,
+                journal=self.journal, patience=self.recipe.patience, told=self.told,
+                watched=bool(self.told or self.recipe.patience or self.validation is not None),
+            ).run(prepared.start)  # fmt: skip
+        return self._settled(outcome, prepared.solver.alphas)
+
+    def _exactly(
+        self, problem: Problem, prepared: Prepared, roles: Roles, feed: Feed, pieces: Any, before: Outcome | None
+    ) -> Outcome:
+        bench = Bench(self.executor, f"{self.key}-fit", problem, self.bench.coordinates)
+        with judges(self.executor, roles.holdout, self.key) as holdout:
+            whole = Whole(bench, self.bench, feed, pieces, holdout, self.progress, self.journal)
+            outcome = exactly(whole, self.recipe, prepared, roles.sample, before)
+        for line in outcome.history[len(before.history) if before else 0 :]:
+            if self.told is not None:
+                self.told(dict(line))
+        path = outcome.facts.get("ridge") or outcome.facts.get("exact") or {"alpha": prepared.solver.alphas}
+        return self._settled(outcome, path["alpha"])
+
+    def _settled(self, outcome: Outcome, found: Sequence[float]) -> Outcome:
+        if self.recipe.alpha == "auto":
+            self._note("alpha", alpha_in_words(outcome.alpha, found))
+        self.recipe = self.recipe.replace(alpha=outcome.alpha)
+        return outcome

@@ -1,0 +1,170 @@
+"""Learning from blocks as they come: rounds on each, with the scaling, map and preconditioner of the first ones.
+
+    v <- v - η P (g + λ M v)        a round: up to ROUND rows of a block, each used once
+
+The answer is the mean of the iterates since the last power of two of rounds but one, so between the last half and the
+last three quarters of them: what `passes` does for a pass of known length. What came before the stream (a fit to its
+first rows) counts as the rounds that its rows would have been. Everything is a function of the blocks and their order.
+"""
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.execution.base import Executor
+from dkernel.linear.solvers.psgd import PSGD, State
+from dkernel.model import Model, ScaledColumns
+from dkernel.numerics.object_values import encoded
+from dkernel.numerics.random_streams import stream
+from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.problem.finite_check import check_finite
+from dkernel.problem.objective import Gradient, Problem
+from dkernel.problem.reservoir_roles import Roles, pieces_of
+from dkernel.problem.sizes import HELD, MOST_SAMPLE
+from dkernel.problem.targets import Targets
+from dkernel.solving.sgd_setup import TILE_ROWS, Bench, mean_gradient, prepare
+
+__all__ = ["Stream", "after", "begun", "widened"]
+
+Array = NDArray[np.float64]
+
+ROUND = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """Where it is: the last iterate, and the two sums of iterates whose mean is the answer.
+
+    Parameters
+    ----------
+    model : with the coefficients of that mean
+    counts : rows of each class so far, each as many as its weight says
+    older, newer : sums of iterates, and how many they are; `newer` begins at a power of two of rounds
+    history : per round the loss and the right answers before it was learned from
+    """
+
+    model: Model
+    problem: Problem
+    solver: PSGD
+    counts: Mapping[Any, float]
+    rows: int
+    v: Array
+    older: tuple[Array, int]
+    newer: tuple[Array, int]
+    history: tuple[dict[str, float], ...] = ()
+
+
+def begun(model: Model, block: Block, counts: Mapping[Any, float], rows: int, executor: Executor) -> Stream:
+    """A stream that goes on from a model of `rows` rows; `block` is what the preconditioner is made of."""
+    assert block.y is not None
+    targets = Targets(model.classes)
+    if model.classes is None:
+        targets = _centred(block.y.astype(np.float64), block.weight)
+    problem = Problem(ScaledColumns(model.scaling, model.map), model.loss, targets, seed=model.recipe.seed)
+    problem = _weighted(problem, model, counts)
+    coordinates = model.map.coordinates()
+    with one_blas_thread():
+        bench = Bench(executor, f"dkernel-stream-{_digest(block)}", problem, coordinates)
+        solver = prepare(bench, _roles(model.recipe.seed, block), [float(model.recipe.alpha)], rows).solver
+        inner: Array = coordinates.within(model.coef / targets.width)
+    v = np.concatenate([inner, (model.intercept[None] - targets.center) / targets.width])
+    before = max(1, rows // ROUND)
+    return Stream(model, problem, solver, counts, rows, v, (v * before, before), (np.zeros_like(v), 0))
+
+
+def after(stream_: Stream, block: Block, counts: Mapping[Any, float], executor: Executor) -> Stream:
+    """The stream after a block: its rows in an order of the seed, in rounds."""
+    model, seed = stream_.model, stream_.model.recipe.seed
+    problem = _weighted(stream_.problem, model, counts)
+    key = f"dkernel-stream-{_digest(block)}-{stream_.rows}-{hashlib.sha256(stream_.v.tobytes()).hexdigest()[:16]}"
+    bench = Bench(executor, key, problem, model.map.coordinates())
+    rows = _part(block, stream(seed, "stream", stream_.rows).permutation(len(block.X)))
+    v, older, newer, history = stream_.v, stream_.older, stream_.newer, list(stream_.history)
+    with one_blas_thread():
+        held = executor.keep(rows, f"{key}-rows")
+        pieces = pieces_of(len(rows.X), TILE_ROWS)
+        of_round = ROUND // TILE_ROWS
+        for at in range(0, len(pieces), of_round):
+            total = bench.part(Gradient(problem), [(held, piece) for piece in pieces[at : at + of_round]], f"{at}", v)
+            gradient = mean_gradient(bench.coordinates, total)
+            v = stream_.solver.advance(State(v, {}), gradient, total.n, 1).v
+            newer = (newer[0] + v, newer[1] + 1)
+            if newer[1] >= older[1]:
+                older, newer = newer, (np.zeros_like(v), 0)
+            history.append({"rows": total.n, "loss": float(total.loss[0] / max(total.weight, 1e-300))})
+        executor.release([held])
+        mean = (older[0] + newer[0]) / (older[1] + newer[1])
+        check_finite(model.map.kernel, "coefficients", mean)
+        targets, n = problem.targets, stream_.rows + len(block.X)
+        model = replace(
+            model,
+            coef=np.ascontiguousarray(bench.coordinates.expand(mean[:-1]) * targets.width),
+            intercept=mean[-1] * targets.width + targets.center,
+            facts={**model.facts, "rows": n},
+        )
+    return Stream(model, problem, stream_.solver, counts, n, v, older, newer, tuple(history))
+
+
+def widened(model: Model, classes: NDArray[Any]) -> Model:
+    """The model with all these classes, some of which it has not seen: for those its scores say no."""
+    seen = model.classes
+    if seen is None or len(seen) == len(classes):
+        return model
+    at = np.searchsorted(classes, seen)
+    coef = np.zeros((len(model.coef), len(classes)))
+    # log(rows) is how sure a logistic model is of what it never saw; a margin is 1.
+    never = -np.log1p(model.facts["rows"]) if model.recipe.loss == "logistic" else -1.0
+    intercept = np.full(len(classes), never)
+    signs = np.array([-1.0, 1.0]) if len(seen) == 2 else np.ones(len(seen))
+    coef[:, at], intercept[at] = model.coef * signs, model.intercept * signs
+    return replace(model, coef=coef, intercept=intercept, classes=classes)
+
+
+def _centred(y: Array, weight: Array | None) -> Targets:
+    """The targets of a regression by these rows, of several targets each by itself."""
+    if y.ndim == 1:
+        center = np.average(y, weights=weight)
+        width = float(np.sqrt(np.average((y - center) ** 2, weights=weight)))
+        return Targets(None, None, float(center), width or 1.0)
+    centers = np.average(y, axis=0, weights=weight)
+    widths = np.sqrt(np.average((y - centers) ** 2, axis=0, weights=weight))
+    return Targets(None, None, centers, np.where(widths > 0, widths, 1.0))
+
+
+def _weighted(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Problem:
+    # A class that has not come yet counts as one row: it has no weight to speak of, and is no division by zero.
+    known = {label: n or 1 for label, n in counts.items()}
+    return replace(problem, class_weights=problem.targets.weights_of(model.recipe.class_weight, known))
+
+
+def _roles(seed: int, block: Block) -> Roles:
+    order = stream(seed, "stream-roles").permutation(len(block.X))
+    held = min(HELD, max(1, len(order) // 10))
+    sample = _part(block, order[held:][:MOST_SAMPLE])
+    return Roles(_part(block, order[:0]), _part(block, order[:held]), sample, sample, sample, sample, -1)
+
+
+def _part(block: Block, rows: NDArray[np.intp]) -> Block:
+    return Block(block.X[rows], None if block.y is None else block.y[rows], _at(block.weight, rows))
+
+
+def _at(weight: Array | None, rows: NDArray[np.intp]) -> Array | None:
+    return None if weight is None else weight[rows]
+
+
+def _digest(block: Block) -> str:
+    digest = hashlib.sha256()
+    parts: tuple[Any, ...] = (block.X, block.y, block.weight)
+    for part in parts:
+        if isinstance(part, SparseRows):
+            for held in part.arrays().values():
+                digest.update(held.tobytes())
+        elif part is not None:
+            digest.update((encoded(part)[0] if part.dtype.kind == "O" else part).tobytes())
+    return digest.hexdigest()[:16]

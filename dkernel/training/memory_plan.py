@@ -1,0 +1,308 @@
+"""The plan: what a fit will need and do, stated before it runs. Bytes and flops are predictions from sizes alone."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from dkernel.data.source import Source
+from dkernel.errors import MemoryBudgetError
+from dkernel.execution.base import Executor
+from dkernel.features.base import MOST_DENSE
+from dkernel.features.block_coordinates import BLOCK
+from dkernel.problem.objective import GRAM_ROWS
+from dkernel.problem.sizes import Sizes
+from dkernel.recipe import Recipe
+from dkernel.solving.full_batch import MOST_PASSES
+from dkernel.solving.normal_equations import folds_for
+from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, stays_home
+from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
+from dkernel.solving.sketch import flops as wide_flops
+from dkernel.streaming.schedule import bundle_size
+
+__all__ = ["Plan", "in_words"]
+
+# Resident memory of a process after its imports, as Dask counts it against a worker's limit; a worker that finds no
+# compiled loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much
+# again. Freed pages that it keeps (dkernel.numerics.allocator) are in it too.
+WORKER_BASE = 340 * 2**20
+CLIENT_BASE = 360 * 2**20
+# What a core of today does of such work, and reads of Parquet, for the estimate of the time. Nothing depends on it.
+FLOPS, BYTES = 15e9, 150e6
+HEADS = 4  # alphas and shares of the step that go through the passes, at most
+COPIES = 4  # units of others that a worker may hold beside its own
+UNEVEN = 1.5  # times its equal share of a source that is kept: what one of the workers may hold
+HELD_SHARE = 0.4  # of the workers' memory: what a source may take that is kept between passes
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Predicted peak bytes and flops of a fit.
+
+    Parameters
+    ----------
+    worker_bytes : of each worker's process (of this process, where threads do the work)
+    client_bytes : of the client, beside that
+    reading_bytes : of each worker while it reads: with fewer columns it is hardly less
+    memory_limit : of each worker, None where none is known
+    kept : whether the source stays in the workers' memory between passes
+    in_process : whether the work is done in the client's own process
+    survey_flops, setup_flops, pass_flops : of each stage
+    checkpoint_bytes : of disk, of a run with a checkpoint
+    seconds : what that takes on as many cores as there are threads, within a factor of two or three
+    """
+
+    n: int
+    p: int
+    columns: int
+    outputs: int
+    rounds: int
+    passes: int
+    reservoir: int
+    worker_bytes: int
+    client_bytes: int
+    memory_limit: int | None
+    kept: bool
+    in_process: bool
+    survey_flops: float
+    setup_flops: float
+    pass_flops: float
+    checkpoint_bytes: int = 0
+    reading_bytes: int = 0
+    seconds: float = 0.0
+
+    @classmethod
+    def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1) -> "Plan":
+        """The plan for a source."""
+        sizes, outputs = Sizes.of(source.n_counted, source.n_terms, recipe), max(outputs, source.targets)
+        n, p, D = sizes.n, sizes.p, sizes.columns
+        row, matrix = source.row_bytes + 16, 8 * D * D
+        unit = max((unit.n_rows for unit in source.units), default=0) * row
+        # While one bundle is used the next is read, and one worker may have got all of it; reading holds a unit twice,
+        # as it was stored and as a block.
+        in_flight = min(2 * bundle_size([unit.rows for unit in source.units], row), len(source.units)) * unit
+        # A rule that evaluates the kernel holds a column of all candidates for each landmark.
+        picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
+        wide = D > MOST_DENSE and recipe.rank is None and recipe.solver not in ("normal", "exact")
+        squares = _wide_client(D, recipe.features == "nystrom") if wide else _squares(sizes, recipe) * matrix
+        reservoir = sizes.reservoir * row
+        workers = executor.workers
+        threads = max(1, executor.slots // workers)
+        base = WORKER_BASE + reservoir + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
+        client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
+        if recipe.solver == "normal":
+            # Each task has a Gram matrix for each fold, and the client has those of all tasks of a reading at a time.
+            base += threads * (folds_for(D) + 1) * matrix
+            client += 4 * executor.slots * folds_for(D) * matrix
+        limit = executor.memory_limit
+        total = limit * workers if limit else _available()
+        # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
+        # both, and not in equal shares.
+        reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
+        held = _held(source.n_rows * row, workers, unit)
+        tasks, beside = _tasks(executor, D, outputs, squares, wide)
+        client += beside
+        worker = max(reading, base + tasks)
+        with_data = max(reading + max(0, held - in_flight), base + held + tasks)
+        roomy = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
+        kept = roomy and (limit is None or with_data <= limit)
+        survey = float(source.n_rows) * p * 8
+        passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
+        readings = 1 if kept else 1 + passes
+        seconds = ((survey + setup + passes * turn) / FLOPS + readings * source.nbytes / BYTES) / executor.slots
+        return cls(
+            n=n,
+            p=source.n_in,
+            columns=D,
+            outputs=outputs,
+            rounds=sizes.rounds,
+            passes=passes,
+            reservoir=sizes.reservoir,
+            worker_bytes=int(with_data if kept else worker),
+            reading_bytes=int(reading),
+            client_bytes=int(client),
+            memory_limit=limit,
+            kept=kept,
+            in_process=executor.name != "cluster",
+            survey_flops=survey,
+            setup_flops=setup,
+            pass_flops=turn,
+            # Sample, landmarks, preconditioners; and thrice, while the third is written, a handful of D x heads.
+            checkpoint_bytes=int(
+                2 * reservoir + D * row + (squares if wide else 3 * matrix) + 144 * D * HEADS * outputs
+            ),
+            seconds=round(seconds, 1),
+        )
+
+    def check(self) -> None:
+        """Refuse what cannot fit, with both numbers and what would."""
+        if self.memory_limit is not None and self.worker_bytes > self.memory_limit:
+            fixed, smaller = self.worker_bytes - self._task(self.columns), self.columns
+            while smaller > 64 and fixed + self._task(smaller) > self.memory_limit:
+                smaller //= 2
+            fits = max(self.reading_bytes, fixed + self._task(smaller)) <= self.memory_limit
+            fewer = f", or use n_components={smaller}" if fits else ""
+            raise MemoryBudgetError(
+                f"Each worker needs about {_mib(self.worker_bytes)} and has a limit of {_mib(self.memory_limit)}. "
+                f"Raise --memory-limit to {_mib(self.worker_bytes)}{fewer}, or give a source in smaller chunks."
+            )
+        here = self.client_bytes + (self.worker_bytes if self.in_process else 0)
+        if here > _installed():
+            raise MemoryBudgetError(
+                f"This process needs about {_mib(here)}, most of it for n_components={self.columns}, "
+                f"and the machine has {_mib(_installed())}. Use fewer components."
+            )
+
+    def _task(self, columns: int) -> int:
+        return _task(columns, self.outputs, columns > MOST_DENSE)
+
+    @property
+    def flops(self) -> float:
+        """Of setup and passes."""
+        return self.setup_flops + self.passes * self.pass_flops
+
+    def as_dict(self) -> dict[str, Any]:
+        """For JSON and for people."""
+        return asdict(self)
+
+
+# What a plan's entries are called for people.
+_WORDS = {
+    "n": "rows",
+    "p": "features",
+    "rounds": "rounds of a pass",
+    "reservoir": "rows of the sample",
+    "worker_bytes": "memory, each worker",
+    "client_bytes": "memory, client",
+    "reading_bytes": "of it, each worker to read",
+    "memory_limit": "limit of each worker",
+    "kept": "data kept in memory",
+    "in_process": "threads do the work",
+    "survey_flops": "work of the survey",
+    "setup_flops": "work of the setup",
+    "pass_flops": "work of each pass",
+    "checkpoint_bytes": "disk, with --checkpoint",
+    "seconds": "time, about",
+}
+
+
+def in_words(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The entries of a plan as people read them: name and value.
+
+    Examples
+    --------
+    >>> in_words({"n": 5000, "worker_bytes": 2**30, "kept": True, "seconds": 3.2})
+    [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('data kept in memory', 'yes'), ('time, about', '3 s')]
+    """
+    return [(_WORDS.get(name, name), _in_words(name, value)) for name, value in plan.items()]
+
+
+def _in_words(name: str, value: Any) -> str:
+    if value is None:
+        return "none known"
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if name.endswith("_bytes") or name == "memory_limit":
+        return _mib(value)
+    if name.endswith("_flops"):
+        return f"{value / 1e9:,.1f} Gflop"
+    if name == "seconds":
+        return f"{max(1, round(value)):,} s" if value < 120 else f"{value / 60:,.0f} min"
+    return f"{value:,}" if isinstance(value, int) else f"{value}"
+
+
+def _held(source: int, workers: int, unit: int) -> int:
+    """Bytes of a source that is kept in the worker with most of it: it may have copies of units of others, where some
+    worker has no unit of a round."""
+    return int(min(source, max(UNEVEN * source, source + workers * COPIES * unit) / workers))
+
+
+def _work(sizes: Sizes, recipe: Recipe, outputs: int, wide: bool, picking: int) -> tuple[int, float, float]:
+    """Passes, the flops of one, and those of the setup; `picking` bytes are held to choose landmarks."""
+    n, p, D = sizes.n, sizes.p, sizes.columns
+    passes, turn = sizes.passes + sizes.polish, float(n) * D * (2 * p + 20 + 4 * outputs)
+    if recipe.solver == "normal":
+        passes, turn = 1, float(n) * D * (2 * p + 20 + D)
+    elif recipe.solver == "exact":
+        passes, turn = 1, float(n) * D * (2 * p + 20 + 2 * D) + 2.0 * D**3
+    elif recipe.solver != "psgd":
+        passes = sizes.passes if sizes.passes > 1 else MOST_PASSES
+    products = wide_flops(D, p) if wide else float(sizes.sample) * D * D + 2.0 * D**3
+    return passes, turn, products + float(sizes.sample) * D * (2 * p + 20) + picking / 8.0 * (D + 2 * p + 20)
+
+
+def _working(columns: int, outputs: int) -> int:
+    """Bytes of one task at its largest: the Gram matrix of the sample, or a tile of rows with its gradient.
+
+    A worker has three D x D matrices: its sum, and that of the task before, on its way to the client as a copy.
+    """
+    return max(24 * columns**2 + 16 * GRAM_ROWS * columns, _tile(columns, outputs))
+
+
+def _squares(sizes: Sizes, recipe: Recipe) -> int:
+    """D x D matrices of the client at one time: metric, its root, covariance and one that comes or goes; and a factor
+    for each alpha of the path that can have a ridge of its own: a large source has one, and leaves of the Gram matrix
+    that arrive before it."""
+    if recipe.solver in ("normal", "exact") or recipe.rank is not None:  # eigenvectors, and what makes them
+        return 11
+    several = 2 if sizes.large else len(PATH)
+    return 4 + (several if recipe.alpha == "auto" else 1)
+
+
+def _tasks(executor: Executor, columns: int, outputs: int, squares: int, wide: bool) -> tuple[int, int]:
+    """Bytes of the tasks of the setup: of a worker (this process, where that works), and of a client beside workers."""
+    threads = max(1, executor.slots // executor.workers)
+    apart, home = executor.name == "cluster", stays_home(executor, wide)
+    beside = _beside(columns, outputs, executor.slots, squares, wide) if home else 0
+    if apart and home:
+        return threads * _tile(columns, outputs), beside
+    limited = apart or executor.memory_limit is not None
+    return (threads * _task(columns, outputs, wide) if limited else beside), 0
+
+
+def _beside(columns: int, outputs: int, threads: int, squares: int, wide: bool) -> int:
+    """Bytes of tasks beside the client's squares in one process: theirs are gone when it makes its own.
+
+    No sum is copied there: all leaves of the Gram matrix are there at its end, and the client has the metric.
+    """
+    if wide:
+        return max(0, threads * _wide_working(columns, outputs) - squares)
+    sums = 8 * (GRAM_LEAVES + 1) * columns**2 + min(threads, GRAM_LEAVES) * 24 * GRAM_ROWS * columns
+    return max(0, max(sums, threads * _tile(columns, outputs)) - squares)
+
+
+def _tile(columns: int, outputs: int) -> int:
+    return 4 * 256 * columns + 48 * columns * outputs
+
+
+def _task(columns: int, outputs: int, wide: bool) -> int:
+    """Bytes of one task of a fit of so many columns."""
+    return _wide_working(columns, outputs) if wide else _working(columns, outputs)
+
+
+def _wide_working(columns: int, outputs: int) -> int:
+    """Bytes of one task of a fit that makes no squares: a tile of rows with its gradient, or columns of the sample."""
+    heads = max(WIDE_DIRECTIONS, HEADS * outputs)
+    return SKETCH_TASK + 4 * 256 * columns + 4 * 8 * heads * columns
+
+
+def _wide_client(columns: int, landmarks: bool) -> int:
+    """Bytes of the client of such a fit: the sketch, vectors of all columns, the blocks of landmarks."""
+    rank = rank_of(columns)
+    blocks = 8 * BLOCK * columns + 6 * 8 * BLOCK**2 if landmarks else 0
+    return 4 * rank * columns + 14 * 8 * WIDE_DIRECTIONS * columns + SKETCH_CLIENT + blocks
+
+
+def _mib(n: float) -> str:
+    return f"{n / 2**20:,.0f} MiB"
+
+
+def _available() -> int:
+    import psutil
+
+    return int(psutil.virtual_memory().available)
+
+
+def _installed() -> int:
+    import psutil
+
+    return int(psutil.virtual_memory().total)

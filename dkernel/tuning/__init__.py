@@ -1,0 +1,1 @@
+"""Search over candidates in the stream."""

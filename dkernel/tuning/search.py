@@ -1,0 +1,332 @@
+"""A search in the stream: many candidates race over the same rows, the worse half leaves at each rung, one is trained.
+
+    rung r:  c 2^r rounds, of 32 in a pass; then the better half by the loss on rows before they were used
+
+c makes the whole race about two passes, whatever the number of candidates; of more than 64, where c is 1, it is longer.
+
+Successive halving (Jamieson and Talwalkar 2016) where a candidate costs a few heads or, with a gamma of its own, a map.
+The maps of the race are small: the largest has RACED columns, the others as many in proportion, and what is chosen are
+the settings. The survivor is trained at its full size, by the same fit as any other, with the kernel, the scaling and
+the metric that it raced with, and with its alpha where the grid names alphas. Nothing depends on the workers; a budget
+of time can end the race at a rung alone, and the passes until there, which are recorded, are the budget that gives the
+same bytes again.
+"""
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.object_columns import check_gamma, check_source
+from dkernel.data.source import Source
+from dkernel.errors import DataError, RecipeError
+from dkernel.execution.base import Executor
+from dkernel.linear.solvers.psgd import PSGD
+from dkernel.numerics.threads import one_blas_thread
+from dkernel.persistence.checkpoint import Checkpoint, run_of
+from dkernel.persistence.journal import Journal
+from dkernel.problem.reservoir_roles import Roles, counted, roles_of
+from dkernel.recipe import Recipe
+from dkernel.selection.metric_learning import check_metric
+from dkernel.selection.model_selection import Chosen
+from dkernel.solving.sgd_setup import Bench, prepare
+from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.survey import SurveyResult
+from dkernel.training.fit import Fit, TrainResult, train
+from dkernel.tuning.search_space import Budget, Candidate, candidates_of, scaled
+from dkernel.tuning.successive_halving import Entry, Lane, Score, raced
+
+__all__ = ["RACED", "ROUNDS", "TuneResult", "tune"]
+
+ROUNDS = 32  # of a pass of the race
+RACED = 1024  # columns of the largest map of a race: few enough that all maps together cost less than the fit to come
+LEAST_RACED = 32
+PASSES = 2  # of a whole race, about
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class TuneResult:
+    """What a search found.
+
+    Parameters
+    ----------
+    fit : of the survivor, as `train` gives it
+    leaderboard : one line for each candidate, the best first: rank, what was searched, the kernel with its numbers, the
+        rungs that it ran, and over the rows of the last of them the progressive loss and the error (or rmse)
+    params : what was searched -> the survivor's value
+    recipe : that the survivor was trained with
+    passes : of the search over the data: as a budget, they give the same search again
+    """
+
+    fit: TrainResult
+    leaderboard: list[dict[str, Any]]
+    params: dict[str, Any]
+    recipe: Recipe
+    passes: float
+
+
+def tune(
+    source: Source, recipe: Recipe, executor: Executor, grid: Mapping[str, Sequence[Any]] | None = None,
+    budget: Budget | str | float = "2passes", *, progress: Progress | None = None, scratch: str | None = None,
+    checkpoint: Checkpoint | None = None, clock: Callable[[], float] = time.monotonic,
+) -> TuneResult:  # fmt: skip
+    """Search and fit; the same bytes for every executor.
+
+    Parameters
+    ----------
+    source : with a label
+    recipe : what all candidates share; gamma, metric and alpha are searched where it says "auto"
+    grid : axis -> values, of `dkernel.tuning.search_space.AXES`; a gamma may also be '4*median' or '2*auto'
+    budget : of the search, the survivor's fit comes after it: "2passes", or "10min", which ends with a rung
+    checkpoint : where to keep what is done: the rungs in its folder search/, the fit in fit/
+    clock : seconds, for a budget of time
+    """
+    if source.label is None:
+        raise DataError("The data have no label to learn: open the source with one.")
+    source = counted(source, executor)
+    if source.n_counted < 2:
+        raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
+    shown = progress or Progress("none")
+    search = _Search(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
+    with ExitStack() as opened:
+        fit = None
+        if checkpoint is not None:
+            inside = replace(checkpoint, folder=str(Path(checkpoint.folder) / "search"))
+            search.journal = opened.enter_context(inside.opened(search.identity, search.checkpoint_bytes, shown))
+            fit = replace(checkpoint, folder=str(Path(checkpoint.folder) / "fit"), resume=True)
+        found = search.journal.found("result")
+        if found is None:
+            with one_blas_thread(), shown:
+                found = search.run()
+            search.journal.finish(found)
+        winner, chosen, board, passes = (found[name] for name in ("recipe", "chosen", "leaderboard", "passes"))
+        result = train(source, winner, executor, progress=progress, scratch=scratch, checkpoint=fit, chosen=chosen)
+    params = found["params"] if winner.alpha != "auto" else {**found["params"], "alpha": result.model.recipe.alpha}
+    facts = {"candidates": len(board), "passes": passes, "rungs": board[0]["rungs"], "winner": params}
+    model = replace(result.model, facts={**result.model.facts, "search": facts})
+    return TuneResult(replace(result, model=model), board, params, winner, passes)
+
+
+class _Search:
+    """One search: its candidates, the lanes that they run in, and the rungs."""
+
+    def __init__(
+        self, source: Source, recipe: Recipe, executor: Executor, grid: Mapping[str, Sequence[Any]] | None,
+        budget: Budget, progress: Progress, scratch: str | None, clock: Callable[[], float],
+    ) -> None:  # fmt: skip
+        self.source, self.executor, self.budget = source, executor, budget
+        self.progress, self.scratch = progress, scratch
+        recipe = recipe.for_columns(source.columns)
+        self.candidates = candidates_of(recipe, grid, source.n_in, bool(source.objects))
+        if any(c.recipe.cost is not None for c in self.candidates):
+            raise RecipeError(
+                "alpha='C=...': a search compares alphas on few rows at first. Give 1 / (C n) as a number."
+            )
+        self.alpha_asked = recipe.alpha != "auto" or "alpha" in (grid or {})
+        self.clock, self.began = clock, clock()
+        self.journal = Journal()
+        self._choices: dict[str, Chosen] = {}
+        # Everything that a fit would refuse is refused now, for every candidate.
+        self.fits = {c.of_map: self._fit(c.recipe) for c in self.candidates}
+        for fit in self.fits.values():
+            kernel = fit.recipe.kernels[0]
+            check_source(kernel, source)
+            check_metric(fit.recipe.metric, kernel, source.n_in, bool(source.objects))
+        for gamma in {fit.recipe.gamma: None for fit in self.fits.values()}:
+            check_gamma([fit.recipe.kernels[0] for fit in self.fits.values()], gamma)
+        most = max(fit.sizes.columns for fit in self.fits.values())
+        self.shrink = max(1.0, most / RACED)
+        rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
+        self.shares = 2**rungs - 1
+        passes = PASSES + -(-self.shares // ROUNDS)
+        self.base = self._fit(recipe.replace(n_components=self._raced(most), rounds=ROUNDS, passes=passes))
+        asked = [(c.recipe.to_text(), c.factor) for c in self.candidates]
+        self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
+        self.identity = run_of(source, recipe)
+        told = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
+        words = {name: " | ".join(dict.fromkeys(values)) for name, values in told.items()}
+        self.identity["recipe"] |= {"grid": words, "budget": repr(budget)}
+
+    def _fit(self, recipe: Recipe) -> Fit:
+        return Fit(self.source, recipe, self.executor, self.progress, self.scratch)
+
+    def _raced(self, columns: int) -> int:
+        """Columns of the race's map for one of so many; an even number, for maps of pairs."""
+        return min(columns, max(LEAST_RACED, 2 * round(columns / self.shrink / 2)))
+
+    @property
+    def checkpoint_bytes(self) -> int:
+        """Of disk: preconditioners and coefficients of every lane."""
+        return int(len(self.fits) * self.base.plan.checkpoint_bytes)
+
+    def run(self) -> dict[str, Any]:
+        """The race, as the journal keeps it."""
+        base = self.base
+        base.journal = self.journal
+        feed = Feed(self.executor, self.source, base.plan.kept)
+        with ExitStack() as base.open:
+            try:
+                survey = self.journal.stage("survey", lambda: base.survey(feed))
+                self.targets = base.targets(survey)
+                lanes = self._lanes(survey)
+                schedules, feed = base.schedules(survey, feed)
+                return self._race(lanes, [turn for s in schedules for turn in s.rounds], len(schedules[0].rounds), feed)
+            finally:
+                feed.close()
+
+    def _lanes(self, survey: SurveyResult) -> list[Lane]:
+        """One for each map, its candidates prepared on the sample as those of a fit are."""
+        self.chosen: dict[tuple[Any, ...], Chosen] = {}
+        lanes = []
+        for i, of_map in enumerate(self.fits):
+            mine = [number for number, c in enumerate(self.candidates) if c.of_map == of_map]
+            self.chosen[of_map] = self._chosen(self.candidates[mine[0]], survey)
+            self.progress.phase(f"prepare {i + 1}/{len(self.fits)}")
+            lanes.append(self._lane(i, of_map, mine, survey))
+        return lanes
+
+    def _chosen(self, candidate: Candidate, survey: SurveyResult) -> Chosen:
+        """What the candidate's words stand for; multiples of one gamma are chosen once."""
+        fit, recipe = self.fits[candidate.of_map], candidate.recipe
+        name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
+        name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
+        fit.targets(survey)
+        roles = roles_of(survey.reservoir, self.base.sizes)
+        if name not in self._choices:
+            fit.key = f"{self.key}-{name}"
+            self._choices[name] = self.journal.stage(name, lambda: fit.choice(survey, self.targets, roles))
+        found = self._choices[name]
+        return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
+
+    def _lane(self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult) -> Lane:
+        chosen, full = self.chosen[of_map], self.fits[of_map]
+        lane: Lane | None = None
+        entries: list[Entry] = []
+        for loss in dict.fromkeys(self.candidates[number].recipe.loss for number in mine):
+            of_loss = [number for number in mine if self.candidates[number].recipe.loss == loss]
+            recipe = full.recipe.replace(
+                kernel=repr(chosen.kernel), loss=loss, features=full.features,
+                n_components=self._raced(full.sizes.columns),
+            )  # fmt: skip
+            fit = Fit(self.source, recipe, self.executor, Progress("none"), self.scratch)
+            fit.targets(survey)
+            problem, roles = fit.problem_of(chosen, self.targets, roles_of(survey.reservoir, fit.sizes))
+            if lane is None:
+                lane = Lane(problem, problem.columns.map.coordinates(), ())
+            inside = replace(problem, columns=lane.problem.columns, threshold=-1)
+            bench = Bench(self.executor, f"{self.key}-{i}-{loss}", inside, lane.coordinates)
+            alphas = [float(self.candidates[number].recipe.alpha) for number in of_loss]
+            parts, start = self.journal.stage(f"prepared-{i}-{len(entries)}", partial(_prepared, bench, roles, alphas))
+            solver = PSGD(metric=lane.coordinates.metric, loss=problem.loss, **parts)
+            entries.append(Entry(problem.loss, solver, start, tuple(of_loss)))
+        assert lane is not None
+        return replace(lane, entries=tuple(entries))
+
+    def _race(self, lanes: list[Lane], rounds: Sequence[Any], length: int, feed: Feed) -> dict[str, Any]:
+        alive = list(range(len(self.candidates)))
+        last: dict[int, tuple[int, Score]] = {}
+        first = max(1, PASSES * length // self.shares)
+        self.whole = first * self.shares
+        done = rung = 0
+        spent = 0.0
+        while len(alive) > 1 and done < len(rounds):
+            turns = rounds[done : done + first * 2**rung]
+            if rung and not self._may(done + len(turns), length, spent):
+                break
+            lanes = [kept for lane in lanes if (kept := lane.only(alive)) is not None]
+            rows = sum(piece.n for turn in turns for piece in turn)
+            self.progress.phase(f"rung {rung + 1}", rows, candidates=len(alive), maps=len(lanes))
+            begin = self.clock()
+            after = self.journal.stage(
+                f"rung-{rung}", partial(self._rung, lanes, turns, feed, done, length, rounds[done + len(turns) :][:1])
+            )
+            spent = self.clock() - begin
+            lanes = [lane.at(after["v"]) for lane in lanes]
+            done, rung = done + len(turns), rung + 1
+            last |= {number: (rung, Score(*score)) for number, score in after["scores"].items()}
+            alive = sorted(alive, key=lambda n: (self._measure(last[n][1]), n))[: -(-len(alive) // 2)]
+        return self._told(last, alive, done / length)
+
+    def _may(self, rounds: int, length: int, spent: float) -> bool:
+        """Whether the budget has room for a rung up to so many rounds; it will take about as long as the one before."""
+        if rounds > self.budget.passes * length + 1e-3:
+            return False
+        return self.clock() - self.began + spent <= self.budget.seconds
+
+    def _rung(
+        self, lanes: list[Lane], turns: Sequence[Any], feed: Feed, done: int, length: int, following: Sequence[Any]
+    ) -> dict[str, Any]:
+        ahead = following[0] if following else ()
+        lanes, scores = raced(lanes, turns, feed, f"{self.key}-race", done, length, self.whole, ahead, self.progress)
+        entries = [entry for lane in lanes for entry in lane.entries]
+        v = {number: np.array(entry.of(number)) for entry in entries for number in entry.candidates}
+        return {"v": v, "scores": {number: (s.loss, s.right, s.weight, s.n) for number, s in scores.items()}}
+
+    def _measure(self, score: Score) -> float:
+        """What candidates are compared by: their loss where all have the same, else the error, or the rmse."""
+        one = len({c.recipe.loss for c in self.candidates}) == 1
+        value = score.loss / max(score.weight, 1e-300) if one else self._figure(score)[1]
+        return value if np.isfinite(value) else math.inf
+
+    def _figure(self, score: Score) -> tuple[str, float]:
+        if self.targets.classes is None:
+            return "rmse", self.targets.rmse(max(score.right, 0.0), score.n)
+        return "error", 1 - score.right / max(score.n, 1)
+
+    def _told(self, last: Mapping[int, tuple[int, Score]], alive: Sequence[int], passes: float) -> dict[str, Any]:
+        """The leaderboard and the survivor."""
+        # Those that ran as far as each other are compared on the rows of the rung that they ended with.
+        order = sorted(
+            range(len(self.candidates)),
+            key=lambda n: (n != alive[0], -last[n][0], self._measure(last[n][1]), n) if n in last else (n != alive[0],),
+        )
+        board = [self._line(rank, number, last.get(number)) for rank, number in enumerate(order, start=1)]
+        best = self.candidates[alive[0]]
+        chosen, fit = self.chosen[best.of_map], self.fits[best.of_map]
+        params = {name: value for name, value in best.asked.items() if name != "gamma"}
+        params["kernel"] = repr(chosen.kernel)
+        text = f"{len(order)} candidates in {passes:.6g} passes, which is the budget that does the same again"
+        # What small maps want is no rule for alpha at full size: unless it was searched, the fit chooses it once more.
+        alpha = best.recipe.alpha if self.alpha_asked else "auto"
+        recipe = fit.recipe.replace(
+            kernel=repr(chosen.kernel), loss=best.recipe.loss, alpha=alpha, scale=chosen.scaling.kind
+        )
+        return {
+            "recipe": recipe,
+            "chosen": replace(chosen, why={"search": text}),
+            "leaderboard": board,
+            "params": params,
+            "passes": float(f"{passes:.6g}"),
+        }
+
+    def _line(self, rank: int, number: int, seen: tuple[int, Score] | None) -> dict[str, Any]:
+        candidate = self.candidates[number]
+        rungs, score = seen or (0, Score())
+        line = {"rank": rank, **candidate.asked, "kernel": repr(self.chosen[candidate.of_map].kernel), "rungs": rungs}
+        if seen is None:
+            return line
+        name, figure = self._figure(score)
+        loss = score.loss / max(score.weight, 1e-300)
+        # JSON has no word for what a candidate that diverged has.
+        figures = {"progressive_loss": loss, name: figure}
+        return {**line, "rows": score.n, **{k: v if math.isfinite(v) else None for k, v in figures.items()}}
+
+
+def _prepared(bench: Bench, roles: Roles, alphas: Sequence[float]) -> tuple[dict[str, Any], Array]:
+    """Solver and start as a journal keeps them, without metric and loss, which are made again."""
+    # As of few rows: then no alpha is left out, and the steps are those of rounds of few rows.
+    prepared = prepare(bench, roles, alphas, 0)
+    names = ("preconditioners", "alphas", "outputs", "shares")
+    return {name: getattr(prepared.solver, name) for name in names}, prepared.start

@@ -1,0 +1,218 @@
+"""A race of candidates over the same rows: one reading of each block, one set of columns for all heads of a map.
+
+A lane is a map with the heads that use it: for each loss, for each alpha, the outputs. Of a round, every lane takes its
+gradient in the same task, from the same block, before any of its coefficients has seen these rows: the losses and
+right answers that come with it are those of rows not used yet (progressive validation), by which candidates are judged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.features.base import Coordinates
+from dkernel.linear.losses import Loss
+from dkernel.linear.solvers.psgd import PSGD
+from dkernel.problem.objective import Coefficients, Gradient, GradientSum, Problem
+from dkernel.solving.sgd_setup import mean_gradient
+from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.reduction import Statistic
+from dkernel.streaming.schedule import Piece
+
+__all__ = ["Entry", "Lane", "Mixed", "Score", "Several", "raced"]
+
+Array = NDArray[np.float64]
+
+LEAST_STEP = 0.05  # of the step of a fit
+
+
+@dataclass(frozen=True)
+class Several(Statistic[list[Any], list[Any]]):
+    """Some statistics of the same pieces: a block is read once for all of them.
+
+    The broadcast is a sequence too, of what each of them gets.
+    """
+
+    parts: tuple[Statistic[Any, Any], ...]
+
+    def step(self, block: Block, piece: Piece, broadcast: Sequence[Any]) -> list[Any]:
+        return [part.step(block, piece, b) for part, b in zip(self.parts, broadcast, strict=True)]
+
+    def merge(self, left: list[Any], right: list[Any]) -> list[Any]:
+        return [part.merge(a, b) for part, a, b in zip(self.parts, left, right, strict=True)]
+
+    def finish(self, total: list[Any]) -> list[Any]:
+        return [part.finish(value) for part, value in zip(self.parts, total, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Mixed(Loss):
+    """A loss for each run of paths; as one, since the columns of a tile are made once for all heads.
+
+    Scores are (rows, paths) or (rows, paths, outputs): a loss may see the outputs of a row together.
+
+    Parameters
+    ----------
+    parts : losses, each with its number of paths
+
+    Examples
+    --------
+    >>> from dkernel.linear.losses import Hinge, Squared
+    >>> y = np.array([[1.0, 1.0]])
+    >>> Mixed(((Hinge(), 1), (Squared(), 1))).value(y, np.array([[0.0, 3.0]]))
+    array([[1., 2.]])
+    """
+
+    name: ClassVar[str] = "mixed"
+    curvature: ClassVar[float] = 1.0
+    parts: tuple[tuple[Loss, int], ...] = ()
+
+    def value(self, y: NDArray[np.floating], s: NDArray[np.floating]) -> NDArray[np.floating]:
+        return np.concatenate([loss.value(y[:, c], s[:, c]) for loss, c in self._runs()], axis=1)
+
+    def derivative(self, y: NDArray[np.floating], s: NDArray[np.floating]) -> NDArray[np.floating]:
+        return np.concatenate([loss.derivative(y[:, c], s[:, c]) for loss, c in self._runs()], axis=1)
+
+    def _runs(self) -> list[tuple[Loss, slice]]:
+        ends = np.cumsum([paths for _, paths in self.parts]).tolist()
+        return [(loss, slice(end - paths, end)) for (loss, paths), end in zip(self.parts, ends, strict=True)]
+
+
+@dataclass(frozen=True, eq=False)
+class Entry:
+    """The heads of one loss.
+
+    Parameters
+    ----------
+    v : float64 (n + 1, alphas * outputs)
+    candidates : number of the candidate of each alpha
+    """
+
+    loss: Loss
+    solver: PSGD
+    v: Array
+    candidates: tuple[int, ...]
+
+    def only(self, alive: Sequence[int]) -> "Entry | None":
+        """The same of the candidates that are alive; None for nobody."""
+        kept = [j for j, number in enumerate(self.candidates) if number in alive]
+        if not kept:
+            return None
+        return replace(
+            self,
+            solver=self.solver.only([(j, 1.0) for j in kept]),
+            v=np.ascontiguousarray(np.concatenate([self.of(self.candidates[j]) for j in kept], axis=1)),
+            candidates=tuple(self.candidates[j] for j in kept),
+        )
+
+    def of(self, number: int) -> Array:
+        """The columns of v that are a candidate's."""
+        outputs, j = self.solver.outputs, self.candidates.index(number)
+        return self.v[:, j * outputs : (j + 1) * outputs]
+
+
+@dataclass(frozen=True, eq=False)
+class Lane:
+    """A map and the heads on its columns.
+
+    Parameters
+    ----------
+    problem : of the rows; its loss is that of the first entry
+    """
+
+    problem: Problem
+    coordinates: Coordinates
+    entries: tuple[Entry, ...]
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """Their numbers, in the order of the heads."""
+        return tuple(number for entry in self.entries for number in entry.candidates)
+
+    def only(self, alive: Sequence[int]) -> "Lane | None":
+        """The lane of the candidates that are alive."""
+        entries = tuple(kept for entry in self.entries if (kept := entry.only(alive)) is not None)
+        return replace(self, entries=entries) if entries else None
+
+    def at(self, v: dict[int, Array]) -> "Lane":
+        """The lane with these coefficients, one array a candidate."""
+        entries = [
+            replace(entry, v=np.ascontiguousarray(np.concatenate([v[n] for n in entry.candidates], axis=1)))
+            for entry in self.entries
+        ]
+        return replace(self, entries=tuple(entries))
+
+    def gradient(self) -> Gradient:
+        """The statistic of a round."""
+        outputs = self.problem.targets.outputs
+        parts = tuple((entry.loss, entry.v.shape[1] // outputs) for entry in self.entries)
+        return Gradient(replace(self.problem, loss=parts[0][0] if len(parts) == 1 else Mixed(parts)))
+
+    def coefficients(self) -> Coefficients:
+        """What the workers are sent."""
+        v = np.concatenate([entry.v for entry in self.entries], axis=1)
+        return self.coordinates.expand(v[:-1]).astype(np.float32), v[-1].astype(np.float32)
+
+    def advanced(self, total: GradientSum, rounds: int, factor: float) -> "Lane":
+        """The lane after a round; see `PSGD.advance`."""
+        mean, at, entries = mean_gradient(self.coordinates, total), 0, []
+        for entry in self.entries:
+            heads = slice(at, at + entry.v.shape[1])
+            state = entry.solver.advance(entry.solver.start(entry.v), mean[:, heads], total.n, rounds, factor)
+            entries.append(replace(entry, v=state.v))
+            at = heads.stop
+        return replace(self, entries=tuple(entries))
+
+
+@dataclass
+class Score:
+    """What a candidate did on rows before it used them: sums of its loss and of its right answers, over n rows."""
+
+    loss: float = 0.0
+    right: float = 0.0
+    weight: float = 0.0
+    n: int = 0
+
+    def add(self, loss: float, right: float, weight: float, n: int) -> None:
+        self.loss += loss
+        self.right += right
+        self.weight += weight
+        self.n += n
+
+
+def raced(
+    lanes: Sequence[Lane], rounds: Sequence[Sequence[Piece]], feed: Feed, key: str, first: int, length: int, whole: int,
+    following: Sequence[Piece], progress: Any,
+) -> tuple[list[Lane], dict[int, Score]]:  # fmt: skip
+    """Some rounds of all lanes; the lanes after them, and each candidate's score on their rows.
+
+    Parameters
+    ----------
+    first : number of the first of these rounds in the whole race
+    length, whole : rounds of a pass, and of a race that nothing ends before
+    following : the pieces after the last of these rounds, which are read ahead
+    """
+    now = list(lanes)
+    scores = {number: Score() for lane in now for number in lane.candidates}
+    executor = feed.executor
+    statistic = Several(tuple(lane.gradient() for lane in now))
+    held = executor.keep(statistic, f"{key}-{first}-gradients")
+    for i, pieces in enumerate(rounds):
+        name = f"{key}-{first + i}"
+        broadcast = executor.keep([lane.coefficients() for lane in now], f"{name}-at")
+        ahead = rounds[i + 1] if i + 1 < len(rounds) else following
+        totals = feed.reduce(statistic, pieces, name, following=ahead, held=held, broadcast=broadcast)
+        executor.release([broadcast])
+        # Towards the end the steps become small: otherwise the noise of few rows in the last iterate is what is judged,
+        # and who is regularized most wins.
+        factor = max(LEAST_STEP, 1 - (first + i) / whole)
+        for j, (lane, total) in enumerate(zip(now, totals, strict=True)):
+            for number, loss, right in zip(lane.candidates, total.loss, total.right, strict=True):
+                scores[number].add(float(loss), float(right), total.weight, total.n)
+            now[j] = lane.advanced(total, length, factor)
+        progress.advance(sum(piece.n for piece in pieces), round=f"{i + 1}/{len(rounds)}")
+    executor.release([held])
+    return now, scores

@@ -1,0 +1,136 @@
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import warnings
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from dkernel import errors
+from dkernel.cli.exit_codes import Job, Paused, Stopped, code_of
+
+
+def job(action):
+    @click.command(cls=Job)
+    @click.option("--json", is_flag=True)
+    @click.option("--quiet", is_flag=True)
+    @click.option("--debug", is_flag=True)
+    def command(**_):
+        action()
+
+    return command
+
+
+def raising(error):
+    def action():
+        raise error
+
+    return job(action)
+
+
+CODES = [
+    (errors.DataError("a"), 65),
+    (errors.TooLargeError("a", (0,)), 65),
+    (errors.ModelFileError("a"), 65),
+    (FileNotFoundError(2, "No such file", "x.csv"), 65),
+    (errors.RecipeError("a"), 2),
+    (errors.UnsupportedError("a"), 2),
+    (errors.ClusterError("a"), 75),
+    (errors.MemoryBudgetError("a"), 1),
+    (PermissionError(13, "Permission denied", "x"), 1),
+    (ZeroDivisionError("a"), 1),
+    (KeyboardInterrupt(), 130),
+    (OSError(28, "No space left on device", "x"), 75),
+    (Stopped(), 143),
+    (Paused(), 75),
+]
+
+
+@pytest.mark.parametrize(("error", "code"), CODES, ids=lambda value: type(value).__name__)
+def test_every_error_has_its_code_and_no_traceback(error, code):
+    assert code_of(error) == code
+    result = CliRunner().invoke(raising(error))
+    assert result.exit_code == code
+    assert result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "Traceback" not in result.stderr
+
+
+def test_every_error_type_has_a_code_on_purpose():
+    kinds = {getattr(errors, name) for name in errors.__all__ if name.endswith("Error")}
+    assert kinds <= {type(error) for error, _ in CODES} | {errors.DKernelError}
+
+
+def test_debug_shows_the_traceback():
+    result = CliRunner().invoke(raising(errors.DataError("row 7")), ["--debug"])
+    assert result.exit_code == 65
+    assert "Traceback" in result.stderr
+    assert "row 7" in result.stderr
+
+
+def test_json_says_the_error_once():
+    result = CliRunner().invoke(raising(errors.DataError("row 7")), ["--json"])
+    assert json.loads(result.stdout) == {"error": {"type": "DataError", "message": "row 7"}, "exit_code": 65}
+
+
+def test_warnings_are_one_line_on_stderr_and_quiet_hides_them():
+    def warn():
+        with warnings.catch_warnings():
+            warnings.simplefilter("always")
+            warnings.warn(errors.ConvergenceWarning("not there yet"), stacklevel=1)
+
+    assert CliRunner().invoke(job(warn)).stderr == "warning: not there yet\n"
+    assert CliRunner().invoke(job(warn), ["--quiet"]).stderr == ""
+
+
+def test_handlers_are_as_before():
+    before = [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)]
+    CliRunner().invoke(raising(errors.DataError("a")))
+    assert [signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)] == before
+
+
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_signals_unwind_the_stack(number, code, tmp_path):
+    script = tmp_path / "job.py"
+    script.write_text(
+        "import pathlib, sys, time\nimport click\nfrom dkernel.cli.exit_codes import Job\n"
+        "@click.command(cls=Job)\ndef job():\n"
+        "    try:\n        pathlib.Path('ready').touch()\n        time.sleep(60)\n"
+        "    finally:\n        pathlib.Path('closed').touch()\n"
+        "job()\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    process = subprocess.Popen(
+        [sys.executable, script.name], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+    )
+    for _ in range(6000):
+        if (tmp_path / "ready").exists():
+            break
+        time.sleep(0.05)
+    process.send_signal(number)
+    _, stderr = process.communicate(timeout=120)
+    assert process.returncode == code
+    assert (tmp_path / "closed").exists()
+    assert f"stopped by {number.name}" in stderr
+    assert "Traceback" not in stderr
+
+
+def test_is_a_command_of_dask_too(tmp_path):
+    from dask.cli import cli
+
+    from dkernel.cli import main
+
+    before = dict(cli.commands)
+    cli.add_command(main, "kernel")
+    try:
+        assert "train" in CliRunner().invoke(cli, ["kernel", "--help"]).stdout
+        missing = CliRunner().invoke(cli, ["kernel", "show", str(tmp_path / "none")])
+        assert missing.exit_code == 65
+        assert missing.stderr.startswith("dkernel show: ")
+    finally:
+        cli.commands.clear()
+        cli.commands.update(before)

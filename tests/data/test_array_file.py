@@ -1,0 +1,175 @@
+"""Arrays in files: plain matrices with numbered columns, named arrays, every memory order, alignment with chunks."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from dkernel.data import open_source
+from dkernel.data.source import Source
+from dkernel.errors import DataError
+
+h5py = pytest.importorskip("h5py")
+zarr = pytest.importorskip("zarr")
+
+X = np.arange(40.0).reshape(10, 4)
+Y = np.arange(10) % 2
+
+
+def values(source: Source) -> np.ndarray:
+    return source.X.compute(scheduler="sync")
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", ">f4", "f8", "i1", ">i8", "u2", "?"])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_npy_of_every_type_and_order(tmp_path: Path, dtype: str, order: str) -> None:
+    array = np.asarray(X, dtype=dtype, order=order)
+    np.save(tmp_path / "a.npy", array)
+    np.savez(tmp_path / "a.npz", array)
+    for name in ("a.npy", "a.npz"):
+        found = values(open_source(tmp_path / name))
+        np.testing.assert_array_equal(found, array.astype("float32"))
+
+
+def test_units_of_a_long_npy_are_equal_slices(tmp_path: Path) -> None:
+    array = np.arange(600_000, dtype=np.float32).reshape(300_000, 2)
+    for order in ("C", "F"):
+        np.save(tmp_path / "a.npy", np.asarray(array, order=order))
+        source = open_source(tmp_path / "a.npy", label="-1")
+        assert [u.rows for u in source.units] == [(100_000,)] * 3
+        np.testing.assert_array_equal(values(source)[:, 0], array[:, 0])
+        np.testing.assert_array_equal(source.y.compute(scheduler="sync"), array[:, 1])
+
+
+@pytest.mark.parametrize("label", ["3", "-1"])
+def test_columns_by_number(tmp_path: Path, label: str) -> None:
+    np.save(tmp_path / "a.npy", X)
+    source = open_source(tmp_path / "a.npy", label=label, exclude="-3", keep="0")
+    assert (source.columns, source.label, source.kept) == (("2",), "3", ("0",))
+    block = source.units[0].task.compute(scheduler="sync")[0]
+    assert block.y.tolist() == X[:, 3].tolist()
+    assert block.kept.column("0").to_pylist() == X[:, 0].tolist()
+    with pytest.raises(DataError, match="no column '4'"):
+        open_source(tmp_path / "a.npy", label="4")
+
+
+@pytest.mark.parametrize("strip", [1, 300, 2**18])
+@pytest.mark.parametrize("stored", ["a.npy", "a.npz"])
+def test_columns_are_told_apart_strip_by_strip(tmp_path: Path, monkeypatch, strip: int, stored: str) -> None:
+    monkeypatch.setattr("dkernel.data.readers.npy._STRIP", strip)
+    array = np.random.default_rng(0).normal(size=(401, 6)).astype("float32")
+    words = np.arange(401) % 3
+    np.save(tmp_path / "a.npy", array)
+    np.savez(tmp_path / "a.npz", X=array, word=words)
+    source = open_source(tmp_path / stored, columns=["1", "3", "4"], label="5", allow_extra=True)
+    block = source.units[0].task.compute(scheduler="sync")[0]
+    np.testing.assert_array_equal(block.X, array[:, [1, 3, 4]])  # no neighbours: read as a whole
+    columns = ["1", "2", "3"]
+    source = open_source(tmp_path / stored, columns=columns, label="5", keep=["0", "2"], allow_extra=True)
+    block = source.units[0].task.compute(scheduler="sync")[0]
+    np.testing.assert_array_equal(block.X, array[:, 1:4])
+    assert block.X.flags.c_contiguous
+    assert block.y.tolist() == array[:, 5].tolist()
+    assert block.kept.to_pydict() == {"0": array[:, 0].tolist(), "2": array[:, 2].tolist()}
+    if stored == "a.npz":
+        source = open_source(tmp_path / stored, columns=columns, label="word", allow_extra=True)
+        assert source.units[0].task.compute(scheduler="sync")[0].y.tolist() == words.tolist()
+
+
+def test_structured_npy_has_names(tmp_path: Path) -> None:
+    rows = np.array([(1.5, 2, "a"), (2.5, 3, "b")], dtype=[("x", "f8"), ("n", "i2"), ("word", "U3")])
+    np.save(tmp_path / "a.npy", rows)
+    source = open_source(tmp_path / "a.npy", label="word", keep=["n"])
+    block = source.units[0].task.compute(scheduler="sync")[0]
+    assert source.columns == ("x",)
+    assert block.y.tolist() == ["a", "b"]
+    assert block.kept.to_pydict() == {"n": [2, 3]}
+
+
+def test_arrays_of_one_value_a_row_alone(tmp_path: Path) -> None:
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["group/a"], file["group/b"] = X[:, 0], Y
+        file["word"] = ["w"] * 10
+    source = open_source(tmp_path / "a.h5", label="word")
+    assert source.columns == ("group/a", "group/b")
+    np.testing.assert_array_equal(values(source), np.stack([X[:, 0], Y], axis=1))
+    np.savez(tmp_path / "a.npz", a=X[:, 0], b=Y[:, None])
+    np.testing.assert_array_equal(values(open_source(tmp_path / "a.npz")), np.stack([X[:, 0], Y], axis=1))
+
+
+def test_zarr_array_and_alignment_with_its_chunks(tmp_path: Path) -> None:
+    array = np.arange(500_000, dtype=np.float32).reshape(250_000, 2)
+    zarr.create_array(tmp_path / "a.zarr", data=array, chunks=(30_000, 2))
+    source = open_source(tmp_path / "a.zarr")
+    starts = np.cumsum([0, *(u.n_rows for u in source.units)])[:-1]
+    assert (starts % 30_000 == 0).all()
+    assert len(source.units) == 3
+    np.testing.assert_array_equal(values(source), array)
+    zarr.create_array(tmp_path / "b.zarr", data=array, chunks=(200_000, 2))
+    assert [u.rows for u in open_source(tmp_path / "b.zarr").units] == [(100_000, 100_000), (50_000,)]
+
+
+def test_zarr_of_the_second_format(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "a.zarr", data=X, chunks=(4, 4), zarr_format=2)
+    np.testing.assert_array_equal(values(open_source(tmp_path / "a.zarr")), X)
+
+
+def test_damaged_zarr(tmp_path: Path) -> None:
+    zarr.create_array(tmp_path / "a.zarr", data=X, chunks=(10, 4))
+    source = open_source(tmp_path / "a.zarr")
+    chunk = next(p for p in (tmp_path / "a.zarr" / "c").rglob("*") if p.is_file())
+    chunk.write_bytes(chunk.read_bytes()[:-5])
+    with pytest.raises(DataError, match=r"a\.zarr, rows 1 to 10: a chunk is truncated"):
+        values(source)
+    (tmp_path / "b.zarr").mkdir()
+    with pytest.raises(DataError, match=r"b\.zarr.*no Zarr store"):
+        open_source(tmp_path / "b.zarr")
+
+
+@pytest.mark.parametrize(
+    ("arrays", "match"),
+    [
+        ({"X": X, "y": Y[:9]}, r"'X' has the shape \(10, 4\), but the array 'y' has the shape \(9,\)"),
+        ({"a": X, "b": X}, "several two-dimensional arrays"),
+        ({"X": X[None]}, "a table of 2 dimensions"),
+        ({"X": X, "0": Y}, "'0' has the name of a column"),
+        ({"X": X, "word": np.array(["w"] * 10)}, "column 'word' holds text"),
+    ],
+)
+def test_arrays_that_do_not_make_a_table(tmp_path: Path, arrays: dict, match: str) -> None:
+    np.savez(tmp_path / "a.npz", **arrays)
+    with pytest.raises(DataError, match=rf"a\.npz.*{match}"):
+        open_source(tmp_path / "a.npz")
+
+
+def test_named_matrix_among_others(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, other=X[:, :2], y=Y)
+    assert values(open_source(tmp_path / "a.npz", label="y")).tolist() == X.tolist()
+
+
+def test_an_array_of_another_length_can_be_excluded(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", X=X, y=Y, classes=np.arange(2))
+    with pytest.raises(DataError, match=r"'classes' has the shape \(2,\)"):
+        open_source(tmp_path / "a.npz", label="y")
+    assert open_source(tmp_path / "a.npz", label="y", exclude="classes").n_rows == 10
+
+
+def test_missing_values_name_the_row_of_the_file(tmp_path: Path) -> None:
+    array = np.zeros((300_000, 2), np.float32)
+    array[222_222, 1] = np.nan
+    np.save(tmp_path / "a.npy", array)
+    with pytest.raises(DataError, match=r"a\.npy, row 222223, column '1'"):
+        values(open_source(tmp_path / "a.npy"))
+
+
+def test_row_groups_are_joined_and_cut(tmp_path: Path) -> None:
+    import pyarrow as pa
+
+    table = pa.table({"x": np.arange(300_000, dtype=np.float32)})
+    pq.write_table(table, tmp_path / "small.parquet", row_group_size=50_000)
+    pq.write_table(table, tmp_path / "large.parquet", row_group_size=300_000)
+    assert [u.rows for u in open_source(tmp_path / "small.parquet").units] == [(100_000,)] * 3
+    large = open_source(tmp_path / "large.parquet")
+    assert [u.rows for u in large.units] == [(100_000,) * 3]
+    np.testing.assert_array_equal(values(large)[:, 0], np.arange(300_000))

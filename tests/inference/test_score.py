@@ -1,0 +1,361 @@
+"""Scoring: rows in = rows out, in order, kept columns untouched, nothing partial ever visible."""
+
+import hashlib
+import json
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from dask.delayed import Delayed
+
+from dkernel.data import Unit, from_arrays
+from dkernel.data.rejected_rows import REJECTS
+from dkernel.data.writers.atomic import digest
+from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.features import FourierMap, NystromMap, Scaling
+from dkernel.inference import score as scoring
+from dkernel.inference.score import score
+from dkernel.kernels import parse
+from dkernel.model import Model
+from dkernel.persistence.model_file import save
+from dkernel.recipe import Recipe
+from tests.inference.score_kills import ROWS, LinearModel, a_source
+
+TEXT = np.array(["no", "yes é"])
+
+
+@pytest.fixture(autouse=True)
+def _stand_in(monkeypatch):
+    real = scoring.digest_of
+    monkeypatch.setattr(
+        scoring,
+        "digest_of",
+        lambda model: real(model) if isinstance(model, Model) else repr((model.classes, model.intercept)),
+    )
+
+
+def real_model() -> Model:
+    rng = np.random.default_rng(0)
+    phi = FourierMap.draw(parse("Gaussian(gamma=0.3)"), n_in=3, n_components=6, seed=1)
+    return Model(
+        recipe=Recipe(kernel="Gaussian(gamma=0.3)", gamma=0.3, n_components=phi.n_columns, features="fourier"),
+        scaling=Scaling("standard", np.zeros(3), np.ones(3)),
+        map=phi,
+        coef=rng.normal(size=(phi.n_columns, 1)),
+        intercept=np.zeros(1),
+        classes=TEXT,
+        columns=("a", "b", "c"),
+        label="y",
+        facts={},
+    )
+
+
+class Watched(SerialExecutor):
+    """Notes what is scored, and how many values are held: the model, and units that other tasks made."""
+
+    def __init__(self, fail_at: int | None = None) -> None:
+        super().__init__()
+        self.fail_at = fail_at
+        self.scored: list[int] = []
+        self.held = self.most = 0
+
+    def keep(self, value, key):
+        self.held += 1
+        return super().keep(value, key)
+
+    def compute(self, calls, ahead=()):
+        self.held += len(ahead)
+        self.most = max(self.most, self.held)
+        results = []
+        for call in calls:
+            if self.fail_at is not None and len(self.scored) == self.fail_at:
+                raise KeyboardInterrupt
+            results += super().compute([call])[0]
+            self.scored.append(call.args[-1].index)
+        return results, super().compute((), ahead)[1]
+
+    def release(self, handles):
+        self.held -= len(list(handles))
+
+
+class Progress:
+    def __init__(self) -> None:
+        self.told: list = []
+
+    def phase(self, name, total):
+        self.told.append((name, total))
+
+    def advance(self, rows):
+        self.told.append(rows)
+
+    def message(self, text):
+        self.told.append(text)
+
+
+@pytest.mark.parametrize("name", ["out", "out.parquet", "out.csv", "out.zarr"])
+def test_every_row_once_in_order_with_its_kept_columns(tmp_path, name):
+    source, X = a_source()
+    model = LinearModel(TEXT)
+    result = score(model, source, tmp_path / name, SerialExecutor())
+    assert (result.rows, result.parts, result.skipped, result.reused) == (11, 3, False, 0)
+    assert result.columns == ("id", "name", "label", "score")
+    if name == "out.csv":
+        found = pd.read_csv(tmp_path / name)
+    elif name == "out.zarr":
+        import zarr
+
+        group = zarr.open_group(tmp_path / name, mode="r")
+        found = pd.DataFrame({c: np.asarray(group[c][:]).tolist() for c in result.columns})
+    else:
+        found = pd.read_parquet(tmp_path / name)
+    assert list(found.columns) == list(result.columns)
+    assert found["id"].tolist() == list(range(11))
+    assert found["name"].tolist() == [f'n"{i},\n' for i in range(11)]
+    assert found["label"].tolist() == TEXT[(X[:, 0] > 0).astype(int)].tolist()
+    np.testing.assert_array_equal(found["score"].to_numpy().astype("float32"), X[:, 0])
+
+
+def test_columns_of_many_classes_and_their_types(tmp_path):
+    source, X = a_source()
+    model = LinearModel([2, 5, 7], outputs=3, logistic=True)
+    score(model, source, tmp_path / "out", SerialExecutor(), write=("probability", "score", "label"))
+    found = pd.read_parquet(tmp_path / "out").drop(columns="name")
+    scores, probabilities = [f"score_{c}" for c in (2, 5, 7)], [f"probability_{c}" for c in (2, 5, 7)]
+    assert list(found.columns) == ["id", "label", *scores, *probabilities]
+    assert found.dtypes.astype(str).tolist() == ["int64", "int64", *["float32"] * 3, *["float64"] * 3]
+    np.testing.assert_array_equal(found[scores], X)
+    np.testing.assert_array_equal(found[probabilities], model.probabilities(X))
+    np.testing.assert_array_equal(found["label"], np.array([2, 5, 7])[X.argmax(axis=1)])
+
+
+@pytest.mark.parametrize("classes", [[False, True], [-1, 4], [0.5, 1.5], ["a", "bcd"]])
+def test_the_label_has_the_type_of_the_classes(tmp_path, classes):
+    source, X = a_source(text=False)
+    score(LinearModel(classes), source, tmp_path / "out", SerialExecutor(), write=["label"])
+    label = pd.read_parquet(tmp_path / "out")["label"]
+    assert label.tolist() == np.array(classes)[(X[:, 0] > 0).astype(int)].tolist()
+    assert pa.array(label).type == pa.array(classes).type or isinstance(classes[0], str)
+
+
+def test_a_regression_writes_its_score_and_nothing_else(tmp_path):
+    source, X = a_source(text=False)
+    score(LinearModel(None), replace(source, kept=()), tmp_path / "out.npy", SerialExecutor())
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), X[:, :1])
+    for word in ("label", "probability"):
+        with pytest.raises(UnsupportedError, match=f"no {word}"):
+            score(LinearModel(None), source, tmp_path / "x", SerialExecutor(), write=["score", word])
+
+
+def test_what_cannot_be_written_is_refused_before_anything_is_read(tmp_path):
+    source, _ = a_source()
+    watched = Watched()
+    with pytest.raises(UnsupportedError, match="logistic"):
+        score(LinearModel(TEXT), source, tmp_path / "x", watched, write=["probability"])
+    with pytest.raises(RecipeError, match="'labels'"):
+        score(LinearModel(TEXT), source, tmp_path / "x", watched, write=["labels"])
+    with pytest.raises(RecipeError, match="nothing"):
+        score(LinearModel(TEXT), source, tmp_path / "x", watched, write=[])
+    with pytest.raises(DataError, match="'label' is of type string"):
+        score(LinearModel(TEXT), source, tmp_path / "x.npy", watched)
+    with pytest.raises(DataError, match=r"kept column 'score'"):
+        score(LinearModel(TEXT), replace(source, kept=("id", "score")), tmp_path / "x", watched)
+    with pytest.raises(DataError, match="no rows"):
+        score(LinearModel(TEXT), a_source(rows=((0,), ()))[0], tmp_path / "x", watched)
+    assert (watched.most, watched.scored) == (0, [])
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_empty_units_leave_no_part(tmp_path):
+    source, _ = a_source(rows=((0,), (2, 0, 1), (), (4,), (0, 0)))
+    assert score(LinearModel(TEXT), source, tmp_path / "out", SerialExecutor()).parts == 2
+    assert sorted(p.name for p in (tmp_path / "out").glob("part*")) == ["part-00000.parquet", "part-00001.parquet"]
+    assert pd.read_parquet(tmp_path / "out")["id"].tolist() == list(range(7))
+
+
+def test_the_same_command_does_nothing_and_another_is_refused(tmp_path):
+    source, _ = a_source()
+    score(LinearModel(TEXT), source, tmp_path / "out", SerialExecutor())
+    before, watched = digest(tmp_path / "out"), Watched()
+    result = score(LinearModel(TEXT), source, tmp_path / "out", watched)
+    assert (result.skipped, result.rows, watched.scored) == (True, 11, [])
+    with pytest.raises(DataError, match="different: model"):
+        score(LinearModel(TEXT, shift=1.0), source, tmp_path / "out", watched)
+    with pytest.raises(DataError, match="different: input"):
+        score(LinearModel(TEXT), replace(source, fingerprint="f2"), tmp_path / "out", watched)
+    with pytest.raises(DataError, match="different: columns"):
+        score(LinearModel(TEXT), source, tmp_path / "out", watched, write=["score"])
+    assert digest(tmp_path / "out") == before
+    assert score(LinearModel(TEXT, shift=1.0), source, tmp_path / "out", watched, overwrite=True).rows == 11
+    assert digest(tmp_path / "out") != before
+
+
+def test_an_interrupted_run_goes_on_without_scoring_again(tmp_path):
+    source, _ = a_source(rows=((3,), (2,), (4,), (1,), (5,)))
+    score(LinearModel(TEXT), source, tmp_path / "ref", Watched())
+    first, second, progress = Watched(fail_at=3), Watched(), Progress()
+    with pytest.raises(KeyboardInterrupt):
+        score(LinearModel(TEXT), source, tmp_path / "out", first)
+    assert not (tmp_path / "out").exists()
+    assert first.held == 0
+    result = score(LinearModel(TEXT), source, tmp_path / "out", second, progress=progress)
+    assert (first.scored, second.scored, result.reused) == ([0, 1, 2], [3, 4], 3)
+    assert progress.told == ["3 of 5 parts are taken over from a run that was stopped.", ("score", 6), 1, 5]
+    assert digest(tmp_path / "out") == digest(tmp_path / "ref")
+
+
+def test_a_failure_at_the_first_part_leaves_nothing(tmp_path):
+    with pytest.raises(KeyboardInterrupt):
+        score(LinearModel(TEXT), a_source()[0], tmp_path / "out", Watched(fail_at=0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def made_by_two(source):
+    """The source with units that take two tasks, as those of Dask arrays do."""
+    units = []
+    for unit in source.units:
+        key = f"second-{unit.task.key}"
+        units.append(Unit(unit.rows, Delayed(key, {**unit.task.dask, key: (tuple, unit.task.key)}), unit.place))
+    return replace(source, units=tuple(units))
+
+
+def test_a_unit_that_other_tasks_make_is_held_until_it_is_scored(tmp_path):
+    source, _ = a_source(rows=((2,),) * 5)
+    score(LinearModel(TEXT), source, tmp_path / "one", one := Watched())
+    score(LinearModel(TEXT), made_by_two(source), tmp_path / "two", two := Watched())
+    assert (one.most, two.most, one.held, two.held) == (1, 2, 0, 0)  # the model is one
+    assert digest(tmp_path / "one") == digest(tmp_path / "two")
+
+
+class Slow(LinearModel):
+    """Counts the blocks whose scoring has begun, and those whose scoring is over."""
+
+    def __init__(self, classes):
+        super().__init__(classes)
+        self.begun, self.over = [], []
+
+    def scores(self, X):
+        self.begun.append(1)
+        time.sleep(0.02)
+        self.over.append(1)
+        return super().scores(X)
+
+
+def test_what_is_begun_comes_to_its_end_before_the_run_is_refused(tmp_path):
+    source, _ = a_source(rows=((2,),) * 20)
+    table = pa.table([["in.csv"], [1], [7], ["a"], ["?"], ["?"]], schema=REJECTS)
+    blocks = [replace(block, refused=table) for block in source.units[0].task.compute(scheduler="sync")]
+    first = Unit((3,), Delayed("refused", {"refused": (tuple, blocks)}), "in.csv")
+    model = Slow(TEXT)
+    with pytest.raises(DataError, match="none is allowed"):
+        score(model, replace(source, units=(first, *source.units[1:])), tmp_path / "out", ThreadsExecutor(2))
+    assert 1 <= len(model.begun) == len(model.over) < 20
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_input_that_lost_rows_is_refused(tmp_path):
+    source, _ = a_source()
+    (one_row,) = a_source(rows=((1,),))[0].units
+    with pytest.raises(DataError, match="1 rows where 4"):
+        score(
+            LinearModel(TEXT),
+            replace(source, units=(source.units[0], Unit((4,), one_row.task, "file1"))),
+            tmp_path / "out",
+            SerialExecutor(),
+        )
+    assert not (tmp_path / "out").exists()
+
+
+def test_every_executor_writes_the_same_bytes_and_names_the_model(tmp_path):
+    source, _ = a_source(rows=((3, 2), (4,), (1, 0, 1), (2,), (7,)))
+    model = real_model()
+    sha256 = save(model, tmp_path / "model")
+    assert hashlib.sha256((tmp_path / "model").read_bytes()).hexdigest() == sha256
+    for executor in (SerialExecutor(), ThreadsExecutor(2)):
+        (tmp_path / executor.name).mkdir()
+        score(model, source, tmp_path / executor.name / "out", executor)
+    score(model, made_by_two(source), tmp_path / "threads" / "two", executor)
+    for path in (tmp_path / "threads" / "out", tmp_path / "threads" / "two"):
+        assert digest(path) == digest(tmp_path / "serial" / "out")
+    job = json.loads((tmp_path / "serial" / "out" / "_manifest.json").read_text())["job"]
+    assert job["model"] == sha256
+    assert job["input"] == source.fingerprint
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("name", ["out", "out.csv"])
+def test_processes_write_the_same_bytes(tmp_path, name):
+    source, _ = a_source(rows=((3, 2), (4,), (1, 0, 1), (2,), (7,)))
+    (tmp_path / "serial").mkdir()
+    score(real_model(), source, tmp_path / "serial" / name, SerialExecutor())
+    with connect(workers=2) as executor:
+        score(real_model(), source, tmp_path / name, executor)
+        score(real_model(), made_by_two(source), tmp_path / f"two-{name}", executor)
+    for found in (name, f"two-{name}"):
+        assert digest(tmp_path / found) == digest(tmp_path / "serial" / name)
+
+
+@pytest.mark.parametrize(
+    ("name", "before"),
+    [
+        ("out.csv", "new"),
+        *(
+            pytest.param(name, before, marks=pytest.mark.slow)
+            for name in ("out", "out.csv", "out.npy", "out.parquet", "out.zarr")
+            for before in ("new", "old")
+            if (name, before) != ("out.csv", "new")
+        ),
+    ],
+)
+@pytest.mark.score("committed")
+def test_a_kill_at_any_step_loses_nothing_and_shows_nothing_partial(tmp_path, name, before, record_property):
+    command = [sys.executable, "-m", "tests.inference.score_kills", tmp_path, name, before]
+    root = Path(__file__).parents[2]
+    run = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False, timeout=300)
+    assert run.returncode == 0, run.stderr
+    report = json.loads(run.stdout)
+    record_property("score", f"{report['steps'] - len(report['wrong'])}/{report['steps']}")
+    assert report["wrong"] == []
+    assert report["reworked"] == []
+    assert report["states"] == ["before", "complete"]
+    # At least: three parts of three steps each, the manifest, the commit.
+    assert report["steps"] > 3 * len(ROWS) + 5
+
+
+def test_novelty_is_what_the_landmarks_leave_of_each_row(tmp_path):
+    rng = np.random.default_rng(4)
+    X, Z = rng.normal(size=(30, 2)).astype(np.float32), rng.normal(size=(8, 2)).astype(np.float32)
+    X[:8] = Z
+    X[-1] = 50.0
+    kernel = parse("Gaussian(gamma=0.3)")
+    model = Model(
+        recipe=Recipe(kernel=repr(kernel), gamma=0.3, n_components=8, features="nystrom", loss="squared"),
+        scaling=Scaling("none", np.zeros(2), np.ones(2)),
+        map=NystromMap(kernel, Z),
+        coef=rng.normal(size=(8, 1)),
+        intercept=np.zeros(1),
+        classes=None,
+        columns=("x0", "x1"),
+        label="y",
+    )
+    score(
+        model,
+        from_arrays(X, columns=["x0", "x1"]),
+        tmp_path / "out.parquet",
+        SerialExecutor(),
+        write=["score", "novelty"],
+    )
+    written = pd.read_parquet(tmp_path / "out.parquet")
+    assert list(written) == ["score", "novelty"]
+    K = kernel(X.astype(float), Z.astype(float))
+    exact = 1 - np.einsum("ij,ji->i", K, np.linalg.solve(kernel(Z.astype(float), Z.astype(float)), K.T))
+    np.testing.assert_allclose(written["novelty"], exact, atol=1e-6)
+    assert abs(written["novelty"][:8]).max() < 1e-6
+    assert written["novelty"].iloc[-1] == pytest.approx(1)

@@ -1,0 +1,47 @@
+"""A worker that is killed for real while it scores: the output has the bytes of a run without that."""
+
+import os
+import signal
+from pathlib import Path
+
+import dask
+import pandas as pd
+import pytest
+
+from dkernel.data.writers import atomic
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor
+from dkernel.inference.score import score
+from tests.inference.score_kills import LinearModel, a_source
+from tests.inference.test_score import _stand_in, real_model  # noqa: F401 - a fixture of every test
+
+
+class Vanishing(LinearModel):
+    """Ends the first process that scores with it, in the middle of the task."""
+
+    def __init__(self, classes, folder):
+        super().__init__(classes)
+        self.folder = str(folder)
+
+    def scores(self, X):
+        try:
+            os.close(os.open(Path(self.folder) / "once", os.O_CREAT | os.O_EXCL))
+        except FileExistsError:
+            return super().scores(X)
+        os.kill(os.getpid(), signal.SIGKILL)
+        return None
+
+
+@pytest.mark.cluster
+def test_a_worker_that_is_killed_while_it_scores_changes_no_byte(tmp_path):
+    source, _ = a_source(rows=((3, 2), (4,), (1, 0, 1), (2,), (7,)))
+    for name in ("a", "b"):
+        (tmp_path / name).mkdir()
+    score(LinearModel([0, 1]), source, tmp_path / "a" / "out", SerialExecutor())
+    # Here a death is meant: the scheduler has its usual patience with tasks whose worker died.
+    with dask.config.set({"distributed.scheduler.allowed-failures": 3}), connect(workers=2) as executor:
+        score(Vanishing([0, 1], tmp_path), source, tmp_path / "b" / "out", executor)
+    assert (tmp_path / "once").exists()
+    assert pd.read_parquet(tmp_path / "a" / "out").equals(pd.read_parquet(tmp_path / "b" / "out"))
+    parts = [sorted(atomic.digest(p) for p in (tmp_path / n / "out").glob("part-*")) for n in ("a", "b")]
+    assert parts[0] == parts[1]

@@ -1,0 +1,258 @@
+"""Seven kinds of input to four kinds of output: as many rows, in their order, with kept columns that lost nothing."""
+
+import csv
+import gzip
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
+import pytest
+
+import dkernel
+from dkernel.data import open_source
+from dkernel.data.writers import atomic, formats
+from dkernel.data.writers.object_store import destination_of
+from dkernel.errors import DataError
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.inference.score import score
+from dkernel.persistence.model_file import save
+from tests.inference.test_score import real_model
+
+INPUTS = ("csv", "csv.gz", "parquet", "npy", "zarr", "h5", "svmlight")
+OUTPUTS = ("csv", "parquet", "npy", "zarr")
+ROWS, BAD = (9, 4, 7), 5
+IDS = [f"{i:03d}" for i in range(sum(ROWS))]
+"""As a CSV has them: text that is no number's own."""
+NAMES = ["a", "b", "c"]
+
+
+def features() -> np.ndarray:
+    X = np.random.default_rng(3).normal(size=(sum(ROWS), 3)).astype(np.float32)
+    X[BAD, 1] = np.nan
+    return X
+
+
+def write(path: Path, X: np.ndarray, ids: list[str]) -> str:
+    """One file; the name of the column with the ids, which is a number where the format has nothing else."""
+    kind = path.name.split(".", 1)[1]
+    numbers = [int(i) for i in ids]
+    if kind.startswith("csv"):
+        rows = [",".join([i, *map(str, row)]) for i, row in zip(ids, X.tolist(), strict=True)]
+        text = "\n".join(["id,a,b,c", *rows, ""]).encode()
+        path.write_bytes(gzip.compress(text) if kind.endswith("gz") else text)
+    elif kind == "parquet":
+        table = pa.table({"id": numbers, **dict(zip(NAMES, X.T, strict=True))})
+        pq.write_table(table, path, row_group_size=4)
+    elif kind == "npy":
+        records = np.rec.fromarrays([numbers, *X.T], names=["id", *NAMES])
+        np.save(path, records.view(np.ndarray))
+    elif kind == "zarr":
+        import zarr
+
+        group = zarr.open_group(path, mode="w")
+        for name, column in zip(["id", *NAMES], [np.array(numbers), *X.T], strict=True):
+            group.create_array(name, data=np.ascontiguousarray(column), chunks=(4,))
+    elif kind == "h5":
+        import h5py
+
+        with h5py.File(path, "w") as file:
+            for name, column in zip(["id", *NAMES], [np.array(numbers), *X.T], strict=True):
+                file.create_dataset(name, data=column, chunks=(4,))
+    else:
+        rows = [" ".join([str(i), *(f"{j + 1}:{v}" for j, v in enumerate(r))]) for i, r in zip(numbers, X, strict=True)]
+        path.write_text("\n".join([*rows, ""]))
+    return "label" if kind == "svmlight" else "id"
+
+
+def found_in(path: Path, keep: str) -> tuple[list, np.ndarray]:
+    """The kept column and the scores."""
+    if path.suffix == ".csv":
+        rows = list(csv.DictReader(path.read_text().splitlines()))
+        return [row[keep] for row in rows], np.array([row["score"] for row in rows], "float32")
+    if path.suffix == ".npy":
+        array = np.load(path)
+        return array[keep].tolist(), array["score"]
+    if path.suffix == ".zarr":
+        import zarr
+
+        group = zarr.open_group(path, mode="r")
+        return np.asarray(group[keep][:]).tolist(), np.asarray(group["score"][:])
+    frame = pd.read_parquet(path)
+    return frame[keep].tolist(), frame["score"].to_numpy()
+
+
+@pytest.fixture
+def model():
+    from dataclasses import replace
+
+    return lambda kind: replace(real_model(), columns=("1", "2", "3") if kind == "svmlight" else tuple(NAMES))
+
+
+def run(folder: Path, model, kind: str, out: Path, executor, max_bad_rows: int = 1):
+    X, first = features(), 0
+    (folder / "in").mkdir(exist_ok=True)
+    for number, n in enumerate(ROWS):
+        path = folder / "in" / f"{number}.{kind}"
+        if not path.exists():
+            keep = write(path, X[first : first + n], IDS[first : first + n])
+        first += n
+    keep = "label" if kind == "svmlight" else "id"
+    source = open_source(
+        folder / "in",
+        columns=model.columns,
+        keep=[keep],
+        scratch=folder / "scratch",
+        kept_as=destination_of(out).format.kept_as,
+        quarantine=True,
+        known=("label",),
+    )
+    return keep, score(model, source, out, executor, write=["score"], max_bad_rows=max_bad_rows)
+
+
+@pytest.mark.score("rows")
+@pytest.mark.parametrize("kind", INPUTS)
+def test_every_row_of_every_pair(tmp_path, model, kind, record_property):
+    record_property("score", f"{len(OUTPUTS)}/{len(OUTPUTS)}")
+    machine = model(kind)
+    good = np.delete(features(), BAD, axis=0)
+    expected = machine.scores(good)[:, 0]
+    ids = [i for n, i in enumerate(IDS) if n != BAD]
+    for ending in OUTPUTS:
+        keep, result = run(tmp_path, machine, kind, tmp_path / f"out.{ending}", SerialExecutor())
+        assert (result.rows, result.rejected, result.rows_in) == (sum(ROWS) - 1, 1, sum(ROWS))
+        kept, scores = found_in(tmp_path / f"out.{ending}", keep)
+        text = kind.startswith("csv") and ending not in ("npy",)
+        wanted = ids if text else [int(i) for i in ids]
+        assert kept == ([str(i) for i in wanted] if ending == "csv" else wanted), ending
+        np.testing.assert_array_equal(scores, expected)
+        (listed,) = tmp_path.glob(f"out.{ending}.rejects-*.csv")
+        assert str(listed) == result.rejects
+        (row,) = csv.DictReader(listed.read_text().splitlines())
+        assert row["file"].endswith(f"0.{kind}")
+        assert row["line"] == str(BAD + 1 + kind.startswith("csv"))
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("workers", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
+def test_workers_write_the_same_bytes(tmp_path, model, workers):
+    with connect(workers=workers) as executor:
+        for kind, ending in zip(INPUTS, (*OUTPUTS, *OUTPUTS), strict=False):
+            folder = tmp_path / kind
+            folder.mkdir()
+            outs = [folder / f"{name}" / f"out.{ending}" for name in ("serial", "cluster")]
+            for out, place in zip(outs, (SerialExecutor(), executor), strict=True):
+                out.parent.mkdir()
+                run(folder, model(kind), kind, out, place)
+            serial, cluster = ({p.name: atomic.digest(p) for p in out.parent.iterdir()} for out in outs)
+            assert serial == cluster, (kind, ending)
+
+
+RAW = ["3.50", "007", '"quoted"', '"a,b"', '"two\nlines"', '"say ""no"""', '5" pipe', "", '""', " x ", "1e5", "é"]
+
+
+def test_csv_to_csv_keeps_every_character(tmp_path, model):
+    rows = [f"{text},{i},0.5,1.5,2.5" for i, text in enumerate(RAW)]
+    (tmp_path / "x.csv").write_text("t,n,a,b,c\n" + "\n".join(rows) + "\n")
+    source = open_source(
+        tmp_path / "x.csv", columns=NAMES, keep=["t", "n", "a"], kept_as="csv", quarantine=True, dtype="float32"
+    )
+    score(model("csv"), source, tmp_path / "out.csv", SerialExecutor(), write=["score"])
+    value = str(pa.scalar(model("csv").scores(np.array([[0.5, 1.5, 2.5]], np.float32))[0, 0]).cast(pa.string()))
+    expected = [f"{text},{i},0.5,{value}" for i, text in enumerate(RAW)]
+    assert (tmp_path / "out.csv").read_text() == "t,n,a,score\n" + "\n".join(expected) + "\n"
+
+
+def test_tabs_become_commas_and_a_bare_comma_gets_its_quotes(tmp_path, model):
+    (tmp_path / "x.tsv").write_text('t\ta\tb\tc\nu,"v"\t1\t2\t3\n"w,x"\t1\t2\t3\n4.0\t1\t2\t3\n')
+    source = open_source(tmp_path / "x.tsv", columns=NAMES, keep=["t"], kept_as="csv", quarantine=True)
+    score(model("csv"), source, tmp_path / "out.csv", SerialExecutor(), write=["score"])
+    found = [row[0] for row in csv.reader((tmp_path / "out.csv").read_text().splitlines())]
+    assert found == ["t", 'u,"v"', "w,x", "4.0"]
+    assert (tmp_path / "out.csv").read_text().splitlines()[2].startswith('"w,x",')
+
+
+@pytest.mark.parametrize(
+    ("texts", "kind", "values"),
+    [
+        (["1", "20"], pa.int64(), [1, 20]),
+        (["1.5", "2.0"], pa.float64(), [1.5, 2.0]),
+        (["3.50", "2"], pa.string(), ["3.50", "2"]),
+        (["007", "8"], pa.string(), ["007", "8"]),
+        (["9007199254740993"], pa.int64(), [9007199254740993]),
+        (["x", ""], pa.string(), ["x", ""]),
+    ],
+)
+def test_what_kept_csv_columns_become_in_parquet(tmp_path, model, texts, kind, values):
+    (tmp_path / "x.csv").write_text("t,a,b,c\n" + "".join(f"{t},1,2,3\n" for t in texts))
+    source = open_source(tmp_path / "x.csv", columns=NAMES, keep=["t"], quarantine=True)
+    score(model("csv"), source, tmp_path / "out.parquet", SerialExecutor(), write=["score"])
+    found = pq.read_table(tmp_path / "out.parquet").column("t")
+    assert (found.type, found.to_pylist()) == (kind, values)
+
+
+def test_lines_are_those_that_arrow_writes(tmp_path):
+    """Columns that are not carried as text look the same beside some that are."""
+    rng = np.random.default_rng(0)
+    columns = {
+        "f": rng.normal(size=50).astype("float32") * 10.0 ** rng.integers(-9, 9, 50),
+        "d": rng.normal(size=50),
+        "i": rng.integers(-9, 9, 50),
+        "b": rng.random(50) < 0.5,
+        "t": [None if i % 7 == 0 else f'{i}"x,\n' for i in range(50)],
+    }
+    table = pa.table(columns)
+    arrow_csv.write_csv(table, tmp_path / "arrow.csv", arrow_csv.WriteOptions(include_header=False))
+    raw = pa.field("raw", pa.string(), metadata=formats.CSV_TEXT)
+    both = table.append_column(raw, pa.array(["r"] * 50))
+    formats.FORMATS[".csv"].stage([both], tmp_path / "ours.csv")
+    assert (tmp_path / "ours.csv").read_bytes().replace(b",r\n", b"\n") == (tmp_path / "arrow.csv").read_bytes()
+
+
+def test_zarr_chunks_are_whole_however_the_input_is_cut(tmp_path, model, monkeypatch):
+    import zarr
+
+    monkeypatch.setattr(formats, "GROUP_ROWS", 6)
+    for name, executor in (("serial", SerialExecutor()), ("threads", ThreadsExecutor(3))):
+        (tmp_path / name).mkdir()
+        run(tmp_path, model("zarr"), "zarr", tmp_path / name / "out.zarr", executor)
+        array = zarr.open_group(tmp_path / name / "out.zarr", mode="r")["score"]
+        assert (array.shape, array.chunks) == ((sum(ROWS) - 1,), (6,))
+    assert atomic.digest(tmp_path / "serial" / "out.zarr") == atomic.digest(tmp_path / "threads" / "out.zarr")
+
+
+def test_files_are_scored_in_the_order_of_the_list_and_folders_in_natural_order(tmp_path, model):
+    (tmp_path / "in").mkdir()
+    for i in (1, 2, 10):
+        (tmp_path / "in" / f"part.{i}.csv").write_text(f"c,id,b,a\n1,{i},2,3\n")
+    named = [tmp_path / "in" / f"part.{i}.csv" for i in (10, 1, 2)]
+    for paths, expected in ((named, [10, 1, 2]), (tmp_path / "in", [1, 2, 10])):
+        source = open_source(paths, columns=NAMES, keep=["id"], quarantine=True)
+        score(model("csv"), source, tmp_path / "out", SerialExecutor(), overwrite=True)
+        assert pd.read_parquet(tmp_path / "out")["id"].tolist() == expected
+
+
+def test_columns_go_by_name_and_arrays_by_width(tmp_path, model):
+    machine = model("csv")
+    expected = machine.scores(np.array([[1, 2, 3]], np.float32))[0, 0]
+    (tmp_path / "x.csv").write_text("c,a,b\n3,1,2\n")
+    source = open_source(tmp_path / "x.csv", columns=NAMES, quarantine=True)
+    score(machine, source, tmp_path / "out.npy", SerialExecutor(), write=["score"])
+    assert np.load(tmp_path / "out.npy")[0, 0] == expected
+    (tmp_path / "x.csv").write_text("c,a,d,e\n3,1,2,0\n")
+    with pytest.raises(DataError, match="lacks the columns 'b'"):
+        open_source(tmp_path / "x.csv", columns=NAMES, quarantine=True)
+    np.save(tmp_path / "x.npy", np.ones((2, 4), np.float32))
+    with pytest.raises(DataError, match="has the columns '3' that the model does not know"):
+        open_source(tmp_path / "x.npy", columns=["0", "1", "2"], quarantine=True)
+    assert open_source(tmp_path / "x.npy", columns=["0", "1", "2"], quarantine=True, allow_extra=True).n_in == 3
+    with pytest.raises(DataError, match="lacks the columns '4'"):
+        open_source(tmp_path / "x.npy", columns=[str(i) for i in range(5)], quarantine=True)
+
+
+def test_the_model_of_these_tests_is_a_real_one(tmp_path):
+    save(real_model(), tmp_path / "m")
+    assert dkernel.load(tmp_path / "m").columns == tuple(NAMES)

@@ -1,0 +1,52 @@
+"""The compiled profiles are their numpy twins."""
+
+import math
+
+import numpy as np
+import pytest
+
+from dkernel.numerics import elementwise
+
+RNG = np.random.default_rng(0)
+LN2 = math.log(2)
+
+
+@pytest.mark.parametrize(("b", "c"), [(0.0, 0.0), (LN2, 0.0), (LN2, LN2**2 / 3)])
+def test_decay_is_its_twin(b, c):
+    squares = np.concatenate([RNG.uniform(0, 15_000, 20_000), np.logspace(-12, 4, 5000), [0, 1, 4, -1e-6, -5, 1e30]])
+    tile = squares.astype(np.float32).reshape(-1, 2)
+    twin = tile.copy()
+    elementwise.decay_inplace(tile, b, c)
+    elementwise.decay_inplace_reference(twin, b, c)
+    np.testing.assert_allclose(tile, twin, rtol=4e-6)
+
+
+def test_decay_at_its_ends():
+    tile = np.array([0.0, -3.0, 1e4, np.float32(3e38)], dtype=np.float32)
+    elementwise.decay_inplace(tile)
+    assert tile[:2].tolist() == [1.0, 1.0]
+    np.testing.assert_allclose(tile[2:], [2.0**-100, 2.0**-126], rtol=1e-5)
+
+
+@pytest.mark.parametrize("p", [1, 3, 40])
+def test_refine_is_its_twin(p):
+    X, Z = RNG.standard_normal((40, p)).astype(np.float32), RNG.standard_normal((17, p)).astype(np.float32)
+    Z[:9] = X[:9]
+    out = (((X[:, None] - Z) ** 2).sum(axis=2) + RNG.uniform(-0.1, 0.1, (40, 17))).astype(np.float32)
+    limits = RNG.uniform(0, p, 40).astype(np.float32)
+    twin, before = out.copy(), out.copy()
+    elementwise.refine_squared(X, Z, limits, out)
+    elementwise.refine_squared_reference(X, Z, limits, twin)
+    np.testing.assert_allclose(out, twin, rtol=2e-6)
+    assert np.array_equal(out[before >= limits[:, None]], before[before >= limits[:, None]])
+    assert (before < limits[:, None]).any()
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 17), (60, 300, 20)])
+def test_cauchy_products_are_their_twin(shape):
+    n, p, m = shape
+    X, Z = RNG.standard_normal((n, p)).astype(np.float32), RNG.standard_normal((p, m)).astype(np.float32)
+    out, twin = np.full((n, m), np.nan, np.float32), np.empty((n, m), np.float32)
+    elementwise.cauchy_products(X, Z, out)
+    elementwise.cauchy_products_reference(X, Z, twin)
+    np.testing.assert_allclose(out, twin, rtol=2e-5, atol=1e-37)

@@ -1,0 +1,264 @@
+"""Model files that are damaged or forged: the typed error, at once, and in little memory."""
+
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+
+from dkernel.errors import ModelFileError
+from dkernel.features import Scaling
+from dkernel.model import Model
+from dkernel.persistence import model_file, tensor_file
+from dkernel.persistence.model_file import PROTOCOL, load, read_header, save
+from tests.features.catalogue import CATALOGUE
+from tests.persistence.test_model_file import a_model
+
+# By default a bound only ends what hangs; what is promised, two seconds, is measured among the slow tests.
+LIMITS = [60.0, pytest.param(2.0, marks=pytest.mark.slow)]
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "m.safetensors"
+
+
+def test_truncation_at_every_byte_is_refused(path):
+    save(a_model(), path)
+    whole = path.read_bytes()
+    for size in range(len(whole)):
+        path.write_bytes(whole[:size])
+        with pytest.raises(ModelFileError):
+            load(path)
+
+
+def mutated(whole, kind, rng):
+    """One change of the bytes: a bit, a byte, some left out, some put in, two parts exchanged."""
+    wrong = bytearray(whole)
+    place = int(rng.integers(len(wrong)))
+    if kind == 0:
+        wrong[place] ^= 1 << int(rng.integers(8))
+    elif kind == 1:
+        wrong[place] = int(rng.integers(256))
+    elif kind == 2:
+        del wrong[place : place + int(rng.integers(1, 9))]
+    elif kind == 3:
+        wrong[place:place] = rng.bytes(int(rng.integers(1, 9)))
+    else:
+        wrong = wrong[place:] + wrong[:place]
+    return bytes(wrong)
+
+
+@pytest.mark.parametrize(
+    ("tries", "limit"),
+    [(1_000, 60.0), pytest.param(10_000, 2.0, marks=[pytest.mark.slow, pytest.mark.score("mutations")])],
+)
+def test_every_mutation_is_refused_by_the_typed_error_and_at_once(path, tries, limit, record_property):
+    save(a_model(), path)
+    whole = path.read_bytes()
+    rng = np.random.default_rng(tries)
+    tried, good, longest, odd = 0, 0, 0.0, None
+    while tried < tries:
+        wrong = mutated(whole, tried % 5, rng)
+        if wrong == whole:
+            continue
+        tried += 1
+        path.write_bytes(wrong)
+        began = time.perf_counter()
+        try:
+            load(path)
+            odd = odd or "loaded"
+        except ModelFileError:
+            good += 1
+        except Exception as error:
+            odd = odd or repr(error)
+        longest = max(longest, time.perf_counter() - began)
+    record_property("score", f"{good}/{tries}")
+    assert odd is None
+    assert longest < limit
+
+
+# ------------------------------------------------------------------------------- forged: the checksums hold
+
+
+def forge(path, change, **tensors):
+    """A file whose checksums hold and whose document or tensors are not a model's."""
+    model = a_model("int64")
+    document = model_file._document_of(model)
+    change(document)
+    arrays = {**model_file._arrays_of(model), **tensors}
+    tensor_file.write_tensors(path, document, {name: array for name, array in arrays.items() if array is not None})
+
+
+FORGED = {
+    "seed of the wrong type": lambda d: d["recipe"].update(seed="0"),
+    "unknown parameter": lambda d: d["recipe"].update(workers=4),
+    "parameter missing": lambda d: d["recipe"].pop("seed"),
+    "number spelled otherwise": lambda d: d["recipe"].update(passes=True),
+    "recipe no table": lambda d: d.update(recipe=[]),
+    "kernel that is code": lambda d: d["recipe"].update(kernel="__import__('os').getcwd()"),
+    "map's kernel that is code": lambda d: d["map"].update(kernel="__import__('os').getcwd()"),
+    "unknown map": lambda d: d["map"].update(kind="os.system"),
+    "map no table": lambda d: d.update(map=3),
+    "part missing": lambda d: d.pop("facts"),
+    "part too many": lambda d: d.update(code="print()"),
+    "classes twice": lambda d: d["classes"].update(values=[1, 1, 2]),
+    "classes too few": lambda d: d["classes"].update(values=[1]),
+    "classes of another type": lambda d: d["classes"].update(values=[1, 2.5, 3]),
+    "classes as objects": lambda d: d["classes"].update(dtype="object"),
+    "classes longer than said": lambda d: d.update(classes={"dtype": "<U1", "values": ["ab", "b", "c"]}),
+    "classes nested": lambda d: d["classes"].update(values=[[1], [2], [3]]),
+    "classes no table": lambda d: d.update(classes=[1, 2, 3]),
+    "a column too few": lambda d: d["columns"].pop(),
+    "columns of numbers": lambda d: d.update(columns=[1, 2, 3]),
+    "label missing": lambda d: d.update(label=None),
+    "scaling no table": lambda d: d.update(scaling=[]),
+    "protocol 0": lambda d: d.update(protocol=0),
+    "protocol true": lambda d: d.update(protocol=True),
+    "a column that is not there": lambda d: d["map"].update(kernel="Gaussian(gamma=0.3).on([3])"),
+    "a function nobody registered": lambda d: d["map"].update(kernel="FunctionKernel('os.system')"),
+    "a landmark too many": lambda d: d["map"].update(rank=10**9),
+}
+
+
+@pytest.mark.parametrize("name", FORGED)
+def test_forged_documents_are_refused(path, name):
+    forge(path, FORGED[name])
+    with pytest.raises(ModelFileError):
+        load(path)
+
+
+def test_the_forge_itself_makes_models(path):
+    forge(path, dict.copy)
+    assert load(path).label == "target"
+
+
+@pytest.mark.parametrize(
+    "tensors",
+    [
+        {"coef": None},
+        {"intercept": np.zeros(2)},
+        {"coef": np.zeros((4, 3))},
+        {"coef": np.zeros((5, 3), np.float32)},
+        {"scaling.shift": np.zeros(4)},
+        {"scaling.factor": None},
+        {"map.landmarks": None},
+        {"map.landmarks": np.zeros((5, 4), np.float32)},
+        {"map.more": np.zeros(1)},
+        {"spare": np.zeros(1)},
+    ],
+)
+def test_forged_tensors_are_refused(path, tensors):
+    forge(path, dict.copy, **tensors)
+    with pytest.raises(ModelFileError):
+        load(path)
+
+
+def places(found, at=()):
+    """Every value of a document, by the way to it."""
+    if isinstance(found, dict | list):
+        for key, value in found.items() if isinstance(found, dict) else enumerate(found):
+            yield from places(value, (*at, key))
+    else:
+        yield at
+
+
+KERNELS = ("Polynomial(degree=1000000000)", "Polynomial(degree=60, c=1.0)", "(" * 90_000, "-" * 90_000 + "1")
+
+
+KINDS = {type(member.draw(member.columns, 0)): member for member in CATALOGUE}
+
+
+@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_nothing_in_a_forged_map_makes_loading_long_or_large(path, kind, limit):
+    phi = KINDS[kind].draw(KINDS[kind].columns, 0)
+    model = Model(
+        recipe=a_model().recipe,
+        scaling=Scaling("standard", np.zeros(phi.n_in), np.ones(phi.n_in)),
+        map=phi,
+        coef=np.zeros((phi.n_columns, 1)),
+        intercept=np.zeros(1),
+        classes=np.array([False, True]),
+        columns=tuple(map(str, range(phi.n_in))),
+        label="label",
+    )
+    for way in places(phi.spec()):
+        for value in KERNELS if way[-1] == "kernel" else (10**9, 10**15, -(10**9)):
+            document = model_file._document_of(model)
+            part = document["map"]
+            for key in way[:-1]:
+                part = part[key]
+            if isinstance(part[way[-1]], float):
+                continue  # any weight is one
+            part[way[-1]] = value
+            tensor_file.write_tensors(path, document, model_file._arrays_of(model))
+            harmless(path, limit)
+
+
+def harmless(path, limit, room=32 * 2**20):
+    """A model or the typed error, within `limit` seconds and in twice the file's size beside the interpreter's own."""
+    size = path.stat().st_size
+    tracemalloc.start()
+    began = time.perf_counter()
+    try:
+        load(path)
+    except ModelFileError:
+        pass
+    finally:
+        seconds, peak = time.perf_counter() - began, tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert seconds < limit
+    assert peak <= 2 * size + room
+
+
+def test_a_newer_protocol_says_so(path):
+    forge(path, lambda d: d.update(protocol=PROTOCOL + 1))
+    for read in (load, read_header):
+        with pytest.raises(ModelFileError, match="made by a newer dkernel"):
+            read(path)
+
+
+def raw_file(header, tensors=b""):
+    return len(header).to_bytes(8, "little") + header + tensors
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"\x80\x04\x95",
+        raw_file(b"{}"),
+        raw_file(b"[]"),
+        raw_file(b'{"__metadata__": {"dkernel": "1"}}'),
+        raw_file(b'{"__metadata__": {"dkernel": "{}"}}'),
+        raw_file(b'{"__metadata__": {"dkernel": "{\\"protocol\\": NaN}"}}'),
+        raw_file(b'{"__metadata__": {"dkernel": "{\\"protocol\\": 1, \\"tensors\\": {}}"}}'),
+        raw_file(b'{"__metadata__": {"dkernel": "' + b"[" * 100_000 + b'"}}'),
+        raw_file(b"[" * 100_000),
+        raw_file(b"\xff\xfe"),
+        raw_file(b'{"__metadata__": {"dkernel": "' + b"9" * 10_000 + b'"}}'),
+        (2**63).to_bytes(8, "little") + b"{}",
+        (100_000_001).to_bytes(8, "little") + b"{}",
+    ],
+)
+def test_other_files_are_refused(path, content):
+    path.write_bytes(content)
+    for read in (load, read_header):
+        with pytest.raises(ModelFileError):
+            read(path)
+
+
+def test_a_header_over_the_limit_is_not_read(path):
+    with open(path, "wb") as file:
+        file.write((100_000_008).to_bytes(8, "little"))
+        file.truncate(100_000_100)
+    with pytest.raises(ModelFileError, match="header that fits"):
+        load(path)
+
+
+def test_missing_and_folder_are_said(tmp_path):
+    with pytest.raises(ModelFileError, match="does not exist"):
+        load(tmp_path / "none")
+    with pytest.raises(ModelFileError, match="is not a file"):
+        load(tmp_path)

@@ -1,0 +1,182 @@
+"""The feed holds a bounded number of units, however large a round is, and the sums do not know."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dkernel.execution.local import SerialExecutor
+from dkernel.streaming import block_reader
+from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.reduction import Statistic, joined, tree_sum
+from dkernel.streaming.schedule import cut_pieces, shuffled
+from dkernel.streaming.shares import nodes_of, shares, whole_chunks
+from tests.streaming.sources import rings, source_of
+
+UNITS = [(300, 211)] * 40
+
+
+@pytest.fixture(autouse=True)
+def each_alone(monkeypatch):
+    """Every unit is read by a task of its own."""
+    monkeypatch.setattr(block_reader, "grouped", lambda units, _: [range(i, i + 1) for i in range(len(units))])
+
+
+class Counted(SerialExecutor):
+    """Counts the units that are held, and how often one is read."""
+
+    def __init__(self):
+        super().__init__()
+        self.held = self.most = self.read = 0
+
+    def compute(self, calls, ahead=()):
+        self.held += len(ahead)
+        self.read += len(ahead)
+        self.most = max(self.most, self.held)
+        return super().compute(calls, ahead)
+
+    def release(self, handles):
+        self.held -= len(list(handles))
+
+
+class Total(Statistic):
+    """The sum of the rows in float32, which the order of additions shows in."""
+
+    def step(self, block, piece, broadcast):  # noqa: ARG002
+        return block.X[piece.place.rows].sum(axis=0)
+
+    def merge(self, left, right):
+        return left + right
+
+
+@pytest.fixture(scope="module")
+def source():
+    X, y = rings(sum(map(sum, UNITS)))
+    return source_of(X, y, UNITS)
+
+
+def total(source, keep, window=None):
+    executor = Counted()
+    feed = Feed(executor, source, keep)
+    if window is not None:
+        feed.__dict__["_window"] = window
+    pieces = cut_pieces([unit.rows for unit in source.units])
+    half = len(pieces) // 2
+    found = [
+        feed.reduce(Total(), pieces[:half], "first", following=pieces[half:]),
+        feed.reduce(Total(), pieces[half:], "second"),
+    ]
+    return np.concatenate(found).tobytes(), executor
+
+
+def test_a_round_of_many_units_is_summed_window_by_window_to_the_same_bits(source):
+    whole, kept = total(source, keep=True)
+    assert kept.most == len(UNITS)
+    for window in (3, 7, 20):
+        found, executor = total(source, keep=False, window=window)
+        assert found == whole
+        assert executor.most <= 2 * window
+        assert executor.read == len(UNITS)  # each once
+
+
+def test_a_window_is_what_the_plan_counts_on(source):
+    feed = Feed(SerialExecutor(), source, keep=False)
+    assert feed._window == len(UNITS)  # a small source is one bundle
+    assert len(feed._windows(range(len(UNITS)))) == 1
+
+
+def test_the_next_units_are_read_as_early_as_there_is_room(source):
+    feed = Feed(SerialExecutor(), source, keep=False)
+    pieces = cut_pieces([unit.rows for unit in source.units])
+    by_unit = [[piece for piece in pieces if piece.place.unit == unit] for unit in range(4)]
+    rounds = [by_unit[0], by_unit[0], by_unit[0], by_unit[1], by_unit[2], by_unit[3]]
+    assert feed.following(rounds, 0) == by_unit[0] + by_unit[0] + by_unit[1]
+    assert feed.following(rounds, 2) == by_unit[1]
+    feed.__dict__["_window"] = 1
+    two = [by_unit[0] + by_unit[1], by_unit[1], by_unit[2]]
+    assert feed.following(two, 0) == by_unit[1]
+
+
+@pytest.mark.parametrize("rounds", [5, 11])
+def test_a_pass_holds_two_windows_however_its_rounds_lie_over_the_bundles(source, rounds):
+    units = [unit.rows for unit in source.units]
+    turns = shuffled(units, rounds, seed=3, epoch=0, bundle=4).rounds
+    found = []
+    for keep in (True, False):
+        executor = Counted()
+        feed = Feed(executor, source, keep)
+        feed.__dict__["_window"] = len(UNITS) if keep else 4
+        sums = [
+            feed.reduce(Total(), turn, f"{i}", following=feed.following(turns, i) if i + 1 < rounds else ())
+            for i, turn in enumerate(turns)
+        ]
+        found.append(np.stack(sums).tobytes())
+    assert found[0] == found[1]
+    assert executor.most <= 8
+    assert executor.read == len(UNITS)  # each once
+
+
+class Spread(Counted):
+    """Says that its units are in three processes, in turns."""
+
+    workers, slots = 3, 3
+
+    def __init__(self):
+        super().__init__()
+        self.calls = []
+
+    def compute(self, calls, ahead=()):
+        self.calls += calls
+        return super().compute(calls, ahead)
+
+    def places(self, handles):
+        return [f"process {i % 3}" for i, _ in enumerate(handles)]
+
+    def processes(self):
+        return {f"process {i}": 1 for i in range(3)}
+
+
+@pytest.mark.parametrize("keep", [False, True])
+def test_each_process_sums_what_it_has_in_one_task_and_the_sums_do_not_know(source, keep):
+    pieces = cut_pieces([unit.rows for unit in source.units])
+    plain = Feed(Counted(), source, keep=True).reduce(Total(), pieces, "sum")
+    executor = Spread()
+    feed = Feed(executor, source, keep)
+    feed.__dict__["_window"] = len(UNITS)
+    assert feed.reduce(Total(), pieces, "sum").tobytes() == plain.tobytes()
+    assert sorted(call.at for call in executor.calls) == [f"process {i}" for i in range(3)]
+    assert len({call.key for call in executor.calls}) == 3
+
+
+def test_where_a_process_has_nothing_of_a_round_all_slots_have_an_equal_share(source):
+    pieces = cut_pieces([unit.rows for unit in source.units], rounds=320)
+    one = [piece for piece in pieces if piece.chunk == 0]
+    plain = Feed(Counted(), source, keep=True).reduce(Total(), one, "one")
+    executor = Spread()
+    assert Feed(executor, source, keep=True).reduce(Total(), one, "one").tobytes() == plain.tobytes()
+    assert [call.at for call in executor.calls] == [None] * 3
+
+
+@given(
+    st.lists(st.integers(1, 70), min_size=1, max_size=9), st.integers(1, 4), st.integers(1, 3), st.booleans(),
+    st.integers(0, 99),
+)  # fmt: skip
+def test_the_nodes_of_any_shares_make_the_one_tree(counts, workers, threads, merged, seed):
+    sizes = {10 * i: [3] * n for i, n in enumerate(counts)}
+    rng = np.random.default_rng(seed)
+    places = {chunk: f"w{rng.integers(workers)}" for chunk in sizes}
+    words = {chunk: [f"{chunk}.{k}" for k in range(len(rows))] for chunk, rows in sizes.items()}
+
+    def merge(left, right):
+        return f"({left} {right})"
+
+    positions = {chunk: i for i, chunk in enumerate(sizes)} if merged else None
+    sums = {}
+    for share in shares(sizes, places, {f"w{i}": threads for i in range(workers)}, workers * threads):
+        for node, runs in nodes_of(share, sizes, positions):
+            lists = [words[run.chunk][run.first : run.last] for run in runs]
+            sums[node] = joined([(0, joined([(0, word) for word in some], merge)) for some in lists], merge)
+    found = whole_chunks(sums, merge)
+    assert merged or len(found) == len(sizes)
+    total = joined([(node.level, found[node]) for node in sorted(found)], merge)
+    assert total == tree_sum([tree_sum(some, merge) for some in words.values()], merge)

@@ -1,0 +1,189 @@
+"""One tree, however it is cut into tasks and whatever is held in memory."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dkernel.data.block import Block
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.streaming import block_reader
+from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.reduction import LITTLE_FLOPS, reduce, subtrees, tree_sum
+from dkernel.streaming.schedule import Piece, Place, cut_pieces, interleaved, shuffled
+from tests.streaming.sources import source_of
+from tests.streaming.statistics import Sum, Words
+
+
+@pytest.fixture(autouse=True)
+def each_alone(monkeypatch):
+    """Every unit is read by a task of its own."""
+    monkeypatch.setattr(block_reader, "grouped", lambda units, _: [range(i, i + 1) for i in range(len(units))])
+
+
+class Slots(SerialExecutor):
+    def __init__(self, slots):
+        super().__init__()
+        self.slots = slots
+
+
+class Watched(SerialExecutor):
+    """Counts the units that are in memory, by the handles that are out."""
+
+    def __init__(self, slots=1):
+        super().__init__()
+        self.slots = slots
+        self.read = 0
+        self.held = set()
+        self.most = 0
+
+    def compute(self, calls, ahead=()):
+        results, handles = super().compute(calls, ahead)
+        self.read += len(handles)
+        self.held |= {id(handle) for handle in handles}
+        self.kept = [*getattr(self, "kept", []), *handles]  # so that no id is used again
+        self.most = max(self.most, len(self.held))
+        return results, handles
+
+    def release(self, handles):
+        self.held -= {id(handle) for handle in handles}
+
+
+def some_items(executor, n):
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((3 * n, 1)) * 10 ** rng.uniform(-6, 6, (3 * n, 1))).astype(np.float32)
+    blocks = [executor.keep(Block(X[: 3 * (n // 2)], None, None), "a"), executor.keep(Block(X, None, None), "b")]
+    return [(blocks[int(i >= n // 2)], Piece(i, Place(0, 0, 3 * i, 3 * i + 3), 3, 3 * i)) for i in range(n)]
+
+
+@pytest.mark.parametrize("slots", range(1, 9))
+def test_tasks_compute_subtrees_of_the_one_tree(slots):
+    executor = Slots(slots)
+    for n in range(1, 41):
+        items = some_items(executor, n)
+        leaves = [Sum().step(handle.value, piece, None) for handle, piece in items]
+        wanted = tuple(tree_sum(leaves, Sum().merge))
+        assert reduce(executor, Sum(), items, "sum") == wanted
+        words = tree_sum([str(i) for i in range(n)], Words().merge)
+        assert reduce(executor, Words(), items, "words") == words
+
+
+@given(st.integers(1, 300), st.integers(1, 40))
+def test_any_number_of_pieces_and_slots(n, slots):
+    executor = Slots(slots)
+    block = executor.keep(Block(np.zeros((n, 1), np.float32), None, None), "block")
+    items = [(block, Piece(i, Place(0, 0, i, i + 1), 1, i)) for i in range(n)]
+    calls = subtrees(Words(), items, "words", executor.slots)
+    assert len({call.key for call in calls}) == len(calls)
+    assert len(calls) >= min(n, slots) or n < 2 * slots
+    assert reduce(executor, Words(), items, "words") == tree_sum([str(i) for i in range(n)], Words().merge)
+
+
+def test_what_is_broadcast_reaches_every_piece_held_or_not():
+    executor = ThreadsExecutor(2)
+    items = some_items(executor, 9)
+    plain = reduce(executor, Sum(2.0), items, "sum", broadcast=executor.keep(5.0, "five"))
+    held = executor.keep(Sum(2.0), "statistic")
+    assert reduce(executor, Sum(2.0), items, "sum", held=held, broadcast=executor.keep(5.0, "five")) == plain
+    assert plain != reduce(executor, Sum(2.0), items, "sum")
+
+
+@pytest.fixture(scope="module")
+def source():
+    rng = np.random.default_rng(0)
+    X = (rng.standard_normal((7001, 2)) * 10 ** rng.uniform(-6, 6, (7001, 1))).astype(np.float32)
+    return source_of(X, np.arange(7001.0), [(500, 700), (1300,), (1, 9, 1490), (3001,)])
+
+
+def units_of(source):
+    return [unit.rows for unit in source.units]
+
+
+@pytest.mark.parametrize("slots", [1, 2, 3, 8])
+def test_what_the_feed_keeps_changes_no_bit(source, slots):
+    schedules = [shuffled(units_of(source), 5, 0, 0), interleaved(units_of(source), 5)]
+    found = {True: [], False: []}
+    for keep in found:
+        executor = Watched(slots)
+        feed = Feed(executor, source, keep)
+        for schedule in schedules:
+            rounds = schedule.rounds
+            for i, pieces in enumerate(rounds):
+                following = rounds[i + 1] if i + 1 < len(rounds) else ()
+                found[keep].append(feed.reduce(Sum(), pieces, f"round-{i}", following=following))
+        found[keep].append(feed.fold(Sum(), cut_pieces(units_of(source)), "fold", Progress("none")))
+        feed.close()
+        assert not executor.held
+    assert found[True] == found[False]
+    whole = sum(n for _, n in found[True][: len(schedules[0].rounds)])
+    assert whole == source.n_rows
+
+
+def test_the_fold_is_the_same_tree_for_every_number_of_slots(source):
+    pieces = cut_pieces(units_of(source))
+    sums = {Feed(Slots(n), source, False).fold(Sum(), pieces, "f", Progress("none")) for n in range(1, 9)}
+    assert len(sums) == 1
+    (words,) = {Feed(Slots(n), source, True).fold(Words(), pieces, "f", Progress("none")) for n in range(1, 9)}
+    inside = {}
+    for piece in pieces:
+        inside.setdefault(piece.chunk, []).append(str(piece.number))
+    assert words == tree_sum([tree_sum(numbers, Words().merge) for numbers in inside.values()], Words().merge)
+
+
+def test_units_that_are_not_kept_are_read_once_a_pass_and_few_at_a_time():
+    X = np.zeros((16 * 4096, 1), np.float32)
+    source = source_of(X, np.zeros(len(X)), [(4096,)] * 16)
+    executor = Watched()
+    feed = Feed(executor, source, keep=False)
+    for epoch in range(2):
+        rounds = shuffled(units_of(source), 16, 0, epoch).rounds
+        for i, pieces in enumerate(rounds):
+            feed.reduce(Sum(), pieces, f"{epoch}-{i}", following=rounds[i + 1] if i + 1 < len(rounds) else ())
+    assert executor.read == 32
+    assert executor.most <= 3
+    kept = Watched()
+    feed = Feed(kept, source, keep=True)
+    for epoch in range(2):
+        for i, pieces in enumerate(shuffled(units_of(source), 16, 0, epoch).rounds):
+            feed.reduce(Sum(), pieces, f"{epoch}-{i}")
+    assert kept.read == 16
+
+
+def test_each_gives_every_unit_in_order(source):
+    def rows(blocks, name):
+        return name, sum(block.rows for block in blocks)
+
+    for keep in (True, False):
+        executor = Watched(3)
+        feed = Feed(executor, source, keep)
+        found = feed.each(rows, "rows", Progress("none"), lambda unit: (f"u{unit}",))
+        assert found == [(f"u{i}", unit.n_rows) for i, unit in enumerate(source.units)]
+        feed.close()
+        assert not executor.held
+
+
+class Elsewhere(Slots):
+    """Its calls would run in another process, of whose values this one has some."""
+
+    def __init__(self, has):
+        super().__init__(2)
+        self.has, self.calls = has, 0
+
+    def compute(self, calls, ahead=()):
+        self.calls += len(calls)
+        return super().compute(calls, ahead)
+
+    def at_hand(self, handles):
+        return [handle.value for handle in handles] if self.has else None
+
+
+@pytest.mark.parametrize("n", [1, 7, 20])
+def test_a_little_work_on_what_is_here_is_done_here_to_the_same_bits(n):
+    wanted = reduce(Slots(2), Sum(), some_items(Slots(2), n), "sum")
+    for has, flops, called in ((True, LITTLE_FLOPS, False), (False, 1, True), (True, 2 * LITTLE_FLOPS, True)):
+        executor = Elsewhere(has)
+        items, broadcast = some_items(executor, n), executor.keep(None, "nothing")
+        assert reduce(executor, Sum(), items, "sum", broadcast=broadcast, flops=flops) == wanted
+        assert (executor.calls > 0) == called
+    assert ThreadsExecutor(2).at_hand([broadcast]) is None

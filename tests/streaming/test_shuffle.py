@@ -1,0 +1,87 @@
+"""Sorted data: interleaved in memory or rewritten to scratch, the model is the same and good."""
+
+import numpy as np
+import pytest
+
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.schedule import interleaved
+from dkernel.streaming.shuffle import rewritten, scratch_folder
+from dkernel.training.fit import train
+from tests.streaming.sources import rings, source_of
+from tests.training.test_same_bytes import CASES, UNITS, N, digest, reread, source  # noqa: F401 - a fixture
+
+
+@pytest.mark.parametrize(
+    ("executor", "rows"),
+    [(SerialExecutor(), "sorted"), (ThreadsExecutor(3), "sorted"), (ThreadsExecutor(2), "sparse")],
+    ids=["serial", "threads", "sparse"],
+)
+def test_rewritten_to_scratch_has_the_bytes_of_interleaved_in_memory(executor, rows, tmp_path, request):
+    in_memory = digest(rows, SerialExecutor(), tmp_path)
+    request.getfixturevalue("reread")
+    scratch = tmp_path / "not yet there"
+    assert digest(rows, executor, tmp_path, scratch=str(scratch)) == in_memory
+    assert list(scratch.iterdir()) == []
+
+
+def test_either_way_is_said(tmp_path, request):
+    recipe = CASES["sorted"][3]
+    said = train(source("sorted"), recipe, SerialExecutor()).chosen["order"]
+    assert said.startswith("interleaved: the labels of the 7 chunks differ")
+    request.getfixturevalue("reread")
+    said = train(source("sorted"), recipe, SerialExecutor(), scratch=str(tmp_path)).chosen["order"]
+    assert said.startswith("rewritten once to scratch, interleaved: the labels")
+
+
+def test_sorted_data_are_learned_as_well_as_others():
+    X, y = rings(N)
+    X_new, y_new = rings(3000, seed=1)
+    order, recipe = np.argsort(y, kind="stable"), CASES["sorted"][3]
+    errors = []
+    for rows in (np.arange(N), order):
+        model = train(source_of(X[rows], y[rows], UNITS), recipe, SerialExecutor()).model
+        errors.append(float(np.mean(model.predict(X_new) != y_new)))
+    assert errors[1] <= errors[0] + 0.02
+
+
+@pytest.mark.parametrize("units", [UNITS, [(N,)], [(0, 5), (N - 6, 1)]])
+def test_each_piece_finds_its_rows_again(units, tmp_path):
+    X, y, weight, _ = CASES["sorted"]
+    before, schedule = source_of(X, y, units, weight), interleaved(units, 8)
+    feed = Feed(SerialExecutor(), before, keep=False)
+    after, moved = rewritten(feed, schedule, tmp_path, "test", Progress("none"))
+    assert after.n_rows == N
+    for old, new in zip(schedule.pieces, moved.pieces, strict=True):
+        assert (new.number, new.n, new.first, new.step, new.chunk) == (
+            old.number,
+            old.n,
+            old.first,
+            old.step,
+            old.chunk,
+        )
+        (block,) = after.units[new.place.unit].task.compute(scheduler="sync")
+        rows = old.first + old.step * np.arange(old.n)
+        np.testing.assert_array_equal(block.X[new.place.rows], X[rows])
+        np.testing.assert_array_equal(block.y, y[rows])
+        np.testing.assert_array_equal(block.weight, weight[rows])
+    assert [[p.number for p in turn] for turn in moved.rounds] == [[p.number for p in turn] for turn in schedule.rounds]
+
+
+def test_text_labels_and_no_weights_survive(tmp_path):
+    X, names = np.arange(40.0, dtype=np.float32)[:, None], np.array(["a", "long name"])[np.arange(40) // 20]
+    feed = Feed(SerialExecutor(), source_of(X, names, [(20,), (20,)]), keep=True)
+    after, moved = rewritten(feed, interleaved([(20,), (20,)], 4), tmp_path, "test", Progress("none"))
+    for piece in moved.pieces:
+        (block,) = after.units[piece.place.unit].task.compute(scheduler="sync")
+        assert block.weight is None
+        assert block.y.tolist() == [names[int(x)] for x in block.X[:, 0]]
+
+
+def test_the_folder_of_a_run_is_its_own_and_goes_with_it(tmp_path):
+    with scratch_folder(str(tmp_path / "deep" / "er")) as a, scratch_folder(str(tmp_path)) as b:
+        (a / "file").touch()
+        assert a != b
+    assert not a.exists()
+    assert not b.exists()

@@ -1,0 +1,37 @@
+"""A small fit of 20 rounds, for the tests that stop it, and what they ask of it."""
+
+import hashlib
+from pathlib import Path
+
+import numpy as np
+
+from dkernel.execution.local import SerialExecutor
+from dkernel.persistence import model_file
+from dkernel.persistence.checkpoint import Checkpoint
+from dkernel.recipe import Recipe
+from dkernel.training.fit import train
+from tests.streaming.sources import rings, source_of
+
+UNITS = [(300, 200), (400,), (300, 1, 199)]
+ROUNDS, EVERY = 20, 4
+RECIPE = Recipe(n_components=16, kernel="gaussian", gamma=0.15, rounds=ROUNDS, alpha=1e-6)
+
+
+def a_source(seed=0, text=True):
+    X, y = rings(1400, seed)
+    return source_of(X, np.array([f"ring {k}" for k in y]) if text else y, UNITS)
+
+
+def fit(folder, executor=None, *, recipe=RECIPE, source=None, every=EVERY, resume=True, **options):
+    """The result of the fit with its checkpoint in `folder`; without one if that is None."""
+    checkpoint = None if folder is None else Checkpoint(folder, resume, every)
+    return train(source or a_source(), recipe, executor or SerialExecutor(), checkpoint=checkpoint, **options)
+
+
+def digest(result, folder: Path):
+    """sha256 of the model's file."""
+    return model_file.save(result.model, folder / "model.safetensors")
+
+
+def digest_of_file(path: Path):
+    return hashlib.sha256(path.read_bytes()).hexdigest()

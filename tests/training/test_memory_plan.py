@@ -1,0 +1,122 @@
+"""The plan says what a fit needs, and refuses with both numbers what cannot be."""
+
+import json
+import re
+
+import numpy as np
+import pytest
+
+from dkernel.data import from_arrays
+from dkernel.errors import MemoryBudgetError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.recipe import Recipe
+from dkernel.training.fit import plan, train
+from dkernel.training.memory_plan import Plan
+
+
+class Limited(SerialExecutor):
+    """Some workers with a memory limit each."""
+
+    def __init__(self, limit, workers=1, threads=1):
+        self.memory_limit, self.workers, self.slots = limit, workers, workers * threads
+
+
+@pytest.fixture(scope="module")
+def source():
+    return from_arrays(np.random.default_rng(0).standard_normal((20_000, 10)), np.arange(20_000) % 2)
+
+
+GIB = 2**30
+
+
+def test_enough_memory_passes_and_too_little_is_refused_with_both_numbers(source):
+    recipe = Recipe(n_components=3000)
+    Plan.of(source, recipe, Limited(8 * GIB)).check()
+    tight = Plan.of(source, recipe, Limited(3 * GIB // 8))
+    with pytest.raises(MemoryBudgetError) as refused:
+        tight.check()
+    needed, limit, raised, columns = re.search(
+        r"needs about ([\d,]+) MiB and has a limit of ([\d,]+) MiB.*--memory-limit to ([\d,]+) MiB.*n_components=(\d+)",
+        str(refused.value),
+    ).groups()
+    assert needed == raised == f"{tight.worker_bytes / 2**20:,.0f}"
+    assert limit == "384"
+    assert int(columns) < 3000
+    assert issubclass(MemoryBudgetError, MemoryError)
+
+
+def test_what_the_refusal_advises_is_enough(source):
+    recipe = Recipe(n_components=3000)
+    executor = Limited(int(0.8 * Plan.of(source, recipe, Limited(GIB)).worker_bytes))
+    with pytest.raises(MemoryBudgetError) as refused:
+        Plan.of(source, recipe, executor).check()
+    columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
+    Plan.of(source, recipe.replace(n_components=columns), executor).check()
+    needed = Plan.of(source, recipe, executor).worker_bytes
+    Plan.of(source, recipe, Limited(needed + 2**20)).check()
+
+
+def test_in_one_process_the_squares_of_tasks_are_gone_when_the_client_makes_its_own(source):
+    recipe = Recipe(n_components=3000)
+    here, apart = Plan.of(source, recipe, ThreadsExecutor(2)), Plan.of(source, recipe, Limited(GIB))
+    assert here.client_bytes == apart.client_bytes
+    assert here.client_bytes > 6 * 8 * 3000**2
+    assert here.worker_bytes < apart.worker_bytes - 3 * 8 * 3000**2
+
+
+def test_no_more_than_the_whole_source_is_in_flight():
+    X = np.zeros((1_000_000, 28), np.float32)
+    million = from_arrays(X, np.arange(len(X)) % 2)
+    found = Plan.of(million, Recipe(n_components=1024), Limited(GIB // 2, workers=2))
+    assert found.worker_bytes < GIB // 2
+    found.check()
+
+
+def test_where_no_number_of_columns_would_fit_none_is_advised(source):
+    with pytest.raises(MemoryBudgetError) as refused:
+        Plan.of(source, Recipe(n_components=3000), Limited(GIB // 8)).check()
+    assert "n_components" not in str(refused.value)
+
+
+def test_a_client_that_is_too_small_is_refused(source, monkeypatch):
+    monkeypatch.setattr("dkernel.training.memory_plan._installed", lambda: GIB // 2)
+    with pytest.raises(MemoryBudgetError, match=r"needs about [\d,]+ MiB.*n_components=3000.*has 512 MiB"):
+        Plan.of(source, Recipe(n_components=3000), SerialExecutor()).check()
+
+
+def test_train_refuses_before_anything_is_read(source, monkeypatch):
+    executor = Limited(2**20)
+    monkeypatch.setattr(executor, "compute", lambda *_: pytest.fail("the data were read"), raising=False)
+    with pytest.raises(MemoryBudgetError):
+        train(source, Recipe(n_components=100), executor)
+
+
+def test_without_a_limit_nothing_is_refused(source):
+    found = Plan.of(source, Recipe(n_components=10_000), SerialExecutor())
+    found.check()
+    assert found.memory_limit is None
+
+
+def test_needs_grow_with_columns_threads_and_outputs(source):
+    def needs(columns=1000, threads=1, outputs=1):
+        return Plan.of(source, Recipe(n_components=columns), Limited(GIB, 1, threads), outputs)
+
+    assert needs(2000).worker_bytes > needs().worker_bytes
+    assert needs(2000).client_bytes > needs().client_bytes
+    assert needs(threads=4).worker_bytes > needs().worker_bytes
+    assert needs(outputs=10).pass_flops > needs().pass_flops
+    assert needs(2000).setup_flops > 3 * needs().setup_flops
+
+
+def test_a_source_is_kept_where_the_workers_together_have_room(source):
+    recipe = Recipe(n_components=100)
+    big = from_arrays(np.zeros((4_000_000, 10), np.float32), np.zeros(4_000_000, int))
+    assert Plan.of(source, recipe, Limited(GIB)).kept
+    assert not Plan.of(big, recipe, Limited(GIB // 3)).kept
+    assert Plan.of(big, recipe, Limited(GIB, workers=8)).kept
+
+
+def test_the_plan_is_json(source):
+    found = plan(source, Recipe(), ThreadsExecutor(2))
+    assert json.loads(json.dumps(found)) == found
+    assert found["n"] == 20_000

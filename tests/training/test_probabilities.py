@@ -1,0 +1,161 @@
+"""Probabilities of margins: a calibration is part of the fit, of the model and of its file."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.frozen import FrozenEstimator
+from sklearn.metrics import brier_score_loss, log_loss
+
+from dkernel import KernelClassifier
+from dkernel.data import from_arrays
+from dkernel.errors import ModelFileError, RecipeError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.inference.evaluate import evaluate
+from dkernel.persistence import model_file
+from dkernel.persistence.checkpoint import Checkpoint
+from dkernel.recipe import Recipe
+from dkernel.training.fit import train
+from tests.streaming.sources import rings, source_of
+
+KINDS = ["platt", "isotonic"]
+BASE = Recipe(
+    kernel="Gaussian(gamma=0.15)", n_components=80, loss="hinge", alpha=1e-5, scale="none", metric="identity",
+    holdout=0.2,
+)  # fmt: skip
+UNITS = [(1500, 700), (800,)]
+
+
+def source(classes=2):
+    return source_of(*rings(3000, noise=0.05, classes=classes), UNITS)
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def fitted(request):
+    return train(source(), BASE.replace(calibration=request.param), SerialExecutor())
+
+
+class Scores(ClassifierMixin, BaseEstimator):
+    """The same model without its probabilities, for scikit-learn."""
+
+    def __init__(self, model=None):
+        self.model = model
+
+    def fit(self, X, y):  # noqa: ARG002
+        self.classes_ = self.model.classes
+        return self
+
+    def predict(self, X):
+        return self.model.predict(X.astype(np.float32))
+
+    def decision_function(self, X):
+        return self.model.scores(X.astype(np.float32))[:, 0].astype(np.float64)
+
+
+def test_it_is_more_reliable_than_the_margin_and_as_good_as_scikit_learns(fitted):
+    model, rows = fitted.model, fitted.holdout
+    X, y = rings(3000, seed=1, noise=0.05)
+    S = model.scores(X)
+    mine, raw = model.probabilities(S)[:, 1], 1 / (1 + np.exp(-S[:, 0].astype(float)))
+    assert log_loss(y, mine) < log_loss(y, raw) - 0.01
+    assert brier_score_loss(y, mine) < brier_score_loss(y, raw) - 0.002
+    method = "sigmoid" if model.recipe.calibration == "platt" else "isotonic"
+    frozen = FrozenEstimator(Scores(model).fit(None, None))
+    twin = CalibratedClassifierCV(frozen, method=method).fit(rows.X, rows.y).predict_proba(X)[:, 1]
+    np.testing.assert_allclose(mine, twin, atol=2e-3)  # scikit-learn's isotonic regression reaches 0 and 1
+    assert log_loss(y, mine) < log_loss(y, twin) + 1e-3
+
+
+def test_the_scores_are_those_without_it_and_the_file_keeps_it(fitted, tmp_path):
+    plain = train(source(), BASE, SerialExecutor()).model
+    model = fitted.model
+    assert plain.coef.tobytes() == model.coef.tobytes()
+    assert not plain.has_probabilities
+    assert model.has_probabilities
+    assert model.facts["calibrated"] == len(fitted.holdout.X) == 600
+    model_file.save(model, tmp_path / "m")
+    again = model_file.load(tmp_path / "m")
+    X, y = rings(100, seed=1, noise=0.05)
+    np.testing.assert_array_equal(again.probabilities(again.scores(X)), model.probabilities(model.scores(X)))
+    found = evaluate(again, from_arrays(X, y), SerialExecutor())
+    assert found["log_loss"] == pytest.approx(log_loss(y, model.probabilities(model.scores(X))[:, 1]))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_threads_and_checkpoints_change_no_byte(kind, tmp_path):
+    recipe = BASE.replace(calibration=kind, loss="squared_hinge")
+    paths = [tmp_path / name for name in ("serial", "threads", "kept", "found")]
+    checkpoint = Checkpoint(tmp_path / "folder", resume=True)
+    for path, executor, kept in [
+        (paths[0], SerialExecutor(), None),
+        (paths[1], ThreadsExecutor(3), None),
+        (paths[2], SerialExecutor(), checkpoint),
+        (paths[3], SerialExecutor(), checkpoint),
+    ]:
+        model_file.save(train(source(3), recipe, executor, checkpoint=kept).model, path)
+    assert len({path.read_bytes() for path in paths}) == 1
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_many_classes_sum_to_one(kind):
+    X, y = rings(2000, classes=3, noise=0.05)
+    names = np.array(["in", "mid", "out"])[y]
+    machine = KernelClassifier(
+        "Gaussian(gamma=0.15)", n_components=64, alpha=1e-5, calibration=kind, metric="identity"
+    ).fit(X, names)
+    P = machine.predict_proba(X)
+    np.testing.assert_allclose(P.sum(axis=1), 1)
+    shares = [np.mean(names == c) for c in machine.classes_]
+    assert log_loss(names, P) < log_loss(names, np.tile(shares, (len(X), 1))) - 0.2
+
+
+def test_weights_of_the_holdout_count():
+    X, y = rings(3000, noise=0.05)
+    weight = np.where(y == 1, 4.0, 1.0)
+    P = {}
+    for name, given in (("equal", None), ("weighted", weight)):
+        model = train(source_of(X, y, UNITS, given), BASE.replace(calibration="platt"), SerialExecutor()).model
+        P[name] = model.probabilities(model.scores(X))[:, 1]
+    assert P["weighted"].mean() > P["equal"].mean() + 0.06
+    assert np.average(P["weighted"], weights=weight) == pytest.approx(np.average(y, weights=weight), abs=0.05)
+
+
+def test_a_file_whose_curve_falls_is_refused(fitted, tmp_path):
+    model = fitted.model
+    curve = model.calibration
+    parts = curve.arrays()
+    if model.recipe.calibration == "isotonic":
+        parts["values"] = parts["values"][::-1].copy()
+    else:
+        parts["slope"] = np.zeros(2)
+    bad = replace(model, calibration=type(curve).build(parts))
+    with pytest.raises(ModelFileError, match="its calibration"):
+        model_file.save(bad, tmp_path / "m")
+    lost = replace(model, calibration=None)
+    model_file.save(lost, tmp_path / "m")
+    with pytest.raises(ModelFileError, match="does not describe a model"):
+        model_file.load(tmp_path / "m")
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"calibration": "plat"}, "Did you mean 'platt'"),
+        ({"calibration": "platt", "loss": "softmax"}, "loss='softmax' stand for"),
+        ({"calibration": "platt", "holdout": 0.0}, "holdout=0 keeps none"),
+        ({"calibration": "platt", "loss": "squared", "task": "regress"}, "is for classes"),
+    ],
+)
+def test_refusals(changes, words):
+    with pytest.raises(RecipeError, match=words):
+        Recipe(**changes)
+
+
+def test_partial_fit_has_no_rows_for_it():
+    X, y = rings(200)
+    assert not hasattr(KernelClassifier(calibration="platt"), "partial_fit")
+    machine = KernelClassifier(n_components=16, alpha=1e-3, gamma=0.1, calibration="platt", warm_start=True).fit(X, y)
+    with pytest.raises(RecipeError, match="never learned from"):
+        machine.fit(X, y)

@@ -1,0 +1,58 @@
+"""Fits of real data, where the folder of data sets is there."""
+
+import time
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from dkernel.data import open_source
+from dkernel.execution.local import ThreadsExecutor
+from dkernel.recipe import Recipe
+from dkernel.training.fit import train
+
+DATA = Path(__file__).parents[3] / "shared" / "data"
+
+pytestmark = [pytest.mark.data, pytest.mark.skipif(not DATA.is_dir(), reason="the real data sets are not here")]
+
+
+def fit(name, recipe):
+    """The model of a data set, and its features and labels for the test."""
+    source = open_source(str(DATA / name / "train.parquet"), label="label")
+    began = time.monotonic()
+    model = train(source, recipe, ThreadsExecutor()).model
+    print(f"{name}: {time.monotonic() - began:.1f} s")
+    table = pq.read_table(DATA / name / "test.parquet")
+    y = table["label"].to_numpy()
+    X = np.column_stack([table[column].to_numpy() for column in model.columns])
+    return model, X, y
+
+
+def test_covtype_one_class_against_the_rest():
+    recipe = Recipe(kernel="Gaussian(gamma=0.05)", scale="standard", n_components=2000, positive=2)
+    model, X, y = fit("covtype", recipe)
+    assert np.mean(model.predict(X) != (y == 2)) <= 0.160
+
+
+def test_banana():
+    model, X, y = fit("banana", Recipe())
+    assert np.mean(model.predict(X) != y) <= 0.125
+
+
+def test_magic():
+    model, X, y = fit("magic", Recipe(n_components=1000, scale="standard"))
+    assert np.mean(model.predict(X) != y) <= 0.135
+
+
+@pytest.mark.slow
+def test_letter():
+    recipe = Recipe(kernel="Gaussian(gamma=0.1)", scale="standard", n_components=4000, passes=2)
+    model, X, y = fit("letter", recipe)
+    assert np.mean(model.predict(X) != y) <= 0.04
+
+
+def test_kin40k():
+    recipe = Recipe(kernel="Gaussian(gamma=0.2)", scale="standard", n_components=2000, loss="squared", task="regress")
+    model, X, y = fit("kin40k", recipe)
+    assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) <= 0.20 * y.std()

@@ -1,0 +1,160 @@
+"""The same model, byte for byte, whoever computes it and whatever is held in memory."""
+
+import hashlib
+import os
+import subprocess
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.persistence import model_file
+from dkernel.problem.objective import Gram
+from dkernel.recipe import Recipe
+from dkernel.solving import sgd_setup
+from dkernel.training.fit import train
+from dkernel.training.memory_plan import Plan
+from tests.estimators import wide
+from tests.streaming.sources import rings, source_of, waves
+
+N = 9000
+UNITS = [(1500, 700), (2600,), (1, 199, 1000), (3000,)]
+BASE = Recipe(n_components=80, kernel="gaussian", gamma=0.15, rounds=8, passes=2)
+
+
+def _cases():
+    rng = np.random.default_rng(5)
+    X, y = rings(N)
+    X3, y3 = rings(N, classes=3)
+    XW, yW = waves(N)
+    texts, kinds = wide.texts(N)
+    order = np.argsort(kinds, kind="stable")
+    names = np.array(["inner", "middle", "outer"])
+    return {
+        "open": (X, y, None, Recipe(n_components=80, passes=2)),
+        "fourier": (X, y.astype(bool), None, BASE.replace(features="fourier", loss="hinge", alpha=1e-5)),
+        "three": (X3, names[y3], None, BASE.replace(loss="logistic", class_weight="balanced")),
+        "weights": (X, y, rng.random(N), BASE.replace(holdout=0.0, alpha=1e-6, rank=40)),
+        "regression": (XW, yW, None, BASE.replace(loss="squared", kernel="laplacian")),
+        "targets": (XW, np.stack([yW, XW[:, 0] ** 2], axis=1), None, BASE.replace(loss="squared", alpha=1e-6)),
+        "sparse": (SparseRows.of(texts[order]), kinds[order], None, BASE.replace(alpha=1e-6)),
+        "sorted": (X[np.argsort(y)], np.sort(y), rng.random(N), BASE.replace(alpha=1e-6)),
+    }
+
+
+CASES = _cases()
+
+
+def source(name):
+    X, y, weight, _ = CASES[name]
+    return source_of(X, y, UNITS, weight)
+
+
+def digest(name, executor, folder, scratch=None):
+    result = train(source(name), CASES[name][3], executor, scratch=scratch)
+    path = folder / "model.safetensors"
+    model_file.save(result.model, path)
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.fixture(scope="module")
+def serial(tmp_path_factory):
+    """The bytes of the plain loop, which define the others."""
+    folder = tmp_path_factory.mktemp("serial")
+    return {name: digest(name, SerialExecutor(), folder) for name in CASES}
+
+
+@pytest.fixture
+def reread(monkeypatch):
+    """A source that does not fit in memory: each pass reads it again."""
+    plan = Plan.of
+    monkeypatch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), kept=False))
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("threads", [1, 2, 3])
+def test_threads(name, threads, serial, tmp_path):
+    assert digest(name, ThreadsExecutor(threads), tmp_path) == serial[name]
+
+
+@pytest.mark.parametrize("name", [name for name in CASES if name != "sorted"])
+@pytest.mark.parametrize("threads", [None, 3])
+def test_reading_again_in_each_pass(name, threads, serial, tmp_path, reread):  # noqa: ARG001
+    executor = ThreadsExecutor(threads) if threads else SerialExecutor()
+    assert digest(name, executor, tmp_path) == serial[name]
+
+
+def test_cases_differ(serial):
+    assert len(set(serial.values())) == len(CASES)
+
+
+def test_twice(serial, tmp_path):
+    assert digest("open", SerialExecutor(), tmp_path) == serial["open"]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("workers", "names"), [(1, ["three"]), (2, ["open", "targets"]), (4, ["fourier"])])
+def test_processes(workers, names, serial, tmp_path):
+    with connect(workers=workers, memory_limit=0, patience=60) as executor:
+        assert executor.workers == workers
+        for name in names:
+            assert digest(name, executor, tmp_path) == serial[name], name
+
+
+@pytest.mark.cluster
+def test_processes_that_read_again_in_each_pass(serial, tmp_path, reread):  # noqa: ARG001
+    with connect(workers=2, memory_limit=0, patience=60) as executor:
+        assert digest("weights", executor, tmp_path) == serial["weights"]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize("cores", [1, 2])
+def test_the_sample_is_worked_on_by_the_workers_or_by_a_client_with_as_many_cores(monkeypatch, cores, serial, tmp_path):
+    monkeypatch.setattr(sgd_setup, "usable_cores", lambda: cores)
+    seen = []
+    monkeypatch.setattr(Gram, "step", lambda *args, step=Gram.step: seen.append(1) or step(*args))
+    with connect(workers=2, memory_limit=0, patience=60) as executor:
+        assert sgd_setup.stays_home(executor, False) == (cores == 2)
+        assert not sgd_setup.stays_home(executor, True)
+        for name in ("open", "fourier"):
+            assert digest(name, executor, tmp_path) == serial[name]
+    assert bool(seen) == (cores == 2)
+
+
+@pytest.mark.cluster
+def test_a_scheduler_and_two_workers_started_by_hand(serial, tmp_path):
+    file = str(tmp_path / "scheduler.json")
+    env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path, "env": env}
+    begin, options = [sys.executable, "-m", "dask"], ["--scheduler-file", file]
+    here = ["--host", "127.0.0.1"]
+    started = [subprocess.Popen([*begin, "scheduler", *here, "--port", "0", "--no-dashboard", *options], **quiet)]
+    for threads in ("1", "2"):
+        command = [*begin, "worker", *here, "--nthreads", threads, "--no-nanny", "--no-dashboard", *options]
+        started.append(subprocess.Popen(command, **quiet))
+    try:
+        with connect(scheduler_file=file, patience=60) as executor:
+            executor.client.wait_for_workers(2, timeout=60)
+            assert digest("sorted", executor, tmp_path) == serial["sorted"]
+    finally:
+        for process in reversed(started):
+            process.kill()
+            process.wait(60)
+
+
+def test_another_layout_has_the_same_landmarks_and_nearly_the_same_predictions():
+    X, y, _, recipe = CASES["open"]
+    X_new, y_new = rings(3000, seed=1)
+    layouts = [UNITS, [(N,)], [(450,)] * 20]
+    models = [train(source_of(X, y, layout), recipe, SerialExecutor()).model for layout in layouts]
+    scores = [model.scores(X_new)[:, 0] for model in models]
+    for model, score in zip(models[1:], scores[1:], strict=True):
+        np.testing.assert_allclose(model.map.landmarks, models[0].map.landmarks, atol=1e-6)
+        assert model.recipe.kernel == models[0].recipe.kernel
+        assert np.mean((score > 0) == (scores[0] > 0)) >= 0.95
+    errors = [np.mean((score > 0) != y_new) for score in scores]
+    assert max(errors) - min(errors) <= 0.03
