@@ -87,14 +87,14 @@ def _folder(path: str) -> str:
 
 def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     from dkernel.diagnostics.doctor import CHECKS
-    from dkernel.training.memory_plan import in_words
+    from dkernel.training.memory_plan import format_plan
 
     if "scheduler" in found:
         dashboard = f", dashboard {found['dashboard']}" if found["dashboard"] else ""
         yield f"scheduler {found['scheduler']}{dashboard}"
     yield from _table(found["processes"])
     if found["plan"] is not None:
-        words = dict(in_words(found["plan"]))
+        words = dict(format_plan(found["plan"]))
         names = ("rows", "features", "columns", "memory, each worker", "memory, client", "time, about")
         yield "\nplan: " + ", ".join(f"{name} {words[name]}" for name in names if name in words)
     findings = found["findings"]

@@ -308,14 +308,14 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
     from dkernel.cli.run_record import plain
     from dkernel.execution.connect import connect
     from dkernel.training.fit import plan
-    from dkernel.training.memory_plan import in_words
+    from dkernel.training.memory_plan import format_plan
 
     with connect(**place) as executor:
         found = plan(*open_for(values, recipe), executor)
     if values["json"]:
         click.echo(json.dumps(found, default=plain))
     else:
-        lines = in_words(found)
+        lines = format_plan(found)
         width = max(len(name) for name, _ in lines)
         click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in lines))
 
@@ -334,7 +334,7 @@ def lines_of(record: "Record") -> Iterator[str]:
         figures = ", ".join(f"{name} {value:.4f}" for name, value in holdout.items())
         yield f"  {'holdout':<12} {figures} on {rows:,.0f} rows"
     if found.get("baselines"):
-        from dkernel.inference.baselines import in_words
+        from dkernel.inference.baselines import format_baselines
 
-        yield f"  {'baselines':<12} {in_words(found['baselines'])}"
+        yield f"  {'baselines':<12} {format_baselines(found['baselines'])}"
     yield f"  {'peak memory':<12} {found['peak_memory_bytes'] / 2**20:,.0f} MiB, all processes"

@@ -68,7 +68,7 @@ class _Screen:
         self.begun = False
 
     def show(self, record: Mapping[str, Any]) -> None:
-        from dkernel.streaming.progress import LOG_EVERY, in_words
+        from dkernel.streaming.progress import LOG_EVERY, format_progress
 
         if self.quiet or record.get("status") != "running":
             return
@@ -80,7 +80,7 @@ class _Screen:
         state = record.get("progress")
         if not state:
             return
-        text, now = in_words(state), time.monotonic()
+        text, now = format_progress(state), time.monotonic()
         if self.terminal:
             text = text[: shutil.get_terminal_size().columns - 1]
             sys.stderr.write("\r" + text.ljust(self.drawn))

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.numerics.object_values import OVERHEAD, as_cells, cell_bytes
-from dkernel.numerics.sparse_rows import Numbered, as_sparse
+from dkernel.numerics.sparse_rows import RangeNames, as_sparse
 from dkernel.validation import as_features
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 __all__ = [
     "KINDS",
     "Block",
-    "Raw",
+    "UncheckedBlock",
     "as_label",
     "checked_beside",
     "chunk_limit",
@@ -80,7 +80,7 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Raw:
+class UncheckedBlock:
     """What a reader found in one unit, before the checks: X (rows, p), label and weight (rows,), kept columns."""
 
     X: Any
@@ -260,7 +260,7 @@ def as_weight(values: NDArray[Any], place: Place, name: str) -> NDArray[np.float
 
 
 def cut_blocks(
-    raw: Raw,
+    raw: UncheckedBlock,
     rows: tuple[int, ...],
     names: tuple[Sequence[str], str | None, str | None],
     dtype: str,
@@ -279,7 +279,7 @@ def cut_blocks(
             "damaged."
         )
     X: Any
-    if isinstance(columns, Numbered):
+    if isinstance(columns, RangeNames):
         X = as_sparse(raw.X, columns, dtype, place)
     else:
         X = as_cells(raw.X, columns, objects, place) if objects else as_features(raw.X, columns, dtype, place)

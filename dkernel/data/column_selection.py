@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dkernel.data.file_schema import Request, Table, Wanted
+from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import NUMBERS, object_columns, word_of
 from dkernel.errors import DataError
 from dkernel.validation import nearest_name
@@ -10,7 +10,7 @@ from dkernel.validation import nearest_name
 __all__ = ["select"]
 
 
-def select(tables: Sequence[Table], request: Request) -> Wanted:
+def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     """The columns that are wanted of every table, or a DataError naming file and column."""
     first = tables[0]
     if any(table.sparse is not None for table in tables):
@@ -28,13 +28,13 @@ def select(tables: Sequence[Table], request: Request) -> Wanted:
     as_text = [name for name in objects if all(table.inferred for table in tables)]
     kinds = {name: "text" if name in as_text else _one_kind(name, tables, request) for name in needed}
     kept = tuple(request.keep)
-    return Wanted(
+    return ReadColumns(
         columns, request.label, request.weight, kept, request.dtype, kinds, request.kept_as, request.quarantine,
         objects,
     )  # fmt: skip
 
 
-def _of_sparse(tables: Sequence[Table], request: Request) -> Wanted:
+def _of_sparse(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     """The same of files whose rows stay sparse: their features are taken all together, and have numbers."""
     first = tables[0]
     for table in tables:
@@ -55,13 +55,13 @@ def _of_sparse(tables: Sequence[Table], request: Request) -> Wanted:
     _check_roles(first, request)
     used = {n for n in (request.label, request.weight, *request.keep) if n}
     kinds = {name: _one_kind(name, tables, request) for name in used}
-    return Wanted(
+    return ReadColumns(
         first.sparse, request.label, request.weight, tuple(request.keep), request.dtype, kinds, request.kept_as,
         request.quarantine,
     )  # fmt: skip
 
 
-def _by_number(table: Table, request: Request) -> Request:
+def _by_number(table: FileSchema, request: ReadOptions) -> ReadOptions:
     """Negative numbers of columns that have no names, counted from the end."""
     if not table.numbered:
         return request
@@ -83,7 +83,7 @@ def _by_number(table: Table, request: Request) -> Request:
     )
 
 
-def _check_named(table: Table, request: Request) -> None:
+def _check_named(table: FileSchema, request: ReadOptions) -> None:
     asked = [("label", request.label), ("weight", request.weight)]
     asked += [("exclude", n) for n in request.exclude] + [("keep", n) for n in request.keep]
     names = list(table.kinds)
@@ -92,7 +92,7 @@ def _check_named(table: Table, request: Request) -> None:
             raise DataError(f"{table.file.name} has no column {name!r}, named by {option}.{nearest_name(name, names)}")
 
 
-def _check_roles(table: Table, request: Request) -> None:
+def _check_roles(table: FileSchema, request: ReadOptions) -> None:
     label, weight = request.label, request.weight
     if label is not None and label == weight:
         raise DataError(f"{table.file.name}: column {label!r} cannot be both the label and the weight.")
@@ -107,7 +107,7 @@ def _check_roles(table: Table, request: Request) -> None:
         raise DataError(f"{table.file.name}: columns {_listed(clash)} are excluded, but they are needed.")
 
 
-def _features(table: Table, request: Request) -> tuple[str, ...]:
+def _features(table: FileSchema, request: ReadOptions) -> tuple[str, ...]:
     named = {*request.exclude, *request.keep, request.label, request.weight}
     if request.columns is None:
         columns = tuple(n for n in table.kinds if n not in named and n not in table.hidden)
@@ -128,7 +128,7 @@ def _features(table: Table, request: Request) -> tuple[str, ...]:
     return tuple(request.columns)
 
 
-def _check_same(first: Table, table: Table, needed: set[str], only_needed: bool) -> None:
+def _check_same(first: FileSchema, table: FileSchema, needed: set[str], only_needed: bool) -> None:
     here, there = set(table.kinds), set(first.kinds)
     missing = [n for n in first.kinds if n not in here and (n in needed or not (only_needed or n in first.hidden))]
     extra = [] if only_needed else [n for n in table.kinds if n not in there and n not in table.hidden]
@@ -141,7 +141,7 @@ def _check_same(first: Table, table: Table, needed: set[str], only_needed: bool)
         )
 
 
-def _objects(table: Table, columns: Sequence[str], request: Request) -> tuple[str, ...]:
+def _objects(table: FileSchema, columns: Sequence[str], request: ReadOptions) -> tuple[str, ...]:
     """The features of a table that are objects; a feature or a weight that is not what it should be is refused."""
     if request.weight is not None and table.kinds[request.weight] not in (*NUMBERS, "empty"):
         kind = word_of(table.kinds[request.weight])
@@ -152,7 +152,7 @@ def _objects(table: Table, columns: Sequence[str], request: Request) -> tuple[st
     return object_columns(request.kernel, kinds, table.file.name, flag=True)
 
 
-def _one_kind(name: str, tables: Sequence[Table], request: Request) -> str:
+def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions) -> str:
     found = {t.kinds[name]: t for t in reversed(tables) if t.rows and t.kinds[name] != "empty"}
     if len(found) <= 1:
         return next(iter(found), "empty")
@@ -168,7 +168,7 @@ def _one_kind(name: str, tables: Sequence[Table], request: Request) -> str:
     )
 
 
-def _label_kind(name: str, found: dict[str, Table]) -> str:
+def _label_kind(name: str, found: dict[str, FileSchema]) -> str:
     # Whether a text file shows a decimal point is an accident of the file; a typed file says what it means.
     if set(found) == {"int", "float"} and any(t.inferred for t in found.values()):
         return "float"

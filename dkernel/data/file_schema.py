@@ -7,16 +7,16 @@ from typing import Any
 from dkernel.data.block import cut
 from dkernel.data.paths import File
 from dkernel.kernels import Kernel
-from dkernel.numerics.sparse_rows import Numbered
+from dkernel.numerics.sparse_rows import RangeNames
 
-__all__ = ["CSV_TEXT", "Part", "Request", "Table", "Wanted", "divide"]
+__all__ = ["CSV_TEXT", "FilePart", "FileSchema", "ReadColumns", "ReadOptions", "divide"]
 
 # Marks a kept column whose values are fields of a CSV file as they stand there, quotes included.
 CSV_TEXT = {b"dkernel": b"csv"}
 
 
 @dataclass(frozen=True)
-class Request:
+class ReadOptions:
     """What the caller asked for, by name; `compute` runs Delayed tasks (the cluster's, where there is one).
 
     `scan_bytes` is how much of a text file a scanning task looks at together. `kept_as` says what the kept columns of
@@ -43,7 +43,7 @@ class Request:
 
 
 @dataclass(frozen=True)
-class Table:
+class FileSchema:
     """One file: `kinds` maps each column to its kind (block.KINDS), in the file's order.
 
     `steps`: rows of the smallest parts that can be read alone, in order; or one number, the rows of every step but the
@@ -66,11 +66,11 @@ class Table:
     numbered: bool = False
     extra: Any = None
     width: int = 0
-    sparse: Numbered | None = None
+    sparse: RangeNames | None = None
 
 
 @dataclass(frozen=True)
-class Wanted:
+class ReadColumns:
     """What is read from every file: `columns` are the features in order; `kinds` those of all columns named here.
 
     `objects` are the features that are no numbers.
@@ -94,7 +94,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Part:
+class FilePart:
     """One unit of one file: steps first .. stop - 1, which are rows first_row .. first_row + rows - 1.
 
     Of a text it is the bytes between `marks`, with `line` lines of the file before them.
@@ -109,14 +109,14 @@ class Part:
     line: int = 0
 
 
-def divide(table: Table, limit: int) -> list[tuple[Part, tuple[int, ...]]]:
+def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
     """The parts of one file with the rows of their chunks.
 
     Small consecutive steps are read together up to `limit` rows; a longer step is one part cut into several chunks.
     """
     if isinstance(table.steps, int):
         return _divide_even(table, table.steps, limit)
-    parts: list[tuple[Part, tuple[int, ...]]] = []
+    parts: list[tuple[FilePart, tuple[int, ...]]] = []
     first, first_row, rows = 0, 0, 0
     for i, n in enumerate(table.steps):
         if rows and rows + n > limit:
@@ -128,7 +128,7 @@ def divide(table: Table, limit: int) -> list[tuple[Part, tuple[int, ...]]]:
     return parts
 
 
-def first_part(table: Table, rows: int) -> Part:
+def first_part(table: FileSchema, rows: int) -> FilePart:
     """The smallest part with so many of the first rows, or with what can be read alone."""
     if isinstance(table.steps, int):
         return _divide_even(replace(table, rows=min(table.rows, max(table.steps, rows))), table.steps, rows)[0][0]
@@ -136,12 +136,12 @@ def first_part(table: Table, rows: int) -> Part:
     return _part(table, first, first + 1, 0, table.steps[first])
 
 
-def _part(table: Table, first: int, stop: int, first_row: int, rows: int) -> Part:
+def _part(table: FileSchema, first: int, stop: int, first_row: int, rows: int) -> FilePart:
     marks = (table.marks[first], table.marks[stop]) if table.marks else (0, 0)
-    return Part(first, stop, first_row, rows, marks, table.extra, table.lines[first] if table.lines else 0)
+    return FilePart(first, stop, first_row, rows, marks, table.extra, table.lines[first] if table.lines else 0)
 
 
-def _divide_even(table: Table, step: int, limit: int) -> list[tuple[Part, tuple[int, ...]]]:
+def _divide_even(table: FileSchema, step: int, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
     if step <= limit:
         # Equal parts, each a whole number of steps, so that no stored chunk is read twice.
         sizes = [n * step for n in cut(-(-table.rows // step), limit // step)]
@@ -150,6 +150,6 @@ def _divide_even(table: Table, step: int, limit: int) -> list[tuple[Part, tuple[
     parts, row = [], 0
     for size in sizes:
         n = min(size, table.rows - row)
-        parts.append((Part(row, row + n, row, n, extra=table.extra), cut(n, limit)))
+        parts.append((FilePart(row, row + n, row, n, extra=table.extra), cut(n, limit)))
         row += n
     return parts

@@ -5,7 +5,7 @@ from typing import Any
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
-from dkernel.numerics.sparse_rows import Numbered
+from dkernel.numerics.sparse_rows import RangeNames
 
 __all__ = ["NUMBERS", "check_gamma", "check_source", "domains_of", "known_numbers", "object_columns", "word_of"]
 
@@ -28,7 +28,7 @@ def domains_of(kernel: Kernel | str | None, columns: Sequence[str]) -> dict[str,
 
 def known_numbers(request: Any) -> tuple[str, ...]:
     """The columns that a model takes as numbers, where rows without them are left out; none where no model asks."""
-    if not request.quarantine or request.columns is None or isinstance(request.columns, Numbered):
+    if not request.quarantine or request.columns is None or isinstance(request.columns, RangeNames):
         return ()
     columns = tuple(request.columns)
     domains = domains_of(request.kernel, columns)

@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block, chunk_limit, cut_blocks, object_row_bytes
 from dkernel.data.column_selection import select
 from dkernel.data.digits import DTYPES, HEAD, dtype_for
-from dkernel.data.file_schema import Part, Request, Table, Wanted, divide, first_part
+from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide, first_part
 from dkernel.data.paths import File, expand
 from dkernel.data.rejected_rows import sifted_blocks
 from dkernel.data.scratch import unpacked
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError, DKernelWarning, RecipeError, UnsupportedError
 from dkernel.kernels import Kernel
-from dkernel.numerics.sparse_rows import Numbered
+from dkernel.numerics.sparse_rows import RangeNames
 
 __all__ = ["open_source"]
 
@@ -82,8 +82,8 @@ def open_source(
     """
     if dtype not in DTYPES:
         raise RecipeError(f"Blocks cannot be of dtype {dtype!r}: {', '.join(map(repr, DTYPES))} can.")
-    wanted = columns if columns is None or isinstance(columns, Numbered) else _names(columns)
-    request = Request(
+    wanted = columns if columns is None or isinstance(columns, RangeNames) else _names(columns)
+    request = ReadOptions(
         label, weight, wanted, _names(exclude), _names(keep), dtype,
         n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known), kept_as, quarantine, kernel,
     )  # fmt: skip
@@ -98,25 +98,25 @@ def open_source(
     return _source(files, tables, chosen)
 
 
-def _head(tables: Sequence[Table], wanted: Wanted) -> NDArray[Any] | None:
+def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | None:
     """The features of the first rows in float64; None of objects, of sparse rows, and where they cannot be read.
 
     What is wrong with them is said by the reading that is for good.
     """
     table = next((table for table in tables if table.rows), None)
-    if table is None or wanted.objects or isinstance(wanted.columns, Numbered):
+    if table is None or wanted.objects or isinstance(wanted.columns, RangeNames):
         return None
     reader, file = format_module(table.file.format), table.file
     wanted, place = replace(wanted, dtype="float64", label=None, weight=None, kept=()), partial(_place, file.name, 0)
     try:
         if hasattr(reader, "head"):  # whose smallest parts are large
             return reader.head(file, wanted, HEAD, place).X
-        return reader.load(file, first_part(table, HEAD), wanted, place).X
+        return reader.read_part(file, first_part(table, HEAD), wanted, place).X
     except (DataError, OSError):
         return None
 
 
-def _tell_of_keys(files: Sequence[File], table: Table) -> None:
+def _tell_of_keys(files: Sequence[File], table: FileSchema) -> None:
     """Say it where the names of folders hold a column that the files lack: year=2020/a.parquet, year=2021/a.parquet."""
     values: dict[str, set[str]] = {}
     for file in files:
@@ -133,7 +133,7 @@ def _tell_of_keys(files: Sequence[File], table: Table) -> None:
         )
 
 
-def _source(files: Sequence[File], tables: Sequence[Table], wanted: Wanted) -> Source:
+def _source(files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadColumns) -> Source:
     if not sum(table.rows for table in tables):
         listed = ", ".join(f.name for f in files[:3]) + (", ..." if len(files) > 3 else "")
         raise DataError(f"{listed}: there are no rows, only headers.")
@@ -154,10 +154,10 @@ def _source(files: Sequence[File], tables: Sequence[Table], wanted: Wanted) -> S
     )
 
 
-def _object_bytes(tables: Sequence[Table], wanted: Wanted) -> int:
+def _object_bytes(tables: Sequence[FileSchema], wanted: ReadColumns) -> int:
     """Bytes of a row of objects or a sparse one, by the files alone: it decides the chunks, and so the bits; 0 for
     numbers."""
-    if isinstance(wanted.columns, Numbered):
+    if isinstance(wanted.columns, RangeNames):
         return max(table.width for table in tables)
     if not wanted.objects:
         return 0
@@ -183,21 +183,21 @@ def format_module(name: str) -> Any:
         ) from None
 
 
-def _look_all(files: Sequence[File], request: Request) -> list[Table]:
+def _look_all(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """One Table a file, in their order; each format looks at its own files together."""
-    found: dict[int, Table] = {}
+    found: dict[int, FileSchema] = {}
     for name in dict.fromkeys(file.format for file in files):
         places = [i for i, file in enumerate(files) if file.format == name]
         reader = format_module(name)
         try:
-            tables = reader.look([files[i] for i in places], request)
+            tables = reader.read_schema([files[i] for i in places], request)
         except OSError as error:
             raise DataError(f"{error.filename or files[places[0]].name}: the file cannot be read ({error}).") from None
         found.update(zip(places, tables, strict=True))
     return [found[i] for i in range(len(files))]
 
 
-def _units(tables: Sequence[Table], wanted: Wanted, row_bytes: int) -> tuple[Unit, ...]:
+def _units(tables: Sequence[FileSchema], wanted: ReadColumns, row_bytes: int) -> tuple[Unit, ...]:
     limit = chunk_limit(len(wanted.columns), 8 if wanted.dtype == "float64" else 4)
     if row_bytes:
         limit = chunk_limit(row_bytes, 1)
@@ -212,7 +212,7 @@ def _units(tables: Sequence[Table], wanted: Wanted, row_bytes: int) -> tuple[Uni
 
 
 def read_unit(
-    file: File, part: Part, wanted: Wanted, rows: tuple[int, ...], odd: Sequence[int] = (), reason: str = ""
+    file: File, part: FilePart, wanted: ReadColumns, rows: tuple[int, ...], odd: Sequence[int] = (), reason: str = ""
 ) -> tuple[Block, ...]:
     """The blocks of one unit, checked; runs on a worker.
 
@@ -225,13 +225,13 @@ def read_unit(
         try:
             if odd:
                 raise DataError(reason)
-            raw = reader.load(file, part, wanted, place)
+            raw = reader.read_part(file, part, wanted, place)
             names = wanted.columns, wanted.label, wanted.weight
             blocks = cut_blocks(raw, rows, names, wanted.dtype, place, wanted.objects)
         except DataError:
             if not (wanted.quarantine or odd):
                 raise
-            found = reader.sift(file, part, wanted, place)
+            found = reader.read_valid(file, part, wanted, place)
             blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row), odd, reason)
     except FileNotFoundError:
         raise DataError(f"{file.name}: the file is gone since it was opened.") from None

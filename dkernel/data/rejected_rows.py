@@ -11,13 +11,13 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block, Place, Raw, cut_blocks
-from dkernel.data.file_schema import Wanted
+from dkernel.data.block import Block, Place, UncheckedBlock, cut_blocks
+from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.text_rows import Lines
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import SparseRows
 
-__all__ = ["REJECTS", "Refusal", "Sifted", "csv_of", "described", "rows_of", "sifted_blocks"]
+__all__ = ["REJECTS", "FilteredRows", "RejectedRow", "csv_of", "described", "rows_of", "sifted_blocks"]
 
 REJECTS = pa.schema(
     [
@@ -33,7 +33,7 @@ REJECTS = pa.schema(
 
 
 @dataclass(frozen=True)
-class Refusal:
+class RejectedRow:
     """Why a row is left out; `raw` is the value where there is no text of the row."""
 
     column: str
@@ -42,22 +42,22 @@ class Refusal:
 
 
 @dataclass(frozen=True)
-class Sifted:
+class FilteredRows:
     """What a reader makes of a unit with bad rows: `raw` holds the rows `rows` of the unit, `refused` the others.
 
     The numbers of `raw` need not be finite yet. `lines` are those of the unit, where it is text.
     """
 
-    raw: Raw
+    raw: UncheckedBlock
     rows: NDArray[np.int64]
-    refused: Mapping[int, Refusal]
+    refused: Mapping[int, RejectedRow]
     lines: Lines | None = None
 
 
 def sifted_blocks(
-    found: Sifted,
+    found: FilteredRows,
     rows: tuple[int, ...],
-    wanted: Wanted,
+    wanted: ReadColumns,
     place: Place,
     where: tuple[str, int],
     odd: Sequence[int] = (),
@@ -83,7 +83,7 @@ def sifted_blocks(
     good = np.ones(len(found.rows), bool)
     good[list(infinite)] = False
     kept = found.raw.kept
-    raw = Raw(found.raw.X[good], kept=None if kept is None else kept.filter(pa.array(good)))
+    raw = UncheckedBlock(found.raw.X[good], kept=None if kept is None else kept.filter(pa.array(good)))
     blocks = cut_blocks(
         raw, _shares(rows, len(raw.X)), (wanted.columns, None, None), wanted.dtype, place, wanted.objects
     )
@@ -92,7 +92,7 @@ def sifted_blocks(
     return (Block(blocks[0].X, kept=blocks[0].kept, refused=table), *blocks[1:])
 
 
-def _not_finite(X: Any, wanted: Wanted) -> dict[int, Refusal]:
+def _not_finite(X: Any, wanted: ReadColumns) -> dict[int, RejectedRow]:
     if isinstance(X, SparseRows):
         with np.errstate(over="ignore"):
             odd = np.flatnonzero(~np.isfinite(X.data.astype(wanted.dtype, copy=False)))
@@ -110,17 +110,17 @@ def _not_finite(X: Any, wanted: Wanted) -> dict[int, Refusal]:
     return found
 
 
-def _largest(X: Any, row: int, reason: str, wanted: Wanted) -> Refusal:
+def _largest(X: Any, row: int, reason: str, wanted: ReadColumns) -> RejectedRow:
     """The refusal of a row as a whole; of a dense row of numbers it names the largest of them."""
     if isinstance(X, SparseRows) or X.dtype.kind not in "iuf":
-        return Refusal("", reason)
+        return RejectedRow("", reason)
     column = int(np.abs(X[row].astype(np.float64)).argmax())
-    return Refusal(wanted.columns[column], reason, str(X[row, column]))
+    return RejectedRow(wanted.columns[column], reason, str(X[row, column]))
 
 
-def _refusal(value: Any, column: int, wanted: Wanted) -> Refusal:
+def _refusal(value: Any, column: int, wanted: ReadColumns) -> RejectedRow:
     reason = f"{value} is too large for {wanted.dtype}" if np.isfinite(value) else f"{value} is not finite"
-    return Refusal(wanted.columns[column], reason, str(value))
+    return RejectedRow(wanted.columns[column], reason, str(value))
 
 
 def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:
@@ -132,7 +132,7 @@ def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:
     return tuple(n for n in shares if n) or (0,)
 
 
-def _row(lines: Lines | None, where: tuple[str, int], row: int, refusal: Refusal) -> tuple[Any, ...]:
+def _row(lines: Lines | None, where: tuple[str, int], row: int, refusal: RejectedRow) -> tuple[Any, ...]:
     name, first = _readable(where[0]), where[1]
     if lines is None:
         return name, first + row + 1, None, refusal.column, refusal.reason, refusal.raw

@@ -8,7 +8,7 @@ import numpy as np
 from dask.delayed import Delayed
 
 from dkernel.data.block import Block
-from dkernel.numerics.sparse_rows import Numbered
+from dkernel.numerics.sparse_rows import RangeNames
 
 if TYPE_CHECKING:
     import dask.array as da
@@ -41,8 +41,8 @@ class Source:
     """An ordered table of n_rows x n_in features, with label, weight and kept columns, nothing of it read yet.
 
     The columns named in `objects` hold texts, lists or sets; there are such only if dtype is "object" (see
-    dkernel.numerics.object_values), and then a row takes about `object_bytes`. Where the names are `Numbered` the rows
-    are sparse
+    dkernel.numerics.object_values), and then a row takes about `object_bytes`. Where the names are `RangeNames` the
+    rows are sparse
     (dkernel.numerics.sparse_rows), and take so many too.
     Rows are those of `units` in their order; all chunks are known. `label_kind` is "bool", "int", "float" or "text"
     where the files say it (None otherwise, and without a label). `label_dtype` is the dtype of y
@@ -97,7 +97,7 @@ class Source:
     @property
     def sparse(self) -> bool:
         """Whether its blocks are of sparse rows."""
-        return isinstance(self.columns, Numbered)
+        return isinstance(self.columns, RangeNames)
 
     @property
     def n_terms(self) -> int:

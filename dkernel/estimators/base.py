@@ -13,7 +13,7 @@ from dkernel.data.block import Block
 from dkernel.errors import DataError
 from dkernel.estimators.errors import check_callbacks, require_fitted
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
-from dkernel.estimators.prediction import Answer, apply
+from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.validation import checked_rows, dtype_of_rows, rule_of, seed_of, source_of
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
@@ -25,7 +25,7 @@ from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.reservoir_roles import counted, rows_of
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
-from dkernel.solving.exact import is_few, merged
+from dkernel.solving.exact import deduplicate, is_few
 from dkernel.training.fit import train
 
 __all__ = ["KernelMachine"]
@@ -74,7 +74,7 @@ class KernelMachine(BaseEstimator):
             source = counted(source, executor)
             judges = None if validation is None else self._judges(validation, recipe, executor)
             if self._merges(X, source):
-                source = merged(source, recipe, executor)
+                source = deduplicate(source, recipe, executor)
                 recipe = recipe.replace(solver="exact") if self._is_exact(recipe, validation) else recipe
             checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
             landmarks = rule_of(self.landmarks)[1]
@@ -185,7 +185,7 @@ class KernelMachine(BaseEstimator):
         require_fitted(self, "model_")
         model = self.model_
         X = checked_rows(self, X, objects=bool(model.objects))
-        answer = Answer(
+        answer = BlockPrediction(
             function, model, lambda: f"model-{digest_of(model)}", model.columns, model.recipe.dtype, dtype, width,
             model.objects, None if model.classes is None else model.classes.tolist,
         )  # fmt: skip

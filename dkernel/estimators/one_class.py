@@ -10,7 +10,7 @@ from dkernel.data import Source
 from dkernel.errors import RecipeError
 from dkernel.estimators.base import predicted
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import Answer, apply
+from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.transforms.decomposition import SAMPLE, Embedding, linear_model
 from dkernel.estimators.validation import checked_rows
 from dkernel.execution.base import Executor
@@ -21,7 +21,7 @@ from dkernel.linear.solvers.one_class import Path, begin, sums_of, widths
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.recipe import Recipe
-from dkernel.selection.landmark_selection import sampled
+from dkernel.selection.landmark_selection import sample_rows
 
 __all__ = ["OneClassSVM"]
 
@@ -117,7 +117,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         """The solution on a sample, and the width that is left for all rows, the last."""
         n = min(source.n_rows, SAMPLE)
         recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
-        rows = sampled(source, recipe, n, executor)[1]
+        rows = sample_rows(source, recipe, n, executor)[1]
         with one_blas_thread():
             F = np.concatenate(list(phi.strips(rows)))
             v, first = begin(F, float(self.nu))
@@ -150,7 +150,10 @@ class OneClassSVM(OutlierMixin, Embedding):
         X = checked_rows(self, X, objects=bool(model.objects))
         key = f"model-{digest_of(model)}"
         return apply(
-            Answer(function, model, lambda: key, model.columns, model.recipe.dtype, dtype, None, model.objects), X
+            BlockPrediction(
+                function, model, lambda: key, model.columns, model.recipe.dtype, dtype, None, model.objects
+            ),
+            X,
         )
 
 

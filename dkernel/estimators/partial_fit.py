@@ -19,9 +19,9 @@ from dkernel.numerics.sparse_rows import stacked
 from dkernel.problem.reservoir_roles import counted
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
-from dkernel.solving.exact import is_few, merged
+from dkernel.solving.exact import deduplicate, is_few
 from dkernel.training.fit import train
-from dkernel.training.incremental import Stream, after, begun, widened
+from dkernel.training.incremental import Stream, start_stream, update, with_classes
 
 __all__ = ["Partial", "blocks_of"]
 
@@ -67,7 +67,7 @@ class Partial:
             )
         counts = self._counted(block)
         if self.stream is not None:
-            stream = after(self.stream, block, counts, executor)
+            stream = update(self.stream, block, counts, executor)
             return replace(self, stream=stream, model=stream.model, counts=counts)
         if self.recipe.cost is not None:
             raise RecipeError(
@@ -97,13 +97,13 @@ class Partial:
         )
         source = counted(source, executor)
         if is_few(source):
-            source = merged(source, self.recipe, executor)
+            source = deduplicate(source, self.recipe, executor)
         model = replace(train(source, self.recipe, executor, landmarks=landmarks).model, label=self.label)
-        model = model if self.classes is None else widened(model, self.classes)
+        model = model if self.classes is None else with_classes(model, self.classes)
         now = replace(now, model=model)
         if len(rows.X) < self.enough:
             return now
-        return replace(now, collected=(), stream=begun(model, rows, counts, len(rows.X), executor))
+        return replace(now, collected=(), stream=start_stream(model, rows, counts, len(rows.X), executor))
 
     def from_fit(self, model: Model) -> "Partial":
         """After a `fit`: its model goes on, with a preconditioner made of the rows that come now."""
@@ -114,7 +114,7 @@ class Partial:
         """After a `fit`: its model stays the start, and these rows, which it has not seen, are the first to learn."""
         assert self.model is not None
         counts = self.counts or {}
-        stream = after(begun(self.model, rows, counts, self.fitted_rows, executor), rows, counts, executor)
+        stream = update(start_stream(self.model, rows, counts, self.fitted_rows, executor), rows, counts, executor)
         return replace(self, collected=(), stream=stream, model=stream.model)
 
     def _counted(self, block: Block) -> dict[Any, float]:

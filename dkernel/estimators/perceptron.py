@@ -11,7 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals, require_fitted
-from dkernel.estimators.prediction import Answer, apply
+from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import checked_rows, is_dask
 from dkernel.linear.losses import signs
@@ -140,7 +140,7 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
 
         names = getattr(self, "feature_names_in_", [str(j) for j in range(self.n_features_in_)])
         X = checked_rows(self, X)
-        return apply(Answer(function, self._learned, key, list(names), "float64", dtype, width), X)
+        return apply(BlockPrediction(function, self._learned, key, list(names), "float64", dtype, width), X)
 
 
 def scored_rows(learned: Learned, X: NDArray[np.float64]) -> NDArray[np.float64]:

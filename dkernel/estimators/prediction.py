@@ -16,7 +16,7 @@ from dkernel.execution.base import Call
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.execution.payload import Payload
 from dkernel.numerics.object_values import as_cells
-from dkernel.numerics.sparse_rows import Numbered, as_sparse
+from dkernel.numerics.sparse_rows import RangeNames, as_sparse
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import ROWS
 from dkernel.validation import as_features
@@ -24,13 +24,13 @@ from dkernel.validation import as_features
 if TYPE_CHECKING:
     import dask.array as da
 
-__all__ = ["Answer", "apply"]
+__all__ = ["BlockPrediction", "apply"]
 
 BLOCK_ROWS = 8192
 DENSE_BYTES = 2**29  # of sparse rows that become dense
 
 
-class Answer:
+class BlockPrediction:
     """What is asked of every row.
 
     Parameters
@@ -69,7 +69,7 @@ class Answer:
 
 
 def _gate(X: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], place: Callable[[int], str]) -> Any:
-    if isinstance(columns, Numbered):
+    if isinstance(columns, RangeNames):
         return as_sparse(X, columns, dtype, place)
     X = dense(X)
     return as_cells(X, columns, objects, place) if objects else as_features(X, columns, dtype, place)
@@ -85,7 +85,7 @@ def _told(
         raise DataError(error.at(place)) from None
 
 
-def apply(answer: Answer, X: Any) -> Any:
+def apply(answer: BlockPrediction, X: Any) -> Any:
     """numpy for what is in memory, else what X is, array or frame, in its chunks or partitions: nothing is computed."""
     if is_dask(X):
         return _by_partition(answer, X) if hasattr(X, "index") else _lazily(answer, X)
@@ -94,16 +94,16 @@ def apply(answer: Answer, X: Any) -> Any:
     with one_blas_thread():
         n = X.shape[0]  # a sparse matrix has no len
         step = BLOCK_ROWS
-        if hasattr(X, "tocsr") and not isinstance(answer.columns, Numbered):  # which become dense
+        if hasattr(X, "tocsr") and not isinstance(answer.columns, RangeNames):  # which become dense
             step = max(ROWS, min(step, DENSE_BYTES // (8 * X.shape[1])))
         return answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
 
 
-def _rows(X: Any, first: int, stop: int, answer: Answer) -> Any:
+def _rows(X: Any, first: int, stop: int, answer: BlockPrediction) -> Any:
     return matrix(X.iloc[first:stop], answer.dtype) if is_frame(X) else X[first:stop]
 
 
-def _on_threads(answer: Answer, X: Any, step: int) -> NDArray[Any]:
+def _on_threads(answer: BlockPrediction, X: Any, step: int) -> NDArray[Any]:
     n = X.shape[0]
     shape = (n,) if answer.width is None else (n, answer.width)
     out = np.empty(shape, answer.made)
@@ -116,7 +116,7 @@ def _on_threads(answer: Answer, X: Any, step: int) -> NDArray[Any]:
     return out
 
 
-def _lazily(answer: Answer, X: Any) -> "da.Array":
+def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":
     X = as_array(X, partial(matrix, dtype=answer.dtype))
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
@@ -130,13 +130,13 @@ def _lazily(answer: Answer, X: Any) -> "da.Array":
     )  # fmt: skip
 
 
-def _carried(answer: Answer) -> Any:
+def _carried(answer: BlockPrediction) -> Any:
     """One task that holds what every block needs, and on which they depend: it travels once to a worker."""
     key = f"dkernel-{answer.key()}"
     return Delayed(key, {key: (Payload.open, Payload.of(answer.carried))})
 
 
-def _by_partition(answer: Answer, X: Any) -> Any:
+def _by_partition(answer: BlockPrediction, X: Any) -> Any:
     """A Dask series, or a dataframe of more columns, with index and divisions of X."""
     import dask.dataframe as dd
 

@@ -15,7 +15,7 @@ from dkernel.estimators.validation import rule_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.reservoir_roles import counted
-from dkernel.solving.exact import merged
+from dkernel.solving.exact import deduplicate
 from dkernel.tuning.search import tune
 
 __all__ = ["Tuner"]
@@ -101,7 +101,7 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
         with default_executor() as executor:
             source = counted(source, executor)
             if best._merges(X, source):
-                source = merged(source, recipe, executor)
+                source = deduplicate(source, recipe, executor)
             found = tune(source, recipe, executor, self.grid, self.budget, checkpoint=checkpoint)
         best.model_, best.history_, best.chosen_ = found.fit.model, found.fit.history, found.fit.chosen
         best.n_components_ = best.model_.map.n_columns

@@ -26,7 +26,7 @@ from dkernel.execution.failures import KilledCallError, RefusedWorkerError, answ
 from dkernel.execution.payload import Payload
 from dkernel.execution.process import Settings, quiet_logs
 from dkernel.execution.tasks import Slot, open_state, run_task
-from dkernel.execution.user_modules import carried
+from dkernel.execution.user_modules import user_modules
 from dkernel.execution.values import LOSSES, Future, Item, Remote, Work
 from dkernel.execution.versions import versions
 from dkernel.execution.workers import Crew
@@ -61,7 +61,7 @@ class ClusterExecutor(Executor):
         super().__init__()
         self.client, self.patience = client, patience
         self.address = client.scheduler.address
-        self.settings = Settings(tuple(versions().items()), carried())
+        self.settings = Settings(tuple(versions().items()), user_modules())
         self._connection = Connection(client, patience)
         self._crew = Crew(self._connection, self.settings, self.faults)
         self._handles: WeakSet[Remote] = WeakSet()

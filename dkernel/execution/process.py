@@ -18,7 +18,7 @@ import numpy as np
 
 from dkernel.errors import ClusterError
 from dkernel.execution.failures import RefusedWorkerError
-from dkernel.execution.user_modules import Carried, install
+from dkernel.execution.user_modules import UserModule, install
 from dkernel.execution.versions import require_equal, versions
 from dkernel.numerics.allocator import kept_pages
 from dkernel.numerics.threads import one_blas_thread
@@ -60,7 +60,7 @@ class Settings:
     """
 
     versions: tuple[tuple[str, str], ...]
-    modules: tuple[Carried, ...] = ()
+    modules: tuple[UserModule, ...] = ()
     lease: float = LEASE
 
 

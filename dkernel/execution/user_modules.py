@@ -14,14 +14,14 @@ from pathlib import Path
 
 from dkernel.errors import ClusterError, RecipeError
 
-__all__ = ["Carried", "carried", "import_modules", "install"]
+__all__ = ["UserModule", "import_modules", "install", "user_modules"]
 
 _MARK = "__dkernel_source__"
-_CARRIED: dict[str, "Carried"] = {}
+_CARRIED: dict[str, "UserModule"] = {}
 
 
 @dataclass(frozen=True)
-class Carried:
+class UserModule:
     """A module that workers need too: by its name, or with the text of its file, which they may not see.
 
     Parameters
@@ -35,7 +35,7 @@ class Carried:
     source: str | None = None
 
 
-def carried() -> tuple[Carried, ...]:
+def user_modules() -> tuple[UserModule, ...]:
     """The modules that this process was asked to import."""
     return tuple(_CARRIED.values())
 
@@ -51,7 +51,7 @@ def import_modules(names: Iterable[str]) -> None:
     dkernel.errors.RecipeError: --import no_such_module: there is no such module. A file is named with its .py.
     """
     for name in names:
-        module = _file(name) if name.endswith(".py") else Carried(name)
+        module = _file(name) if name.endswith(".py") else UserModule(name)
         try:
             _import(module)
         except ModuleNotFoundError as error:
@@ -64,7 +64,7 @@ def import_modules(names: Iterable[str]) -> None:
         _CARRIED[module.name] = module
 
 
-def install(modules: Iterable[Carried]) -> None:
+def install(modules: Iterable[UserModule]) -> None:
     """The same modules in another process; a ClusterError says which it lacks."""
     for module in modules:
         try:
@@ -76,7 +76,7 @@ def install(modules: Iterable[Carried]) -> None:
             ) from error
 
 
-def _file(name: str) -> Carried:
+def _file(name: str) -> UserModule:
     path = Path(name)
     try:
         source = path.read_text(encoding="utf-8")
@@ -87,10 +87,10 @@ def _file(name: str) -> Carried:
     known = sys.modules.get(path.stem)
     if path.stem in sys.stdlib_module_names or (known is not None and not hasattr(known, _MARK)):
         raise RecipeError(f"--import {name}: there is another module {path.stem!r}. Rename the file.")
-    return Carried(path.stem, str(path.resolve()), source)
+    return UserModule(path.stem, str(path.resolve()), source)
 
 
-def _import(module: Carried) -> None:
+def _import(module: UserModule) -> None:
     if module.source is None:
         import_module(module.name)
         return

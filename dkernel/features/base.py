@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dkernel.errors import ModelFileError
 from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Kernel
-from dkernel.numerics.fused_gradient import Panels
+from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.tiling import ROWS, Columns
 
@@ -100,7 +100,7 @@ class FeatureMap(ABC):
         return False
 
     @property
-    def panels(self) -> Panels | None:
+    def panels(self) -> PackedColumns | None:
         """All columns as products with one block, where a compiled walk over rows can make them; else None."""
         return None
 

@@ -17,7 +17,7 @@ from dkernel.kernels import Kernel
 from dkernel.kernels.inputs import as_objects
 from dkernel.kernels.landmark_columns.base import SparseColumns
 from dkernel.numerics import linalg, thin_linalg
-from dkernel.numerics.fused_gradient import Panels
+from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.object_values import decoded, encoded, number_columns
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import usable_cores
@@ -82,8 +82,8 @@ class NystromMap(FeatureMap):
         return self.groups_
 
     @property
-    def panels(self) -> Panels | None:
-        found: Panels | None = self._prepared.panels
+    def panels(self) -> PackedColumns | None:
+        found: PackedColumns | None = self._prepared.panels
         return found
 
     @cached_property

@@ -24,7 +24,7 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.targets import Targets
 from dkernel.validation import nearest_name
 
-__all__ = ["BASELINES", "baselines", "check", "in_words"]
+__all__ = ["BASELINES", "baselines", "check", "format_baselines"]
 
 BASELINES = ("off", "linear", "all")
 MOST_ROWS, LEAST_ROWS = 65_536, 4096
@@ -79,12 +79,12 @@ def baselines(model: Model, sample: Block | None, holdout: Block | None, which: 
     return {**found, "wins": min(tried, key=lambda each: found[each])}
 
 
-def in_words(found: Mapping[str, Any]) -> str:
+def format_baselines(found: Mapping[str, Any]) -> str:
     """One line for people.
 
     Examples
     --------
-    >>> in_words({"rows": 1000, "sample_rows": 5000, "figure": "error", "linear": 0.243, "model": 0.087,
+    >>> format_baselines({"rows": 1000, "sample_rows": 5000, "figure": "error", "linear": 0.243, "model": 0.087,
     ...           "wins": "model"})
     'linear 24.30 % (on a sample of 5,000 rows), this model 8.70 % on 1,000 holdout rows: this model wins'
     """

@@ -15,10 +15,10 @@ from dkernel.linear.metrics import ScoreHistogram, area_under_curve
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.targets import Targets
-from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import Piece, cut_pieces
+from dkernel.streaming.schedule import RowSlice, cut_pieces
 
 __all__ = ["evaluate"]
 
@@ -50,7 +50,7 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     statistic: Any = _Regression(model, where) if model.classes is None else _Classes(model, where, targets)
     key = f"dkernel-evaluate-{digest_of(model)[:16]}-{source.token}"
     held = executor.keep(statistic, key)
-    feed = Feed(executor, source, keep=False)
+    feed = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
             return feed.fold(statistic, cut_pieces([unit.rows for unit in source.units]), key, shown, held=held)
@@ -82,11 +82,11 @@ class _Rows:
             at += unit.n_rows
         return cls(tuple(unit.place for unit in source.units), tuple(firsts))
 
-    def name(self, piece: Piece, row: int) -> str:
+    def name(self, piece: RowSlice, row: int) -> str:
         unit = piece.place.unit
         return f"{self.files[unit]}, row {piece.first + row * piece.step - self.firsts[unit]}"
 
-    def scores(self, model: Model, X: NDArray[Any], piece: Piece) -> NDArray[np.floating]:
+    def scores(self, model: Model, X: NDArray[Any], piece: RowSlice) -> NDArray[np.floating]:
         """The scores of the rows of a piece; a row that has none is refused with its place."""
         try:
             return model.scores(X)
@@ -94,7 +94,7 @@ class _Rows:
             raise DataError(error.at(lambda row: self.name(piece, row))) from None
 
 
-def _parts(block: Block, piece: Piece) -> tuple[NDArray[Any], NDArray[Any], Array]:
+def _parts(block: Block, piece: RowSlice) -> tuple[NDArray[Any], NDArray[Any], Array]:
     """Features, labels and weights of a piece."""
     rows = piece.place.rows
     assert block.y is not None
@@ -127,7 +127,7 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
     where: _Rows
     targets: Targets
 
-    def step(self, block: Block, piece: Piece, broadcast: Any) -> _Counts:  # noqa: ARG002
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Counts:  # noqa: ARG002
         X, y, weight = _parts(block, piece)
         codes = self.targets.codes(y, lambda row: self.where.name(piece, row))
         S = self.where.scores(self.model, X, piece)
@@ -200,7 +200,7 @@ class _Regression(Statistic[_Errors, dict[str, Any]]):
     model: Model
     where: _Rows
 
-    def step(self, block: Block, piece: Piece, broadcast: Any) -> _Errors:  # noqa: ARG002
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Errors:  # noqa: ARG002
         X, y, weight = _parts(block, piece)
         if y.dtype.kind == "U":
             raise DataError(

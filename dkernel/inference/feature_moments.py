@@ -13,10 +13,10 @@ from dkernel.data.source import Source
 from dkernel.execution.base import Executor
 from dkernel.linear.solvers.one_class import OneClassSum, sums_of
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import R, Statistic
-from dkernel.streaming.schedule import Piece, cut_pieces
+from dkernel.streaming.schedule import RowSlice, cut_pieces
 
 __all__ = ["ClusterSum", "Clusters", "FeatureMoments", "MomentSum", "OneClass", "Phi", "nearest", "over"]
 
@@ -55,7 +55,7 @@ class FeatureMoments(Statistic[MomentSum, MomentSum]):
 
     phi: Phi
 
-    def step(self, block: Block, piece: Piece, broadcast: Any) -> MomentSum:  # noqa: ARG002
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> MomentSum:  # noqa: ARG002
         X, sums = block.X[piece.place.rows], None
         for F in self.phi.strips(X):
             part = MomentSum(F.sum(axis=0), F.T @ F, len(F))
@@ -84,7 +84,7 @@ class Clusters(Statistic[ClusterSum, ClusterSum]):
 
     phi: Phi
 
-    def step(self, block: Block, piece: Piece, broadcast: Array) -> ClusterSum:
+    def step(self, block: Block, piece: RowSlice, broadcast: Array) -> ClusterSum:
         k = len(broadcast)
         sums = ClusterSum(np.zeros_like(broadcast), np.zeros(k), 0.0)
         for F in self.phi.strips(block.X[piece.place.rows]):
@@ -107,7 +107,7 @@ class OneClass(Statistic[OneClassSum, OneClassSum]):
 
     phi: Phi
 
-    def step(self, block: Block, piece: Piece, broadcast: tuple[Array, float]) -> OneClassSum:
+    def step(self, block: Block, piece: RowSlice, broadcast: tuple[Array, float]) -> OneClassSum:
         sums = [sums_of(F, *broadcast) for F in self.phi.strips(block.X[piece.place.rows])]
         return reduce(self.merge, sums)
 
@@ -124,7 +124,7 @@ def nearest(F: Array, centers: Array) -> tuple[NDArray[np.intp], Array]:
 
 def over(source: Source, statistic: Statistic[Any, R], executor: Executor, key: str, broadcast: Any = None) -> R:
     """The statistic of all rows of a source, in one reading."""
-    feed = Feed(executor, source, keep=False)
+    feed = BlockReader(executor, source, keep=False)
     held = [executor.keep(statistic, f"{key}-statistic")]
     held += [] if broadcast is None else [executor.keep(broadcast, f"{key}-broadcast")]
     try:

@@ -27,7 +27,7 @@ from dkernel.data import Block, Source, Unit
 from dkernel.data.arrow import as_column
 from dkernel.data.rejected_rows import described
 from dkernel.data.writers.collisions import Location, check_apart
-from dkernel.data.writers.manifest import Manifest, Part, Place
+from dkernel.data.writers.manifest import Manifest, OutputPart, OutputPlace
 from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destination_of
 from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
 from dkernel.execution.base import Call, Executor, Handle
@@ -158,17 +158,17 @@ def _result(
     return ScoreResult(manifest.rows, parts, str(destination.path), columns, reused, skipped, manifest.rejected, listed)
 
 
-def _rejected(parts: Mapping[int, Part]) -> int:
+def _rejected(parts: Mapping[int, OutputPart]) -> int:
     return sum(part.rejected for part in parts.values())
 
 
-def _check_rejected(staging: AnyStaging, parts: dict[int, Part], allowed: int) -> None:
+def _check_rejected(staging: AnyStaging, parts: dict[int, OutputPart], allowed: int) -> None:
     if _rejected(parts) > allowed:
         why = f"and --max-bad-rows allows {allowed}" if allowed else "and none is allowed (--max-bad-rows)"
         raise DataError(_refusal(staging, parts, why))
 
 
-def _refusal(staging: AnyStaging, parts: dict[int, Part], why: str) -> str:
+def _refusal(staging: AnyStaging, parts: dict[int, OutputPart], why: str) -> str:
     """A message that shows the first bad rows; on one line if there is only one."""
     in_order = [parts[index] for index in sorted(parts)]
     rejected = sum(part.rejected for part in in_order)
@@ -245,7 +245,7 @@ class _Run:
     kept: tuple[str, ...]
 
     def fill(
-        self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, Part], max_bad_rows: int, progress: Any
+        self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, OutputPart], max_bad_rows: int, progress: Any
     ) -> None:
         """Add to `parts` every part that is missing, as they come."""
         _check_rejected(staging, parts, max_bad_rows)
@@ -284,7 +284,7 @@ class _Run:
             self.executor.release([model, *read.values()])
         _check_rejected(staging, parts, max_bad_rows)
 
-    def _reading(self, unit: Unit) -> tuple[Callable[..., Part], Any]:
+    def _reading(self, unit: Unit) -> tuple[Callable[..., OutputPart], Any]:
         """The function that scores a unit, and what it gets for its blocks.
 
         Where one task reads them the task that scores them does it, else (arrays that other tasks make) the executor.
@@ -297,8 +297,8 @@ class _Run:
 
 
 def score_unit(
-    model: Model, task: tuple[Mapping[str, Any], str], words: Sequence[str], kept: Sequence[str], place: Place
-) -> Part:
+    model: Model, task: tuple[Mapping[str, Any], str], words: Sequence[str], kept: Sequence[str], place: OutputPlace
+) -> OutputPart:
     """Read a unit, the value of a key of a graph, and score it; runs on a worker.
 
     Blocks that are handed from task to task are in new pages for every unit, and to be given those takes longer than
@@ -312,9 +312,9 @@ def score_part(
     blocks: Sequence[Block],
     words: Sequence[str],
     kept: Sequence[str],
-    place: Place,
+    place: OutputPlace,
     without: Callable[[Sequence[int], str], Sequence[Block]] | None = None,
-) -> Part:
+) -> OutputPart:
     """Score the blocks of one unit and write them as one part; runs on a worker.
 
     Parameters
@@ -323,7 +323,7 @@ def score_part(
         all of them is the last argument. It is called where rows have no finite answers
     """
 
-    def written(blocks: Sequence[Block]) -> Part:
+    def written(blocks: Sequence[Block]) -> OutputPart:
         refused = [block.refused for block in blocks if block.refused is not None]
         return place.write(_tables(model, blocks, words, kept), pa.concat_tables(refused) if refused else None)
 

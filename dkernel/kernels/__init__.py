@@ -10,7 +10,7 @@ from dkernel.kernels.analysis.psd_check import Definiteness, is_psd
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.dot import ArcCosine, Linear, Polynomial
 from dkernel.kernels.functions import FeatureMapKernel, FunctionKernel
-from dkernel.kernels.landmark_columns.base import COLUMN_BLOCK, Columns
+from dkernel.kernels.landmark_columns.base import COLUMN_BLOCK, LandmarkColumns
 from dkernel.kernels.parameters import GAMMA_WORDS
 from dkernel.kernels.parse import kernel_names, parse
 from dkernel.kernels.radial import Cauchy, Exponential, Matern, ProductCauchy, RationalQuadratic
@@ -27,7 +27,6 @@ __all__ = [
     "AdditiveChi2",
     "ArcCosine",
     "Cauchy",
-    "Columns",
     "Definiteness",
     "Exp",
     "Exponential",
@@ -35,6 +34,7 @@ __all__ = [
     "FunctionKernel",
     "Gaussian",
     "Kernel",
+    "LandmarkColumns",
     "Laplacian",
     "Linear",
     "Matern",

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.kernels.base import NOT_PSD, Kernel, Rule
-from dkernel.kernels.landmark_columns.base import Columns, ProductColumns, ScaledColumns, SumColumns
+from dkernel.kernels.landmark_columns.base import LandmarkColumns, MultipleColumns, ProductColumns, SumColumns
 from dkernel.kernels.parameters import is_number, positive
 from dkernel.kernels.spectra import laws
 
@@ -137,7 +137,7 @@ class Sum(Composite, operator="+"):
     def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
         return Sum(members)
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The terms' columns, added."""
         return SumColumns([kernel.columns(Z) for kernel in self.kernels])
 
@@ -183,7 +183,7 @@ class Product(Composite, operator="*"):
     def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
         return Product(members)
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The factors' columns, multiplied."""
         return ProductColumns([kernel.columns(Z) for kernel in self.kernels])
 
@@ -240,9 +240,9 @@ class Scaled(Composite, operator="scale"):
     def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
         return Scaled(self.weight, members[0])
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns, multiplied."""
-        return ScaledColumns(self.kernel.columns(Z), self.weight)
+        return MultipleColumns(self.kernel.columns(Z), self.weight)
 
     def _values(self, X: F64, Z: F64) -> F64:
         values = self.kernel._values(X, Z)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.kernels.inputs import as_any, as_numbers, as_objects, one_of_each
-from dkernel.kernels.landmark_columns.base import Columns, PlainColumns
+from dkernel.kernels.landmark_columns.base import LandmarkColumns, PlainColumns
 from dkernel.kernels.parameters import is_number
 from dkernel.kernels.spectra import laws
 from dkernel.numerics.sparse_rows import WIDE, SparseRows
@@ -71,7 +71,7 @@ class Kernel(ABC):
             f"{self!r} has no random Fourier features: it is not a function of x - z. Use features='nystrom'."
         )
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel columns of landmarks Z (m, p), prepared once per process for `rows` and `fill`."""
         return PlainColumns(self._landmarks(Z), self._values)
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.base import NOT_PSD, Kernel
 from dkernel.kernels.distances import l2
-from dkernel.kernels.landmark_columns.base import Columns, DotColumns, power_inplace
+from dkernel.kernels.landmark_columns.base import DotColumns, LandmarkColumns, power_inplace
 from dkernel.kernels.parameters import at_least_one, nonnegative, numbers
 from dkernel.numerics.sparse_rows import SparseRows, squares
 
@@ -66,7 +66,7 @@ class Linear(Kernel):
     def _diag(self, X: F64) -> F64:
         return squares(self._image(X))
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """One sgemm a tile: A goes into the landmarks."""
         Z = self._landmarks(Z)
         return DotColumns(Z if self.A is None else self._image(Z) @ self._root.T)
@@ -106,7 +106,7 @@ class Polynomial(Kernel):
         power_inplace(values, self.degree)
         return values
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """One sgemm and a power a tile."""
         return DotColumns(self._landmarks(Z), self.degree, self.c)
 

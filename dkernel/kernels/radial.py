@@ -18,7 +18,7 @@ from scipy.special import gammaln, kve
 from dkernel.errors import RecipeError
 from dkernel.kernels.base import Kernel, Rule
 from dkernel.kernels.distances import l2, squared_l2
-from dkernel.kernels.landmark_columns.base import Columns
+from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.kernels.landmark_columns.radial import (
     CauchyProductColumns,
     DecayColumns,
@@ -36,7 +36,7 @@ TOLERANCE = 1e-12
 LARGEST_NU = 50.0
 
 
-class Lengthed(Kernel):
+class LengthKernel(Kernel):
     """A function of x - z over a length, with k(x, x) = 1. Each class has the length as the last of its fields."""
 
     length: float | str
@@ -91,7 +91,7 @@ class Lengthed(Kernel):
 
 
 @dataclass(frozen=True)
-class Exponential(Lengthed):
+class Exponential(LengthKernel):
     """k(x, z) = exp(-‖x - z‖ / length): the Euclidean "Laplacian", Matern's with ν = 1/2.
 
     Its frequencies are z / (length |g|), z and g normal: multivariate Cauchy.
@@ -112,13 +112,13 @@ class Exponential(Lengthed):
     def _law(self, p: int) -> laws.Law:
         return mixtures.MixtureLaw(p, mixtures.inverse_gamma_root(0.5, self._number))
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """One sgemm, near pairs again one by one, and one pass of a square root and an exp2."""
         return DecayColumns(self._landmarks(Z), self._number, 1.0, 0.0, 0.0, sharp=True)
 
 
 @dataclass(frozen=True)
-class Matern(Lengthed):
+class Matern(LengthKernel):
     """k(x, z) = 2^(1-ν) / Γ(ν) · a^ν K_ν(a), a = √(2ν) ‖x - z‖ / length, with 0 < ν <= 50.
 
     ν = 1/2, 3/2, 5/2 are exp(-a), (1 + a) exp(-a), (1 + a + a²/3) exp(-a); ν → ∞ is Gaussian(sigma=length). The
@@ -159,7 +159,7 @@ class Matern(Lengthed):
     def _law(self, p: int) -> laws.Law:
         return mixtures.MixtureLaw(p, mixtures.inverse_gamma_root(self.nu, self._number))
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """As Exponential for ν = 1/2, 3/2, 5/2, else from a table; the float64 values, rounded, below 3/4."""
         slope = math.sqrt(2 * self.nu)
         polynomial = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1.0, 1 / 3)}.get(self.nu)
@@ -187,7 +187,7 @@ def _bessel(nu: float, a: F64) -> F64:
 
 
 @dataclass(frozen=True)
-class RationalQuadratic(Lengthed):
+class RationalQuadratic(LengthKernel):
     """k(x, z) = (1 + ‖x - z‖² / (2 alpha length²))^-alpha: Gaussians of all lengths, mixed.
 
     Its frequencies are √τ z, z normal, τ ~ Gamma(shape alpha, rate alpha length²).
@@ -215,13 +215,13 @@ class RationalQuadratic(Lengthed):
     def _law(self, p: int) -> laws.Law:
         return mixtures.MixtureLaw(p, mixtures.gamma_root(self.alpha, self.alpha * self._number**2))
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """One sgemm, a logarithm and an exp2 a tile; a reciprocal where alpha is 1."""
         return RationalColumns(self._landmarks(Z), self._number * math.sqrt(2 * self.alpha), self.alpha)
 
 
 @dataclass(frozen=True)
-class Cauchy(Lengthed):
+class Cauchy(LengthKernel):
     """k(x, z) = 1 / (1 + ‖x - z‖² / length²), the radial one: RationalQuadratic with alpha = 1 and length / √2.
 
     Examples
@@ -240,13 +240,13 @@ class Cauchy(Lengthed):
     def _law(self, p: int) -> laws.Law:
         return mixtures.MixtureLaw(p, mixtures.gamma_root(1.0, 0.5 * self._number**2))
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """One sgemm and a reciprocal a tile."""
         return RationalColumns(self._landmarks(Z), self._number, 1.0)
 
 
 @dataclass(frozen=True)
-class ProductCauchy(Lengthed):
+class ProductCauchy(LengthKernel):
     """k(x, z) = Π_j 1 / (1 + (x_j - z_j)² / length²). Its frequencies are Laplace of scale 1 / length, coordinatewise.
 
     Examples
@@ -276,6 +276,6 @@ class ProductCauchy(Lengthed):
     def _law(self, p: int) -> laws.Law:
         return laws.IndependentLaw(p, mixtures.laplace_quantile(1 / self._number))
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """A loop over the columns of the data, like that of the L1 distance."""
         return CauchyProductColumns(self._landmarks(Z), self._number)

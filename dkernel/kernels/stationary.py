@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.base import Kernel, Rule
 from dkernel.kernels.distances import l1, squared_l2
-from dkernel.kernels.landmark_columns.base import Columns, GaussianColumns, LaplacianColumns
+from dkernel.kernels.landmark_columns.base import GaussianColumns, LandmarkColumns, LaplacianColumns
 from dkernel.kernels.parameters import number_or_word, per_column, positive
 from dkernel.kernels.spectra import laws
 
@@ -131,7 +131,7 @@ class Gaussian(Stationary):
         factors = self._factors(p)
         return laws.NormalLaw(p, math.sqrt(2) * (math.sqrt(self._number) if factors is None else factors))
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """One sgemm and an exp2 a tile."""
         Z = self._landmarks(Z)
         factors = self._factors(Z.shape[1])
@@ -158,6 +158,6 @@ class Laplacian(Stationary):
     def _law(self, p: int) -> laws.Law:
         return laws.IndependentLaw(p, laws.cauchy_quantile(self._number))
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """A tile of L1 distances, and an exp2."""
         return LaplacianColumns(self._landmarks(Z), self._number)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.base import Kernel
-from dkernel.kernels.landmark_columns.base import COLUMN_BLOCK, Columns, PlainColumns
+from dkernel.kernels.landmark_columns.base import COLUMN_BLOCK, LandmarkColumns, PlainColumns
 from dkernel.kernels.parameters import at_least_one
 
 __all__ = ["SetKernel", "SpectrumKernel"]
@@ -26,7 +26,7 @@ F64 = NDArray[np.float64]
 MOST_DENSE = 4096  # parts of all landmarks together, up to which their counts are held as a full matrix
 
 
-class OfCounts(Kernel):
+class CountKernel(Kernel):
     """The inner product of counts: each object is a bag of parts, and has a feature for each part there is."""
 
     def _parts(self, value: Any) -> Iterable[Any]:
@@ -47,7 +47,7 @@ class OfCounts(Kernel):
         columns = [places.setdefault(part, len(places)) for bag in bags for part in bag]
         return _sparse(bags, columns, len(places))
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The counts of the landmarks, made once, and those of each tile of rows."""
         places: dict[Any, int] = {}
         return CountColumns(self._counts(self._landmarks(Z), places), places, self._parts)
@@ -81,7 +81,7 @@ def _sparse(bags: Sequence[Mapping[Any, int]], columns: Sequence[int], width: in
     return scipy.sparse.csr_array((counts, columns, starts), shape=(len(bags), width))
 
 
-class CountColumns(Columns):
+class CountColumns(LandmarkColumns):
     """Inner products of counts: parts that no landmark has are passed over.
 
     Where there are few parts, as of a small alphabet, landmarks hold most of them, and a dense product is quicker.
@@ -110,7 +110,7 @@ class CountColumns(Columns):
 
 
 @dataclass(frozen=True)
-class SpectrumKernel(OfCounts):
+class SpectrumKernel(CountKernel):
     """k(s, t) = Σ_u count of u in s · count of u in t, over all strings u of k letters (Leslie et al. 2002).
 
     Strings shorter than k have no such u, and the kernel is 0. `Normalized(SpectrumKernel(3))` forgets the lengths.
@@ -133,7 +133,7 @@ class SpectrumKernel(OfCounts):
 
 
 @dataclass(frozen=True)
-class SetKernel(OfCounts):
+class SetKernel(CountKernel):
     """k(A, B) = |A ∩ B|, or Σ_{a in A} Σ_{b in B} kernel(a, b) for bags of points, each an array (points, p).
 
     A text stands for the set of its words, which blanks divide: a column of a CSV file can hold sets.
@@ -164,7 +164,7 @@ class SetKernel(OfCounts):
             raise DataError(f"{self!r} was given {value!r}; a set in every row is needed.")
         return set(value.split() if isinstance(value, str) else value)
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """Of sets the counts, of bags of points the values."""
         return super().columns(Z) if self.kernel is None else PlainColumns(self._landmarks(Z), self._values)
 

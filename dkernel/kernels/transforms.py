@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.algebra import Composite, Product, Scaled, Sum
 from dkernel.kernels.base import NOT_PSD, Kernel, Rule
-from dkernel.kernels.landmark_columns.base import Columns
+from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.kernels.landmark_columns.transformed import ChangedColumns, SelectedColumns, WeightedColumns
 from dkernel.kernels.parameters import numbers
 from dkernel.kernels.registry import named
@@ -27,7 +27,7 @@ __all__ = ["Exp", "Normalized", "PowerSeries", "Selection", "Weighted"]
 F64 = NDArray[np.float64]
 
 
-class OfOne(Composite):
+class UnaryKernel(Composite):
     """A kernel made of one other, its field `kernel`."""
 
     kernel: Kernel
@@ -49,7 +49,7 @@ class OfOne(Composite):
 
 
 @dataclass(frozen=True, repr=False)
-class PowerSeries(OfOne):
+class PowerSeries(UnaryKernel):
     """Σ_i a_i k(x, z)^i with a_i >= 0: a_0 + a_1 k + a_2 k² + ...
 
     Examples
@@ -77,7 +77,7 @@ class PowerSeries(OfOne):
     def __repr__(self) -> str:
         return f"PowerSeries({self.kernel!r}, {list(self.coefficients)!r})"
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns, and Horner's scheme in place."""
         return ChangedColumns(self.kernel.columns(Z), self._sum_in_place)
 
@@ -100,7 +100,7 @@ class PowerSeries(OfOne):
 
 
 @dataclass(frozen=True, repr=False)
-class Exp(OfOne):
+class Exp(UnaryKernel):
     """exp(k(x, z)): the power series with a_i = 1 / i!.
 
     Examples
@@ -115,7 +115,7 @@ class Exp(OfOne):
     def __post_init__(self) -> None:
         self._check()
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns, and an exponential in place."""
         return ChangedColumns(self.kernel.columns(Z), lambda values: np.exp(values, out=values))
 
@@ -135,7 +135,7 @@ class Exp(OfOne):
 
 
 @dataclass(frozen=True, repr=False)
-class Weighted(OfOne):
+class Weighted(UnaryKernel):
     """f(x) f(z) k(x, z) for any real function f of a block: (n, p) -> (n,).
 
     Examples
@@ -163,7 +163,7 @@ class Weighted(OfOne):
         """Never: it is a function of x itself."""
         return False
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns, times the weights of rows and landmarks."""
         return WeightedColumns(self.kernel.columns(Z), self._weights, self._landmarks(Z))
 
@@ -192,7 +192,7 @@ class Weighted(OfOne):
 
 
 @dataclass(frozen=True, repr=False)
-class Normalized(OfOne):
+class Normalized(UnaryKernel):
     """k(x, z) / √(k(x, x) k(z, z)): the cosine of the features' angle; 0 where k(x, x) is 0.
 
     Examples
@@ -207,7 +207,7 @@ class Normalized(OfOne):
     def __post_init__(self) -> None:
         self._check()
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns, over the roots of the diagonals."""
         return WeightedColumns(self.kernel.columns(Z), self._weights, self._landmarks(Z))
 
@@ -226,7 +226,7 @@ class Normalized(OfOne):
 
 
 @dataclass(frozen=True, repr=False)
-class Selection(OfOne, operator="on"):
+class Selection(UnaryKernel, operator="on"):
     """k of some columns alone; what `k.on(columns)` makes.
 
     Columns are positions, or names; a name gets its position, kept beside it, when the names of the data are known.
@@ -312,7 +312,7 @@ class Selection(OfOne, operator="on"):
         there = len(own) == len(self.names) and set(own) <= set(names)
         return self.kernel.wants([str(name) for name in own]) if there else {}
 
-    def columns(self, Z: NDArray[Any]) -> Columns:
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns of the selected columns."""
         return SelectedColumns(self.kernel.columns(self._part(self._landmarks(Z))), self._places, self._part)
 

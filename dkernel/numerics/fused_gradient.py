@@ -18,10 +18,19 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from dkernel.numerics.fused_products import LANES, PANEL, STRIP, Maker, arrays_of, cgutils, intrinsic_block, packed
+from dkernel.numerics.fused_products import (
+    LANES,
+    PANEL,
+    STRIP,
+    VectorBuilder,
+    arrays_of,
+    cgutils,
+    intrinsic_block,
+    packed,
+)
 from dkernel.numerics.tiling import aligned, compiled, inner, scratch
 
-__all__ = ["DERIVATIVES", "Panels", "descend"]
+__all__ = ["DERIVATIVES", "PackedColumns", "descend"]
 
 TILE_BYTES = 2**19  # of columns: half of the second cache of common processors
 SUMS_BYTES = 2**17  # of the scores' lanes beside them
@@ -42,7 +51,7 @@ DERIVATIVES = {
 
 
 @dataclass(frozen=True, eq=False)
-class Panels:
+class PackedColumns:
     """A map as the products of prepared rows with one block, and a function of each.
 
     Parameters
@@ -59,7 +68,7 @@ class Panels:
     order: NDArray[np.intp] | None = None
 
     @classmethod
-    def of(cls, function: str, block: F32, order: NDArray[np.intp] | None = None) -> "Panels | None":
+    def of(cls, function: str, block: F32, order: NDArray[np.intp] | None = None) -> "PackedColumns | None":
         """Those of a block (k, width), or None where the fused products do not go."""
         k, width = block.shape
         padded = np.zeros((k, -(-width // PANEL) * PANEL), np.float32)
@@ -99,7 +108,13 @@ class Panels:
 
 
 def descend(
-    panels: Panels, rows: F32, coef: F32, intercept: F32, Y: F32, weight: F32 | None, derivative: tuple[str, float]
+    panels: PackedColumns,
+    rows: F32,
+    coef: F32,
+    intercept: F32,
+    Y: F32,
+    weight: F32 | None,
+    derivative: tuple[str, float],
 ) -> tuple[F64, F64, F32]:
     """G = columns.T @ R, g = the sum of the rows of R, and the scores S = columns @ coef + intercept.
 
@@ -147,7 +162,7 @@ def _score(typingctx: Any, tile: Any, coef: Any, sums: Any, i: Any, j: Any, laye
     """sums[i : i + 4, h] += tile[j, layer, i : i + 4] * coef[h, j, layer], each lane of the four vectors."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        maker, (C, W, S) = Maker(builder), arrays_of(context, builder, signature, arguments)
+        maker, (C, W, S) = VectorBuilder(builder), arrays_of(context, builder, signature, arguments)
         row, panel, part, head = arguments[3:]
         whole = row.type
         of_tile, of_coef, of_sums = (
@@ -172,7 +187,7 @@ def _lanes(typingctx: Any, sums: Any, i: Any, h: Any) -> Any:  # noqa: ARG001
     """The sum of the lanes of sums[i, h], halves onto halves."""
 
     def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        maker, (S,) = Maker(builder), arrays_of(context, builder, signature, arguments)
+        maker, (S,) = VectorBuilder(builder), arrays_of(context, builder, signature, arguments)
         sizes = cgutils.unpack_tuple(builder, S.shape, 3)
         row, head = arguments[1:]
         value, width = maker.load(S, maker.index(sizes, (row, head, row.type(0)))), LANES
@@ -198,7 +213,7 @@ def _gradient(heads: int) -> Any:
         typingctx: Any, tile: Any, R: Any, part: Any, rows: Any, j: Any, layer: Any, h: Any  # noqa: ARG001
     ) -> Any:  # fmt: skip
         def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-            maker, (C, D, G) = Maker(builder), arrays_of(context, builder, signature, arguments)
+            maker, (C, D, G) = VectorBuilder(builder), arrays_of(context, builder, signature, arguments)
             count, panel, layer, head = arguments[3:]
             whole = count.type
             of_tile, of_rest, of_sum = (

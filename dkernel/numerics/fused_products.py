@@ -23,15 +23,15 @@ __all__ = [
     "LANES",
     "PANEL",
     "STRIP",
-    "Maker",
+    "VectorBuilder",
     "arrays_of",
     "cgutils",
     "exp2_products",
     "fits",
-    "goes",
     "intrinsic_block",
     "packed",
     "sincos_products",
+    "supports_avx512",
 ]
 
 PANEL = 64  # columns of a block in registers: four vectors of 16
@@ -59,7 +59,7 @@ def _wide_registers() -> bool:
         return False
 
 
-def goes(k: int) -> bool:
+def supports_avx512(k: int) -> bool:
     """Whether products over k columns of the data go this way on this processor."""
     return k <= MOST and _wide_registers()
 
@@ -73,7 +73,7 @@ def packed(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
     True
     """
     k, width = block.shape
-    if width == 0 or width % PANEL or not goes(k):
+    if width == 0 or width % PANEL or not supports_avx512(k):
         return None
     panels = aligned((width // PANEL, k, PANEL))
     panels[...] = block.reshape(k, width // PANEL, PANEL).transpose(1, 0, 2)
@@ -89,7 +89,7 @@ def _constant(value: Any, vector: ir.VectorType = _VECTOR) -> ir.Constant:
     return ir.Constant(vector, [vector.element(value)] * LANES)
 
 
-class Maker:
+class VectorBuilder:
     """Instructions on vectors."""
 
     def __init__(self, builder: Any) -> None:
@@ -194,7 +194,7 @@ def intrinsic_block(function: str, by_panels: bool = False) -> Any:
 
 
 def _emit(builder: Any, function: str, arrays: Any, places: Any, by_panels: bool) -> None:
-    maker, (A, B, C), (start, i, j) = Maker(builder), arrays, places
+    maker, (A, B, C), (start, i, j) = VectorBuilder(builder), arrays, places
     [_, k] = cgutils.unpack_tuple(builder, A.shape, 2)
     sizes = cgutils.unpack_tuple(builder, C.shape, 4 if by_panels else 3)
     whole = k.type

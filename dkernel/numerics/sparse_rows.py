@@ -20,7 +20,7 @@ from dkernel.numerics.tiling import compiled
 __all__ = [
     "FOLDS",
     "WIDE",
-    "Numbered",
+    "RangeNames",
     "SparseRows",
     "Transposed",
     "as_sparse",
@@ -41,13 +41,13 @@ Place = Callable[[int], str]
 
 
 @dataclass(frozen=True)
-class Numbered(Sequence[str]):
+class RangeNames(Sequence[str]):
     """The names "first", "first + 1", ... of n columns, none of them held.
 
     Examples
     --------
-    >>> names = Numbered(1, 2**20)
-    >>> names[2], len(names), "7" in names, list(Numbered(0, 3))
+    >>> names = RangeNames(1, 2**20)
+    >>> names[2], len(names), "7" in names, list(RangeNames(0, 3))
     ('3', 1048576, True, ['0', '1', '2'])
     """
 
@@ -74,7 +74,7 @@ class Numbered(Sequence[str]):
 
 def named(columns: Sequence[str]) -> tuple[str, ...]:
     """The names, for a record; numbered ones in one word."""
-    return (repr(columns),) if isinstance(columns, Numbered) else tuple(columns)
+    return (repr(columns),) if isinstance(columns, RangeNames) else tuple(columns)
 
 
 def is_wide(p: int, stored: float | None = None) -> bool:

@@ -40,7 +40,7 @@ __all__ = ["EVERY", "Checkpoint", "run_of"]
 T = TypeVar("T")
 
 
-class Spot(Protocol):
+class PassPosition(Protocol):
     """The position of the passes, as `sgd.py` keeps it."""
 
     @property
@@ -139,7 +139,7 @@ class FolderJournal(Journal):
     def __init__(self, checkpoint: Checkpoint, run: Mapping[str, Any], nbytes: int, progress: Any) -> None:
         self.folder, self.every, self.progress = checkpoint.path, checkpoint.every, progress
         self.run = dict(run)
-        self._spot: Spot | None = None
+        self._spot: PassPosition | None = None
         self._saved: list[int] = []  # steps of the whole files of rounds, the oldest first
         self._copy: Path | None = None
         self._parts: dict[str, int] = {}
@@ -196,10 +196,10 @@ class FolderJournal(Journal):
         self._write(_part(name, self._parts[name]), value)
         self._parts[name] += 1
 
-    def spot(self, rounds: int) -> Spot | None:
+    def spot(self, rounds: int) -> PassPosition | None:
         steps = sorted(int(path.stem.rpartition("-")[2]) for path in self.folder.glob(NAME.format("rounds-*")))
         for step in reversed(steps):
-            spot: Spot | None = self.found(_rounds(step))
+            spot: PassPosition | None = self.found(_rounds(step))
             if spot is not None:
                 self._spot, self._saved = spot, [step]
                 self.resumed = f"pass {spot.epoch + 1} round {spot.state.done}/{rounds}"
@@ -207,7 +207,7 @@ class FolderJournal(Journal):
                 return spot
         return None
 
-    def reached(self, spot: Spot) -> None:
+    def reached(self, spot: PassPosition) -> None:
         self._spot = spot
         if spot.state.done % self.every == 0:
             self._save(spot)
@@ -242,7 +242,7 @@ class FolderJournal(Journal):
         self._copy.mkdir(parents=True, exist_ok=True)
         return self._copy
 
-    def _save(self, spot: Spot) -> None:
+    def _save(self, spot: PassPosition) -> None:
         self._write(_rounds(spot.steps), spot)
         self._saved = [*self._saved[-1:], spot.steps]
         self._remove("rounds-*", but=[_rounds(step) for step in self._saved])

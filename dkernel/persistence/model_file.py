@@ -21,7 +21,7 @@ from dkernel.kernels.registry import UnregisteredError
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.predictive_variance import Variance
 from dkernel.model import Model
-from dkernel.numerics.sparse_rows import Numbered
+from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
 from dkernel.recipe import Recipe
 
@@ -200,7 +200,7 @@ def _check_shapes(model: Model, place: str) -> None:
     else:
         outputs = 1 if len(model.classes) == 2 else len(model.classes)
     n_in, scaling = (len(model.columns),), model.scaling.arrays()
-    if model.map.sparse != isinstance(model.columns, Numbered):
+    if model.map.sparse != isinstance(model.columns, RangeNames):
         raise ModelFileError(f"{place} does not describe a model: its map and its columns are of other rows.")
     if model.map.sparse:  # one number may be for all columns
         scaling = {name: array for name, array in scaling.items() if array.shape != (1,) or array.dtype != np.float64}
@@ -227,11 +227,11 @@ def _check_shapes(model: Model, place: str) -> None:
 
 def _columns_to_json(columns: Sequence[str]) -> list[str] | dict[str, int]:
     """The names, or of numbered ones the first and how many they are."""
-    return {"first": columns.first, "n": columns.n} if isinstance(columns, Numbered) else list(columns)
+    return {"first": columns.first, "n": columns.n} if isinstance(columns, RangeNames) else list(columns)
 
 
 def _columns_from_json(found: Any) -> Sequence[str]:
-    return Numbered(found["first"], found["n"]) if isinstance(found, dict) else tuple(found)
+    return RangeNames(found["first"], found["n"]) if isinstance(found, dict) else tuple(found)
 
 
 def _is_numbered(found: Any) -> bool:

@@ -28,7 +28,7 @@ from dkernel.linear.predictive_variance import Variance
 from dkernel.linear.solvers.psgd import State
 from dkernel.model import Model
 from dkernel.numerics import object_values
-from dkernel.numerics.sparse_rows import Numbered, SparseRows
+from dkernel.numerics.sparse_rows import RangeNames, SparseRows
 from dkernel.recipe import Recipe
 
 __all__ = ["KINDS", "decoded", "encoded", "stored"]
@@ -37,7 +37,7 @@ T = TypeVar("T", bound=type)
 
 
 @dataclass(frozen=True)
-class Kind:
+class TypeCodec:
     """How values of a class become parts, and parts a value."""
 
     of: type
@@ -45,18 +45,18 @@ class Kind:
     build: Callable[[dict[str, Any]], Any]
 
 
-def _plain(of: type) -> Kind:
+def _plain(of: type) -> TypeCodec:
     """A dataclass by its fields."""
     names = [field.name for field in fields(of)]
-    return Kind(of, lambda value: {name: getattr(value, name) for name in names}, lambda parts: of(**parts))
+    return TypeCodec(of, lambda value: {name: getattr(value, name) for name in names}, lambda parts: of(**parts))
 
 
-KINDS: dict[str, Kind] = {
+KINDS: dict[str, TypeCodec] = {
     "LowRank": _plain(LowRank),  # a Preconditioner too, so it comes first
     "Block": _plain(Block),
     "Isotonic": _plain(Isotonic),
     "Model": _plain(Model),
-    "Numbered": _plain(Numbered),
+    "Numbered": _plain(RangeNames),
     "Platt": _plain(Platt),
     "Preconditioner": _plain(Preconditioner),
     "Scaling": _plain(Scaling),
@@ -64,13 +64,13 @@ KINDS: dict[str, Kind] = {
     "SparseRows": _plain(SparseRows),
     "State": _plain(State),
     "Variance": _plain(Variance),
-    "FeatureMap": Kind(
+    "FeatureMap": TypeCodec(
         FeatureMap,
         lambda map: {"spec": map.spec(), "arrays": map.arrays()},
         lambda parts: map_from(parts["spec"], parts["arrays"]),
     ),
-    "Kernel": Kind(Kernel, lambda kernel: {"text": repr(kernel)}, lambda parts: parse(parts["text"])),
-    "Recipe": Kind(Recipe, lambda recipe: recipe.to_dict(), Recipe.from_dict),
+    "Kernel": TypeCodec(Kernel, lambda kernel: {"text": repr(kernel)}, lambda parts: parse(parts["text"])),
+    "Recipe": TypeCodec(Recipe, lambda recipe: recipe.to_dict(), Recipe.from_dict),
 }
 """Name in a file -> what it stands for. A checkpoint can make values of these and of no other class."""
 

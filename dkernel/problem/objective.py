@@ -13,30 +13,30 @@ from dkernel.kernels import Kernel
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledColumns
 from dkernel.numerics import linalg, tiling
-from dkernel.numerics.fused_gradient import DERIVATIVES, Panels, descend
+from dkernel.numerics.fused_gradient import DERIVATIVES, PackedColumns, descend
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.threads import usable_cores
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.targets import Targets
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import Piece
+from dkernel.streaming.schedule import RowSlice
 
 __all__ = [
     "Coefficients",
-    "Energy",
+    "CovarianceProduct",
     "ExactGradient",
     "FoldedGram",
     "Gradient",
     "GradientSum",
     "Gram",
     "GramSum",
-    "Judge",
-    "Judgement",
+    "LossStatistic",
+    "LossSums",
     "Problem",
-    "augmented",
+    "column_dtype",
+    "count_correct",
     "gram_of",
-    "quick",
-    "right_answers",
+    "with_intercept",
 ]
 
 Array = NDArray[np.float64]
@@ -62,7 +62,9 @@ class Problem:
     seed: int = 0
     threshold: int = -1
 
-    def rows(self, block: Block, piece: Piece) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32] | None]:
+    def rows(
+        self, block: Block, piece: RowSlice
+    ) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32] | None]:
         """Features, targets and weights of a piece, without the holdout and without rows of weight 0."""
         rows, keep = piece.place.rows, self._kept(block, piece)
         X, y = block.X[rows], block.y[rows]  # type: ignore[index]
@@ -74,12 +76,12 @@ class Problem:
             y, weight = y[keep], None if weight is None else weight[keep]
         return X, self.targets.of(y), self._weights(y, weight)
 
-    def folds(self, block: Block, piece: Piece, k: int) -> NDArray[np.integer]:
+    def folds(self, block: Block, piece: RowSlice, k: int) -> NDArray[np.integer]:
         """For each of `rows` the one of k folds that it is in, by the hash of its number."""
         hashes = row_hash(self.seed, "folds", piece.first, piece.n, piece.step)
         return np.asarray(hashes % np.uint64(k))[self._kept(block, piece)]
 
-    def _kept(self, block: Block, piece: Piece) -> NDArray[np.bool_]:
+    def _kept(self, block: Block, piece: RowSlice) -> NDArray[np.bool_]:
         keep = np.ones(piece.n, dtype=bool)
         if block.weight is not None:
             keep = block.weight[piece.place.rows] > 0
@@ -115,7 +117,7 @@ class Gradient(Statistic[GradientSum, GradientSum]):
 
     problem: Problem
 
-    def step(self, block: Block, piece: Piece, broadcast: Coefficients) -> GradientSum:
+    def step(self, block: Block, piece: RowSlice, broadcast: Coefficients) -> GradientSum:
         X, Y, weight = self.problem.rows(block, piece)
         coef, intercept = broadcast
         outputs = Y.shape[1]
@@ -133,7 +135,7 @@ class Gradient(Statistic[GradientSum, GradientSum]):
                 value = value * weight[start : start + len(S)]
             np.add(loss, value.sum(axis=0, dtype=np.float64), out=loss)
             for path in range(paths):
-                right[path] += right_answers(
+                right[path] += count_correct(
                     self.problem.targets, y[:, :outputs], S[:, path * outputs : (path + 1) * outputs]
                 )
 
@@ -153,7 +155,7 @@ class Gradient(Statistic[GradientSum, GradientSum]):
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return GradientSum(G, g, total, len(X), loss.reshape(paths, outputs).sum(axis=1), right)
 
-    def _panels(self) -> Panels | None:
+    def _panels(self) -> PackedColumns | None:
         """The way of the compiled walk, where it goes."""
         return self.problem.columns.map.panels if self.problem.loss.name in DERIVATIVES else None
 
@@ -183,14 +185,14 @@ class ExactGradient(Gradient):
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
         G, g = np.zeros(coef.shape), np.zeros(len(intercept))
         for start in range(0, len(X), GRAM_ROWS):
-            F = augmented(self.problem.columns, X[start : start + GRAM_ROWS], "float64")
+            F = with_intercept(self.problem.columns, X[start : start + GRAM_ROWS], "float64")
             R = residual(F[:, :-1] @ coef + intercept, start)
             G += F[:, :-1].T @ R
             g += R.sum(axis=0)
         return G, g
 
 
-def right_answers(targets: Targets, Y: NDArray[np.floating], S: NDArray[np.floating]) -> float:
+def count_correct(targets: Targets, Y: NDArray[np.floating], S: NDArray[np.floating]) -> float:
     """Rows decided rightly; of a regression, the sum of squared errors."""
     if targets.classes is None:
         return float(np.sum((S - Y).astype(np.float64) ** 2))
@@ -200,7 +202,7 @@ def right_answers(targets: Targets, Y: NDArray[np.floating], S: NDArray[np.float
 
 
 @dataclass
-class Judgement:
+class LossSums:
     """Sums over rows for each head group: loss and right answers; and the weight."""
 
     loss: Array
@@ -210,36 +212,36 @@ class Judgement:
 
 
 @dataclass(frozen=True, eq=False)
-class Judge(Statistic[Judgement, Judgement]):
+class LossStatistic(Statistic[LossSums, LossSums]):
     """How good coefficients are on rows: what the loss judges by, as a rule itself, and right answers."""
 
     problem: Problem
 
-    def step(self, block: Block, piece: Piece, broadcast: Coefficients) -> Judgement:
+    def step(self, block: Block, piece: RowSlice, broadcast: Coefficients) -> LossSums:
         X, Y, weight = self.problem.rows(block, piece)
         S = tiling.scores(self.problem.columns, X, *broadcast)
         outputs = Y.shape[1]
         groups = [S[:, j : j + outputs] for j in range(0, S.shape[1], outputs)]
         w = np.float32(1) if weight is None else weight
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
-        return Judgement(
+        return LossSums(
             np.array([np.sum(w * self.problem.loss.judged(Y, s), dtype=np.float64) for s in groups]),
-            np.array([right_answers(self.problem.targets, Y, s) for s in groups]),
+            np.array([count_correct(self.problem.targets, Y, s) for s in groups]),
             total,
             len(X),
         )
 
-    def merge(self, left: Judgement, right: Judgement) -> Judgement:
-        return Judgement(left.loss + right.loss, left.right + right.right, left.weight + right.weight, left.n + right.n)
+    def merge(self, left: LossSums, right: LossSums) -> LossSums:
+        return LossSums(left.loss + right.loss, left.right + right.right, left.weight + right.weight, left.n + right.n)
 
 
 @dataclass(frozen=True, eq=False)
-class Energy(Statistic[Array, Array]):
+class CovarianceProduct(Statistic[Array, Array]):
     """S v of vectors that are broadcast: the sum of φ (φ . v), for the largest curvature on these rows."""
 
     problem: Problem
 
-    def step(self, block: Block, piece: Piece, broadcast: Coefficients) -> Array:
+    def step(self, block: Block, piece: RowSlice, broadcast: Coefficients) -> Array:
         X, Y, weight = self.problem.rows(block, piece)
 
         def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
@@ -310,9 +312,9 @@ class Gram(Statistic[GramSum, GramSum]):
     problem: Problem
     threads: int = 1
 
-    def step(self, block: Block, piece: Piece, broadcast: Any) -> GramSum:  # noqa: ARG002
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> GramSum:  # noqa: ARG002
         columns, rows = self.problem.columns, self.problem.rows(block, piece)
-        return gram_of(columns, *rows, quick(columns.map), columns.map.gram_dtype, self.threads)
+        return gram_of(columns, *rows, column_dtype(columns.map), columns.map.gram_dtype, self.threads)
 
     def merge(self, left: GramSum, right: GramSum) -> GramSum:
         return left.merge(right)
@@ -328,7 +330,7 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
     problem: Problem
     k: int
 
-    def step(self, block: Block, piece: Piece, broadcast: Any) -> list[GramSum]:  # noqa: ARG002
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> list[GramSum]:  # noqa: ARG002
         X, Y, weight = self.problem.rows(block, piece)
         fold = self.problem.folds(block, piece, self.k)
         found = []
@@ -355,7 +357,7 @@ def gram_of(
     held = np.empty((min(GRAM_ROWS, len(X)), n + 1), products)  # of all strips: fresh pages would be a fifth of this
     for start in range(0, len(X), GRAM_ROWS):
         part = slice(start, start + GRAM_ROWS)
-        F, T = augmented(columns, X[part], made, into=held[: len(X) - start]), Y[part]
+        F, T = with_intercept(columns, X[part], made, into=held[: len(X) - start]), Y[part]
         if weight is not None:
             F *= np.sqrt(weight[part])
             T = T * np.sqrt(weight[part])
@@ -368,12 +370,13 @@ def gram_of(
     return GramSum(gram, moment, energy, total)
 
 
-def quick(map: FeatureMap) -> str:
-    """The way of making columns, of those that `augmented` knows, by which the passes have them where it is quicker."""
+def column_dtype(map: FeatureMap) -> str:
+    """The way of making columns, of those that `with_intercept` knows, by which the passes have them where it is
+    quicker."""
     return "tiles" if map.panels is not None or map.gram_dtype == "float32" else "float64"
 
 
-def augmented(
+def with_intercept(
     columns: ScaledColumns, X: NDArray[Any], made: str | None = None, into: NDArray[Any] | None = None
 ) -> NDArray[Any]:
     """The columns of raw rows with their 1 at the end, (n, D + 1).

@@ -12,19 +12,19 @@ from dkernel.errors import DataError
 from dkernel.execution.base import Executor
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.sizes import Sizes
-from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import R, Statistic
-from dkernel.streaming.schedule import Piece, Place, cut_pieces
+from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces
 from dkernel.streaming.survey import Reservoir, Survey
 
-__all__ = ["Roles", "counted", "part_of", "pieces_of", "roles_of", "rows_of"]
+__all__ = ["ReservoirSplit", "counted", "part_of", "pieces_of", "rows_of", "split_reservoir"]
 
 UNSEEN = 8192  # rows outside the sample: they say which directions are far larger there, and which alphas go on
 
 
 @dataclass(frozen=True, eq=False)
-class Roles:
+class ReservoirSplit:
     """Blocks of raw rows; any two are disjoint, but for landmarks and sample where rows are few.
 
     Parameters
@@ -47,7 +47,7 @@ class Roles:
         """Rows that the preconditioner's sample does not hold, of the larger block of them."""
         return part_of(self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held, slice(UNSEEN))
 
-    def with_landmarks(self, rows: NDArray[np.intp]) -> "Roles":
+    def with_landmarks(self, rows: NDArray[np.intp]) -> "ReservoirSplit":
         """The same with these rows of the pool as landmarks, and the sample as large as it was, of the others first."""
         others = np.setdiff1d(np.arange(len(self.pool.X)), rows)
         sample = np.concatenate([others, rows])[: len(self.sample.X)]
@@ -63,7 +63,7 @@ def part_of(block: Block, rows: NDArray[np.intp] | slice) -> Block:
     return Block(block.X[rows], of(block.y), of(block.weight))
 
 
-def roles_of(reservoir: Reservoir, sizes: Sizes) -> Roles:
+def split_reservoir(reservoir: Reservoir, sizes: Sizes) -> ReservoirSplit:
     """Cut the reservoir, by rank of hash: the holdout first, so that a row's hash alone tells its role."""
     n_holdout = min(sizes.holdout, len(reservoir) - 1)
     start = n_holdout + min(sizes.held, max(1, (len(reservoir) - n_holdout) // 10))
@@ -73,7 +73,7 @@ def roles_of(reservoir: Reservoir, sizes: Sizes) -> Roles:
     landmarks = rest[: sizes.columns]
     # The sample begins behind the landmarks, whose leverage is not that of other rows, and comes round to them.
     sample = np.concatenate([rest[sizes.columns :], landmarks])[: sizes.sample]
-    return Roles(
+    return ReservoirSplit(
         reservoir.part(slice(0, n_holdout)),
         reservoir.part(slice(n_holdout, start)),
         reservoir.part(landmarks),
@@ -87,7 +87,7 @@ def roles_of(reservoir: Reservoir, sizes: Sizes) -> Roles:
 class PositiveWeights(Statistic[int, int]):
     """How many rows have a weight above 0."""
 
-    def step(self, block: Block, piece: Piece, broadcast: Any) -> int:  # noqa: ARG002
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> int:  # noqa: ARG002
         return piece.n if block.weight is None else int(np.count_nonzero(block.weight[piece.place.rows] > 0))
 
     def merge(self, left: int, right: int) -> int:
@@ -119,7 +119,7 @@ def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Blo
 
 
 def _read_once(source: Source, statistic: Statistic[Any, R], executor: Executor, key: str) -> R:
-    feed = Feed(executor, source, keep=False)
+    feed = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
             return feed.fold(statistic, cut_pieces([unit.rows for unit in source.units]), key, Progress("none"))
@@ -127,9 +127,9 @@ def _read_once(source: Source, statistic: Statistic[Any, R], executor: Executor,
         feed.close()
 
 
-def pieces_of(n: int, size: int) -> tuple[Piece, ...]:
+def pieces_of(n: int, size: int) -> tuple[RowSlice, ...]:
     """A block of n rows in pieces of `size`."""
     return tuple(
-        Piece(i, Place(0, 0, start, min(n, start + size)), min(size, n - start), start)
+        RowSlice(i, RowRange(0, 0, start, min(n, start + size)), min(size, n - start), start)
         for i, start in enumerate(range(0, n, size))
     )

@@ -10,10 +10,10 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError, RecipeError
 from dkernel.linear.losses import loss_named, signs
 from dkernel.recipe import Recipe
-from dkernel.streaming.survey import Moments, SurveyResult
+from dkernel.streaming.survey import ColumnMoments, SurveyResult
 from dkernel.validation import nearest_name
 
-__all__ = ["Targets", "resolve_task", "targets_of"]
+__all__ = ["Targets", "make_targets", "resolve_task"]
 
 LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # its square has all its digits
 
@@ -138,7 +138,7 @@ class Targets:
         return float(weights @ np.array([counts[c] for c in self.classes.tolist()]))
 
 
-def _centred(found: Moments, span: NDArray[np.float64], label: str | None, several: bool) -> Targets:
+def _centred(found: ColumnMoments, span: NDArray[np.float64], label: str | None, several: bool) -> Targets:
     """The targets of a regression, each with its own mean and deviation."""
     widths, (low, high) = np.sqrt(found.variance), span
     # Of a target that is far from 0 the deviation may be less than the rounding of its mean: only values say it.
@@ -157,7 +157,7 @@ def _centred(found: Moments, span: NDArray[np.float64], label: str | None, sever
     return Targets(None, None, float(found.mean[0]), float(widths[0]))
 
 
-def targets_of(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
+def make_targets(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
     """What the survey found in the labels of n rows, as targets of the recipe's task; and the weight of each class."""
     if survey.weight == 0:
         raise DataError(

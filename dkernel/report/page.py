@@ -10,7 +10,7 @@ from typing import Any
 
 from dkernel.report import figures
 from dkernel.report.numbers import Quality, calibration, learning, quality, regions, spectrum, speed
-from dkernel.training.memory_plan import in_words
+from dkernel.training.memory_plan import format_plan
 
 __all__ = ["page"]
 
@@ -229,7 +229,7 @@ def _took(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
         measured.append(("measured peak, all processes here", _bytes(record["peak_memory_bytes"])))
     if seconds := record.get("seconds", {}).get("train"):
         measured.append(("measured time of the training", _seconds(seconds)))
-    yield _table("Plan and peaks", [*in_words(result.plan), *measured])
+    yield _table("Plan and peaks", [*format_plan(result.plan), *measured])
 
 
 def _is(result: Any, record: Mapping[str, Any]) -> Iterator[str]:

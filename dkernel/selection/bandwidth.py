@@ -12,7 +12,7 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.recipe import Recipe
 from dkernel.streaming.survey import SurveyResult
 
-__all__ = ["Gammas", "asked", "pair_median"]
+__all__ = ["Gammas", "pair_median", "requested"]
 
 
 class Gammas:
@@ -29,7 +29,7 @@ class Gammas:
 
     def gamma(self, factor: float, metric: str, word: str, columns: Sequence[int] | None = None) -> float:
         """The number for a word; "auto" is `factor` times the median value."""
-        value_or_word = asked(self.recipe, word)
+        value_or_word = requested(self.recipe, word)
         if isinstance(value_or_word, float):
             return value_or_word
         if value_or_word == "scale":
@@ -51,7 +51,7 @@ class Gammas:
         return self.medians[metric, columns]
 
 
-def asked(recipe: Recipe, word: str) -> str | float:
+def requested(recipe: Recipe, word: str) -> str | float:
     """What fills a placeholder: the recipe's gamma for "auto", else what the kernel says itself."""
     return recipe.gamma if word == "auto" else word
 

@@ -17,11 +17,11 @@ from dkernel.kernels.analysis.gradients import is_radial
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledColumns
 from dkernel.numerics import linalg
-from dkernel.problem.objective import GramSum, augmented, gram_of, quick
+from dkernel.problem.objective import GramSum, column_dtype, gram_of, with_intercept
 from dkernel.problem.targets import Targets
 from dkernel.selection.metric_learning import gradient_moment
 
-__all__ = ["MOMENT_PARTS", "PATH", "Halves", "Judged", "Level", "judge", "moment_of"]
+__all__ = ["MOMENT_PARTS", "PATH", "CandidateLoss", "Fidelity", "FitValidationSplit", "evaluate_candidate", "moment_of"]
 
 MOMENT_ROWS, MOMENT_PARTS = 8192, 2
 
@@ -32,17 +32,17 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Level:
+class Fidelity:
     """How closely candidates are looked at: columns (landmarks are the first rows), rows to fit on and to judge on."""
 
     columns: int
     rows: int
     judged: int
 
-    def within(self, columns: int, half: "Halves") -> "Level":
+    def within(self, columns: int, half: "FitValidationSplit") -> "Fidelity":
         """The level with no more columns than a fit will have, nor rows than there are."""
         rows, judged = min(self.rows, len(half.X)), min(self.judged, len(half.X_judged))
-        return Level(min(self.columns, columns, rows), rows, judged)
+        return Fidelity(min(self.columns, columns, rows), rows, judged)
 
     def flops(self, kernel: Kernel, p: int, drawn: bool = False) -> float:
         """Predicted, of one candidate: columns in float64, their Gram matrix, a factorization for each alpha.
@@ -56,7 +56,7 @@ class Level:
 
 
 @dataclass(frozen=True, eq=False)
-class Halves:
+class FitValidationSplit:
     """Rows to fit on and rows to judge on, each with weights or none."""
 
     X: NDArray[Any]
@@ -67,7 +67,7 @@ class Halves:
     weight_judged: NDArray[np.float64] | None = None
 
     @classmethod
-    def of(cls, rows: Block, most: Level) -> "Halves":
+    def of(cls, rows: Block, most: Fidelity) -> "FitValidationSplit":
         """A third of the rows to judge on, and no more of either than the level asks for."""
         assert rows.y is not None
         judged = min(most.judged, max(1, len(rows.X) // 3))
@@ -78,17 +78,17 @@ class Halves:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class CandidateLoss:
     """The smallest mean loss over the path of alpha, and the coefficients (columns, outputs) that have it."""
 
     loss: float
     coef: NDArray[np.float64]
 
 
-def judge(
-    kernel: Kernel, scaling: Scaling, half: Halves, loss: Loss, targets: Targets, level: Level, threads: int = 1,
-    drawing: Drawing | None = None,
-) -> Judged:  # fmt: skip
+def evaluate_candidate(
+    kernel: Kernel, scaling: Scaling, half: FitValidationSplit, loss: Loss, targets: Targets, level: Fidelity,
+    threads: int = 1, drawing: Drawing | None = None,
+) -> CandidateLoss:  # fmt: skip
     """Fit and judge one candidate; runs on a worker. The number of threads moves no bit; more than PARTS are no use.
 
     Columns are of the kind that the fit will have: drawn ones, or those of landmarks.
@@ -99,17 +99,17 @@ def judge(
     else:
         map = drawing.map(kernel, level.columns)
     columns = ScaledColumns(scaling, map)
-    judged = augmented(columns, half.X_judged[: level.judged], quick(map))
+    judged = with_intercept(columns, half.X_judged[: level.judged], column_dtype(map))
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
-    nothing = Judged(np.inf, np.zeros((map.n_columns, targets.outputs)))
+    nothing = CandidateLoss(np.inf, np.zeros((map.n_columns, targets.outputs)))
     with ThreadPoolExecutor(min(threads, PARTS)) as pool:
         covariance, moment = _means(columns, half, targets, level.rows, pool)
         metric = np.zeros_like(covariance)
         own = map.coordinates().metric
         metric[:-1, :-1] = own * np.eye(map.n_columns) if isinstance(own, float) else own
 
-        def at(alpha: float) -> Judged:
+        def at(alpha: float) -> CandidateLoss:
             A = alpha * metric
             A += covariance
             A[-1, -1] += 1e-12
@@ -118,15 +118,17 @@ def judge(
             except sl.LinAlgError:  # this alpha is too small for this kernel's spectrum
                 return nothing
             found = _mean(loss.judged(Y_judged, judged @ w), weight_judged)
-            return Judged(found, w[:-1]) if np.isfinite(found) else nothing
+            return CandidateLoss(found, w[:-1]) if np.isfinite(found) else nothing
 
         return min(pool.map(at, PATH), key=lambda found: found.loss)
 
 
-def _means(columns: ScaledColumns, half: Halves, targets: Targets, rows: int, pool: Executor) -> tuple[Array, Array]:
+def _means(
+    columns: ScaledColumns, half: FitValidationSplit, targets: Targets, rows: int, pool: Executor
+) -> tuple[Array, Array]:
     """Of the first rows, in PARTS: the mean of the columns' products, and of these with the targets."""
     # In float32, as the fit will have them, where that takes a quarter of the time.
-    made, Y = quick(columns.map), targets.of(half.y[:rows])
+    made, Y = column_dtype(columns.map), targets.of(half.y[:rows])
     weight = None if half.weight is None else half.weight[:rows, None]
 
     def part(first: int, stop: int) -> GramSum:
@@ -144,7 +146,13 @@ def _mean(values: NDArray[Any], weight: NDArray[np.float64] | None) -> float:
 
 
 def moment_of(
-    kernel: Kernel, scaling: Scaling, half: Halves, coef: NDArray[np.float64], level: Level, seed: int, part: int
+    kernel: Kernel,
+    scaling: Scaling,
+    half: FitValidationSplit,
+    coef: NDArray[np.float64],
+    level: Fidelity,
+    seed: int,
+    part: int,
 ) -> NDArray[np.float64]:
     """Gradient moment of a fitted candidate over one of MOMENT_PARTS parts of the rows; float64 (p, p)."""
     fitted = half.X[: level.rows]

@@ -20,18 +20,18 @@ from dkernel.linear.losses import loss_named
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.problem.reservoir_roles import Roles
+from dkernel.problem.reservoir_roles import ReservoirSplit
 from dkernel.problem.sizes import CANDIDATES, Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import GIVEN, Recipe
-from dkernel.selection.model_selection import choose
-from dkernel.streaming.block_reader import Feed
+from dkernel.selection.model_selection import select_model
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.validation import as_features
 
-__all__ = ["certificate", "for_given", "landmarks_of", "sampled"]
+__all__ = ["certificate", "for_given", "landmarks_of", "sample_rows"]
 
 MEDIAN_ROWS = 1000
 CERTIFIED_ROWS = 2000  # at most: the mean over them is that over all rows within a few percent
@@ -63,8 +63,8 @@ def for_given(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, N
 
 
 def landmarks_of(
-    recipe: Recipe, kernel: Kernel, scaling: Scaling, roles: Roles, sizes: Sizes, targets: Targets
-) -> tuple[NDArray[np.floating], Roles]:
+    recipe: Recipe, kernel: Kernel, scaling: Scaling, roles: ReservoirSplit, sizes: Sizes, targets: Targets
+) -> tuple[NDArray[np.floating], ReservoirSplit]:
     """Scaled landmarks by the recipe's rule, and the roles of the reservoir with these rows behind all others."""
     if recipe.landmarks in ("uniform", GIVEN):
         return scaling.apply(roles.landmarks.X), roles
@@ -106,7 +106,7 @@ def certificate(
     return found if c > MOST_DENSE else {**found, "effective_rank": map.effective_rank}
 
 
-def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tuple[Kernel, NDArray[Any]]:
+def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tuple[Kernel, NDArray[Any]]:
     """The recipe's kernel with numbers, and `rows` landmarks from the source (all rows, where it has fewer), (rows, p).
 
     Uniform ones are the rows with the smallest hashes, and other rules choose from such rows, so chunks and workers do
@@ -123,7 +123,7 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
     if recipe.landmarks not in ("uniform", GIVEN):
         size = min(source.n_rows, max(CANDIDATES, 4 * rows))
     key = f"dkernel-sample-{source.token}-{recipe.seed}-{size}"
-    feed = Feed(executor, source, keep=False)
+    feed = BlockReader(executor, source, keep=False)
     try:
         with one_blas_thread():
             pieces = cut_pieces([unit.rows for unit in source.units])
@@ -136,7 +136,7 @@ def sampled(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tu
     if kernel.placeholders:
         # With one gamma and one scale in question, nothing is judged: neither loss nor targets are used.
         loss = loss_named(recipe.loss)
-        kernel = choose(recipe, survey, found, Targets(None), loss, rows, 0.0, executor, key).kernel
+        kernel = select_model(recipe, survey, found, Targets(None), loss, rows, 0.0, executor, key).kernel
     if recipe.landmarks in ("uniform", GIVEN):
         return kernel, found.X[:rows].copy()
     with one_blas_thread():

@@ -19,7 +19,7 @@ from dkernel.kernels import Kernel
 from dkernel.kernels.analysis.gradients import gradients, has_gradient, is_radial
 from dkernel.numerics.random_streams import stream
 
-__all__ = ["check_metric", "gradient_moment", "learnable", "moved", "whitened"]
+__all__ = ["check_metric", "gradient_moment", "learnable", "metric_root", "with_metric"]
 
 F64 = NDArray[np.float64]
 MOST_COLUMNS = 512  # of the data: M is a square of them, and a row costs 2 p^2 flops to be moved
@@ -91,7 +91,7 @@ def gradient_moment(kernel: Kernel, X: F64, Z: F64, coef: F64, seed: int = 0) ->
     return total
 
 
-def whitened(moment: F64, diagonal: bool) -> F64:
+def metric_root(moment: F64, diagonal: bool) -> F64:
     """M^{1/2} of a gradient moment, symmetric, or of its diagonal; scaled to a mean eigenvalue of M of 1."""
     if diagonal:
         moment = np.diag(np.diag(moment))
@@ -103,7 +103,7 @@ def whitened(moment: F64, diagonal: bool) -> F64:
     return np.asarray(0.5 * (root + root.T))
 
 
-def moved(scaling: Scaling, root: F64, X: NDArray[Any], diagonal: bool) -> Scaling:
+def with_metric(scaling: Scaling, root: F64, X: NDArray[Any], diagonal: bool) -> Scaling:
     """The scaling with `root` behind it, times a number that keeps the mean square of the rows X as it was."""
     base = replace(scaling, rotation=None)
     rows = base.apply(X, "float64")

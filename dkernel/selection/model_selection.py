@@ -26,12 +26,19 @@ from dkernel.numerics.object_values import number_columns, numbers_of
 from dkernel.persistence.serialization import stored
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
-from dkernel.selection.bandwidth import Gammas, asked
-from dkernel.selection.evaluation import MOMENT_PARTS, Halves, Judged, Level, judge, moment_of
-from dkernel.selection.metric_learning import learnable, moved, whitened
+from dkernel.selection.bandwidth import Gammas, requested
+from dkernel.selection.evaluation import (
+    MOMENT_PARTS,
+    CandidateLoss,
+    Fidelity,
+    FitValidationSplit,
+    evaluate_candidate,
+    moment_of,
+)
+from dkernel.selection.metric_learning import learnable, metric_root, with_metric
 from dkernel.streaming.survey import SurveyResult
 
-__all__ = ["SHARE", "Candidate", "Chosen", "choose"]
+__all__ = ["SHARE", "Candidate", "SelectedModel", "select_model"]
 
 GRID = tuple(2.0**k for k in range(-2, 7))
 # Of the median value of the L1 distance, exp(-1) at a typical pair is too steep for most data.
@@ -40,7 +47,7 @@ LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))
 # Laplacian's to 2^-13 and 2^10), where kernels are nearly linear, or 0 between all rows.
 EXTENSIONS = 4
 FIRST, SECOND, THIRD, LAST = (
-    Level(256, 2048, 2048), Level(512, 4096, 4096), Level(1024, 16_384, 4096), Level(2048, 16_384, 4096),
+    Fidelity(256, 2048, 2048), Fidelity(512, 4096, 4096), Fidelity(1024, 16_384, 4096), Fidelity(2048, 16_384, 4096),
 )  # fmt: skip
 SHARE = 0.2  # of the fit's flops
 FREE_FLOPS = 1e11  # that no fit is too small for: a second or two
@@ -74,7 +81,7 @@ class Candidate:
 
 @stored("Chosen")
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class SelectedModel:
     """The choice, and one line of what it was chosen from."""
 
     kernel: Kernel
@@ -84,7 +91,7 @@ class Chosen:
     weights: NDArray[np.float64] | None = None
 
 
-def choose(
+def select_model(
     recipe: Recipe,
     survey: SurveyResult,
     rows: Block,
@@ -95,7 +102,7 @@ def choose(
     executor: Executor,
     key: str,
     drawing: Drawing | None = None,
-) -> Chosen:
+) -> SelectedModel:
     """Kernel and scaling with every "auto", "median" and "scale" replaced.
 
     Parameters
@@ -108,12 +115,12 @@ def choose(
     search = _Search(recipe, survey, rows, targets, loss, columns, flops, executor, key, drawing)
     candidates = search.candidates()
     if len(candidates) == 1 and search.metric_of(candidates[0]) == "identity":
-        return Chosen(candidates[0].kernel, candidates[0].scaling, {})
+        return SelectedModel(candidates[0].kernel, candidates[0].scaling, {})
     with search:
         return search.run(candidates)
 
 
-Found = tuple[Candidate, Judged]
+Found = tuple[Candidate, CandidateLoss]
 
 
 class _Search:
@@ -142,9 +149,9 @@ class _Search:
         self.rounds: dict[int, str] = {}  # id of a family -> losses without a metric, and after each round of learning
 
     @cached_property
-    def half(self) -> Halves:
+    def half(self) -> FitValidationSplit:
         """Rows to fit and to judge on: with labels, which rows have where there is something to judge."""
-        return Halves.of(self.rows, LAST)
+        return FitValidationSplit.of(self.rows, LAST)
 
     def __enter__(self) -> None:
         self.held = self.executor.keep(self.half, f"{self.key}-reservoir")
@@ -171,7 +178,7 @@ class _Search:
         ]
 
     def _grid(self, family: Kernel) -> tuple[float, ...]:
-        if "auto" not in {asked(self.recipe, word) for word in family.placeholders}:
+        if "auto" not in {requested(self.recipe, word) for word in family.placeholders}:
             return (1.0,)
         return LAPLACIAN_GRID if isinstance(family, Laplacian) else GRID
 
@@ -197,7 +204,7 @@ class _Search:
         of_numbers = self.rows.X.dtype.kind != "O" and not self.sparse
         return learnable(candidate.family, self.p) if open_gamma and of_numbers else "identity"
 
-    def run(self, candidates: list[Candidate]) -> Chosen:
+    def run(self, candidates: list[Candidate]) -> SelectedModel:
         """The levels, one after the other."""
         finalists = self._finalists(candidates)
         found = self._learned(finalists)
@@ -206,9 +213,9 @@ class _Search:
             found = self._stacked(found)
         best = self._last(found, len(candidates))
         self._say(best[0], best[1].loss, candidates)
-        return Chosen(best[0].kernel, best[0].scaling, self.why, best[0].metric, best[0].weights)
+        return SelectedModel(best[0].kernel, best[0].scaling, self.why, best[0].metric, best[0].weights)
 
-    def judged(self, candidates: Sequence[Candidate], level: Level, drawn: bool = True) -> list[Found]:
+    def judged(self, candidates: Sequence[Candidate], level: Fidelity, drawn: bool = True) -> list[Found]:
         """The candidates with what was found of them, the best first; unless `drawn`, on landmarks in any case."""
         level = level.within(self.columns, self.half)
         self.calls += 1
@@ -218,7 +225,7 @@ class _Search:
         calls = [
             Call(
                 f"{self.key}-{self.calls}-{i}",
-                judge,
+                evaluate_candidate,
                 (c.kernel, c.scaling, self.held, self.loss, self.targets, level, threads, drawing),
             )
             for i, c in enumerate(candidates)
@@ -243,7 +250,7 @@ class _Search:
             candidates = kept
         return _best_of_each(self._extended(self.judged(candidates, SECOND), SECOND))
 
-    def _extended(self, found: list[Found], level: Level) -> list[Found]:
+    def _extended(self, found: list[Found], level: Fidelity) -> list[Found]:
         """The candidates with more gammas of each family whose best is at an end of all that were judged so far.
 
         A smaller gamma wants a smaller alpha, so the grid does not go on downwards where the alpha is given.
@@ -271,7 +278,7 @@ class _Search:
             found.append(self._metric(candidate, level))
         return sorted(found, key=lambda each: each[1].loss / (1.0 if each[0].family is found[0][0].family else CLEARLY))
 
-    def _metric(self, start: Candidate, level: Level) -> Found:
+    def _metric(self, start: Candidate, level: Fidelity) -> Found:
         """The best of some rounds of fitting and learning; the start itself where the metric is no help."""
         kind = self.metric_of(start)
         before = self.judged([start], level)[0]
@@ -291,7 +298,7 @@ class _Search:
         better = best[1].loss <= CLEARLY * before[1].loss
         return best if better or self.recipe.metric != "auto" else before
 
-    def _moved(self, found: Found, level: Level, kind: str) -> Candidate:
+    def _moved(self, found: Found, level: Fidelity, kind: str) -> Candidate:
         """The candidate in the metric that its fitted function says."""
         if self.drawing is not None:  # the moment is that of an expansion in landmarks
             found = self.judged([found[0]], level, drawn=False)[0]
@@ -312,9 +319,9 @@ class _Search:
         now = candidate.scaling.rotation if kind == "full" else np.diag(candidate.scaling.factor / base.factor)
         if now is not None:
             moment = now @ moment @ now.T
-        root = whitened(moment, kind == "diagonal")
+        root = metric_root(moment, kind == "diagonal")
         weights = np.diag(moment) / max(float(np.trace(moment)), 1e-300)
-        return replace(candidate, scaling=moved(base, root, X, kind == "diagonal"), metric=kind, weights=weights)
+        return replace(candidate, scaling=with_metric(base, root, X, kind == "diagonal"), metric=kind, weights=weights)
 
     def _scaling(self, kind: str) -> Scaling:
         if self.survey.largest is not None:
@@ -353,11 +360,11 @@ class _Search:
             return best
         return self.judged(self.again(best[0], (1.0, 2.0)), level)[0]
 
-    def _affordable(self, level: Level, families: Sequence[Kernel]) -> Level:
+    def _affordable(self, level: Fidelity, families: Sequence[Kernel]) -> Fidelity:
         """The level, halved until fits of these kernels are within what is left of the budget."""
         drawn, left = self.drawing is not None, self.budget - self.spent
         while level.columns > SECOND.columns and sum(level.flops(f, self.p, drawn) for f in families) > left:
-            level = Level(level.columns // 2, max(level.rows // 2, 2048), level.judged)
+            level = Fidelity(level.columns // 2, max(level.rows // 2, 2048), level.judged)
         return level
 
     def _say(self, best: Candidate, loss: float, candidates: list[Candidate]) -> None:

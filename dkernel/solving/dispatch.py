@@ -7,19 +7,21 @@ import numpy as np
 
 from dkernel.data.block import Block
 from dkernel.recipe import Recipe
-from dkernel.solving.exact import few
-from dkernel.solving.full_batch import MOST_PASSES, batch
-from dkernel.solving.full_batch_context import Whole
-from dkernel.solving.normal_equations import ALPHAS, normal
-from dkernel.solving.sgd import Outcome
+from dkernel.solving.exact import solve_exact
+from dkernel.solving.full_batch import MOST_PASSES, solve_full_batch
+from dkernel.solving.full_batch_context import FullBatchContext
+from dkernel.solving.normal_equations import ALPHAS, solve_normal_equations
+from dkernel.solving.sgd import SolverResult
 from dkernel.solving.sgd_setup import Prepared
 
-__all__ = ["alpha_in_words", "exactly"]
+__all__ = ["format_alpha", "solve_on_all_rows"]
 
 SOME = 8  # alphas that are named one by one
 
 
-def exactly(whole: Whole, recipe: Recipe, prepared: Prepared, sample: Block, before: Outcome | None = None) -> Outcome:
+def solve_on_all_rows(
+    whole: FullBatchContext, recipe: Recipe, prepared: Prepared, sample: Block, before: SolverResult | None = None
+) -> SolverResult:
     """The optimum of the recipe's objective, by the solver it names.
 
     Parameters
@@ -28,29 +30,31 @@ def exactly(whole: Whole, recipe: Recipe, prepared: Prepared, sample: Block, bef
     before : what P-SGD has found, to be polished; None for nothing
     """
     if recipe.solver == "normal":
-        return normal(whole, ALPHAS if recipe.alpha == "auto" else [float(recipe.alpha)], sample)
+        return solve_normal_equations(whole, ALPHAS if recipe.alpha == "auto" else [float(recipe.alpha)], sample)
     if recipe.solver == "exact":
-        return few(whole, recipe, sample)
+        return solve_exact(whole, recipe, sample)
     solver = prepared.solver
     if before is not None:
         only = solver.only([(list(solver.alphas).index(before.alpha), 1.0)])
         name = "pcg" if recipe.loss == "squared" else "lbfgs"
-        found = batch(whole, only, before.v, solver=name, limit=int(recipe.polish), dtype=recipe.dtype, stage="polish")
+        found = solve_full_batch(
+            whole, only, before.v, solver=name, limit=int(recipe.polish), dtype=recipe.dtype, stage="polish"
+        )
         return replace(found, share=before.share, history=[*before.history, *found.history])
     paths = [list(solver.alphas).index(alpha) for alpha in dict.fromkeys(solver.alphas)]
     heads = np.concatenate([np.arange(j * solver.outputs, (j + 1) * solver.outputs) for j in paths])
     start = np.ascontiguousarray(prepared.start[:, heads])
     limit = recipe.passes if isinstance(recipe.passes, int) and recipe.passes > 1 else MOST_PASSES
     only = solver.only([(j, 1.0) for j in paths])
-    return batch(whole, only, start, solver=recipe.solver, limit=limit, dtype=recipe.dtype, stage="batch")
+    return solve_full_batch(whole, only, start, solver=recipe.solver, limit=limit, dtype=recipe.dtype, stage="batch")
 
 
-def alpha_in_words(alpha: float, tried: Sequence[float]) -> str:
+def format_alpha(alpha: float, tried: Sequence[float]) -> str:
     """The choice of alpha, and what it was chosen from.
 
     Examples
     --------
-    >>> alpha_in_words(1e-5, [1e-5, 1e-4]), alpha_in_words(1e-5, [1e-5])
+    >>> format_alpha(1e-5, [1e-5, 1e-4]), format_alpha(1e-5, [1e-5])
     ('1e-05, of 1e-05, 0.0001', '1e-05, chosen on the sample')
     """
     alphas = sorted(set(tried))

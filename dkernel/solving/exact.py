@@ -33,13 +33,13 @@ from dkernel.model import ScaledColumns
 from dkernel.numerics.object_values import encoded
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.problem.finite_check import check_finite
-from dkernel.problem.objective import Problem, augmented, right_answers
+from dkernel.problem.objective import Problem, count_correct, with_intercept
 from dkernel.problem.reservoir_roles import counted, pieces_of, rows_of
 from dkernel.recipe import Recipe
-from dkernel.solving.full_batch_context import Whole
-from dkernel.solving.sgd import Outcome, merit
+from dkernel.solving.full_batch_context import FullBatchContext
+from dkernel.solving.sgd import SolverResult, merit
 
-__all__ = ["MOST_ROWS", "few", "is_few", "merged"]
+__all__ = ["MOST_ROWS", "deduplicate", "is_few", "solve_exact"]
 
 Array = NDArray[np.float64]
 
@@ -65,7 +65,7 @@ def is_few(source: Source) -> bool:
     return source.n_counted <= MOST_ROWS and source.n_counted * source.row_bytes <= MOST_BYTES
 
 
-def merged(source: Source, recipe: Recipe, executor: Executor) -> Source:
+def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
     """The rows of a source of up to 4,096: each different one once, with the sum of its weights if these are not all 1.
 
     Raises
@@ -122,7 +122,7 @@ def _text(label: Any) -> str:
     return repr(int(label) if isinstance(label, float) and label.is_integer() else label)
 
 
-def few(whole: Whole, recipe: Recipe, rows: Block) -> Outcome:
+def solve_exact(whole: FullBatchContext, recipe: Recipe, rows: Block) -> SolverResult:
     """The optimum on rows that are all there are, in memory.
 
     Parameters
@@ -131,10 +131,10 @@ def few(whole: Whole, recipe: Recipe, rows: Block) -> Outcome:
     """
     found = whole.journal.stage("exact", lambda: _found(whole, recipe, rows))
     facts = {"exact": found["facts"]}
-    return Outcome(found["v"], found["alpha"], 1.0, "exact", found["history"], found["judged"], facts)
+    return SolverResult(found["v"], found["alpha"], 1.0, "exact", found["history"], found["judged"], facts)
 
 
-def _found(whole: Whole, recipe: Recipe, rows: Block) -> dict[str, Any]:
+def _found(whole: FullBatchContext, recipe: Recipe, rows: Block) -> dict[str, Any]:
     problem, n = whole.inside.problem, len(rows.X)
     losses: dict[float, float] = {}
     judged: dict[float, dict[str, float]] = {}
@@ -298,10 +298,10 @@ class _Rows:
         """Sums over some rows: weighted loss, right answers, weight; and how many they are."""
         S = F @ v
         loss = float(weight @ self.problem.loss.judged(Y, S).sum(axis=1))
-        return loss, right_answers(self.problem.targets, Y, S), float(weight.sum()), len(S)
+        return loss, count_correct(self.problem.targets, Y, S), float(weight.sum()), len(S)
 
 
 def _features(problem: Problem, coordinates: Coordinates, X: NDArray[Any], dtype: str) -> Array:
     """The features of raw rows with their 1 last, (n, m + 1)."""
-    F = augmented(problem.columns, X, dtype)
+    F = with_intercept(problem.columns, X, dtype)
     return F if coordinates.basis is None else np.concatenate([coordinates.reduce(F[:, :-1].T).T, F[:, -1:]], axis=1)

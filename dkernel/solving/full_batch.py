@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 from dkernel.linear.solvers.full_batch import BATCH, Batch, BatchState
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.problem.objective import ExactGradient, Gradient, GradientSum
-from dkernel.solving.full_batch_context import Whole
-from dkernel.solving.sgd import Outcome, merit
+from dkernel.solving.full_batch_context import FullBatchContext
+from dkernel.solving.sgd import SolverResult, merit
 from dkernel.solving.sgd_setup import mean_gradient
 
-__all__ = ["MOST_PASSES", "batch"]
+__all__ = ["MOST_PASSES", "solve_full_batch"]
 
 Array = NDArray[np.float64]
 
@@ -27,7 +27,9 @@ MOST_PASSES = 100
 TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
 
 
-def batch(whole: Whole, problem: PSGD, start: Array, *, solver: str, limit: int, dtype: str, stage: str) -> Outcome:
+def solve_full_batch(
+    whole: FullBatchContext, problem: PSGD, start: Array, *, solver: str, limit: int, dtype: str, stage: str
+) -> SolverResult:
     """The minimizer for each alpha, and of these the one with the smallest loss on the holdout.
 
     Parameters
@@ -46,10 +48,10 @@ def batch(whole: Whole, problem: PSGD, start: Array, *, solver: str, limit: int,
     alpha = told[0]["alpha"] if told else problem.alphas[0]
     facts = {"solver": {name: found[name] for name in ("passes", "decrement", "converged")}}
     chosen = np.ascontiguousarray(heads[alpha])
-    return Outcome(chosen, alpha, 1.0, solver, [*found["history"], *told], figures, facts)
+    return SolverResult(chosen, alpha, 1.0, solver, [*found["history"], *told], figures, facts)
 
 
-def _run(whole: Whole, solver: Batch, start: Array, limit: int, dtype: str, stage: str) -> dict[str, Any]:
+def _run(whole: FullBatchContext, solver: Batch, start: Array, limit: int, dtype: str, stage: str) -> dict[str, Any]:
     made = ExactGradient if dtype == "float64" else Gradient
     statistic = made(whole.bench.problem)
     held = whole.bench.executor.keep(statistic, f"{whole.bench.key}-batch-{made.__name__}")
@@ -80,7 +82,9 @@ def _run(whole: Whole, solver: Batch, start: Array, limit: int, dtype: str, stag
     return {"v": state.v, "history": history, "passes": state.passes, "decrement": decrement, "converged": over}
 
 
-def _read(whole: Whole, statistic: Gradient, held: Any, solver: Batch, state: BatchState, dtype: str) -> dict[str, Any]:
+def _read(
+    whole: FullBatchContext, statistic: Gradient, held: Any, solver: Batch, state: BatchState, dtype: str
+) -> dict[str, Any]:
     """Mean loss and gradient at the candidates, and what is told of the first of them."""
     bench, points = whole.bench, solver.candidates(state)
     wanted: Any = bench.coefficients(points)

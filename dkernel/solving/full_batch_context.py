@@ -12,17 +12,17 @@ from dkernel.data.block import Block
 from dkernel.execution.base import Executor, Handle
 from dkernel.persistence.journal import Journal
 from dkernel.solving.sgd import merit
-from dkernel.solving.sgd_setup import Bench, judged
-from dkernel.streaming.block_reader import Feed
-from dkernel.streaming.schedule import Piece
+from dkernel.solving.sgd_setup import SampleEvaluator, evaluate_candidates
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["Whole", "judges"]
+__all__ = ["FullBatchContext", "judge_names"]
 
 Array = NDArray[np.float64]
 
 
 @contextmanager
-def judges(executor: Executor, holdout: Block, key: str) -> Iterator[tuple[Handle, int] | None]:
+def judge_names(executor: Executor, holdout: Block, key: str) -> Iterator[tuple[Handle, int] | None]:
     """The holdout and its rows, where workers can judge on it; None for an empty one."""
     if not len(holdout.X):
         yield None
@@ -33,7 +33,7 @@ def judges(executor: Executor, holdout: Block, key: str) -> Iterator[tuple[Handl
 
 
 @dataclass(frozen=True, eq=False)
-class Whole:
+class FullBatchContext:
     """The rows of a fit, all at once.
 
     Parameters
@@ -44,10 +44,10 @@ class Whole:
     holdout : handle of the holdout's block and its rows, None for none
     """
 
-    bench: Bench
-    inside: Bench
-    feed: Feed
-    pieces: Sequence[Piece]
+    bench: SampleEvaluator
+    inside: SampleEvaluator
+    feed: BlockReader
+    pieces: Sequence[RowSlice]
     holdout: tuple[Handle, int] | None
     progress: Any
     journal: Any = field(default_factory=Journal)
@@ -58,7 +58,7 @@ class Whole:
             return {}, []
         alphas = list(found)
         v = np.concatenate(list(found.values()), axis=1)
-        total = judged(self.inside, *self.holdout, v, f"{name}-judge")
+        total = evaluate_candidates(self.inside, *self.holdout, v, f"{name}-judge")
         losses = total.loss / total.weight
         i = int(np.argmin(losses))
         figures = {"loss": float(losses[i]), "rows": int(total.n)}

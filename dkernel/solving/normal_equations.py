@@ -16,14 +16,14 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.linear.solvers.normal_equations import Moments, Ridge, solve
-from dkernel.problem.objective import FoldedGram, GramSum, Problem, augmented
-from dkernel.solving.full_batch_context import Whole
-from dkernel.solving.sgd import Outcome
+from dkernel.problem.objective import FoldedGram, GramSum, Problem, with_intercept
+from dkernel.solving.full_batch_context import FullBatchContext
+from dkernel.solving.sgd import SolverResult
 from dkernel.solving.sgd_setup import in_coordinates
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import Piece, bundle_size
+from dkernel.streaming.schedule import RowSlice, bundle_size
 
-__all__ = ["ALPHAS", "FOLDS", "folds_for", "normal"]
+__all__ = ["ALPHAS", "FOLDS", "folds_for", "solve_normal_equations"]
 
 Array = NDArray[np.float64]
 
@@ -39,7 +39,7 @@ def folds_for(columns: int) -> int:
     return FOLDS if columns <= MOST_FOLDED else 1
 
 
-def normal(whole: Whole, alphas: Sequence[float], sample: Block) -> Outcome:
+def solve_normal_equations(whole: FullBatchContext, alphas: Sequence[float], sample: Block) -> SolverResult:
     """The ridge regression of the alpha with the smallest error on rows left out: k-fold, or generalized.
 
     Parameters
@@ -50,10 +50,10 @@ def normal(whole: Whole, alphas: Sequence[float], sample: Block) -> Outcome:
     v, best, path = found["v"], found["best"], found["path"]
     outcome, told = whole.judged({alphas[best]: v}, "normal")
     history = [*found["history"], *told]
-    return Outcome(v, alphas[best], 1.0, "normal", history, outcome, {"ridge": path}, found["variance"])
+    return SolverResult(v, alphas[best], 1.0, "normal", history, outcome, {"ridge": path}, found["variance"])
 
 
-def _path(whole: Whole, alphas: Sequence[float], sample: Block) -> dict[str, Any]:
+def _path(whole: FullBatchContext, alphas: Sequence[float], sample: Block) -> dict[str, Any]:
     problem, coordinates = whole.bench.problem, whole.bench.coordinates
     folds = folds_for(problem.columns.map.n_columns)
     whole.progress.phase("pass 1/1", sum(piece.n for piece in whole.pieces), **{"pass": "1/1"})
@@ -97,10 +97,10 @@ def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _read(whole: Whole, statistic: FoldedGram) -> list[GramSum]:
+def _read(whole: FullBatchContext, statistic: FoldedGram) -> list[GramSum]:
     """The sums of all pieces, some units at a time: their number follows the layout, and the sum its fixed tree."""
     feed, key = whole.feed, f"{whole.bench.key}-gram"
-    inside: dict[int, list[Piece]] = {}
+    inside: dict[int, list[RowSlice]] = {}
     for piece in whole.pieces:
         inside.setdefault(piece.place.unit, []).append(piece)
     size = bundle_size([unit.rows for unit in feed.source.units], feed.source.nbytes // max(feed.source.n_rows, 1))
@@ -139,9 +139,9 @@ class LeaveOneOut(Statistic[Array, Array]):
     ridge: Ridge
     alphas: Sequence[float]
 
-    def step(self, block: Block, piece: Piece, broadcast: Any) -> Array:  # noqa: ARG002
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> Array:  # noqa: ARG002
         X, Y, weight = self.problem.rows(block, piece)
-        F = augmented(self.problem.columns, X)[:, :-1]
+        F = with_intercept(self.problem.columns, X)[:, :-1]
         weights = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         features = self.coordinates.reduce(F.T).T
         sums = self.ridge.leave_one_out(features, Y.astype(np.float64), self.alphas, weights)
@@ -151,7 +151,7 @@ class LeaveOneOut(Statistic[Array, Array]):
         return left + right
 
 
-def _left_out(whole: Whole, ridge: Ridge, sample: Block, alphas: Sequence[float]) -> Array:
+def _left_out(whole: FullBatchContext, ridge: Ridge, sample: Block, alphas: Sequence[float]) -> Array:
     n = min(len(sample.X), LEFT_OUT)
     statistic = LeaveOneOut(whole.inside.problem, whole.bench.coordinates, ridge, alphas)
     block = whole.bench.executor.keep(sample, f"{whole.bench.key}-left-out")

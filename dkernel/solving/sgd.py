@@ -14,11 +14,11 @@ from dkernel.persistence.journal import Journal
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import Gradient
 from dkernel.problem.targets import Targets
-from dkernel.solving.sgd_setup import Bench, is_wide, judged, mean_gradient
-from dkernel.streaming.block_reader import Feed
-from dkernel.streaming.schedule import Piece, Schedule
+from dkernel.solving.sgd_setup import SampleEvaluator, evaluate_candidates, is_wide, mean_gradient
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.schedule import RowSlice, Schedule
 
-__all__ = ["Outcome", "Passes", "Spot", "Told", "merit"]
+__all__ = ["PassState", "Passes", "SolverResult", "Told", "merit"]
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ Told = Callable[[dict[str, Any]], Any]
 
 @stored("Outcome")
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class SolverResult:
     """The coefficients chosen, (n + 1, outputs), and what is known of them; `facts` go to the model.
 
     `variance` is what a ridge regression says of its own error, in the solver's coordinates and the targets' unit.
@@ -49,7 +49,7 @@ class Outcome:
 
 @stored("Spot")
 @dataclass(frozen=True, eq=False)
-class Spot:
+class PassState:
     """Where the passes are: all that the next step needs, so that a run that is stopped goes on from it.
 
     Parameters
@@ -65,7 +65,7 @@ class Spot:
 
     state: State
     before: Array
-    best: Outcome
+    best: SolverResult
     history: tuple[dict[str, Any], ...]
     epoch: int = 0
     retries: int = 0
@@ -95,13 +95,13 @@ class Passes:
     watched : whether every eighth round is judged on the holdout too
     """
 
-    bench: Bench
+    bench: SampleEvaluator
     solver: PSGD
-    feed: Feed
+    feed: BlockReader
     schedules: Sequence[Schedule]
     holdout: tuple[Handle, int] | None
     progress: Any
-    inside: Bench
+    inside: SampleEvaluator
     decayed: int = 0
     window: str = "average"
     journal: Any = field(default_factory=Journal)
@@ -109,9 +109,9 @@ class Passes:
     told: Told | None = None
     watched: bool = False
 
-    def run(self, start: Array) -> Outcome:
+    def run(self, start: Array) -> SolverResult:
         """All passes, from `start` or from the journal's spot; the best candidate of them all."""
-        spot: Spot = self.journal.spot(len(self._rounds(0))) or self._begun(start)
+        spot: PassState = self.journal.spot(len(self._rounds(0))) or self._begun(start)
         gradient = self.bench.executor.keep(Gradient(self.bench.problem), f"{self.bench.key}-pass-Gradient")
         shown = ""
         with self.journal.kept():
@@ -127,7 +127,7 @@ class Passes:
         self.bench.executor.release([gradient])
         return replace(spot.best, history=list(spot.history))
 
-    def _is_enough(self, spot: Spot) -> bool:
+    def _is_enough(self, spot: PassState) -> bool:
         """Whether the passes since the best have been as many as patience goes."""
         losses = [line["loss"] for line in spot.history if "holdout" in line]
         since = len(losses) - 1 - int(np.argmin(losses)) if losses and not spot.state.done else 0
@@ -141,21 +141,21 @@ class Passes:
         wanted = [self.told(dict(line)) for line in lines] if self.told is not None else []
         return True in wanted
 
-    def _rounds(self, epoch: int) -> Sequence[tuple[Piece, ...]]:
+    def _rounds(self, epoch: int) -> Sequence[tuple[RowSlice, ...]]:
         return self.schedules[epoch].rounds
 
-    def _show(self, spot: Spot) -> str:
+    def _show(self, spot: PassState) -> str:
         rounds = self._rounds(spot.epoch)
         rows = sum(piece.n for i in range(spot.state.done, len(rounds)) for piece in rounds[i])
         turn = f"{spot.epoch + 1}/{len(self.schedules)}"
         self.progress.phase(f"pass {turn}", rows, **{"pass": turn})
         return spot.name
 
-    def _begun(self, start: Array) -> Spot:
+    def _begun(self, start: Array) -> PassState:
         best, figures = self._choose({"start": start}, "start")
-        return Spot(self.solver.start(start), start, best, figures)
+        return PassState(self.solver.start(start), start, best, figures)
 
-    def _judged(self, spot: Spot) -> Spot:
+    def _judged(self, spot: PassState) -> PassState:
         """After the last round of a pass: its best candidate, or the pass undone."""
         candidates = self.solver.candidates(spot.state, spot.state.done)
         if spot.state.done < len(self._rounds(spot.epoch)):  # ended by somebody: the means are not complete
@@ -175,10 +175,10 @@ class Passes:
             best = found if self.holdout is None or best.iterate == "start" else min(best, found, key=_loss)
         return replace(spot, state=self.solver.start(v), before=v, best=best, epoch=spot.epoch + 1)
 
-    def _after_round(self, spot: Spot, gradient: Handle) -> Spot:
+    def _after_round(self, spot: PassState, gradient: Handle) -> PassState:
         rounds, i = self._rounds(spot.epoch), spot.state.done
         last = i + 1 == len(rounds)
-        following: Sequence[Piece] = () if last else self.feed.following(rounds, i)
+        following: Sequence[RowSlice] = () if last else self.feed.following(rounds, i)
         if last and spot.epoch + 1 < len(self.schedules):
             following = self._rounds(spot.epoch + 1)[0]
         executor, key = self.bench.executor, f"{self.bench.key}-{spot.name}-{i}"
@@ -201,22 +201,22 @@ class Passes:
         told = {"pass": spot.epoch + 1, "round": i + 1, "rows": total.n, **figures}
         if self.watched and self.holdout is not None and (i + 1) % WATCHED == 0:
             v = state.v[:, : self.solver.outputs]
-            found = judged(self.inside, *self.holdout, v, f"{spot.name}-{i}-watch")
+            found = evaluate_candidates(self.inside, *self.holdout, v, f"{spot.name}-{i}-watch")
             told["holdout_loss"] = float(found.loss[0] / found.weight)
             right = merit(self.bench.problem.targets, float(found.right[0]), found.n)
             told |= {f"holdout_{name}": value for name, value in right.items()}
         return replace(spot, state=state, history=(*spot.history, told), steps=spot.steps + 1)
 
-    def _choose(self, candidates: dict[str, Array], name: str) -> tuple[Outcome, tuple[dict[str, Any], ...]]:
+    def _choose(self, candidates: dict[str, Array], name: str) -> tuple[SolverResult, tuple[dict[str, Any], ...]]:
         """The candidate, and the alpha, with the smallest loss on the holdout; and what the history says of it."""
         outputs, alphas = self.solver.outputs, self.solver.alphas
         shares = self.solver.shares or [1.0] * len(alphas)
         if self.holdout is None:
             v = candidates.get(self.window, next(iter(candidates.values())))
             iterate = self.window if self.window in candidates else name
-            return Outcome(np.ascontiguousarray(v[:, :outputs]), alphas[0], shares[0], iterate, [], {}), ()
+            return SolverResult(np.ascontiguousarray(v[:, :outputs]), alphas[0], shares[0], iterate, [], {}), ()
         names = list(candidates)
-        found = judged(
+        found = evaluate_candidates(
             self.inside, *self.holdout, np.concatenate([candidates[c] for c in names], axis=1), f"{name}-judge"
         )
         loss = found.loss / found.weight
@@ -227,9 +227,9 @@ class Passes:
         told = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
         told["path"] = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
         v = np.ascontiguousarray(candidates[iterate][:, j * outputs : (j + 1) * outputs])
-        return Outcome(v, alphas[j], shares[j], iterate, [], figures), (told,)
+        return SolverResult(v, alphas[j], shares[j], iterate, [], figures), (told,)
 
-    def _worse(self, found: Outcome, before: Outcome) -> bool:
+    def _worse(self, found: SolverResult, before: SolverResult) -> bool:
         if self.holdout is None:
             return not np.isfinite(found.v).all()
         loss = found.holdout["loss"]
@@ -254,5 +254,5 @@ def _best_of(alphas: Sequence[float], losses: Array) -> dict[str, float]:
     return best
 
 
-def _loss(outcome: Outcome) -> float:
+def _loss(outcome: SolverResult) -> float:
     return outcome.holdout["loss"]

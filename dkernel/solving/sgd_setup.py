@@ -20,35 +20,35 @@ from dkernel.numerics.random_streams import stream
 from dkernel.numerics.threads import usable_cores
 from dkernel.problem.objective import (
     Coefficients,
-    Energy,
+    CovarianceProduct,
     Gradient,
     GradientSum,
     Gram,
-    Judge,
-    Judgement,
+    LossStatistic,
+    LossSums,
     Problem,
-    augmented,
-    quick,
+    column_dtype,
+    with_intercept,
 )
-from dkernel.problem.reservoir_roles import Roles, part_of, pieces_of
+from dkernel.problem.reservoir_roles import ReservoirSplit, part_of, pieces_of
 from dkernel.problem.sizes import flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
-from dkernel.solving.sketch import Moment, features_of, sketched
+from dkernel.solving.sketch import CovarianceSum, features_of, sketch_covariance
 from dkernel.streaming.reduction import Item, R, Statistic, reduce
 
 __all__ = [
     "PATH",
-    "Bench",
     "Prepared",
+    "SampleEvaluator",
+    "alpha_path",
+    "alpha_paths",
+    "evaluate_candidates",
     "in_coordinates",
     "is_wide",
-    "judged",
     "mean_gradient",
-    "path_of",
-    "paths_for",
     "prepare",
-    "stays_home",
-    "warm",
+    "runs_on_client",
+    "warm_start",
 ]
 
 Array = NDArray[np.float64]
@@ -83,7 +83,7 @@ FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with so many, further heads are cheap besid
 
 
 @dataclass(frozen=True, eq=False)
-class Bench:
+class SampleEvaluator:
     """Where the work on the reservoir is done: an executor, and names for its calls."""
 
     executor: Executor
@@ -91,9 +91,9 @@ class Bench:
     problem: Problem
     coordinates: Coordinates
 
-    def at_home(self) -> "Bench":
+    def at_home(self) -> "SampleEvaluator":
         """The bench in this process, where the work on the reservoir is done there; its handles are of its own."""
-        here = self.executor.name == "cluster" and stays_home(self.executor, is_wide(self.coordinates))
+        here = self.executor.name == "cluster" and runs_on_client(self.executor, is_wide(self.coordinates))
         return replace(self, executor=ThreadsExecutor(self.executor.slots)) if here else self
 
     def coefficients(self, v: Array) -> Coefficients:
@@ -133,13 +133,15 @@ class Prepared:
     certificate: dict[str, float] | None = None
 
 
-def stays_home(executor: Executor, wide: bool) -> bool:
+def runs_on_client(executor: Executor, wide: bool) -> bool:
     """Whether the work on the reservoir is done in this process: it has as many cores as the workers, or is all there
     is. The rows are here already, and a square of the columns takes longer to travel than to make."""
     return executor.name != "cluster" or (not wide and usable_cores() >= executor.slots)
 
 
-def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int, flops: float = 0.0) -> Prepared:
+def prepare(
+    bench: SampleEvaluator, roles: ReservoirSplit, alphas: Sequence[float], n: int, flops: float = 0.0
+) -> Prepared:
     """The preconditioners of these alphas, the safe step, and a start fitted to the sample.
 
     Parameters
@@ -166,13 +168,13 @@ def prepare(bench: Bench, roles: Roles, alphas: Sequence[float], n: int, flops: 
     start = np.concatenate([P.solve(ground.moment) for P in preconditioners], axis=1)
     turns = max(1, len(roles.sample.X) // LARGE_ROUND)
     rounds, epochs = (turns, LARGE_EPOCHS) if one else (WARM_ROUNDS, WARM_EPOCHS)
-    start = warm(bench, solver, start, roles.sample, range(epochs), rounds)
+    start = warm_start(bench, solver, start, roles.sample, range(epochs), rounds)
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
     return Prepared(solver, start, facts, ground.certificate)
 
 
 @dataclass(frozen=True)
-class _Ground:
+class _CovarianceEstimate:
     """What the preconditioners of a fit are made of.
 
     Parameters
@@ -194,7 +196,7 @@ def is_wide(coordinates: Coordinates) -> bool:
     return coordinates.n > MOST_DENSE and not isinstance(coordinates.basis, np.ndarray)
 
 
-def _dense(bench: Bench, roles: Roles, n: int, flops: float) -> _Ground:
+def _dense(bench: SampleEvaluator, roles: ReservoirSplit, n: int, flops: float) -> _CovarianceEstimate:
     problem, coordinates = bench.problem, bench.coordinates
     size = -(-len(roles.sample.X) // GRAM_LEAVES)
     sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
@@ -216,28 +218,28 @@ def _dense(bench: Bench, roles: Roles, n: int, flops: float) -> _Ground:
             certified = certificate(map, problem.columns.scaling.apply(roles.held.X), flops, (metric, root))
     noise = ROUNDING if map.gram_dtype == "float32" else 0.0
     rho = ridge_for(covariance, metric, target, noise, stream(problem.seed, "trace"), root)
-    return _Ground(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges), certified)
+    return _CovarianceEstimate(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges), certified)
 
 
-def _wide(bench: Bench, roles: Roles, n: int) -> _Ground:
+def _wide(bench: SampleEvaluator, roles: ReservoirSplit, n: int) -> _CovarianceEstimate:
     """The same of a sketch of the first rows of the sample."""
     problem, rows = bench.problem, len(roles.sample.X)
-    sketch = sketched(bench.executor, bench.key, problem, bench.coordinates, roles.sample)
+    sketch = sketch_covariance(bench.executor, bench.key, problem, bench.coordinates, roles.sample)
     sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
-    moment = mean_gradient(bench.coordinates, bench.over(Moment(problem), sample, rows, 2048, "moment"))
+    moment = mean_gradient(bench.coordinates, bench.over(CovarianceSum(problem), sample, rows, 2048, "moment"))
     bench.executor.release([sample])
     share = LARGE_SHARE if is_large(n, rows) else SMALL_SHARE
     rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
     held = sketch.project(features_of(problem, bench.coordinates, roles.held.X[:WIDE_HELD]))
-    return _Ground(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
+    return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
 
 
-def path_of(outputs: int) -> tuple[float, ...]:
+def alpha_path(outputs: int) -> tuple[float, ...]:
     """The alphas that alpha="auto" looks at: fewer where each is many heads."""
     return PATH[:: max(1, -(-len(PATH) * outputs // MOST_HEADS))]
 
 
-def paths_for(
+def alpha_paths(
     best: int, alphas: Sequence[float], outputs: int, large: bool, holdout: int, exact: bool = False
 ) -> list[tuple[int, float]]:
     """Numbers of alphas, each with a share of the step, to go through the passes, around the sample's best alpha.
@@ -269,7 +271,9 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
     return few or alphas[:1]
 
 
-def _factorized(bench: Bench, roles: Roles, covariance: Array, ridges: Sequence[float]) -> dict[float, Preconditioner]:
+def _factorized(
+    bench: SampleEvaluator, roles: ReservoirSplit, covariance: Array, ridges: Sequence[float]
+) -> dict[float, Preconditioner]:
     most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
     held = _held(bench, part_of(roles.held, slice(most)))
     made: dict[float, Preconditioner] = {}
@@ -292,14 +296,14 @@ def in_coordinates(coordinates: Coordinates, gram: Array) -> Array:
     return out
 
 
-def _held(bench: Bench, block: Block) -> Array:
-    F = augmented(bench.problem.columns, block.X, quick(bench.problem.columns.map))
+def _held(bench: SampleEvaluator, block: Block) -> Array:
+    F = with_intercept(bench.problem.columns, block.X, column_dtype(bench.problem.columns.map))
     if bench.coordinates.basis is None:
         return F
     return np.concatenate([bench.coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
 
 
-def _tamed(bench: Bench, roles: Roles, P: Preconditioner) -> tuple[Preconditioner, float]:
+def _tamed(bench: SampleEvaluator, roles: ReservoirSplit, P: Preconditioner) -> tuple[Preconditioner, float]:
     """P with the directions taken down in which rows that it has not seen are far larger than its sample's; and the
     largest eigenvalue before.
 
@@ -320,7 +324,12 @@ def _tamed(bench: Bench, roles: Roles, P: Preconditioner) -> tuple[Preconditione
             block = np.linalg.qr(block - known @ (known.T @ block))[0]
         basis[:, own] = block
         total = bench.over(
-            Energy(bench.problem), rows, len(roles.unseen.X), 2048, f"directions-{step}", P.half_transposed(block)
+            CovarianceProduct(bench.problem),
+            rows,
+            len(roles.unseen.X),
+            2048,
+            f"directions-{step}",
+            P.half_transposed(block),
         )
         total /= max(float(total[-1, 0]), 1e-300)
         block = images[:, own] = P.half(np.concatenate([bench.coordinates.reduce(total[:-2]), total[-2:-1]]))
@@ -341,7 +350,9 @@ def mean_gradient(coordinates: Coordinates, total: GradientSum) -> Array:
     return np.concatenate([coordinates.reduce(total.columns), total.intercept[None]]) / max(total.weight, 1e-300)
 
 
-def warm(bench: Bench, solver: PSGD, start: Array, rows: Block, epochs: range, rounds: int = WARM_ROUNDS) -> Array:
+def warm_start(
+    bench: SampleEvaluator, solver: PSGD, start: Array, rows: Block, epochs: range, rounds: int = WARM_ROUNDS
+) -> Array:
     """The same rounds as a pass, over the sample: several epochs, the mean of the last one's second half."""
     sample = bench.executor.keep(rows, f"{bench.key}-sample")
     pieces = pieces_of(len(rows.X), TILE_ROWS)
@@ -361,6 +372,6 @@ def warm(bench: Bench, solver: PSGD, start: Array, rows: Block, epochs: range, r
     return solver.candidates(state, len(turns))["average"] if epochs else start
 
 
-def judged(bench: Bench, block: Handle, n: int, v: Array, name: str) -> Judgement:
+def evaluate_candidates(bench: SampleEvaluator, block: Handle, n: int, v: Array, name: str) -> LossSums:
     """Loss and right answers on the n rows of a kept block, of each group of heads."""
-    return bench.over(Judge(bench.problem), block, n, 2048, name, v)
+    return bench.over(LossStatistic(bench.problem), block, n, 2048, name, v)

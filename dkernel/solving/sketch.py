@@ -24,10 +24,18 @@ from dkernel.numerics.random_streams import stream
 from dkernel.problem.objective import Gradient, GradientSum, Problem
 from dkernel.problem.reservoir_roles import pieces_of
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import Piece
+from dkernel.streaming.schedule import RowSlice
 
 __all__ = [
-    "ROWS", "SKETCH_CLIENT", "SKETCH_TASK", "Moment", "features_of", "flops", "rank_of", "sketched", "slices_of",
+    "ROWS",
+    "SKETCH_CLIENT",
+    "SKETCH_TASK",
+    "CovarianceSum",
+    "features_of",
+    "rank_of",
+    "sketch_covariance",
+    "sketch_flops",
+    "slices_of",
 ]  # fmt: skip
 
 ROWS = 8192  # of the sample that are sketched
@@ -57,13 +65,15 @@ def rank_of(columns: int, rows: int = ROWS) -> int:
     return int(max(1, min(RANK, rows // 4, max(room, 256))))
 
 
-def flops(columns: int, p: int) -> float:
+def sketch_flops(columns: int, p: int) -> float:
     """Predicted, of a sketch."""
     rank = rank_of(columns)
     return ROWS**2 * (2.0 * p + 200 + 2.0 * rank) + columns * rank * (2.0 * ROWS + rank) + 10.0 * rank**3
 
 
-def sketched(executor: Executor, key: str, problem: Problem, coordinates: Coordinates, sample: Block) -> Sketch:
+def sketch_covariance(
+    executor: Executor, key: str, problem: Problem, coordinates: Coordinates, sample: Block
+) -> Sketch:
     """The sketch of the first rows of the sample, in slices of columns."""
     (whole,) = pieces_of(ROWS, min(ROWS, len(sample.X)))[:1]
     X, _, weight = problem.rows(sample, whole)
@@ -123,12 +133,12 @@ def _slice(columns: ScaledColumns, rows: tuple[Any, F32], basis: F32, groups: Se
 
 
 @dataclass(frozen=True, eq=False)
-class Moment(Statistic[GradientSum, GradientSum]):
+class CovarianceSum(Statistic[GradientSum, GradientSum]):
     """The mean of features times targets: less the gradient of the squared loss at nothing."""
 
     problem: Problem
 
-    def step(self, block: Block, piece: Piece, broadcast: Any) -> GradientSum:  # noqa: ARG002
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> GradientSum:  # noqa: ARG002
         X, Y, weight = self.problem.rows(block, piece)
         R = Y if weight is None else Y * weight
         nothing = np.zeros((self.problem.columns.map.n_columns, Y.shape[1]), np.float32), np.zeros(Y.shape[1])

@@ -17,11 +17,11 @@ from dkernel.errors import ClusterError, DKernelError
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.persistence.journal import Journal
 from dkernel.streaming.read_groups import grouped, task_of
-from dkernel.streaming.reduction import Growing, R, S, Statistic, joined, several
-from dkernel.streaming.schedule import Piece, bundle_size
+from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels, sum_groups
+from dkernel.streaming.schedule import RowSlice, bundle_size
 from dkernel.streaming.shares import Node, nodes_of, shares, whole_chunks
 
-__all__ = ["Feed"]
+__all__ = ["BlockReader"]
 
 FARTHEST = 16  # rounds to look ahead for units to read
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
@@ -40,7 +40,7 @@ class _Parts(Generic[S]):
     def __init__(self, merge: Callable[[S, S], S], journal: Journal, name: str, least: float) -> None:
         self.journal, self.name, self.least = journal, name, least
         self.units = 0
-        self._sum = Growing(merge)
+        self._sum = TreeAccumulator(merge)
         self._new: list[tuple[int, list[S]]] = []
         for part in journal.parts(name):
             # A signal between a part's writing and its mark here has had it written twice.
@@ -88,7 +88,7 @@ class _Reading:
     units: int
 
 
-class Feed:
+class BlockReader:
     """Handles of the blocks that pieces stand in.
 
     Parameters
@@ -108,10 +108,10 @@ class Feed:
     def reduce(
         self,
         statistic: Statistic[S, R],
-        pieces: Sequence[Piece],
+        pieces: Sequence[RowSlice],
         key: str,
         *,
-        following: Sequence[Piece] = (),
+        following: Sequence[RowSlice] = (),
         held: Handle | None = None,
         broadcast: Handle | None = None,
     ) -> R:
@@ -135,9 +135,9 @@ class Feed:
             sums |= self._sums(statistic, mine, key, held, broadcast, ahead, positions)
             if not self.keep:
                 self._forget([unit for unit in window if unit not in later])
-        return statistic.finish(joined(((node.level, sums[node]) for node in sorted(sums)), statistic.merge))
+        return statistic.finish(merge_levels(((node.level, sums[node]) for node in sorted(sums)), statistic.merge))
 
-    def following(self, rounds: Sequence[Sequence[Piece]], i: int) -> list[Piece]:
+    def following(self, rounds: Sequence[Sequence[RowSlice]], i: int) -> list[RowSlice]:
         """Pieces of the round after round i, and of those after it up to the first with new units, if these have room.
 
         So the next bundle is read in the gaps of all rounds of this one, and not in that of the last alone.
@@ -165,7 +165,7 @@ class Feed:
     def _sums(
         self,
         statistic: Statistic[S, R],
-        pieces: Sequence[Piece],
+        pieces: Sequence[RowSlice],
         key: str,
         held: Handle | None,
         broadcast: Handle | None,
@@ -191,7 +191,7 @@ class Feed:
             handles = [self._block(piece) for piece in blocks.values()]
             lists = [[[(number[_block_of(piece)], piece) for piece in run] for run in runs] for runs in mine]
             name = f"{key}-{share.runs[0].chunk}-{sha256(repr(share.runs).encode()).hexdigest()[:12]}"
-            calls.append(Call(name, several, (held or statistic, broadcast, handles, lists), share.at))
+            calls.append(Call(name, sum_groups, (held or statistic, broadcast, handles, lists), share.at))
             made += [node for node, _ in nodes]
         results = self._compute(calls, ahead)
         return whole_chunks(
@@ -201,7 +201,7 @@ class Feed:
     def fold(
         self,
         statistic: Statistic[S, R],
-        pieces: Sequence[Piece],
+        pieces: Sequence[RowSlice],
         key: str,
         progress: Any,
         *,
@@ -286,7 +286,7 @@ class Feed:
         for call in calls:
             if key.startswith(call.key):
                 numbers = [unit for unit, handle in self._units.items() if handle is call.args[0]]
-                if call.function is several:
+                if call.function is sum_groups:
                     numbers += [piece.place.unit for lists in call.args[-1] for some in lists for _, piece in some]
         if not numbers:
             return None
@@ -305,14 +305,14 @@ class Feed:
         if units:
             self._compute([], units)
 
-    def _by_block(self, pieces: Iterable[Piece]) -> dict[int, list[Piece]]:
+    def _by_block(self, pieces: Iterable[RowSlice]) -> dict[int, list[RowSlice]]:
         """Number of a block in the source -> its pieces."""
-        found: dict[int, list[Piece]] = {}
+        found: dict[int, list[RowSlice]] = {}
         for piece in pieces:
             found.setdefault(self._first_blocks[piece.place.unit] + piece.place.block, []).append(piece)
         return found
 
-    def _block(self, piece: Piece) -> Handle:
+    def _block(self, piece: RowSlice) -> Handle:
         return self.executor.pick(self._units[piece.place.unit], piece.place.block)
 
     def _forget(self, units: Iterable[int]) -> None:
@@ -328,16 +328,16 @@ class Feed:
         self._forget(list(self._units))
 
 
-def _by_chunk(pieces: Sequence[Piece]) -> dict[int, list[Piece]]:
-    inside: dict[int, list[Piece]] = {}
+def _by_chunk(pieces: Sequence[RowSlice]) -> dict[int, list[RowSlice]]:
+    inside: dict[int, list[RowSlice]] = {}
     for piece in pieces:
         inside.setdefault(piece.chunk, []).append(piece)
     return inside
 
 
-def _block_of(piece: Piece) -> tuple[int, int]:
+def _block_of(piece: RowSlice) -> tuple[int, int]:
     return piece.place.unit, piece.place.block
 
 
-def _units(pieces: Sequence[Piece]) -> list[int]:
+def _units(pieces: Sequence[RowSlice]) -> list[int]:
     return list(dict.fromkeys(piece.place.unit for piece in pieces))

@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 from scipy.special import chdtrc
 
-from dkernel.streaming.survey import Moments, SurveyResult
+from dkernel.streaming.survey import ColumnMoments, SurveyResult
 
 __all__ = ["Exchange", "exchangeable"]
 
 LEVEL = 1e-6
 LEAST = 50  # rows; fewer say nothing alone, and many such chunks would say it often
 
-Group = tuple[Moments, Counter[Any]]
+Group = tuple[ColumnMoments, Counter[Any]]
 Groups = list[Group]
 
 
@@ -78,7 +78,7 @@ def _labels_p(survey: SurveyResult, groups: Groups) -> float:
 def _means_p(survey: SurveyResult, groups: Groups) -> float:
     whole = survey.moments
     if survey.reservoir is not None and survey.reservoir.weight is not None:  # chunks are seen without the weights
-        whole = reduce(Moments.merge, (moments for moments, _ in groups))
+        whole = reduce(ColumnMoments.merge, (moments for moments, _ in groups))
     deviation = np.sqrt(whole.variance)
     varies = deviation > 1e-7 * np.maximum(np.abs(whole.mean), survey.high - survey.low)
     if not varies.any():

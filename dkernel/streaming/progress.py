@@ -14,7 +14,7 @@ from typing import Any, TextIO
 
 from dkernel.errors import RecipeError
 
-__all__ = ["KINDS", "LOG_EVERY", "Progress", "in_words"]
+__all__ = ["KINDS", "LOG_EVERY", "Progress", "format_progress"]
 
 KINDS = ("auto", "bar", "log", "json", "none")
 LOG_EVERY = 10.0
@@ -168,7 +168,7 @@ class Progress:
         elif self.kind == "json":
             self._object({"event": "progress", **state})
         elif self.kind == "log":
-            self._line(in_words(state))
+            self._line(format_progress(state))
 
     def _end_phase(self) -> None:
         if not self._name:
@@ -181,7 +181,7 @@ class Progress:
         elif self.kind != "none":
             self._erase()
             if self._rows or self._total or state["seconds"] >= LEAST_TOLD:
-                self._line(in_words(state, ended=True))
+                self._line(format_progress(state, ended=True))
 
     def _state(self, seconds: float) -> dict[str, Any]:
         speed = self._rows / seconds if seconds > 0 else 0.0
@@ -195,7 +195,7 @@ class Progress:
         width = shutil.get_terminal_size().columns - 1
         share = min(1.0, self._rows / self._total) if self._total else 0.0
         full = int(share * BAR_WIDTH)
-        text = f"[{'#' * full}{'.' * (BAR_WIDTH - full)}] {in_words(self._state(seconds))}"[:width]
+        text = f"[{'#' * full}{'.' * (BAR_WIDTH - full)}] {format_progress(self._state(seconds))}"[:width]
         self._write("\r" + text.ljust(self._drawn))
         self._drawn = len(text)
 
@@ -220,15 +220,15 @@ class Progress:
             self.kind = "none"
 
 
-def in_words(state: Mapping[str, Any], ended: bool = False) -> str:
+def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
     """One line for people of a `Progress.state`, of a phase under way or of one that has ended.
 
     Examples
     --------
-    >>> in_words({"phase": "survey", "rows": 500, "total_rows": 1000, "seconds": 2.0, "rows_per_second": 250.0,
+    >>> format_progress({"phase": "survey", "rows": 500, "total_rows": 1000, "seconds": 2.0, "rows_per_second": 250.0,
     ...           "seconds_left": 2.0})
     'survey: 500 of 1,000 rows (50 %), 250 rows/s, 2.0 s left'
-    >>> in_words({"phase": "prepare", "rows": 0, "total_rows": None, "seconds": 12.0})
+    >>> format_progress({"phase": "prepare", "rows": 0, "total_rows": None, "seconds": 12.0})
     'prepare: 12 s so far'
     """
     done, total, seconds = state["rows"], state["total_rows"], state["seconds"]

@@ -13,13 +13,22 @@ from typing import Any, Generic, TypeVar
 
 from dkernel.data.block import Block
 from dkernel.execution.base import Call, Executor, Handle
-from dkernel.streaming.schedule import Piece
+from dkernel.streaming.schedule import RowSlice
 
 __all__ = [
-    "LITTLE_FLOPS", "Growing", "Item", "Statistic", "joined", "nodes", "reduce", "several", "subtrees", "tree_sum",
+    "LITTLE_FLOPS",
+    "Item",
+    "Statistic",
+    "TreeAccumulator",
+    "merge_levels",
+    "reduce",
+    "subtrees",
+    "sum_groups",
+    "tree_nodes",
+    "tree_sum",
 ]  # fmt: skip
 
-Item = tuple[Handle, Piece]
+Item = tuple[Handle, RowSlice]
 
 S = TypeVar("S")
 R = TypeVar("R")
@@ -31,7 +40,7 @@ class Statistic(ABC, Generic[S, R]):
     """What one reading of the data accumulates. Values are never modified once they have been merged."""
 
     @abstractmethod
-    def step(self, block: Block, piece: Piece, broadcast: Any) -> S:
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> S:
         """The statistic of one piece, which stands in this block."""
 
     @abstractmethod
@@ -58,7 +67,7 @@ def tree_sum(values: Sequence[S], merge: Callable[[S, S], S]) -> S:
     return level[0]
 
 
-class Growing(Generic[S]):
+class TreeAccumulator(Generic[S]):
     """The same of values that come one after the other, in their order, without all of them at any time.
 
     A binary counter holds one partial sum a level. Only complete neighbours of one level merge, and what is left at the
@@ -66,7 +75,7 @@ class Growing(Generic[S]):
 
     Examples
     --------
-    >>> growing = Growing(lambda x, y: f"({x}{y})")
+    >>> growing = TreeAccumulator(lambda x, y: f"({x}{y})")
     >>> for letter in "abcde":
     ...     growing.add(letter)
     >>> growing.total()
@@ -92,26 +101,26 @@ class Growing(Generic[S]):
         return total
 
 
-def joined(nodes: Iterable[tuple[int, S]], merge: Callable[[S, S], S]) -> S:
+def merge_levels(nodes: Iterable[tuple[int, S]], merge: Callable[[S, S], S]) -> S:
     """The same of nodes of the tree in their order, each with its level: 0 for a value, k for the sum of 2^k of them.
 
     Examples
     --------
-    >>> joined([(1, "(ab)"), (0, "c"), (0, "d"), (0, "e")], lambda x, y: f"({x}{y})")
+    >>> merge_levels([(1, "(ab)"), (0, "c"), (0, "d"), (0, "e")], lambda x, y: f"({x}{y})")
     '(((ab)(cd))e)'
     """
-    growing = Growing(merge)
+    growing = TreeAccumulator(merge)
     for level, value in nodes:
         growing.add(value, level)
     return growing.total()
 
 
-def nodes(first: int, last: int) -> list[tuple[int, int, int]]:
+def tree_nodes(first: int, last: int) -> list[tuple[int, int, int]]:
     """The nodes of the tree that make up the values first, ..., last - 1: the first of each, its end, its level.
 
     Examples
     --------
-    >>> nodes(0, 7), nodes(6, 12)
+    >>> tree_nodes(0, 7), tree_nodes(6, 12)
     ([(0, 4, 2), (4, 6, 1), (6, 7, 0)], [(6, 8, 1), (8, 12, 2)])
     """
     found = []
@@ -125,22 +134,22 @@ def nodes(first: int, last: int) -> list[tuple[int, int, int]]:
 
 
 def subtree(
-    statistic: Statistic[Any, Any], broadcast: Any, blocks: Sequence[Block], pieces: Sequence[tuple[int, Piece]]
+    statistic: Statistic[Any, Any], broadcast: Any, blocks: Sequence[Block], pieces: Sequence[tuple[int, RowSlice]]
 ) -> Any:
     """The sum over an aligned subtree; runs on a worker. Pieces come with the number of their block."""
     steps = ((0, statistic.step(blocks[number], piece, broadcast)) for number, piece in pieces)
-    return joined(steps, statistic.merge)
+    return merge_levels(steps, statistic.merge)
 
 
-def several(
+def sum_groups(
     statistic: Statistic[Any, Any],
     broadcast: Any,
     blocks: Sequence[Block],
-    sums: Sequence[Sequence[Sequence[tuple[int, Piece]]]],
+    sums: Sequence[Sequence[Sequence[tuple[int, RowSlice]]]],
 ) -> list[Any]:
     """Several sums, each of neighbouring lists of pieces; runs on a worker."""
     return [
-        joined(((0, subtree(statistic, broadcast, blocks, pieces)) for pieces in lists), statistic.merge)
+        merge_levels(((0, subtree(statistic, broadcast, blocks, pieces)) for pieces in lists), statistic.merge)
         for lists in sums
     ]
 
@@ -183,7 +192,7 @@ def subtrees(statistic: Any, items: Sequence[Item], key: str, slots: int, broadc
     calls = []
     for at in range(0, len(items), size):
         blocks: list[Handle] = []
-        places: list[tuple[int, Piece]] = []
+        places: list[tuple[int, RowSlice]] = []
         for handle, piece in items[at : at + size]:
             if not blocks or blocks[-1] is not handle:
                 blocks.append(handle)

@@ -17,7 +17,17 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.random_streams import stream
 
-__all__ = ["PIECE_ROWS", "Cut", "Piece", "Place", "Schedule", "bundle_size", "cut_pieces", "interleaved", "shuffled"]
+__all__ = [
+    "PIECE_ROWS",
+    "Partition",
+    "RowRange",
+    "RowSlice",
+    "Schedule",
+    "bundle_size",
+    "cut_pieces",
+    "interleaved",
+    "shuffled",
+]
 
 Numbers = NDArray[np.int64]
 
@@ -30,7 +40,7 @@ TURNS = 4  # rounds whose pieces are there at one time
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class RowRange:
     """Where rows are: block `block` of unit `unit`, rows start, start + step, ... before stop."""
 
     unit: int
@@ -45,7 +55,7 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Piece:
+class RowSlice:
     """Some rows of one chunk.
 
     Parameters
@@ -58,14 +68,14 @@ class Piece:
     """
 
     number: int
-    place: Place
+    place: RowRange
     n: int
     first: int
     step: int = 1
     chunk: int = 0
 
 
-class Cut(Sequence[Piece]):
+class Partition(Sequence[RowSlice]):
     """The pieces of a source by their numbers, each made when it is asked for.
 
     A hundred million rows are some fifty thousand pieces, which would take 15 MB: what the client holds may not grow
@@ -90,10 +100,10 @@ class Cut(Sequence[Piece]):
         return self._numbers[-1]
 
     @overload
-    def __getitem__(self, number: int) -> Piece: ...
+    def __getitem__(self, number: int) -> RowSlice: ...
     @overload
-    def __getitem__(self, number: slice) -> tuple[Piece, ...]: ...
-    def __getitem__(self, number: int | slice) -> Piece | tuple[Piece, ...]:
+    def __getitem__(self, number: slice) -> tuple[RowSlice, ...]: ...
+    def __getitem__(self, number: int | slice) -> RowSlice | tuple[RowSlice, ...]:
         if isinstance(number, slice):
             return tuple(self[i] for i in range(*number.indices(len(self))))
         if not -len(self) <= number < len(self):
@@ -102,8 +112,8 @@ class Cut(Sequence[Piece]):
         chunk = bisect_right(self._numbers, number) - 1
         (unit, block, n), parts, k = self._chunks[chunk], self._parts[chunk], number - self._numbers[chunk]
         start, stop, step = (k, n, parts) if self._strided else (n * k // parts, n * (k + 1) // parts, 1)
-        place = Place(unit, block, start, stop, step)
-        return Piece(number, place, len(range(start, stop, step)), self._firsts[chunk] + start, step, chunk)
+        place = RowRange(unit, block, start, stop, step)
+        return RowSlice(number, place, len(range(start, stop, step)), self._firsts[chunk] + start, step, chunk)
 
     def by_chunk(self) -> list[tuple[int, Numbers]]:
         """Unit of each chunk, and numbers of its pieces."""
@@ -118,21 +128,21 @@ class Cut(Sequence[Piece]):
         return np.asarray((n - k + parts - 1) // parts if self._strided else n * (k + 1) // parts - n * k // parts)
 
 
-class _Rounds(Sequence[tuple[Piece, ...]]):
+class _Rounds(Sequence[tuple[RowSlice, ...]]):
     """The pieces of each round, made when they are asked for; the last few are kept."""
 
-    def __init__(self, cut: Cut, turns: Sequence[Numbers]) -> None:
+    def __init__(self, cut: Partition, turns: Sequence[Numbers]) -> None:
         self._cut, self._turns = cut, [np.sort(numbers) for numbers in turns]
-        self._made: dict[int, tuple[Piece, ...]] = {}
+        self._made: dict[int, tuple[RowSlice, ...]] = {}
 
     def __len__(self) -> int:
         return len(self._turns)
 
     @overload
-    def __getitem__(self, i: int) -> tuple[Piece, ...]: ...
+    def __getitem__(self, i: int) -> tuple[RowSlice, ...]: ...
     @overload
-    def __getitem__(self, i: slice) -> tuple[tuple[Piece, ...], ...]: ...
-    def __getitem__(self, i: int | slice) -> tuple[Piece, ...] | tuple[tuple[Piece, ...], ...]:
+    def __getitem__(self, i: slice) -> tuple[tuple[RowSlice, ...], ...]: ...
+    def __getitem__(self, i: int | slice) -> tuple[RowSlice, ...] | tuple[tuple[RowSlice, ...], ...]:
         if isinstance(i, slice):
             return tuple(self[k] for k in range(*i.indices(len(self))))
         numbers = self._turns[i]
@@ -152,15 +162,15 @@ class _Rounds(Sequence[tuple[Piece, ...]]):
 class Schedule:
     """The pieces of each round of a pass, by number within each round; and the name of the order."""
 
-    rounds: Sequence[tuple[Piece, ...]]
+    rounds: Sequence[tuple[RowSlice, ...]]
     order: str
 
     @property
-    def pieces(self) -> tuple[Piece, ...]:
+    def pieces(self) -> tuple[RowSlice, ...]:
         return tuple(sorted((p for r in self.rounds for p in r), key=lambda p: p.number))
 
 
-def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = False) -> Cut:
+def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = False) -> Partition:
     """The pieces of a source in row order: ceil(rows / size) equal parts of each chunk.
 
     Parameters
@@ -176,7 +186,7 @@ def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = 
     """
     total = sum(n for rows in units for n in rows)
     size = min(PIECE_ROWS, max(LEAST_ROWS, -(-total // rounds)))
-    return Cut(units, [-(-n // size) for rows in units for n in rows], strided)
+    return Partition(units, [-(-n // size) for rows in units for n in rows], strided)
 
 
 def bundle_size(units: Sequence[Sequence[int]], row_bytes: int) -> int:
@@ -224,7 +234,7 @@ def shuffled(units: Sequence[Sequence[int]], rounds: int, seed: int, epoch: int,
     return Schedule(_dealt(cut, np.concatenate(queue), rounds), "chunks")
 
 
-def _dealt(cut: Cut, queue: Numbers, rounds: int) -> _Rounds:
+def _dealt(cut: Partition, queue: Numbers, rounds: int) -> _Rounds:
     """The queue in `rounds` runs of nearly equal rows."""
     ends = np.cumsum(cut.rows()[queue])
     total, out, at = int(ends[-1]), [], 0
@@ -246,7 +256,7 @@ def interleaved(units: Sequence[Sequence[int]], rounds: int) -> Schedule:
     [[(0, 3, 2), (8, 3, 2)], [(1, 3, 2), (6, 3, 2)], [(2, 3, 2), (7, 3, 2)]]
     """
     # The step stays where a chunk has fewer rows than that: some rounds have none of it then.
-    cut = Cut(units, [rounds * -(-n // (rounds * PIECE_ROWS)) for rows in units for n in rows], strided=True)
+    cut = Partition(units, [rounds * -(-n // (rounds * PIECE_ROWS)) for rows in units for n in rows], strided=True)
     turn = np.concatenate([(np.arange(len(mine)) + chunk) % rounds for chunk, (_, mine) in enumerate(cut.by_chunk())])
     turns = (np.flatnonzero(turn == i) for i in range(rounds))
     return Schedule(_Rounds(cut, [mine for mine in turns if len(mine)]), "interleaved")

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from dkernel.streaming.reduction import S, joined, nodes
+from dkernel.streaming.reduction import S, merge_levels, tree_nodes
 
 __all__ = ["Node", "Run", "Share", "nodes_of", "shares", "whole_chunks"]
 
@@ -113,7 +113,7 @@ def nodes_of(share: Share, sizes: Sizes, positions: Mapping[int, int] | None) ->
             count = 1
             while positions and count < len(whole) and place[whole[count].chunk] == begin + count:
                 count += 1
-            for first, last, level in nodes(begin, begin + count):
+            for first, last, level in tree_nodes(begin, begin + count):
                 found.append((Node(first, None, level), whole[first - begin : last - begin]))
             del whole[:count]
 
@@ -121,7 +121,7 @@ def nodes_of(share: Share, sizes: Sizes, positions: Mapping[int, int] | None) ->
         if (run.first, run.last) == (0, len(sizes[run.chunk])):
             whole.append(run)
         else:
-            for first, last, level in nodes(run.first, run.last):
+            for first, last, level in tree_nodes(run.first, run.last):
                 found.append((Node(place[run.chunk], first, level), [Run(run.chunk, first, last)]))
     neighbours()
     return found
@@ -133,5 +133,5 @@ def whole_chunks(sums: dict[Node, S], merge: Callable[[S, S], S]) -> dict[Node, 
     for node in sorted(node for node in sums if node.first is not None):
         parts.setdefault(node.chunk, []).append(node)
     for chunk, mine in parts.items():
-        sums[Node(chunk, None, 0)] = joined([(node.level, sums.pop(node)) for node in mine], merge)
+        sums[Node(chunk, None, 0)] = merge_levels([(node.level, sums.pop(node)) for node in mine], merge)
     return sums

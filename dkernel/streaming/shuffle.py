@@ -23,10 +23,10 @@ from dkernel.errors import DataError
 from dkernel.numerics.object_values import decoded, encoded
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.persistence.journal import Journal
-from dkernel.streaming.block_reader import Feed
-from dkernel.streaming.schedule import Piece, Place, Schedule
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.schedule import RowRange, RowSlice, Schedule
 
-__all__ = ["rewritten", "scratch_folder"]
+__all__ = ["rewrite_shuffled", "scratch_folder"]
 
 
 @contextmanager
@@ -39,8 +39,8 @@ def scratch_folder(scratch: str | None) -> Iterator[Path]:
         yield Path(folder)
 
 
-def rewritten(
-    feed: Feed, schedule: Schedule, folder: Path, key: str, progress: Any, journal: Journal | None = None
+def rewrite_shuffled(
+    feed: BlockReader, schedule: Schedule, folder: Path, key: str, progress: Any, journal: Journal | None = None
 ) -> tuple[Source, Schedule]:
     """The source again, one unit a piece, and the schedule that finds the same pieces there.
 
@@ -49,7 +49,7 @@ def rewritten(
     folder : seen by every worker and by this process
     journal : of a run that may find the copy which a run before it has made in the same folder
     """
-    inside: dict[int, list[Piece]] = {}
+    inside: dict[int, list[RowSlice]] = {}
     for piece in schedule.pieces:
         inside.setdefault(piece.place.unit, []).append(piece)
 
@@ -67,11 +67,11 @@ def rewritten(
 
     copy = (journal or Journal()).stage("rewrite", write, lambda copy: copy["files"] == _files(folder))
     units: list[Unit] = []
-    moved: dict[int, Piece] = {}
+    moved: dict[int, RowSlice] = {}
     for number, path, start, stop in copy["places"]:
         name = f"dkernel-scratch-{key}-{folder.name}-{number}"  # another run of this fit has another folder
         task = Delayed(name, {name: (read_piece, path, start, stop)})  # type: ignore[no-untyped-call]
-        moved[number] = Piece(number, Place(len(units), 0, 0, stop - start), stop - start, 0)
+        moved[number] = RowSlice(number, RowRange(len(units), 0, 0, stop - start), stop - start, 0)
         units.append(Unit((stop - start,), task, path))
     turns = tuple(tuple(replace(piece, place=moved[piece.number].place) for piece in turn) for turn in schedule.rounds)
     return replace(feed.source, units=tuple(units)), Schedule(turns, schedule.order)
@@ -82,7 +82,7 @@ def _files(folder: Path) -> dict[str, int]:
     return {path.name: path.stat().st_size for path in sorted(folder.glob("chunk-*.npy"))}
 
 
-def write_unit(blocks: Sequence[Block], folder: str, pieces: Sequence[Piece]) -> list[tuple[int, str, int, int]]:
+def write_unit(blocks: Sequence[Block], folder: str, pieces: Sequence[RowSlice]) -> list[tuple[int, str, int, int]]:
     """The rows of a unit in the order of its pieces, one set of files a chunk; runs on a worker."""
     found = []
     for number, block in enumerate(blocks):

@@ -20,9 +20,9 @@ from dkernel.numerics.sparse_rows import SparseRows, stacked
 from dkernel.persistence.serialization import stored
 from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import Piece
+from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["Moments", "Reservoir", "Seen", "Survey", "SurveyResult"]
+__all__ = ["ChunkCounts", "ColumnMoments", "Reservoir", "Survey", "SurveyResult"]
 
 # More labels than this are no classes; counting them all would be a copy of the data.
 MOST_LABELS = 10_000
@@ -32,12 +32,12 @@ MANY = 2**17  # rows that are worth a compiled function
 
 @stored("Moments")
 @dataclass
-class Moments:
+class ColumnMoments:
     """n, mean and sum of squared deviations of each column, float64; of rows with weights, n is the sum of these.
 
     Examples
     --------
-    >>> a, b = Moments.of(np.array([[1.0]])), Moments.of(np.array([[3.0], [5.0]]))
+    >>> a, b = ColumnMoments.of(np.array([[1.0]])), ColumnMoments.of(np.array([[3.0], [5.0]]))
     >>> float(a.merge(b).mean[0])
     3.0
     """
@@ -47,7 +47,7 @@ class Moments:
     squares: NDArray[np.float64]
 
     @classmethod
-    def of(cls, X: NDArray[Any], weight: NDArray[np.float64] | None = None) -> "Moments":
+    def of(cls, X: NDArray[Any], weight: NDArray[np.float64] | None = None) -> "ColumnMoments":
         if weight is None:
             deviation = X.astype(np.float64)  # all that follows in its place: fresh pages cost as much as the sums
             mean = deviation.mean(axis=0)
@@ -59,16 +59,16 @@ class Moments:
         return cls(n, mean, np.einsum("i,ij,ij->j", weight, deviation, deviation))
 
     @classmethod
-    def none(cls, p: int) -> "Moments":
+    def none(cls, p: int) -> "ColumnMoments":
         """Those of no row."""
         return cls(0.0, np.zeros(p), np.zeros(p))
 
-    def merge(self, other: "Moments") -> "Moments":
+    def merge(self, other: "ColumnMoments") -> "ColumnMoments":
         n = self.n + other.n
         if not n:
             return self
         shift = other.mean - self.mean
-        return Moments(
+        return ColumnMoments(
             n,
             self.mean + shift * (other.n / n),
             self.squares + other.squares + shift**2 * (self.n * other.n / n),
@@ -108,16 +108,16 @@ class Reservoir:
 
 @stored("Seen")
 @dataclass
-class Seen:
+class ChunkCounts:
     """What a survey has seen so far; `rows` are lists of parts, joined at the end."""
 
-    moments: Moments
+    moments: ColumnMoments
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     labels: dict[Any, float] | None
-    target: Moments | None
+    target: ColumnMoments | None
     weight: float
-    chunks: dict[int, tuple[Moments, dict[Any, float] | None]]
+    chunks: dict[int, tuple[ColumnMoments, dict[Any, float] | None]]
     sums: NDArray[np.uint64]
     rows: list[tuple[Any, ...]] = field(default_factory=list)
     largest: NDArray[np.float32] | None = None
@@ -143,13 +143,13 @@ class SurveyResult:
     span : the smallest and the largest of a numeric label in rows that have a weight, (2, targets)
     """
 
-    moments: Moments
+    moments: ColumnMoments
     low: NDArray[np.float64]
     high: NDArray[np.float64]
     labels: dict[Any, float] | None
-    target: Moments | None
+    target: ColumnMoments | None
     weight: float
-    chunks: dict[int, tuple[Moments, dict[Any, float] | None]]
+    chunks: dict[int, tuple[ColumnMoments, dict[Any, float] | None]]
     reservoir: Reservoir
     sums: NDArray[np.uint64]
     largest: NDArray[np.float32] | None = None
@@ -157,7 +157,7 @@ class SurveyResult:
 
 
 @dataclass(frozen=True)
-class Survey(Statistic[Seen, SurveyResult]):
+class Survey(Statistic[ChunkCounts, SurveyResult]):
     """The survey as a statistic.
 
     Parameters
@@ -179,7 +179,7 @@ class Survey(Statistic[Seen, SurveyResult]):
         share = (self.size + 6 * self.size**0.5 + 20) / self.n
         return min(int(share * 2**64), 2**64 - 1)
 
-    def step(self, block: Block, piece: Piece, broadcast: Any) -> Seen:  # noqa: ARG002
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> ChunkCounts:  # noqa: ARG002
         X, y = block.X[piece.place.rows], None if block.y is None else block.y[piece.place.rows]
         weight = None if block.weight is None else block.weight[piece.place.rows]
         hashes = row_hash(self.seed, "reservoir", piece.first, piece.n, piece.step)
@@ -193,12 +193,12 @@ class Survey(Statistic[Seen, SurveyResult]):
         counted = None if y is None else _count(y if weight is None else y[weight > 0])
         labels = counted if y is None or weight is None else _count(y, weight)
         target = None if y is None or y.dtype.kind == "U" else _columns(y).astype(np.float64)
-        return Seen(
+        return ChunkCounts(
             moments,
             low,
             high,
             labels,
-            None if target is None else Moments.of(target, weight),
+            None if target is None else ColumnMoments.of(target, weight),
             float(piece.n if weight is None else weight.sum()),
             {piece.chunk: (alike, counted)},
             sums,
@@ -207,7 +207,7 @@ class Survey(Statistic[Seen, SurveyResult]):
             None if target is None else _span(target if weight is None else target[weight > 0]),
         )
 
-    def merge(self, left: Seen, right: Seen) -> Seen:
+    def merge(self, left: ChunkCounts, right: ChunkCounts) -> ChunkCounts:
         if (left.target is None) != (right.target is None):
             raise DataError("The label is text in one part of the data and numbers in another; one type is needed.")
         total = _add(left.labels, right.labels)
@@ -219,7 +219,7 @@ class Survey(Statistic[Seen, SurveyResult]):
             chunks[chunk] = (moments, labels)
         if total is None:  # no classes, so nobody asks for those of a chunk, which would be a copy of the data
             chunks = {chunk: (moments, None) for chunk, (moments, _) in chunks.items()}
-        return Seen(
+        return ChunkCounts(
             left.moments.merge(right.moments),
             np.minimum(left.low, right.low),
             np.maximum(left.high, right.high),
@@ -233,7 +233,7 @@ class Survey(Statistic[Seen, SurveyResult]):
             None if left.span is None or right.span is None else _span(np.concatenate([left.span, right.span])),
         )
 
-    def finish(self, total: Seen) -> SurveyResult:
+    def finish(self, total: ChunkCounts) -> SurveyResult:
         hashes, X, y, weight = _joined(total.rows)
         order = np.argsort(hashes, kind="stable")[: self.size]
         y, weight = (None if part is None else part[order] for part in (y, weight))
@@ -244,27 +244,27 @@ class Survey(Statistic[Seen, SurveyResult]):
         )  # fmt: skip
 
 
-Figures = tuple[Moments, Moments, NDArray[np.float64], NDArray[np.float64], NDArray[np.uint64]]
+Figures = tuple[ColumnMoments, ColumnMoments, NDArray[np.float64], NDArray[np.float64], NDArray[np.uint64]]
 """Moments with all rows that count alike and with their weights, ranges, sums of the bits."""
 
 
-def _seen(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: Piece) -> Figures:
+def _seen(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
     numbers = X.folded() if isinstance(X, SparseRows) else numbers_of(X)
     seen = numbers if weight is None else numbers[weight > 0]
-    alike = moments = Moments.of(seen) if len(seen) else Moments.none(numbers.shape[1])
+    alike = moments = ColumnMoments.of(seen) if len(seen) else ColumnMoments.none(numbers.shape[1])
     if weight is not None:
-        moments = Moments.of(numbers, weight)
+        moments = ColumnMoments.of(numbers, weight)
     columns = np.ascontiguousarray(seen.T)  # of lines as short as rows numpy compares one number at a time
     low, high = columns.min(axis=1, initial=np.inf), columns.max(axis=1, initial=-np.inf)
     sums = column_sums(X, y, weight, piece.first, piece.step)
     return alike, moments, low.astype(np.float64), high.astype(np.float64), sums
 
 
-def _tallied(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, piece: Piece) -> Figures:
+def _tallied(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
     """The same of rows of numbers, in two readings of them."""
     odd = odd_numbers(piece.first, piece.n, piece.step)
     (mean, squares, low, high), found = tally(X, odd)
-    moments = Moments(len(X), mean, squares)
+    moments = ColumnMoments(len(X), mean, squares)
     return moments, moments, low, high, with_others(np.append(found, np.zeros(2, np.uint64)), y, weight, odd)
 
 

@@ -16,19 +16,19 @@ from dkernel.linear.predictive_variance import Variance
 from dkernel.model import Model
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_roles import Roles
+from dkernel.problem.reservoir_roles import ReservoirSplit
 from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import certificate
-from dkernel.solving.sgd import Outcome
-from dkernel.solving.sgd_setup import Bench, Prepared
+from dkernel.solving.sgd import SolverResult
+from dkernel.solving.sgd_setup import Prepared, SampleEvaluator
 from dkernel.training.memory_plan import Plan
 
-__all__ = ["Fitted", "made"]
+__all__ = ["FittedParts", "build_model"]
 
 
-class Fitted(Protocol):
+class FittedParts(Protocol):
     """The parts of a fit that its model is made of."""
 
     source: Source
@@ -40,10 +40,12 @@ class Fitted(Protocol):
     weights: NDArray[Any] | None
     chosen: dict[str, str]
     order: dict[str, str]
-    bench: Bench
+    bench: SampleEvaluator
 
 
-def made(fit: Fitted, problem: Problem, prepared: Prepared, outcome: Outcome, roles: Roles) -> Model:
+def build_model(
+    fit: FittedParts, problem: Problem, prepared: Prepared, outcome: SolverResult, roles: ReservoirSplit
+) -> Model:
     """The model of a fit."""
     targets, map = problem.targets, problem.columns.map
     check_finite(map.kernel, "coefficients", outcome.v)
@@ -65,10 +67,12 @@ def made(fit: Fitted, problem: Problem, prepared: Prepared, outcome: Outcome, ro
         facts=facts,
         variance=variance,
     )
-    return model if fit.recipe.calibration is None else calibrated(model, roles.holdout, targets)
+    return model if fit.recipe.calibration is None else calibrate(model, roles.holdout, targets)
 
 
-def _facts(fit: Fitted, problem: Problem, prepared: Prepared, outcome: Outcome, roles: Roles) -> dict[str, Any]:
+def _facts(
+    fit: FittedParts, problem: Problem, prepared: Prepared, outcome: SolverResult, roles: ReservoirSplit
+) -> dict[str, Any]:
     targets, map = problem.targets, problem.columns.map
     facts: dict[str, Any] = {
         "rows": fit.sizes.n,
@@ -94,7 +98,7 @@ def _facts(fit: Fitted, problem: Problem, prepared: Prepared, outcome: Outcome, 
     return facts
 
 
-def _in_columns(fit: Fitted, found: dict[str, Any], targets: Targets) -> Variance:
+def _in_columns(fit: FittedParts, found: dict[str, Any], targets: Targets) -> Variance:
     """The variance that a solver found in its coordinates, in those of the columns and the label's unit."""
     noise, alpha, n = targets.width**2 * np.array(found["noise"]), found["alpha"], found["weight"]
     has_rest = isinstance(fit.bench.problem.columns.map, NystromMap) and alpha > 0
@@ -104,7 +108,7 @@ def _in_columns(fit: Fitted, found: dict[str, Any], targets: Targets) -> Varianc
     return Variance(factor, found["offset"], scale if len(noise) > 1 else scale[:, 0])
 
 
-def calibrated(model: Model, holdout: Block, targets: Targets) -> Model:
+def calibrate(model: Model, holdout: Block, targets: Targets) -> Model:
     """The model with probabilities by the recipe's `calibration`, fitted on rows that no gradient saw."""
     kind = model.recipe.calibration
     assert kind is not None

@@ -23,36 +23,36 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint, run_of
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_roles import Roles, counted, roles_of
+from dkernel.problem.reservoir_roles import ReservoirSplit, counted, split_reservoir
 from dkernel.problem.sizes import Sizes
-from dkernel.problem.targets import Targets, resolve_task, targets_of
+from dkernel.problem.targets import Targets, make_targets, resolve_task
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import for_given, landmarks_of
 from dkernel.selection.metric_learning import check_metric
-from dkernel.selection.model_selection import Chosen, choose
-from dkernel.solving.dispatch import alpha_in_words, exactly
-from dkernel.solving.exact import merged
-from dkernel.solving.full_batch_context import Whole, judges
-from dkernel.solving.sgd import Outcome, Passes, Told
+from dkernel.selection.model_selection import SelectedModel, select_model
+from dkernel.solving.dispatch import format_alpha, solve_on_all_rows
+from dkernel.solving.exact import deduplicate
+from dkernel.solving.full_batch_context import FullBatchContext, judge_names
+from dkernel.solving.sgd import Passes, SolverResult, Told
 from dkernel.solving.sgd_setup import (
     SMALL_EPOCHS,
     WARM_EPOCHS,
-    Bench,
     Prepared,
-    judged,
-    path_of,
-    paths_for,
+    SampleEvaluator,
+    alpha_path,
+    alpha_paths,
+    evaluate_candidates,
     prepare,
-    warm,
+    warm_start,
 )
-from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.fingerprint import array_digest, digest
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.schedule import Piece, Schedule, bundle_size, cut_pieces, interleaved, shuffled
-from dkernel.streaming.shuffle import rewritten, scratch_folder
+from dkernel.streaming.schedule import RowSlice, Schedule, bundle_size, cut_pieces, interleaved, shuffled
+from dkernel.streaming.shuffle import rewrite_shuffled, scratch_folder
 from dkernel.streaming.survey import Survey, SurveyResult
-from dkernel.training.build_model import made
+from dkernel.training.build_model import build_model
 from dkernel.training.memory_plan import Plan
 from dkernel.training.result import TrainResult
 
@@ -67,7 +67,7 @@ def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
 def train(
     source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None,
     scratch: str | None = None, landmarks: Any = None, checkpoint: Checkpoint | None = None,
-    chosen: Chosen | None = None, validation: Block | None = None, told: Told | None = None,
+    chosen: SelectedModel | None = None, validation: Block | None = None, told: Told | None = None,
 ) -> TrainResult:  # fmt: skip
     """Fit a model; the same bytes for every executor.
 
@@ -94,7 +94,7 @@ def train(
     if recipe.solver == "exact":
         if validation is not None:
             raise RecipeError("solver='exact' judges alpha on its own rows. Use solver='psgd' with a validation set.")
-        source = merged(source, recipe, executor)
+        source = deduplicate(source, recipe, executor)
     with one_blas_thread(), progress or Progress("none") as shown:
         return Fit(source, recipe, executor, shown, scratch, landmarks, chosen, validation, told).run(checkpoint)
 
@@ -104,7 +104,8 @@ class Fit:
 
     def __init__(
         self, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None,
-        landmarks: Any = None, chosen: Chosen | None = None, validation: Block | None = None, told: Told | None = None,
+        landmarks: Any = None, chosen: SelectedModel | None = None, validation: Block | None = None,
+        told: Told | None = None,
     ) -> None:  # fmt: skip
         self.settled, self.journal, self.validation, self.told = chosen, Journal(), validation, told
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
@@ -142,16 +143,16 @@ class Fit:
             return TrainResult(**{"resumed": "its result", **found}, plan=self.plan.as_dict())
 
     def _run(self) -> dict[str, Any]:
-        feed = Feed(self.executor, self.source, self.plan.kept)
+        feed = BlockReader(self.executor, self.source, self.plan.kept)
         try:
             survey = self.journal.stage("survey", lambda: self.survey(feed))
             self.data = digest(self.source.n_rows, (*named(self.source.columns), self.source.label or ""), survey.sums)
             targets = self.targets(survey)
-            roles = roles_of(survey.reservoir, self.sizes)
+            roles = split_reservoir(survey.reservoir, self.sizes)
             roles = roles if self.validation is None else replace(roles, holdout=self.validation)
             self._say_sizes(roles)
             problem, roles = self.problem(survey, targets, roles)
-            rounds: Sequence[tuple[Piece, ...]] = ()
+            rounds: Sequence[tuple[RowSlice, ...]] = ()
             prepared, outcome = self._prepare(problem, roles), None
             if self.recipe.solver == "psgd":
                 schedules, feed = self.schedules(survey, feed)
@@ -163,7 +164,7 @@ class Fit:
             feed.close()
         self.progress.phase("finish")
         return {
-            "model": made(self, problem, prepared, outcome, roles),
+            "model": build_model(self, problem, prepared, outcome, roles),
             "history": outcome.history,
             "chosen": self.chosen,
             "holdout": roles.holdout if len(roles.holdout.X) else None,
@@ -171,7 +172,7 @@ class Fit:
             "sample_path": self.sample_path,
         }
 
-    def survey(self, feed: Feed) -> SurveyResult:
+    def survey(self, feed: BlockReader) -> SurveyResult:
         self.progress.phase("survey", self.source.n_rows)
         statistic = Survey(self.recipe.seed, self.sizes.n, self.sizes.reservoir)
         pieces, key = cut_pieces(self.units), f"{self.key}-survey"
@@ -180,7 +181,7 @@ class Fit:
     def targets(self, survey: SurveyResult) -> Targets:
         kind = {"b": "bool", "i": "int", "f": "float", "U": "text"}[survey.reservoir.y.dtype.kind]
         self.recipe = self.recipe.replace(task=resolve_task(self.recipe, kind))
-        targets, self.counts = targets_of(self.recipe, survey, self.source.label, self.sizes.n)
+        targets, self.counts = make_targets(self.recipe, survey, self.source.label, self.sizes.n)
         if self.recipe.cost is not None:
             learned = 1 - self.sizes.holdout / self.sizes.n
             weight = learned * targets.weight(self.recipe.class_weight, self.counts, survey.weight)
@@ -188,7 +189,7 @@ class Fit:
             self.recipe = self.recipe.replace(alpha=1 / (self.recipe.cost * weight))
         return targets
 
-    def _say_sizes(self, roles: Roles) -> None:
+    def _say_sizes(self, roles: ReservoirSplit) -> None:
         asked, auto, exact = self.sizes.columns, self.recipe.n_components == "auto", self.recipe.solver == "exact"
         which = "all different rows" if exact else "all rows but those kept to judge by"
         if self.features == "nystrom" and self.given is None and len(roles.landmarks.X) < asked:
@@ -226,18 +227,22 @@ class Fit:
         self.chosen[name] = text
         self.progress.message(f"{name}: {text}")
 
-    def problem(self, survey: SurveyResult, targets: Targets, roles: Roles) -> tuple[Problem, Roles]:
+    def problem(self, survey: SurveyResult, targets: Targets, roles: ReservoirSplit) -> tuple[Problem, ReservoirSplit]:
         return self.problem_of(self.settled or self.choice(survey, targets, roles), targets, roles)
 
-    def choice(self, survey: SurveyResult, targets: Targets, roles: Roles) -> Chosen:
+    def choice(self, survey: SurveyResult, targets: Targets, roles: ReservoirSplit) -> SelectedModel:
         """Kernel, scaling and metric, judged on the sample where they are open."""
         loss = loss_named(self.recipe.loss).of(targets.outputs)
         self.progress.phase("choose scale and gamma")
         asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
         rest = self.plan.flops, self.executor, key, self.drawing
-        return self.journal.stage("choose", lambda: choose(asked, survey, roles.fitted, targets, loss, wanted, *rest))
+        return self.journal.stage(
+            "choose", lambda: select_model(asked, survey, roles.fitted, targets, loss, wanted, *rest)
+        )
 
-    def problem_of(self, chosen: Chosen, targets: Targets, roles: Roles) -> tuple[Problem, Roles]:
+    def problem_of(
+        self, chosen: SelectedModel, targets: Targets, roles: ReservoirSplit
+    ) -> tuple[Problem, ReservoirSplit]:
         """The problem that this choice makes of the rows."""
         self.weights = chosen.weights
         for name, why in chosen.why.items():
@@ -257,7 +262,7 @@ class Fit:
         columns, loss = ScaledColumns(chosen.scaling, map), loss_named(self.recipe.loss).of(targets.outputs)
         return Problem(columns, loss, targets, weights, self.recipe.seed, roles.threshold), roles
 
-    def _map(self, chosen: Chosen, roles: Roles, targets: Targets) -> tuple[FeatureMap, Roles]:
+    def _map(self, chosen: SelectedModel, roles: ReservoirSplit, targets: Targets) -> tuple[FeatureMap, ReservoirSplit]:
         kernel = chosen.kernel
         if self.features == "nystrom":
             if self.given is not None:
@@ -274,53 +279,53 @@ class Fit:
         self._note("features", words_of(map))
         return map, roles
 
-    def _landmarks(self, chosen: Chosen, roles: Roles, targets: Targets) -> tuple[Any, Block, Block]:
+    def _landmarks(self, chosen: SelectedModel, roles: ReservoirSplit, targets: Targets) -> tuple[Any, Block, Block]:
         Z, roles = landmarks_of(self.recipe, chosen.kernel, chosen.scaling, roles, self.sizes, targets)
         return Z, roles.landmarks, roles.sample
 
-    def _prepare(self, problem: Problem, roles: Roles) -> Prepared:
+    def _prepare(self, problem: Problem, roles: ReservoirSplit) -> Prepared:
         self.progress.phase("prepare")
         inside = replace(problem, threshold=-1)
         coordinates = problem.columns.map.coordinates()
-        self.bench = Bench(self.executor, f"{self.key}-prepare", inside, coordinates)
+        self.bench = SampleEvaluator(self.executor, f"{self.key}-prepare", inside, coordinates)
         if self.recipe.solver in ("normal", "exact"):
             return Prepared(PSGD([], [], coordinates.metric, problem.loss, problem.targets.outputs), np.zeros(0), {})
         solver, rest, self.sample_path = self.journal.stage("prepare", lambda: self._prepared(roles))
         return Prepared(PSGD(metric=coordinates.metric, loss=problem.loss, **solver), **rest)
 
-    def _prepared(self, roles: Roles) -> tuple[dict[str, Any], dict[str, Any], dict[str, float]]:
+    def _prepared(self, roles: ReservoirSplit) -> tuple[dict[str, Any], dict[str, Any], dict[str, float]]:
         """What the passes need to begin, without metric and loss, which are made again."""
         auto, outputs = self.recipe.alpha == "auto", self.bench.problem.targets.outputs
-        alphas = path_of(outputs) if auto else (float(self.recipe.alpha),)
+        alphas = alpha_path(outputs) if auto else (float(self.recipe.alpha),)
         bench = self.bench.at_home()
         prepared = prepare(bench, roles, alphas, self.sizes.n, self.plan.flops)
         several = len(prepared.solver.alphas) > 1
         prepared = self._fewer(bench, prepared, roles) if several else self._paths(prepared, roles, 0)
         if not self.sizes.large and self.sizes.polish < SMALL_EPOCHS:
-            start = warm(bench, prepared.solver, prepared.start, roles.sample, range(WARM_EPOCHS, SMALL_EPOCHS))
+            start = warm_start(bench, prepared.solver, prepared.start, roles.sample, range(WARM_EPOCHS, SMALL_EPOCHS))
             prepared = replace(prepared, start=start)
         parts = {name: getattr(prepared.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
         rest = {name: getattr(prepared, name) for name in ("start", "facts", "certificate")}
         return parts, rest, self.sample_path
 
-    def _fewer(self, bench: Bench, prepared: Prepared, roles: Roles) -> Prepared:
+    def _fewer(self, bench: SampleEvaluator, prepared: Prepared, roles: ReservoirSplit) -> Prepared:
         """The alphas worth a place in the passes, judged on rows that the sample does not hold."""
         block = bench.executor.keep(roles.unseen, f"{self.key}-judge-unseen")
-        found = judged(bench, block, len(roles.unseen.X), prepared.start, "alphas")
+        found = evaluate_candidates(bench, block, len(roles.unseen.X), prepared.start, "alphas")
         bench.executor.release([block])
         losses = (found.loss / found.weight).tolist()
         self.sample_path = {f"{a:g}": loss for a, loss in zip(prepared.solver.alphas, losses, strict=True)}
         return self._paths(prepared, roles, int(np.argmin(found.loss)))
 
-    def _paths(self, prepared: Prepared, roles: Roles, best: int) -> Prepared:
+    def _paths(self, prepared: Prepared, roles: ReservoirSplit, best: int) -> Prepared:
         """Which alphas go through the passes, with which shares of the step, around the sample's best alpha."""
         solver, outputs = prepared.solver, prepared.solver.outputs
         exact = self.recipe.solver != "psgd"
-        paths = paths_for(best, solver.alphas, outputs, self.sizes.large, len(roles.holdout.X), exact)
+        paths = alpha_paths(best, solver.alphas, outputs, self.sizes.large, len(roles.holdout.X), exact)
         heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
         return replace(prepared, solver=solver.only(paths), start=np.ascontiguousarray(prepared.start[:, heads]))
 
-    def schedules(self, survey: SurveyResult, feed: Feed) -> tuple[list[Schedule], Feed]:
+    def schedules(self, survey: SurveyResult, feed: BlockReader) -> tuple[list[Schedule], BlockReader]:
         verdict = exchangeable(survey)
         rounds, passes = self.sizes.rounds, self.sizes.passes
         if verdict.alike:
@@ -335,17 +340,17 @@ class Fit:
         self._note("order", f"rewritten once to scratch, interleaved: {verdict.why}")
         self.progress.phase("rewrite to scratch", self.source.n_rows)
         folder = self.journal.scratch(self.scratch) or self.open.enter_context(scratch_folder(self.scratch))
-        source, schedule = rewritten(feed, schedule, folder, self.key, self.progress, self.journal)
+        source, schedule = rewrite_shuffled(feed, schedule, folder, self.key, self.progress, self.journal)
         feed.close()
-        return [schedule] * passes, Feed(self.executor, source, keep=False)
+        return [schedule] * passes, BlockReader(self.executor, source, keep=False)
 
     def _passes(
-        self, problem: Problem, prepared: Prepared, roles: Roles, schedules: list[Schedule], feed: Feed
-    ) -> Outcome:
-        bench = Bench(self.executor, f"{self.key}-fit", problem, self.bench.coordinates)
+        self, problem: Problem, prepared: Prepared, roles: ReservoirSplit, schedules: list[Schedule], feed: BlockReader
+    ) -> SolverResult:
+        bench = SampleEvaluator(self.executor, f"{self.key}-fit", problem, self.bench.coordinates)
         # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
         decayed = 0 if self.sizes.large else 1
-        with judges(self.executor, roles.holdout, self.key) as holdout:
+        with judge_names(self.executor, roles.holdout, self.key) as holdout:
             outcome = Passes(
                 bench, prepared.solver, feed, schedules, holdout, self.progress, self.bench, decayed,
                 journal=self.journal, patience=self.recipe.patience, told=self.told,
@@ -354,20 +359,26 @@ class Fit:
         return self._settled(outcome, prepared.solver.alphas)
 
     def _exactly(
-        self, problem: Problem, prepared: Prepared, roles: Roles, feed: Feed, pieces: Any, before: Outcome | None
-    ) -> Outcome:
-        bench = Bench(self.executor, f"{self.key}-fit", problem, self.bench.coordinates)
-        with judges(self.executor, roles.holdout, self.key) as holdout:
-            whole = Whole(bench, self.bench, feed, pieces, holdout, self.progress, self.journal)
-            outcome = exactly(whole, self.recipe, prepared, roles.sample, before)
+        self,
+        problem: Problem,
+        prepared: Prepared,
+        roles: ReservoirSplit,
+        feed: BlockReader,
+        pieces: Any,
+        before: SolverResult | None,
+    ) -> SolverResult:
+        bench = SampleEvaluator(self.executor, f"{self.key}-fit", problem, self.bench.coordinates)
+        with judge_names(self.executor, roles.holdout, self.key) as holdout:
+            whole = FullBatchContext(bench, self.bench, feed, pieces, holdout, self.progress, self.journal)
+            outcome = solve_on_all_rows(whole, self.recipe, prepared, roles.sample, before)
         for line in outcome.history[len(before.history) if before else 0 :]:
             if self.told is not None:
                 self.told(dict(line))
         path = outcome.facts.get("ridge") or outcome.facts.get("exact") or {"alpha": prepared.solver.alphas}
         return self._settled(outcome, path["alpha"])
 
-    def _settled(self, outcome: Outcome, found: Sequence[float]) -> Outcome:
+    def _settled(self, outcome: SolverResult, found: Sequence[float]) -> SolverResult:
         if self.recipe.alpha == "auto":
-            self._note("alpha", alpha_in_words(outcome.alpha, found))
+            self._note("alpha", format_alpha(outcome.alpha, found))
         self.recipe = self.recipe.replace(alpha=outcome.alpha)
         return outcome

@@ -25,12 +25,12 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Gradient, Problem
-from dkernel.problem.reservoir_roles import Roles, pieces_of
+from dkernel.problem.reservoir_roles import ReservoirSplit, pieces_of
 from dkernel.problem.sizes import HELD, MOST_SAMPLE
 from dkernel.problem.targets import Targets
-from dkernel.solving.sgd_setup import TILE_ROWS, Bench, mean_gradient, prepare
+from dkernel.solving.sgd_setup import TILE_ROWS, SampleEvaluator, mean_gradient, prepare
 
-__all__ = ["Stream", "after", "begun", "widened"]
+__all__ = ["Stream", "start_stream", "update", "with_classes"]
 
 Array = NDArray[np.float64]
 
@@ -60,7 +60,7 @@ class Stream:
     history: tuple[dict[str, float], ...] = ()
 
 
-def begun(model: Model, block: Block, counts: Mapping[Any, float], rows: int, executor: Executor) -> Stream:
+def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: int, executor: Executor) -> Stream:
     """A stream that goes on from a model of `rows` rows; `block` is what the preconditioner is made of."""
     assert block.y is not None
     targets = Targets(model.classes)
@@ -70,7 +70,7 @@ def begun(model: Model, block: Block, counts: Mapping[Any, float], rows: int, ex
     problem = _weighted(problem, model, counts)
     coordinates = model.map.coordinates()
     with one_blas_thread():
-        bench = Bench(executor, f"dkernel-stream-{_digest(block)}", problem, coordinates)
+        bench = SampleEvaluator(executor, f"dkernel-stream-{_digest(block)}", problem, coordinates)
         solver = prepare(bench, _roles(model.recipe.seed, block), [float(model.recipe.alpha)], rows).solver
         inner: Array = coordinates.within(model.coef / targets.width)
     v = np.concatenate([inner, (model.intercept[None] - targets.center) / targets.width])
@@ -78,12 +78,12 @@ def begun(model: Model, block: Block, counts: Mapping[Any, float], rows: int, ex
     return Stream(model, problem, solver, counts, rows, v, (v * before, before), (np.zeros_like(v), 0))
 
 
-def after(stream_: Stream, block: Block, counts: Mapping[Any, float], executor: Executor) -> Stream:
+def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor: Executor) -> Stream:
     """The stream after a block: its rows in an order of the seed, in rounds."""
     model, seed = stream_.model, stream_.model.recipe.seed
     problem = _weighted(stream_.problem, model, counts)
     key = f"dkernel-stream-{_digest(block)}-{stream_.rows}-{hashlib.sha256(stream_.v.tobytes()).hexdigest()[:16]}"
-    bench = Bench(executor, key, problem, model.map.coordinates())
+    bench = SampleEvaluator(executor, key, problem, model.map.coordinates())
     rows = _part(block, stream(seed, "stream", stream_.rows).permutation(len(block.X)))
     v, older, newer, history = stream_.v, stream_.older, stream_.newer, list(stream_.history)
     with one_blas_thread():
@@ -111,7 +111,7 @@ def after(stream_: Stream, block: Block, counts: Mapping[Any, float], executor: 
     return Stream(model, problem, stream_.solver, counts, n, v, older, newer, tuple(history))
 
 
-def widened(model: Model, classes: NDArray[Any]) -> Model:
+def with_classes(model: Model, classes: NDArray[Any]) -> Model:
     """The model with all these classes, some of which it has not seen: for those its scores say no."""
     seen = model.classes
     if seen is None or len(seen) == len(classes):
@@ -143,11 +143,11 @@ def _weighted(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Pr
     return replace(problem, class_weights=problem.targets.weights_of(model.recipe.class_weight, known))
 
 
-def _roles(seed: int, block: Block) -> Roles:
+def _roles(seed: int, block: Block) -> ReservoirSplit:
     order = stream(seed, "stream-roles").permutation(len(block.X))
     held = min(HELD, max(1, len(order) // 10))
     sample = _part(block, order[held:][:MOST_SAMPLE])
-    return Roles(_part(block, order[:0]), _part(block, order[:held]), sample, sample, sample, sample, -1)
+    return ReservoirSplit(_part(block, order[:0]), _part(block, order[:held]), sample, sample, sample, sample, -1)
 
 
 def _part(block: Block, rows: NDArray[np.intp]) -> Block:

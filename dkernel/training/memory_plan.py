@@ -14,12 +14,12 @@ from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.solving.full_batch import MOST_PASSES
 from dkernel.solving.normal_equations import folds_for
-from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, stays_home
+from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
-from dkernel.solving.sketch import flops as wide_flops
+from dkernel.solving.sketch import sketch_flops as wide_flops
 from dkernel.streaming.schedule import bundle_size
 
-__all__ = ["Plan", "in_words"]
+__all__ = ["Plan", "format_plan"]
 
 # Resident memory of a process after its imports, as Dask counts it against a worker's limit; a worker that finds no
 # compiled loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much
@@ -185,12 +185,12 @@ _WORDS = {
 }
 
 
-def in_words(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
+def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The entries of a plan as people read them: name and value.
 
     Examples
     --------
-    >>> in_words({"n": 5000, "worker_bytes": 2**30, "kept": True, "seconds": 3.2})
+    >>> format_plan({"n": 5000, "worker_bytes": 2**30, "kept": True, "seconds": 3.2})
     [('rows', '5,000'), ('memory, each worker', '1,024 MiB'), ('data kept in memory', 'yes'), ('time, about', '3 s')]
     """
     return [(_WORDS.get(name, name), _in_words(name, value)) for name, value in plan.items()]
@@ -251,7 +251,7 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
 def _tasks(executor: Executor, columns: int, outputs: int, squares: int, wide: bool) -> tuple[int, int]:
     """Bytes of the tasks of the setup: of a worker (this process, where that works), and of a client beside workers."""
     threads = max(1, executor.slots // executor.workers)
-    apart, home = executor.name == "cluster", stays_home(executor, wide)
+    apart, home = executor.name == "cluster", runs_on_client(executor, wide)
     beside = _beside(columns, outputs, executor.slots, squares, wide) if home else 0
     if apart and home:
         return threads * _tile(columns, outputs), beside

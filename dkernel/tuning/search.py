@@ -34,17 +34,17 @@ from dkernel.linear.solvers.psgd import PSGD
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint, run_of
 from dkernel.persistence.journal import Journal
-from dkernel.problem.reservoir_roles import Roles, counted, roles_of
+from dkernel.problem.reservoir_roles import ReservoirSplit, counted, split_reservoir
 from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import check_metric
-from dkernel.selection.model_selection import Chosen
-from dkernel.solving.sgd_setup import Bench, prepare
-from dkernel.streaming.block_reader import Feed
+from dkernel.selection.model_selection import SelectedModel
+from dkernel.solving.sgd_setup import SampleEvaluator, prepare
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.fit import Fit, TrainResult, train
 from dkernel.tuning.search_space import Budget, Candidate, candidates_of, scaled
-from dkernel.tuning.successive_halving import Entry, Lane, Score, raced
+from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
 
 __all__ = ["RACED", "ROUNDS", "TuneResult", "tune"]
 
@@ -137,7 +137,7 @@ class _Search:
         self.alpha_asked = recipe.alpha != "auto" or "alpha" in (grid or {})
         self.clock, self.began = clock, clock()
         self.journal = Journal()
-        self._choices: dict[str, Chosen] = {}
+        self._choices: dict[str, SelectedModel] = {}
         # Everything that a fit would refuse is refused now, for every candidate.
         self.fits = {c.of_map: self._fit(c.recipe) for c in self.candidates}
         for fit in self.fits.values():
@@ -175,7 +175,7 @@ class _Search:
         """The race, as the journal keeps it."""
         base = self.base
         base.journal = self.journal
-        feed = Feed(self.executor, self.source, base.plan.kept)
+        feed = BlockReader(self.executor, self.source, base.plan.kept)
         with ExitStack() as base.open:
             try:
                 survey = self.journal.stage("survey", lambda: base.survey(feed))
@@ -186,9 +186,9 @@ class _Search:
             finally:
                 feed.close()
 
-    def _lanes(self, survey: SurveyResult) -> list[Lane]:
+    def _lanes(self, survey: SurveyResult) -> list[RacedMap]:
         """One for each map, its candidates prepared on the sample as those of a fit are."""
-        self.chosen: dict[tuple[Any, ...], Chosen] = {}
+        self.chosen: dict[tuple[Any, ...], SelectedModel] = {}
         lanes = []
         for i, of_map in enumerate(self.fits):
             mine = [number for number, c in enumerate(self.candidates) if c.of_map == of_map]
@@ -197,23 +197,23 @@ class _Search:
             lanes.append(self._lane(i, of_map, mine, survey))
         return lanes
 
-    def _chosen(self, candidate: Candidate, survey: SurveyResult) -> Chosen:
+    def _chosen(self, candidate: Candidate, survey: SurveyResult) -> SelectedModel:
         """What the candidate's words stand for; multiples of one gamma are chosen once."""
         fit, recipe = self.fits[candidate.of_map], candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
         fit.targets(survey)
-        roles = roles_of(survey.reservoir, self.base.sizes)
+        roles = split_reservoir(survey.reservoir, self.base.sizes)
         if name not in self._choices:
             fit.key = f"{self.key}-{name}"
             self._choices[name] = self.journal.stage(name, lambda: fit.choice(survey, self.targets, roles))
         found = self._choices[name]
         return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
 
-    def _lane(self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult) -> Lane:
+    def _lane(self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult) -> RacedMap:
         chosen, full = self.chosen[of_map], self.fits[of_map]
-        lane: Lane | None = None
-        entries: list[Entry] = []
+        lane: RacedMap | None = None
+        entries: list[RacedHeads] = []
         for loss in dict.fromkeys(self.candidates[number].recipe.loss for number in mine):
             of_loss = [number for number in mine if self.candidates[number].recipe.loss == loss]
             recipe = full.recipe.replace(
@@ -222,19 +222,19 @@ class _Search:
             )  # fmt: skip
             fit = Fit(self.source, recipe, self.executor, Progress("none"), self.scratch)
             fit.targets(survey)
-            problem, roles = fit.problem_of(chosen, self.targets, roles_of(survey.reservoir, fit.sizes))
+            problem, roles = fit.problem_of(chosen, self.targets, split_reservoir(survey.reservoir, fit.sizes))
             if lane is None:
-                lane = Lane(problem, problem.columns.map.coordinates(), ())
+                lane = RacedMap(problem, problem.columns.map.coordinates(), ())
             inside = replace(problem, columns=lane.problem.columns, threshold=-1)
-            bench = Bench(self.executor, f"{self.key}-{i}-{loss}", inside, lane.coordinates)
+            bench = SampleEvaluator(self.executor, f"{self.key}-{i}-{loss}", inside, lane.coordinates)
             alphas = [float(self.candidates[number].recipe.alpha) for number in of_loss]
             parts, start = self.journal.stage(f"prepared-{i}-{len(entries)}", partial(_prepared, bench, roles, alphas))
             solver = PSGD(metric=lane.coordinates.metric, loss=problem.loss, **parts)
-            entries.append(Entry(problem.loss, solver, start, tuple(of_loss)))
+            entries.append(RacedHeads(problem.loss, solver, start, tuple(of_loss)))
         assert lane is not None
         return replace(lane, entries=tuple(entries))
 
-    def _race(self, lanes: list[Lane], rounds: Sequence[Any], length: int, feed: Feed) -> dict[str, Any]:
+    def _race(self, lanes: list[RacedMap], rounds: Sequence[Any], length: int, feed: BlockReader) -> dict[str, Any]:
         alive = list(range(len(self.candidates)))
         last: dict[int, tuple[int, Score]] = {}
         first = max(1, PASSES * length // self.shares)
@@ -266,10 +266,18 @@ class _Search:
         return self.clock() - self.began + spent <= self.budget.seconds
 
     def _rung(
-        self, lanes: list[Lane], turns: Sequence[Any], feed: Feed, done: int, length: int, following: Sequence[Any]
+        self,
+        lanes: list[RacedMap],
+        turns: Sequence[Any],
+        feed: BlockReader,
+        done: int,
+        length: int,
+        following: Sequence[Any],
     ) -> dict[str, Any]:
         ahead = following[0] if following else ()
-        lanes, scores = raced(lanes, turns, feed, f"{self.key}-race", done, length, self.whole, ahead, self.progress)
+        lanes, scores = run_rounds(
+            lanes, turns, feed, f"{self.key}-race", done, length, self.whole, ahead, self.progress
+        )
         entries = [entry for lane in lanes for entry in lane.entries]
         v = {number: np.array(entry.of(number)) for entry in entries for number in entry.candidates}
         return {"v": v, "scores": {number: (s.loss, s.right, s.weight, s.n) for number, s in scores.items()}}
@@ -324,7 +332,7 @@ class _Search:
         return {**line, "rows": score.n, **{k: v if math.isfinite(v) else None for k, v in figures.items()}}
 
 
-def _prepared(bench: Bench, roles: Roles, alphas: Sequence[float]) -> tuple[dict[str, Any], Array]:
+def _prepared(bench: SampleEvaluator, roles: ReservoirSplit, alphas: Sequence[float]) -> tuple[dict[str, Any], Array]:
     """Solver and start as a journal keeps them, without metric and loss, which are made again."""
     # As of few rows: then no alpha is left out, and the steps are those of rounds of few rows.
     prepared = prepare(bench, roles, alphas, 0)

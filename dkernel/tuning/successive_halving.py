@@ -18,11 +18,11 @@ from dkernel.linear.losses import Loss
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.problem.objective import Coefficients, Gradient, GradientSum, Problem
 from dkernel.solving.sgd_setup import mean_gradient
-from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import Piece
+from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["Entry", "Lane", "Mixed", "Score", "Several", "raced"]
+__all__ = ["MixedLoss", "RacedHeads", "RacedMap", "Score", "StatisticTuple", "run_rounds"]
 
 Array = NDArray[np.float64]
 
@@ -30,7 +30,7 @@ LEAST_STEP = 0.05  # of the step of a fit
 
 
 @dataclass(frozen=True)
-class Several(Statistic[list[Any], list[Any]]):
+class StatisticTuple(Statistic[list[Any], list[Any]]):
     """Some statistics of the same pieces: a block is read once for all of them.
 
     The broadcast is a sequence too, of what each of them gets.
@@ -38,7 +38,7 @@ class Several(Statistic[list[Any], list[Any]]):
 
     parts: tuple[Statistic[Any, Any], ...]
 
-    def step(self, block: Block, piece: Piece, broadcast: Sequence[Any]) -> list[Any]:
+    def step(self, block: Block, piece: RowSlice, broadcast: Sequence[Any]) -> list[Any]:
         return [part.step(block, piece, b) for part, b in zip(self.parts, broadcast, strict=True)]
 
     def merge(self, left: list[Any], right: list[Any]) -> list[Any]:
@@ -49,7 +49,7 @@ class Several(Statistic[list[Any], list[Any]]):
 
 
 @dataclass(frozen=True, eq=False)
-class Mixed(Loss):
+class MixedLoss(Loss):
     """A loss for each run of paths; as one, since the columns of a tile are made once for all heads.
 
     Scores are (rows, paths) or (rows, paths, outputs): a loss may see the outputs of a row together.
@@ -62,7 +62,7 @@ class Mixed(Loss):
     --------
     >>> from dkernel.linear.losses import Hinge, Squared
     >>> y = np.array([[1.0, 1.0]])
-    >>> Mixed(((Hinge(), 1), (Squared(), 1))).value(y, np.array([[0.0, 3.0]]))
+    >>> MixedLoss(((Hinge(), 1), (Squared(), 1))).value(y, np.array([[0.0, 3.0]]))
     array([[1., 2.]])
     """
 
@@ -82,7 +82,7 @@ class Mixed(Loss):
 
 
 @dataclass(frozen=True, eq=False)
-class Entry:
+class RacedHeads:
     """The heads of one loss.
 
     Parameters
@@ -96,7 +96,7 @@ class Entry:
     v: Array
     candidates: tuple[int, ...]
 
-    def only(self, alive: Sequence[int]) -> "Entry | None":
+    def only(self, alive: Sequence[int]) -> "RacedHeads | None":
         """The same of the candidates that are alive; None for nobody."""
         kept = [j for j, number in enumerate(self.candidates) if number in alive]
         if not kept:
@@ -115,7 +115,7 @@ class Entry:
 
 
 @dataclass(frozen=True, eq=False)
-class Lane:
+class RacedMap:
     """A map and the heads on its columns.
 
     Parameters
@@ -125,19 +125,19 @@ class Lane:
 
     problem: Problem
     coordinates: Coordinates
-    entries: tuple[Entry, ...]
+    entries: tuple[RacedHeads, ...]
 
     @property
     def candidates(self) -> tuple[int, ...]:
         """Their numbers, in the order of the heads."""
         return tuple(number for entry in self.entries for number in entry.candidates)
 
-    def only(self, alive: Sequence[int]) -> "Lane | None":
+    def only(self, alive: Sequence[int]) -> "RacedMap | None":
         """The lane of the candidates that are alive."""
         entries = tuple(kept for entry in self.entries if (kept := entry.only(alive)) is not None)
         return replace(self, entries=entries) if entries else None
 
-    def at(self, v: dict[int, Array]) -> "Lane":
+    def at(self, v: dict[int, Array]) -> "RacedMap":
         """The lane with these coefficients, one array a candidate."""
         entries = [
             replace(entry, v=np.ascontiguousarray(np.concatenate([v[n] for n in entry.candidates], axis=1)))
@@ -149,14 +149,14 @@ class Lane:
         """The statistic of a round."""
         outputs = self.problem.targets.outputs
         parts = tuple((entry.loss, entry.v.shape[1] // outputs) for entry in self.entries)
-        return Gradient(replace(self.problem, loss=parts[0][0] if len(parts) == 1 else Mixed(parts)))
+        return Gradient(replace(self.problem, loss=parts[0][0] if len(parts) == 1 else MixedLoss(parts)))
 
     def coefficients(self) -> Coefficients:
         """What the workers are sent."""
         v = np.concatenate([entry.v for entry in self.entries], axis=1)
         return self.coordinates.expand(v[:-1]).astype(np.float32), v[-1].astype(np.float32)
 
-    def advanced(self, total: GradientSum, rounds: int, factor: float) -> "Lane":
+    def advanced(self, total: GradientSum, rounds: int, factor: float) -> "RacedMap":
         """The lane after a round; see `PSGD.advance`."""
         mean, at, entries = mean_gradient(self.coordinates, total), 0, []
         for entry in self.entries:
@@ -183,10 +183,10 @@ class Score:
         self.n += n
 
 
-def raced(
-    lanes: Sequence[Lane], rounds: Sequence[Sequence[Piece]], feed: Feed, key: str, first: int, length: int, whole: int,
-    following: Sequence[Piece], progress: Any,
-) -> tuple[list[Lane], dict[int, Score]]:  # fmt: skip
+def run_rounds(
+    lanes: Sequence[RacedMap], rounds: Sequence[Sequence[RowSlice]], feed: BlockReader, key: str, first: int,
+    length: int, whole: int, following: Sequence[RowSlice], progress: Any,
+) -> tuple[list[RacedMap], dict[int, Score]]:  # fmt: skip
     """Some rounds of all lanes; the lanes after them, and each candidate's score on their rows.
 
     Parameters
@@ -198,7 +198,7 @@ def raced(
     now = list(lanes)
     scores = {number: Score() for lane in now for number in lane.candidates}
     executor = feed.executor
-    statistic = Several(tuple(lane.gradient() for lane in now))
+    statistic = StatisticTuple(tuple(lane.gradient() for lane in now))
     held = executor.keep(statistic, f"{key}-{first}-gradients")
     for i, pieces in enumerate(rounds):
         name = f"{key}-{first + i}"

@@ -26,7 +26,7 @@ from dkernel.local.binning import Binning
 from dkernel.local.grids import add_scores, add_sums, fixed_point, joined, to_fixed
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.selection.metric_learning import gradient_moment, whitened
+from dkernel.selection.metric_learning import gradient_moment, metric_root
 
 TILE = 8192  # rows whose codes are looked up while the table of a grid is in the cache
 SAMPLE = 16_384  # rows that tell the correlations of the grids of a group
@@ -45,7 +45,7 @@ def relevance(X: NDArray[Any], y: NDArray[Any], rounds: int = 3) -> NDArray[np.f
         K[np.diag_indices_from(K)] += 1e-2
         coef = scipy.linalg.cho_solve(scipy.linalg.cho_factor(K), y[:, None])
         moment = root @ gradient_moment(kernel, Z[:2000], Z, coef) @ root.T
-        root = whitened(moment, diagonal=False)
+        root = metric_root(moment, diagonal=False)
     return np.sqrt(np.diag(root @ root) / np.mean(np.diag(root @ root)))
 
 

@@ -15,7 +15,7 @@ import numpy as np
 from report import finish
 
 from dkernel.data import from_arrays
-from dkernel.data.block import Raw, chunk_limit, cut, cut_blocks
+from dkernel.data.block import UncheckedBlock, chunk_limit, cut, cut_blocks
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
 from dkernel.training.fit import train
@@ -31,7 +31,7 @@ def seconds_of_checks(X: np.ndarray, y: np.ndarray, rows: tuple[int, ...], readi
     for _ in range(readings):
         for first, stop in pairwise(edges):
             part = slice(first, stop)
-            cut_blocks(Raw(X[part], y[part]), (int(stop - first),), (columns, "label", None), "float32", str)
+            cut_blocks(UncheckedBlock(X[part], y[part]), (int(stop - first),), (columns, "label", None), "float32", str)
     return time.perf_counter() - began
 
 

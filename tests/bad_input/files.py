@@ -221,14 +221,14 @@ def _between_passes(at: Doors, act: object, said: str) -> None:
 
     import dkernel.training.fit as module
 
-    kept = module.Feed
+    kept = module.BlockReader
     try:
-        module.Feed = lambda executor, source, _: kept(executor, source, False)  # read again, as large data are
+        module.BlockReader = lambda executor, source, _: kept(executor, source, False)  # read again, as large data are
         with pytest.raises(DataError, match=said):
             train(source, recipe, Spoiling())
         at.refused += 1
     finally:
-        module.Feed = kept
+        module.BlockReader = kept
     assert done
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from dkernel.errors import ClusterError, ModelFileError, RecipeError
 from dkernel.execution import user_modules as imports
-from dkernel.execution.user_modules import Carried, import_modules, install
+from dkernel.execution.user_modules import UserModule, import_modules, install
 from dkernel.kernels import registry
 from dkernel.persistence.model_file import load
 
@@ -142,7 +142,7 @@ def test_what_cannot_be_imported(name, text, says, run, folder):
     result = run("evaluate", "m.st", "d.csv", "--import", name)
     assert result.exit_code == 2
     assert "Traceback" not in result.output
-    assert imports.carried() == ()
+    assert imports.user_modules() == ()
 
 
 def test_a_file_that_changed_takes_the_place_of_the_old_one(folder):
@@ -154,11 +154,11 @@ def test_a_file_that_changed_takes_the_place_of_the_old_one(folder):
     import_modules(["own_kernels.py"])
     assert registry._FUNCTIONS["start"] is not first
     assert sys.modules["own_kernels"].NEW == 1
-    assert [module.name for module in imports.carried()] == ["own_kernels"]
+    assert [module.name for module in imports.user_modules()] == ["own_kernels"]
 
 
 def test_a_worker_says_what_it_lacks():
-    install([Carried("json"), Carried("own_kernels", "own_kernels.py", OWN.format(name="start"))])
+    install([UserModule("json"), UserModule("own_kernels", "own_kernels.py", OWN.format(name="start"))])
     assert "start" in registry._FUNCTIONS
     with pytest.raises(ClusterError, match="installed on every worker"):
-        install([Carried("no_such_module")])
+        install([UserModule("no_such_module")])

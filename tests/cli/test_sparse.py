@@ -11,7 +11,7 @@ from sklearn.datasets import dump_svmlight_file
 import dkernel
 from dkernel import KernelClassifier
 from dkernel.cli import main
-from dkernel.numerics.sparse_rows import Numbered, SparseRows
+from dkernel.numerics.sparse_rows import RangeNames, SparseRows
 from tests.estimators.wide import texts
 
 FIT = ["--n-components", "48", "--gamma", "0.5", "--alpha", "1e-4", "--scale", "maxabs"]
@@ -40,7 +40,7 @@ def model(files):
 def test_a_fit_of_a_file_is_that_of_its_rows(model, files):
     _, X, y = files
     loaded = dkernel.load(model)
-    assert loaded.columns == Numbered(1, P)
+    assert loaded.columns == RangeNames(1, P)
     assert isinstance(loaded.map.landmarks, SparseRows)
     given = {"n_components": 48, "gamma": 0.5, "alpha": 1e-4, "scale": "maxabs", "solver": "psgd"}
     machine = KernelClassifier(**given).fit(X[:2500], y[:2500])

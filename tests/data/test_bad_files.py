@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import open_source
-from dkernel.data.file_schema import Wanted
+from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.arrow_tables import raw_of_table
 from dkernel.errors import DataError, RecipeError
 
@@ -143,7 +143,7 @@ def test_bad_values_name_the_row_of_the_file(tmp_path: Path, bad: float | None, 
 def test_a_null_inside_a_dictionary() -> None:
     coded = pa.DictionaryArray.from_arrays(pa.array([0, 1]), pa.array(["a", None]))
     table = pa.table({"x": [1.0, 2.0], "y": coded})
-    wanted = Wanted(("x",), "y", None, (), "float32", {})
+    wanted = ReadColumns(("x",), "y", None, (), "float32", {})
     with pytest.raises(DataError, match=r"row 1, column 'y'"):
         raw_of_table(table, wanted, lambda row: f"row {row}")
 

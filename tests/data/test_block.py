@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkernel.data.block import Block, Raw, as_label, as_weight, chunk_limit, cut, cut_blocks
-from dkernel.data.file_schema import Table, Wanted, divide
+from dkernel.data.block import Block, UncheckedBlock, as_label, as_weight, chunk_limit, cut, cut_blocks
+from dkernel.data.file_schema import FileSchema, ReadColumns, divide
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import raw_of_table
 from dkernel.errors import DataError
@@ -28,7 +28,7 @@ def test_cut_is_the_fewest_equal_chunks(rows: int, limit: int) -> None:
 @given(steps=st.one_of(st.lists(st.integers(0, 50), max_size=30), st.integers(1, 60)), limit=st.integers(1, 40))
 def test_parts_cover_every_row_once_in_order(steps: list[int] | int, limit: int) -> None:
     rows = sum(steps) if isinstance(steps, list) else 500
-    table = Table(File("t", 1, "", "npy"), {}, rows, tuple(steps) if isinstance(steps, list) else steps)
+    table = FileSchema(File("t", 1, "", "npy"), {}, rows, tuple(steps) if isinstance(steps, list) else steps)
     at = 0
     for part, sizes in divide(table, limit):
         assert part.first_row == at
@@ -48,7 +48,7 @@ def test_chunk_limit_is_a_multiple_within_its_bounds() -> None:
 
 
 def test_blocks_of_one_unit() -> None:
-    raw = Raw(np.arange(10).reshape(5, 2), np.arange(5), np.ones(5), pa.table({"k": range(5)}))
+    raw = UncheckedBlock(np.arange(10).reshape(5, 2), np.arange(5), np.ones(5), pa.table({"k": range(5)}))
     first, second = cut_blocks(raw, (3, 2), (["a", "b"], "y", "w"), "float64", str)
     assert second.X.tolist() == [[6, 7], [8, 9]]
     assert second.y.tolist() == [3, 4]
@@ -106,7 +106,7 @@ def test_columns_become_rows_whatever_their_chunks(rows: int, p: int, pieces: in
     names = tuple(f"c{j}" for j in range(p))
     bounds = list(itertools.pairwise(np.linspace(0, rows, pieces + 1).astype(int)))
     table = pa.table({n: pa.chunked_array([X[a:b, j] for a, b in bounds]) for j, n in enumerate(names)})
-    raw = raw_of_table(table, Wanted(names, None, None, (), "float32", {}), str)
+    raw = raw_of_table(table, ReadColumns(names, None, None, (), "float32", {}), str)
     np.testing.assert_array_equal(raw.X, X.astype("float32"))
 
 

@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dkernel.data import open_source
-from dkernel.data.file_schema import Part, Wanted
+from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import expand
-from dkernel.data.readers.csv import _header, load, scan
+from dkernel.data.readers.csv import _header, read_part, scan
 from dkernel.data.readers.csv_fields import Header
 from dkernel.data.readers.text_rows import row_ends
 from dkernel.errors import DataError
@@ -31,12 +31,12 @@ def in_ranges(path: Path, scan_bytes: int, step_rows: int) -> tuple[list[list[fl
     header = _header(file)
     found = scan(file, header, None, ("text",), scan_bytes, step_rows)
     assert sum(found.steps) == found.rows
-    wanted = Wanted(("a", "b"), None, None, ("text",), "float64", {"a": "float", "b": "float", "text": "text"})
+    wanted = ReadColumns(("a", "b"), None, None, ("text",), "float64", {"a": "float", "b": "float", "text": "text"})
     X: list[list[float]] = []
     kept: list[str] = []
     for i, rows in enumerate(found.steps):
-        part = Part(i, i + 1, len(X), rows, (found.marks[i], found.marks[i + 1]), header)
-        raw = load(file, part, wanted, str)
+        part = FilePart(i, i + 1, len(X), rows, (found.marks[i], found.marks[i + 1]), header)
+        raw = read_part(file, part, wanted, str)
         assert len(raw.X) == rows
         X += raw.X.tolist()
         kept += raw.kept.column("text").to_pylist()

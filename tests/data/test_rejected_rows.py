@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import open_source
-from dkernel.data.file_schema import Part, Wanted
+from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.opening import read_unit
 from dkernel.data.paths import expand
 from dkernel.data.readers.csv import _header, scan
@@ -36,11 +36,11 @@ def in_ranges(path: Path, folder: Path, scan_bytes: int, step_rows: int):
     (file,) = unpacked(expand(path), folder, dask.compute)
     found = scan(file, _header(file), None, ("id", "text"), scan_bytes, step_rows, True)
     kinds = {"a": "float", "b": "float", "id": "text", "text": "text"}
-    wanted = Wanted(("a", "b"), None, None, ("id", "text"), "float32", kinds, "csv", True)
+    wanted = ReadColumns(("a", "b"), None, None, ("id", "text"), "float32", kinds, "csv", True)
     blocks: list = []
     for i, n in enumerate(found.steps):
         first = sum(found.steps[:i])
-        part = Part(i, i + 1, first, n, (found.marks[i], found.marks[i + 1]), found.extra, found.lines[i])
+        part = FilePart(i, i + 1, first, n, (found.marks[i], found.marks[i + 1]), found.extra, found.lines[i])
         blocks += read_unit(file, part, wanted, (n,))
     lists = [block.refused.to_pylist() for block in blocks if block.refused is not None]
     return (

@@ -11,7 +11,7 @@ from dkernel.data import from_arrays, open_source
 from dkernel.errors import DataError
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
@@ -83,7 +83,7 @@ def test_rows_of_no_weight_do_not_make_chunks_different():
     X[weight == 0] += np.linspace(0, 5, N)[weight == 0, None].astype(np.float32)
     y[weight == 0] = (np.arange(N) > N // 2)[weight == 0]
     source = from_arrays(*[da.from_array(a, chunks=(1000, *a.shape[1:])) for a in (X, y, weight)])
-    feed = Feed(SerialExecutor(), source, keep=False)
+    feed = BlockReader(SerialExecutor(), source, keep=False)
     pieces = cut_pieces([unit.rows for unit in source.units])
     assert exchangeable(feed.fold(Survey(0, N, 100), pieces, "test", Progress("none"))).alike
     feed.close()

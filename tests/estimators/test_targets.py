@@ -22,7 +22,7 @@ from dkernel.execution.local import SerialExecutor
 from dkernel.inference.evaluate import evaluate
 from dkernel.inference.score import score
 from dkernel.recipe import Recipe
-from dkernel.solving.exact import merged
+from dkernel.solving.exact import deduplicate
 from dkernel.training.fit import train
 
 SET = {"kernel": "gaussian", "gamma": 0.4, "n_components": 64, "alpha": 1e-4, "scale": "standard"}
@@ -200,7 +200,7 @@ def test_weights_are_copies():
 
 def test_rows_of_equal_features_and_other_targets_stay_apart():
     X, Y = np.array([[0.0], [0.0], [1.0], [0.0]]), np.array([[1.0, 0.0], [1.0, 2.0], [0.0, 0.0], [1.0, -0.0]])
-    source = merged(source_of(KernelRegressor(), X, Y), KernelRegressor()._recipe(), SerialExecutor())
+    source = deduplicate(source_of(KernelRegressor(), X, Y), KernelRegressor()._recipe(), SerialExecutor())
     assert sorted(source.y.compute().tolist()) == [[0.0, 0.0], [1.0, 0.0], [1.0, 2.0]]
     assert sorted(source.weight_array.compute().tolist()) == [1.0, 1.0, 2.0]
 

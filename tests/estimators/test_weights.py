@@ -13,12 +13,12 @@ from dkernel.features import FourierMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.model import ScaledColumns
-from dkernel.problem.objective import FoldedGram, Gradient, Gram, Judge, Problem
+from dkernel.problem.objective import FoldedGram, Gradient, Gram, LossStatistic, Problem
 from dkernel.problem.reservoir_roles import pieces_of
-from dkernel.problem.targets import Targets, targets_of
+from dkernel.problem.targets import Targets, make_targets
 from dkernel.recipe import Recipe
-from dkernel.solving.exact import merged
-from dkernel.streaming.block_reader import Feed
+from dkernel.solving.exact import deduplicate
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import reduce
 from dkernel.streaming.schedule import cut_pieces
@@ -78,22 +78,26 @@ def test_equal_rows_are_one_in_an_order_of_their_content():
     X = np.array([[0.0, 1.0], [-0.0, 1.0], [2.0, 3.0], [0.0, 1.0], [5.0, 5.0]])
     y, w = np.array([1, 1, 2, 2, 1]), np.array([0.5, 2.0, 1.0, 1.0, 0.0])
     recipe, executor = Recipe(kernel="gaussian"), SerialExecutor()
-    source = merged(dkernel.data.from_arrays(X, y, w), recipe, executor)
+    source = deduplicate(dkernel.data.from_arrays(X, y, w), recipe, executor)
     (block,) = source.units[0].task.compute()
     found = {(*x.tolist(), label): weight for x, label, weight in zip(block.X, block.y, block.weight, strict=True)}
     assert found == {(0.0, 1.0, 1): 2.5, (2.0, 3.0, 2): 1.0, (0.0, 1.0, 2): 1.0}
-    turned = merged(dkernel.data.from_arrays(da.from_array(X[::-1], chunks=(2, 2)), y[::-1], w[::-1]), recipe, executor)
+    turned = deduplicate(
+        dkernel.data.from_arrays(da.from_array(X[::-1], chunks=(2, 2)), y[::-1], w[::-1]), recipe, executor
+    )
     np.testing.assert_array_equal(turned.units[0].task.compute()[0].X, block.X)
-    numbers = [merged(dkernel.data.from_arrays(X, each), recipe, executor).X.compute() for each in (y, y.astype(float))]
+    numbers = [
+        deduplicate(dkernel.data.from_arrays(X, each), recipe, executor).X.compute() for each in (y, y.astype(float))
+    ]
     np.testing.assert_array_equal(*numbers)
-    assert merged(dkernel.data.from_arrays(X[2:4], y[2:4], [1, 1]), recipe, executor).weight is None
-    texts = merged(dkernel.data.from_arrays(["ab", "c", "ab"], [1, 2, 1], kernel="SpectrumKernel(k=1)"),
+    assert deduplicate(dkernel.data.from_arrays(X[2:4], y[2:4], [1, 1]), recipe, executor).weight is None
+    texts = deduplicate(dkernel.data.from_arrays(["ab", "c", "ab"], [1, 2, 1], kernel="SpectrumKernel(k=1)"),
                    Recipe(kernel="SpectrumKernel(k=1)"), executor)  # fmt: skip
     assert texts.n_rows == 2
     with pytest.raises(DataError, match="weights are 0 in all 5 rows"):
-        merged(dkernel.data.from_arrays(X, y, 0 * w), recipe, executor)
+        deduplicate(dkernel.data.from_arrays(X, y, 0 * w), recipe, executor)
     with pytest.raises(RecipeError, match="up to 4,096 rows and the data have 5,000"):
-        merged(dkernel.data.from_arrays(np.zeros((5000, 1))), recipe, executor)
+        deduplicate(dkernel.data.from_arrays(np.zeros((5000, 1))), recipe, executor)
 
 
 def test_rows_of_weight_zero_are_no_rows():
@@ -115,7 +119,7 @@ def test_rows_of_weight_zero_are_no_rows():
 def surveyed(X, y, weight=None):
     source = dkernel.data.from_arrays(da.from_array(X, chunks=(70, -1)), y, weight)
     pieces = cut_pieces([unit.rows for unit in source.units])
-    feed = Feed(SerialExecutor(), source, keep=False)
+    feed = BlockReader(SerialExecutor(), source, keep=False)
     try:
         return feed.fold(Survey(0, source.n_rows, 10), pieces, "test", Progress("none"))
     finally:
@@ -130,7 +134,7 @@ def test_moments_and_counts_of_the_survey():
     np.testing.assert_allclose(found.moments.mean, wanted.moments.mean, rtol=1e-6, atol=1e-7)
     np.testing.assert_allclose(found.moments.variance, wanted.moments.variance, rtol=1e-6)
     np.testing.assert_array_equal([found.low, found.high], [wanted.low, wanted.high])
-    weights = [targets_of(Recipe(task="classify"), each, "y", 200)[1] for each in (found, wanted)]
+    weights = [make_targets(Recipe(task="classify"), each, "y", 200)[1] for each in (found, wanted)]
     assert weights[0] == weights[1]
     number = [surveyed(*each).target for each in ((X, X[:, 0], K), (X[COPIES], X[COPIES, 0]))]
     np.testing.assert_allclose(number[0].variance, number[1].variance, rtol=1e-6)
@@ -158,7 +162,7 @@ def test_with_a_map_that_is_there_objective_and_gradient_are_those_of_the_copies
     one, other = (total(Gradient(problem), block) for block in blocks)
     for name in ("columns", "intercept", "loss", "weight"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-4, atol=1e-3)
-    one, other = (total(Judge(problem), block) for block in blocks)
+    one, other = (total(LossStatistic(problem), block) for block in blocks)
     np.testing.assert_allclose([*one.loss, one.weight], [*other.loss, other.weight], rtol=1e-5)
     for statistic in (Gram(problem), FoldedGram(problem, 1)):
         one, other = (total(statistic, block) for block in blocks)

@@ -26,7 +26,7 @@ from dkernel import (
 )
 from dkernel.data import from_arrays
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.numerics.sparse_rows import Numbered, SparseRows
+from dkernel.numerics.sparse_rows import RangeNames, SparseRows
 from tests.estimators.wide import P, texts
 
 FITTED = {"gamma": 0.5, "alpha": 1e-4, "n_components": 64, "metric": "identity", "solver": "psgd"}
@@ -62,7 +62,7 @@ def test_chunks_and_workers_change_nothing_and_a_file_holds_it(tmp_path):
     first, again = save(machine, tmp_path / "a"), save(KernelClassifier(**FITTED).fit(X, y), tmp_path / "b")
     assert first == again
     model = load(tmp_path / "a")
-    assert model.columns == Numbered(0, P)
+    assert model.columns == RangeNames(0, P)
     assert save(model, tmp_path / "c") == first
     assert (tmp_path / "a").stat().st_size < 2**17  # neither names nor factors nor rows of 2^20 columns
     np.testing.assert_array_equal(model.predict(X), machine.predict(X))

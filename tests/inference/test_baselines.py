@@ -7,7 +7,7 @@ from dkernel.data import from_arrays
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
 from dkernel.inference import baselines as baseline
-from dkernel.inference.baselines import baselines, in_words
+from dkernel.inference.baselines import baselines, format_baselines
 from dkernel.recipe import Recipe
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, waves
@@ -40,7 +40,7 @@ def test_rings_are_not_linear(curved):
     truth = curved.holdout.y
     assert found["model"] == pytest.approx(np.mean(curved.model.predict(curved.holdout.X) != truth))
     assert "boosted" not in found
-    assert in_words(found).endswith("on 300 holdout rows: this model wins")
+    assert format_baselines(found).endswith("on 300 holdout rows: this model wins")
 
 
 def test_a_plane_is_and_it_is_said(straight):
@@ -48,7 +48,7 @@ def test_a_plane_is_and_it_is_said(straight):
     found = baselines(result.model, result.sample, result.holdout)
     assert (found["wins"], found["figure"]) == ("linear", "rmse")
     assert found["linear"] < 0.02 < found["model"]
-    assert "the linear model wins" in in_words(found)
+    assert "the linear model wins" in format_baselines(found)
 
 
 def test_the_linear_model_is_that_of_scikit_learn(straight):
@@ -69,7 +69,7 @@ def test_boosted_trees_and_the_same_again(classes):
     assert found["boosted"] < found["linear"]
     assert found == baselines(result.model, result.sample, result.holdout, "all")
     assert found["wins"] == min(("linear", "boosted", "model"), key=lambda name: found[name])
-    assert "boosted" in in_words(found)
+    assert "boosted" in format_baselines(found)
 
 
 def test_boosted_trees_of_a_regression():

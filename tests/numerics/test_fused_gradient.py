@@ -9,7 +9,7 @@ from dkernel.linear.losses import loss_named
 from dkernel.numerics import fused_products, tiling
 from dkernel.numerics.fused_gradient import DERIVATIVES, descend
 
-pytestmark = pytest.mark.skipif(not fused_products.goes(2), reason="this processor has no AVX-512")
+pytestmark = pytest.mark.skipif(not fused_products.supports_avx512(2), reason="this processor has no AVX-512")
 KERNEL = Gaussian(gamma=0.1)
 
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.kernels import parse
-from dkernel.numerics.sparse_rows import FOLDS, Numbered, SparseRows, as_sparse, is_wide, named, squares, stacked
+from dkernel.numerics.sparse_rows import FOLDS, RangeNames, SparseRows, as_sparse, is_wide, named, squares, stacked
 
 KERNELS = [
     "Gaussian(gamma=0.1)", "Exponential(2.0)", "Matern(1.5, 2.0)", "Matern(1.2, 2.0)", "RationalQuadratic(1.0, 2.0)",
@@ -81,7 +81,7 @@ def test_what_is_no_block_of_sparse_rows_is_refused():
         as_sparse(sp.csr_array(dense.astype(complex)), 3000, "float32")
     dense[17, 2222] = np.inf
     with pytest.raises(DataError, match="row 17, column '2223': the value inf is not finite"):
-        as_sparse(sp.csr_array(dense), Numbered(1, 3000), "float32")
+        as_sparse(sp.csr_array(dense), RangeNames(1, 3000), "float32")
     dense[17, 2222] = 1e300
     with pytest.raises(DataError, match="too large for float32"):
         as_sparse(dense, 3000, "float32")
@@ -98,15 +98,15 @@ def test_entries_given_twice_are_added_and_zeros_left_out():
 
 
 def test_names_of_numbered_columns():
-    names = Numbered(1, 1000)
+    names = RangeNames(1, 1000)
     assert list(names)[:3] == ["1", "2", "3"]
     assert names[-1] == "1000"
     assert names[1:3] == ("2", "3")
     assert "1000" in names
     assert "0" not in names
     assert "x" not in names
-    assert names == Numbered(1, 1000)
-    assert names != Numbered(0, 1000)
+    assert names == RangeNames(1, 1000)
+    assert names != RangeNames(0, 1000)
     assert named(names) == ("Numbered(first=1, n=1000)",)
     assert named(("a", "b")) == ("a", "b")
     assert is_wide(5000, 0.01)

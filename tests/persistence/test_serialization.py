@@ -14,7 +14,7 @@ from dkernel.linear.preconditioner import Preconditioner
 from dkernel.linear.solvers.psgd import State
 from dkernel.persistence.serialization import KINDS, decoded, encoded
 from dkernel.recipe import Recipe
-from dkernel.streaming.survey import Moments, Reservoir
+from dkernel.streaming.survey import ColumnMoments, Reservoir
 
 
 def again(value):
@@ -79,7 +79,7 @@ def test_what_was_one_object_is_one_object():
     assert third is not first
     assert len(arrays) == 2
     assert tree[1] == {"again": 0}
-    moments = Moments(3, np.zeros(2), np.ones(2))
+    moments = ColumnMoments(3, np.zeros(2), np.ones(2))
     outer = again(Reservoir(np.zeros((2, 1)), moments, {0: moments}, np.zeros(2, np.uint64)))
     assert outer.weight[0] is outer.y
     gradient = np.random.default_rng(0).standard_normal((3, 2))

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dkernel.features.base import MOST_DENSE
 from dkernel.numerics.random_streams import row_hash
-from dkernel.problem.reservoir_roles import pieces_of, roles_of
+from dkernel.problem.reservoir_roles import pieces_of, split_reservoir
 from dkernel.problem.sizes import (
     LEAST_POLISH,
     LEAST_ROUNDS,
@@ -96,7 +96,7 @@ def numbers(block):
 def test_roles_are_disjoint_and_none_is_empty_but_the_holdout(n, columns, holdout):
     sizes = Sizes.of(n, 3, Recipe(n_components=columns, holdout=holdout))
     found = reservoir(sizes.reservoir)
-    roles = roles_of(found, sizes)
+    roles = split_reservoir(found, sizes)
     out, fitted = numbers(roles.holdout), numbers(roles.fitted)
     assert out | fitted == set(range(len(found)))
     assert not out & fitted
@@ -152,10 +152,10 @@ def test_a_polish_of_a_large_source_is_paid_by_the_setup(n, p, columns):
 def test_a_hash_alone_says_who_is_holdout():
     sizes = Sizes.of(1000, 3, Recipe(n_components=10, holdout=0.1))
     found = reservoir(sizes.reservoir)
-    roles = roles_of(found, sizes)
+    roles = split_reservoir(found, sizes)
     assert len(roles.holdout.y) == 100
     assert (found.hashes <= np.uint64(roles.threshold)).tolist() == [i < 100 for i in range(len(found))]
-    assert roles_of(found, Sizes.of(1000, 3, Recipe(n_components=10, holdout=0.0))).threshold == -1
+    assert split_reservoir(found, Sizes.of(1000, 3, Recipe(n_components=10, holdout=0.0))).threshold == -1
 
 
 def test_a_block_in_pieces():

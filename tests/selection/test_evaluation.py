@@ -8,9 +8,9 @@ from dkernel.features import Scaling
 from dkernel.kernels import Gaussian, Laplacian
 from dkernel.linear.losses import loss_named
 from dkernel.problem.targets import Targets
-from dkernel.selection.evaluation import PATH, Halves, Level, judge
+from dkernel.selection.evaluation import PATH, Fidelity, FitValidationSplit, evaluate_candidate
 
-LEVEL = Level(40, 301, 150)
+LEVEL = Fidelity(40, 301, 150)
 SCALING = Scaling("none", np.zeros(3), np.ones(3))
 
 
@@ -18,7 +18,7 @@ def halves(weighted):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((451, 3)).astype(np.float32)
     y = ((X**2).sum(axis=1) > 2.4).astype(int)
-    return Halves.of(Block(X, y, rng.integers(1, 4, 451).astype(float) if weighted else None), LEVEL)
+    return FitValidationSplit.of(Block(X, y, rng.integers(1, 4, 451).astype(float) if weighted else None), LEVEL)
 
 
 def plain(kernel, half, loss):
@@ -40,11 +40,11 @@ def plain(kernel, half, loss):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_the_best_of_the_path_is_that_of_numpy_and_threads_move_no_bit(kernel, weighted):
     half, loss, targets = halves(weighted), loss_named("squared_hinge"), Targets(np.array([0, 1]))
-    found = judge(kernel, SCALING, half, loss, targets, LEVEL)
+    found = evaluate_candidate(kernel, SCALING, half, loss, targets, LEVEL)
     assert found.loss == pytest.approx(plain(kernel, half, loss), rel=2e-3)
     assert found.coef.shape == (LEVEL.columns, 1)
     for threads in (2, 5):
-        again = judge(kernel, SCALING, half, loss, targets, LEVEL, threads)
+        again = evaluate_candidate(kernel, SCALING, half, loss, targets, LEVEL, threads)
         assert again.loss == found.loss
         np.testing.assert_array_equal(again.coef, found.coef)
 
@@ -52,14 +52,14 @@ def test_the_best_of_the_path_is_that_of_numpy_and_threads_move_no_bit(kernel, w
 def test_a_candidate_without_any_solution_is_no_error_and_the_worst():
     half, targets = halves(weighted=False), Targets(np.array([0, 1]))
     half.X[7] = np.nan  # what no reader lets through
-    found = judge(Gaussian(gamma=0.3), SCALING, half, loss_named("squared_hinge"), targets, LEVEL)
+    found = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, loss_named("squared_hinge"), targets, LEVEL)
     assert found.loss == np.inf
     assert not found.coef.any()
 
 
 def test_one_row_is_enough_to_be_judged_on():
     half = halves(weighted=False)
-    found = judge(
-        Gaussian(gamma=0.3), SCALING, half, loss_named("squared_hinge"), Targets(np.array([0, 1])), Level(1, 1, 1)
+    found = evaluate_candidate(
+        Gaussian(gamma=0.3), SCALING, half, loss_named("squared_hinge"), Targets(np.array([0, 1])), Fidelity(1, 1, 1)
     )
     assert np.isfinite(found.loss)

@@ -13,7 +13,7 @@ from dkernel.features.landmarks import RULES
 from dkernel.kernels import AdditiveChi2, Linear
 from dkernel.numerics.random_streams import row_hash
 from dkernel.persistence import model_file
-from dkernel.problem.reservoir_roles import roles_of
+from dkernel.problem.reservoir_roles import split_reservoir
 from dkernel.problem.sizes import CANDIDATES, Sizes
 from dkernel.recipe import Recipe
 from dkernel.streaming.survey import Reservoir
@@ -193,7 +193,7 @@ def test_there_are_rows_to_choose_from(n, columns):
 def test_chosen_landmarks_leave_the_sample_until_all_others_are_in_it():
     sizes = Sizes.of(3000, 1, Recipe(n_components=50))
     X = np.arange(3000, dtype=np.float32)[:, None]
-    roles = roles_of(Reservoir(X, np.arange(3000), None, np.sort(row_hash(0, "reservoir", 0, 3000))), sizes)
+    roles = split_reservoir(Reservoir(X, np.arange(3000), None, np.sort(row_hash(0, "reservoir", 0, 3000))), sizes)
     rows = np.arange(50)
     same = roles.with_landmarks(rows)
     for name in ("landmarks", "sample", "holdout", "held"):

@@ -11,7 +11,14 @@ from dkernel.kernels import Gaussian, Kernel, Laplacian, Linear, Matern
 from dkernel.model import Model
 from dkernel.persistence.model_file import load, save
 from dkernel.recipe import Recipe
-from dkernel.selection.metric_learning import MOST_OUTPUTS, check_metric, gradient_moment, learnable, moved, whitened
+from dkernel.selection.metric_learning import (
+    MOST_OUTPUTS,
+    check_metric,
+    gradient_moment,
+    learnable,
+    metric_root,
+    with_metric,
+)
 from dkernel.training.fit import TrainResult, train
 
 
@@ -41,11 +48,11 @@ def test_many_outputs_are_combined_without_bias() -> None:
 def test_the_square_root_squares_to_the_moment() -> None:
     A = rng(1).standard_normal((4, 4))
     M = A @ A.T
-    root = whitened(M, diagonal=False)
+    root = metric_root(M, diagonal=False)
     np.testing.assert_allclose(root @ root, M / np.trace(M) * 4, atol=1e-12)
     np.testing.assert_array_equal(root, root.T)
-    np.testing.assert_allclose(whitened(M, diagonal=True) ** 2, np.diag(np.diag(M)) / np.trace(M) * 4, atol=1e-12)
-    np.testing.assert_array_equal(whitened(np.zeros((3, 3)), diagonal=False), np.eye(3))
+    np.testing.assert_allclose(metric_root(M, diagonal=True) ** 2, np.diag(np.diag(M)) / np.trace(M) * 4, atol=1e-12)
+    np.testing.assert_array_equal(metric_root(np.zeros((3, 3)), diagonal=False), np.eye(3))
 
 
 @pytest.mark.parametrize("diagonal", [False, True])
@@ -53,8 +60,8 @@ def test_moved_rows_keep_their_mean_square_and_their_directions(diagonal: bool) 
     X = (rng(1).standard_normal((50, 3)) * [1.0, 5.0, 0.1] + 2).astype(np.float32)
     base = Scaling("standard", X.mean(axis=0).astype(np.float64), 1 / X.std(axis=0).astype(np.float64))
     A = rng(2).standard_normal((3, 3))
-    root = whitened(A @ A.T, diagonal)
-    scaling = moved(base, root, X, diagonal)
+    root = metric_root(A @ A.T, diagonal)
+    scaling = with_metric(base, root, X, diagonal)
     before, after = base.apply(X, "float64"), scaling.apply(X, "float64")
     assert np.mean(after**2) == pytest.approx(np.mean(before**2), rel=1e-5)
     np.testing.assert_allclose(after, before @ root * (after[0] / (before @ root)[0])[0], rtol=1e-4, atol=1e-5)

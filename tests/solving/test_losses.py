@@ -15,7 +15,7 @@ from dkernel.problem.targets import resolve_task
 from dkernel.recipe import Recipe
 from dkernel.training.fit import train
 from dkernel.tuning.search import tune
-from dkernel.tuning.successive_halving import Mixed
+from dkernel.tuning.successive_halving import MixedLoss
 from tests.streaming.sources import rings, waves
 
 RECIPE = Recipe(n_components=40, kernel="Gaussian(gamma=0.15)", scale="standard", alpha=1e-6, holdout=0.0)
@@ -161,7 +161,7 @@ def test_losses_beside_each_other_see_their_own_paths():
     rng = np.random.default_rng(0)
     Y, S = np.tile(signs(rng.integers(3, size=5), 3)[:, None], (1, 3, 1)), rng.normal(size=(5, 3, 3))
     soft, hinge = loss_named("softmax"), loss_named("hinge")
-    mixed = Mixed(((soft, 2), (hinge, 1)))
+    mixed = MixedLoss(((soft, 2), (hinge, 1)))
     for of in ("value", "derivative"):
         wanted = [getattr(soft, of)(Y[:, :2], S[:, :2]), getattr(hinge, of)(Y[:, 2:], S[:, 2:])]
         assert np.array_equal(getattr(mixed, of)(Y, S), np.concatenate(wanted, axis=1))

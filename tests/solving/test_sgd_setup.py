@@ -11,10 +11,10 @@ from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.linear.preconditioner import factorize
 from dkernel.model import ScaledColumns
-from dkernel.problem.objective import Problem, augmented
-from dkernel.problem.reservoir_roles import Roles
+from dkernel.problem.objective import Problem, with_intercept
+from dkernel.problem.reservoir_roles import ReservoirSplit
 from dkernel.problem.targets import Targets
-from dkernel.solving.sgd_setup import FAR, FEW_HOLDOUT, SHARE, Bench, _tamed, paths_for
+from dkernel.solving.sgd_setup import FAR, FEW_HOLDOUT, SHARE, SampleEvaluator, _tamed, alpha_paths
 
 
 def tamed(columns, rows=2000):
@@ -25,12 +25,12 @@ def tamed(columns, rows=2000):
     problem = Problem(
         ScaledColumns(Scaling("none", np.zeros(6), np.ones(6)), map), loss_named("squared"), Targets(None)
     )
-    bench = Bench(SerialExecutor(), "test", problem, map.coordinates())
-    F, G = (augmented(problem.columns, part) for part in (sample, unseen))
+    bench = SampleEvaluator(SerialExecutor(), "test", problem, map.coordinates())
+    F, G = (with_intercept(problem.columns, part) for part in (sample, unseen))
     P = factorize(F.T @ F / len(F), bench.coordinates.metric, 1e-5, G[:100])
     blocks = [Block(part, np.zeros(len(part))) for part in (unseen, sample, landmarks)]
     holdout, fitted, chosen = blocks
-    roles = Roles(holdout, chosen, chosen, fitted, fitted, fitted, -1)
+    roles = ReservoirSplit(holdout, chosen, chosen, fitted, fitted, fitted, -1)
     half = sl.solve_triangular(P.factor, G.T, lower=True)
     return *_tamed(bench, roles, P), half @ half.T / len(G)
 
@@ -70,4 +70,4 @@ def test_of_few_columns_all_directions_are_known(columns):
     ],
 )
 def test_smaller_alphas_than_the_sample_wants_go_on_where_the_holdout_can_tell(best, outputs, large, holdout, wanted):
-    assert paths_for(best, [10.0**k for k in range(-9, -2)], outputs, large, holdout) == wanted
+    assert alpha_paths(best, [10.0**k for k in range(-9, -2)], outputs, large, holdout) == wanted

@@ -16,7 +16,7 @@ from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.sizes import POLISH
 from dkernel.recipe import Recipe
 from dkernel.solving import full_batch, normal_equations
-from dkernel.solving.full_batch_context import Whole
+from dkernel.solving.full_batch_context import FullBatchContext
 from dkernel.solving.normal_equations import ALPHAS, FOLDS
 from dkernel.solving.sgd_setup import PATH
 from dkernel.training.fit import plan, train
@@ -223,7 +223,7 @@ def test_a_fit_that_is_stopped_goes_on_to_the_same_bytes(changes, tmp_path, monk
     def finished(*_):
         raise KeyboardInterrupt
 
-    where = (Whole, "judged", finished) if recipe.solver == "normal" else (full_batch, "_read", stopped)
+    where = (FullBatchContext, "judged", finished) if recipe.solver == "normal" else (full_batch, "_read", stopped)
     with monkeypatch.context() as patch:
         patch.setattr(*where)
         with pytest.raises(KeyboardInterrupt):

@@ -95,7 +95,7 @@ def made(X, weight, map, n=512):
     columns = ScaledColumns(Scaling("none", np.zeros(3), np.ones(3)), map)
     problem = Problem(columns, loss_named("squared"), Targets(None))
     coordinates = Coordinates(n, 1.0, map.blocks)
-    return sketch.sketched(SerialExecutor(), "k", problem, coordinates, Block(X, np.zeros(len(X)), weight))
+    return sketch.sketch_covariance(SerialExecutor(), "k", problem, coordinates, Block(X, np.zeros(len(X)), weight))
 
 
 @pytest.mark.usefixtures("wide")

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from dkernel.execution.local import SerialExecutor
 from dkernel.streaming import block_reader
-from dkernel.streaming.block_reader import Feed
-from dkernel.streaming.reduction import Statistic, joined, tree_sum
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.reduction import Statistic, merge_levels, tree_sum
 from dkernel.streaming.schedule import cut_pieces, shuffled
 from dkernel.streaming.shares import nodes_of, shares, whole_chunks
 from tests.streaming.sources import rings, source_of
@@ -57,7 +57,7 @@ def source():
 
 def total(source, keep, window=None):
     executor = Counted()
-    feed = Feed(executor, source, keep)
+    feed = BlockReader(executor, source, keep)
     if window is not None:
         feed.__dict__["_window"] = window
     pieces = cut_pieces([unit.rows for unit in source.units])
@@ -80,13 +80,13 @@ def test_a_round_of_many_units_is_summed_window_by_window_to_the_same_bits(sourc
 
 
 def test_a_window_is_what_the_plan_counts_on(source):
-    feed = Feed(SerialExecutor(), source, keep=False)
+    feed = BlockReader(SerialExecutor(), source, keep=False)
     assert feed._window == len(UNITS)  # a small source is one bundle
     assert len(feed._windows(range(len(UNITS)))) == 1
 
 
 def test_the_next_units_are_read_as_early_as_there_is_room(source):
-    feed = Feed(SerialExecutor(), source, keep=False)
+    feed = BlockReader(SerialExecutor(), source, keep=False)
     pieces = cut_pieces([unit.rows for unit in source.units])
     by_unit = [[piece for piece in pieces if piece.place.unit == unit] for unit in range(4)]
     rounds = [by_unit[0], by_unit[0], by_unit[0], by_unit[1], by_unit[2], by_unit[3]]
@@ -104,7 +104,7 @@ def test_a_pass_holds_two_windows_however_its_rounds_lie_over_the_bundles(source
     found = []
     for keep in (True, False):
         executor = Counted()
-        feed = Feed(executor, source, keep)
+        feed = BlockReader(executor, source, keep)
         feed.__dict__["_window"] = len(UNITS) if keep else 4
         sums = [
             feed.reduce(Total(), turn, f"{i}", following=feed.following(turns, i) if i + 1 < rounds else ())
@@ -139,9 +139,9 @@ class Spread(Counted):
 @pytest.mark.parametrize("keep", [False, True])
 def test_each_process_sums_what_it_has_in_one_task_and_the_sums_do_not_know(source, keep):
     pieces = cut_pieces([unit.rows for unit in source.units])
-    plain = Feed(Counted(), source, keep=True).reduce(Total(), pieces, "sum")
+    plain = BlockReader(Counted(), source, keep=True).reduce(Total(), pieces, "sum")
     executor = Spread()
-    feed = Feed(executor, source, keep)
+    feed = BlockReader(executor, source, keep)
     feed.__dict__["_window"] = len(UNITS)
     assert feed.reduce(Total(), pieces, "sum").tobytes() == plain.tobytes()
     assert sorted(call.at for call in executor.calls) == [f"process {i}" for i in range(3)]
@@ -151,9 +151,9 @@ def test_each_process_sums_what_it_has_in_one_task_and_the_sums_do_not_know(sour
 def test_where_a_process_has_nothing_of_a_round_all_slots_have_an_equal_share(source):
     pieces = cut_pieces([unit.rows for unit in source.units], rounds=320)
     one = [piece for piece in pieces if piece.chunk == 0]
-    plain = Feed(Counted(), source, keep=True).reduce(Total(), one, "one")
+    plain = BlockReader(Counted(), source, keep=True).reduce(Total(), one, "one")
     executor = Spread()
-    assert Feed(executor, source, keep=True).reduce(Total(), one, "one").tobytes() == plain.tobytes()
+    assert BlockReader(executor, source, keep=True).reduce(Total(), one, "one").tobytes() == plain.tobytes()
     assert [call.at for call in executor.calls] == [None] * 3
 
 
@@ -175,8 +175,8 @@ def test_the_nodes_of_any_shares_make_the_one_tree(counts, workers, threads, mer
     for share in shares(sizes, places, {f"w{i}": threads for i in range(workers)}, workers * threads):
         for node, runs in nodes_of(share, sizes, positions):
             lists = [words[run.chunk][run.first : run.last] for run in runs]
-            sums[node] = joined([(0, joined([(0, word) for word in some], merge)) for some in lists], merge)
+            sums[node] = merge_levels([(0, merge_levels([(0, word) for word in some], merge)) for some in lists], merge)
     found = whole_chunks(sums, merge)
     assert merged or len(found) == len(sizes)
-    total = joined([(node.level, found[node]) for node in sorted(found)], merge)
+    total = merge_levels([(node.level, found[node]) for node in sorted(found)], merge)
     assert total == tree_sum([tree_sum(some, merge) for some in words.values()], merge)

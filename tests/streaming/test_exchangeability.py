@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dkernel.streaming.exchangeability import LEVEL, exchangeable
-from dkernel.streaming.survey import Moments, SurveyResult
+from dkernel.streaming.survey import ColumnMoments, SurveyResult
 from tests.streaming.sources import source_of
 from tests.streaming.test_survey import survey
 
@@ -16,10 +16,10 @@ def verdict(X, y, chunks):
     """Of the survey's parts that the test looks at, made directly."""
     edges, parts = np.cumsum([0, *chunks]), {}
     for i, (start, stop) in enumerate(pairwise(edges)):
-        parts[i] = (Moments.of(X[start:stop]), dict(Counter(y[start:stop].tolist())))
+        parts[i] = (ColumnMoments.of(X[start:stop]), dict(Counter(y[start:stop].tolist())))
     labels = dict(Counter(y.tolist())) if y.dtype.kind != "f" else None
     return exchangeable(
-        SurveyResult(Moments.of(X), X.min(axis=0), X.max(axis=0), labels, None, len(X), parts, None, None)
+        SurveyResult(ColumnMoments.of(X), X.min(axis=0), X.max(axis=0), labels, None, len(X), parts, None, None)
     )
 
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from dkernel.data.block import Block
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming import block_reader
-from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import LITTLE_FLOPS, reduce, subtrees, tree_sum
-from dkernel.streaming.schedule import Piece, Place, cut_pieces, interleaved, shuffled
+from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces, interleaved, shuffled
 from tests.streaming.sources import source_of
 from tests.streaming.statistics import Sum, Words
 
@@ -54,7 +54,7 @@ def some_items(executor, n):
     rng = np.random.default_rng(0)
     X = (rng.standard_normal((3 * n, 1)) * 10 ** rng.uniform(-6, 6, (3 * n, 1))).astype(np.float32)
     blocks = [executor.keep(Block(X[: 3 * (n // 2)], None, None), "a"), executor.keep(Block(X, None, None), "b")]
-    return [(blocks[int(i >= n // 2)], Piece(i, Place(0, 0, 3 * i, 3 * i + 3), 3, 3 * i)) for i in range(n)]
+    return [(blocks[int(i >= n // 2)], RowSlice(i, RowRange(0, 0, 3 * i, 3 * i + 3), 3, 3 * i)) for i in range(n)]
 
 
 @pytest.mark.parametrize("slots", range(1, 9))
@@ -73,7 +73,7 @@ def test_tasks_compute_subtrees_of_the_one_tree(slots):
 def test_any_number_of_pieces_and_slots(n, slots):
     executor = Slots(slots)
     block = executor.keep(Block(np.zeros((n, 1), np.float32), None, None), "block")
-    items = [(block, Piece(i, Place(0, 0, i, i + 1), 1, i)) for i in range(n)]
+    items = [(block, RowSlice(i, RowRange(0, 0, i, i + 1), 1, i)) for i in range(n)]
     calls = subtrees(Words(), items, "words", executor.slots)
     assert len({call.key for call in calls}) == len(calls)
     assert len(calls) >= min(n, slots) or n < 2 * slots
@@ -106,7 +106,7 @@ def test_what_the_feed_keeps_changes_no_bit(source, slots):
     found = {True: [], False: []}
     for keep in found:
         executor = Watched(slots)
-        feed = Feed(executor, source, keep)
+        feed = BlockReader(executor, source, keep)
         for schedule in schedules:
             rounds = schedule.rounds
             for i, pieces in enumerate(rounds):
@@ -122,9 +122,9 @@ def test_what_the_feed_keeps_changes_no_bit(source, slots):
 
 def test_the_fold_is_the_same_tree_for_every_number_of_slots(source):
     pieces = cut_pieces(units_of(source))
-    sums = {Feed(Slots(n), source, False).fold(Sum(), pieces, "f", Progress("none")) for n in range(1, 9)}
+    sums = {BlockReader(Slots(n), source, False).fold(Sum(), pieces, "f", Progress("none")) for n in range(1, 9)}
     assert len(sums) == 1
-    (words,) = {Feed(Slots(n), source, True).fold(Words(), pieces, "f", Progress("none")) for n in range(1, 9)}
+    (words,) = {BlockReader(Slots(n), source, True).fold(Words(), pieces, "f", Progress("none")) for n in range(1, 9)}
     inside = {}
     for piece in pieces:
         inside.setdefault(piece.chunk, []).append(str(piece.number))
@@ -135,7 +135,7 @@ def test_units_that_are_not_kept_are_read_once_a_pass_and_few_at_a_time():
     X = np.zeros((16 * 4096, 1), np.float32)
     source = source_of(X, np.zeros(len(X)), [(4096,)] * 16)
     executor = Watched()
-    feed = Feed(executor, source, keep=False)
+    feed = BlockReader(executor, source, keep=False)
     for epoch in range(2):
         rounds = shuffled(units_of(source), 16, 0, epoch).rounds
         for i, pieces in enumerate(rounds):
@@ -143,7 +143,7 @@ def test_units_that_are_not_kept_are_read_once_a_pass_and_few_at_a_time():
     assert executor.read == 32
     assert executor.most <= 3
     kept = Watched()
-    feed = Feed(kept, source, keep=True)
+    feed = BlockReader(kept, source, keep=True)
     for epoch in range(2):
         for i, pieces in enumerate(shuffled(units_of(source), 16, 0, epoch).rounds):
             feed.reduce(Sum(), pieces, f"{epoch}-{i}")
@@ -156,7 +156,7 @@ def test_each_gives_every_unit_in_order(source):
 
     for keep in (True, False):
         executor = Watched(3)
-        feed = Feed(executor, source, keep)
+        feed = BlockReader(executor, source, keep)
         found = feed.each(rows, "rows", Progress("none"), lambda unit: (f"u{unit}",))
         assert found == [(f"u{i}", unit.n_rows) for i, unit in enumerate(source.units)]
         feed.close()

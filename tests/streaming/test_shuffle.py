@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import interleaved
-from dkernel.streaming.shuffle import rewritten, scratch_folder
+from dkernel.streaming.shuffle import rewrite_shuffled, scratch_folder
 from dkernel.training.fit import train
 from tests.streaming.sources import rings, source_of
 from tests.training.test_same_bytes import CASES, UNITS, N, digest, reread, source  # noqa: F401 - a fixture
@@ -50,8 +50,8 @@ def test_sorted_data_are_learned_as_well_as_others():
 def test_each_piece_finds_its_rows_again(units, tmp_path):
     X, y, weight, _ = CASES["sorted"]
     before, schedule = source_of(X, y, units, weight), interleaved(units, 8)
-    feed = Feed(SerialExecutor(), before, keep=False)
-    after, moved = rewritten(feed, schedule, tmp_path, "test", Progress("none"))
+    feed = BlockReader(SerialExecutor(), before, keep=False)
+    after, moved = rewrite_shuffled(feed, schedule, tmp_path, "test", Progress("none"))
     assert after.n_rows == N
     for old, new in zip(schedule.pieces, moved.pieces, strict=True):
         assert (new.number, new.n, new.first, new.step, new.chunk) == (
@@ -71,8 +71,8 @@ def test_each_piece_finds_its_rows_again(units, tmp_path):
 
 def test_text_labels_and_no_weights_survive(tmp_path):
     X, names = np.arange(40.0, dtype=np.float32)[:, None], np.array(["a", "long name"])[np.arange(40) // 20]
-    feed = Feed(SerialExecutor(), source_of(X, names, [(20,), (20,)]), keep=True)
-    after, moved = rewritten(feed, interleaved([(20,), (20,)], 4), tmp_path, "test", Progress("none"))
+    feed = BlockReader(SerialExecutor(), source_of(X, names, [(20,), (20,)]), keep=True)
+    after, moved = rewrite_shuffled(feed, interleaved([(20,), (20,)], 4), tmp_path, "test", Progress("none"))
     for piece in moved.pieces:
         (block,) = after.units[piece.place.unit].task.compute(scheduler="sync")
         assert block.weight is None

@@ -8,18 +8,18 @@ from hypothesis import strategies as st
 from dkernel.errors import DataError
 from dkernel.execution.local import SerialExecutor
 from dkernel.numerics.random_streams import row_hash
-from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import tree_sum
 from dkernel.streaming.schedule import cut_pieces, interleaved
-from dkernel.streaming.survey import MOST_LABELS, MOST_PARTS, Moments, Survey
+from dkernel.streaming.survey import MOST_LABELS, MOST_PARTS, ColumnMoments, Survey
 from tests.streaming.sources import source_of
 
 
 def survey(source, size=100, seed=0, pieces=None):
     statistic = Survey(seed, source.n_rows, size)
     pieces = pieces or cut_pieces([unit.rows for unit in source.units])
-    return Feed(SerialExecutor(), source, False).fold(statistic, pieces, "survey", Progress("none"))
+    return BlockReader(SerialExecutor(), source, False).fold(statistic, pieces, "survey", Progress("none"))
 
 
 def data(n=20_000, p=5):
@@ -57,8 +57,8 @@ def test_of_many_rows_a_compiled_function_finds_the_same(monkeypatch, dtype):
 
 def test_moments_of_a_large_offset():
     x = 1e9 + np.random.default_rng(0).standard_normal((5000, 1))
-    parts = [Moments.of(part) for part in np.array_split(x, 37)]
-    np.testing.assert_allclose(tree_sum(parts, Moments.merge).variance, x.var(axis=0), rtol=1e-7)
+    parts = [ColumnMoments.of(part) for part in np.array_split(x, 37)]
+    np.testing.assert_allclose(tree_sum(parts, ColumnMoments.merge).variance, x.var(axis=0), rtol=1e-7)
 
 
 def test_labels_counts_and_targets():

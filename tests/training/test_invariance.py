@@ -22,7 +22,7 @@ from dkernel.data import open_source
 from dkernel.execution.local import SerialExecutor
 from dkernel.persistence import model_file
 from dkernel.recipe import Recipe
-from dkernel.streaming.block_reader import Feed
+from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.fingerprint import digest
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
@@ -71,7 +71,7 @@ def units(draw, n=N, empty=False, least=1):
 def surveyed(source, size=60):
     statistic = Survey(3, source.n_rows, size)
     pieces = cut_pieces([unit.rows for unit in source.units])
-    return Feed(SerialExecutor(), source, False).fold(statistic, pieces, "survey", Progress("none"))
+    return BlockReader(SerialExecutor(), source, False).fold(statistic, pieces, "survey", Progress("none"))
 
 
 def fitted(source, recipe=QUICK):

@@ -118,8 +118,8 @@ def test_the_sample_is_worked_on_by_the_workers_or_by_a_client_with_as_many_core
     seen = []
     monkeypatch.setattr(Gram, "step", lambda *args, step=Gram.step: seen.append(1) or step(*args))
     with connect(workers=2, memory_limit=0, patience=60) as executor:
-        assert sgd_setup.stays_home(executor, False) == (cores == 2)
-        assert not sgd_setup.stays_home(executor, True)
+        assert sgd_setup.runs_on_client(executor, False) == (cores == 2)
+        assert not sgd_setup.runs_on_client(executor, True)
         for name in ("open", "fourier"):
             assert digest(name, executor, tmp_path) == serial[name]
     assert bool(seen) == (cores == 2)

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import (
     Block,
-    Raw,
+    UncheckedBlock,
     checked_beside,
     chunk_limit,
     cut,
@@ -180,7 +180,7 @@ def _blocks_of_arrays(
 ) -> tuple[Block, ...]:
     """The blocks of one unit of collections; runs on a worker."""
     values = matrix(X, "object" if objects else dtype) if hasattr(X, "iloc") else dense(X)
-    raw = Raw(values, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
+    raw = UncheckedBlock(values, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
     return cut_blocks(raw, rows, (columns, "y", "weight"), dtype, partial(in_memory, first=first), objects)
 
 

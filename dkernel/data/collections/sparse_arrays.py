@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import (
     Block,
-    Raw,
+    UncheckedBlock,
     checked_beside,
     chunk_limit,
     cut,
@@ -23,7 +23,7 @@ from dkernel.data.block import (
 from dkernel.data.collections.dask_arrays import aligned, block_graphs, concrete, in_memory, is_dask, known, name_of
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
-from dkernel.numerics.sparse_rows import Numbered, SparseRows, as_sparse, is_wide
+from dkernel.numerics.sparse_rows import RangeNames, SparseRows, as_sparse, is_wide
 
 __all__ = ["SUPPOSED", "sparse_bytes", "sparse_source", "stays_sparse"]
 
@@ -71,7 +71,7 @@ def sparse_source(
     ----------
     columns : numbered names; those from 0 on where there are none
     """
-    names = columns if isinstance(columns, Numbered) else Numbered(0, int(X.shape[1]))
+    names = columns if isinstance(columns, RangeNames) else RangeNames(0, int(X.shape[1]))
     if len(names) != X.shape[1]:
         raise DataError(f"X has {X.shape[1]} columns, but {len(names)} names were given.")
     make = _dask_units if is_dask(X) else _matrix_units
@@ -95,7 +95,7 @@ def sparse_source(
 Made = tuple[list[Unit], str, str | None, int]
 
 
-def _matrix_units(X: Any, y: Any, weight: Any, dtype: str, names: Numbered, compute: Callable[..., Any]) -> Made:
+def _matrix_units(X: Any, y: Any, weight: Any, dtype: str, names: RangeNames, compute: Callable[..., Any]) -> Made:
     y, weight = concrete((y, weight), compute)
     rows = as_sparse(X, names, dtype, in_memory)
     n = len(rows)
@@ -112,7 +112,7 @@ def _matrix_units(X: Any, y: Any, weight: Any, dtype: str, names: Numbered, comp
     return units, token, None if label is None else kind_of_dtype(label.dtype), row_bytes
 
 
-def _dask_units(X: Any, y: Any, weight: Any, dtype: str, names: Numbered, compute: Callable[..., Any]) -> Made:
+def _dask_units(X: Any, y: Any, weight: Any, dtype: str, names: RangeNames, compute: Callable[..., Any]) -> Made:
     X, y, weight = aligned(*known(X, y, weight, np.asarray, compute))
     token = hashlib.sha256(repr([(a.name, a.chunks) if a is not None else None for a in (X, y, weight)]).encode())
     row_bytes = sparse_bytes(1, SUPPOSED, dtype)
@@ -128,10 +128,10 @@ def _dask_units(X: Any, y: Any, weight: Any, dtype: str, names: Numbered, comput
 
 
 def _blocks(
-    names: Numbered, dtype: str, rows: tuple[int, ...], first: int, X: Any, y: Any = None, weight: Any = None
+    names: RangeNames, dtype: str, rows: tuple[int, ...], first: int, X: Any, y: Any = None, weight: Any = None
 ) -> tuple[Block, ...]:
     """The blocks of one unit; runs on a worker."""
-    raw = Raw(X, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
+    raw = UncheckedBlock(X, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
     return cut_blocks(raw, rows, (names, "y", "weight"), dtype, partial(in_memory, first=first))
 
 

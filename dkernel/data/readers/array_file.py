@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Raw, kind_of_dtype
-from dkernel.data.file_schema import Part, Table, Wanted
+from dkernel.data.block import UncheckedBlock, kind_of_dtype
+from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns
 from dkernel.data.paths import File
 from dkernel.errors import DataError
 
@@ -38,7 +38,7 @@ def member(key: str, shape: Sequence[int], dtype: Any, step: int = 1) -> Member:
     return Member(key, tuple(int(n) for n in shape), kind_of_dtype(np.dtype(dtype)), max(1, int(step)))
 
 
-def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[str] = ()) -> Table:
+def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[str] = ()) -> FileSchema:
     """What the file holds as one table; its `extra` is the key of the matrix ('' is a key, None is no matrix)."""
     matrix = _matrix(file, members)
     flat = [m for m in members if m is not matrix and _is_column(m)]
@@ -58,7 +58,7 @@ def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[st
             raise DataError(f"{file.name}: the array {m.key!r} has the name of a column of the matrix.")
         kinds[m.key] = m.kind
     step = max(m.step for m in used) if matrix is None else matrix.step
-    return Table(file, kinds, rows, step, numbered=matrix is not None, extra=matrix.key if matrix else None)
+    return FileSchema(file, kinds, rows, step, numbered=matrix is not None, extra=matrix.key if matrix else None)
 
 
 def _is_column(m: Member) -> bool:
@@ -85,12 +85,12 @@ def _said(m: Member) -> str:
 
 
 def raw_of_members(
-    part: Part,
-    wanted: Wanted,
+    part: FilePart,
+    wanted: ReadColumns,
     fetch: Fetch,
     features: NDArray[Any] | None = None,
     known: Mapping[str, NDArray[Any]] = _NOTHING,
-) -> Raw:
+) -> UncheckedBlock:
     """The rows of one part, by slices of the arrays that are wanted.
 
     With `features`, which have been read from the matrix, so have been the label, the weight and the kept columns that
@@ -108,7 +108,7 @@ def raw_of_members(
         values = fetch(name, start, stop)
         return values.reshape(len(values)) if values.ndim == 2 else values
 
-    return Raw(
+    return UncheckedBlock(
         _features(matrix, wanted, part.rows, column) if features is None else features,
         None if wanted.label is None else column(wanted.label),
         None if wanted.weight is None else column(wanted.weight),
@@ -117,7 +117,7 @@ def raw_of_members(
 
 
 def _features(
-    matrix: NDArray[Any] | None, wanted: Wanted, rows: int, column: Callable[[str], NDArray[Any]]
+    matrix: NDArray[Any] | None, wanted: ReadColumns, rows: int, column: Callable[[str], NDArray[Any]]
 ) -> NDArray[Any]:
     numbers = numbers_of(wanted.columns, 0 if matrix is None else matrix.shape[1])
     if matrix is not None and numbers:
@@ -160,7 +160,7 @@ def filled(values: Sequence[NDArray[Any]], rows: int, dtype: str) -> NDArray[Any
     return X
 
 
-def _kept(wanted: Wanted, column: Callable[[str], NDArray[Any]]) -> Any:
+def _kept(wanted: ReadColumns, column: Callable[[str], NDArray[Any]]) -> Any:
     if not wanted.kept:
         return None
     import pyarrow as pa

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from dkernel.data.arrow import as_numbers
-from dkernel.data.block import Place, Raw
-from dkernel.data.file_schema import Wanted
+from dkernel.data.block import Place, UncheckedBlock
+from dkernel.data.file_schema import ReadColumns
 from dkernel.errors import DataError
 
 __all__ = ["kind_of_type", "raw_of_table"]
@@ -42,7 +42,7 @@ def kind_of_type(t: pa.DataType) -> str:
     return "empty" if pa.types.is_null(t) else "other"
 
 
-def raw_of_table(table: pa.Table, wanted: Wanted, place: Place) -> Raw:
+def raw_of_table(table: pa.Table, wanted: ReadColumns, place: Place) -> UncheckedBlock:
     """The parts of one unit; a missing value in a feature, the label or the weight is refused with its place."""
     used = _plain(table, wanted)
     for name, column in zip(used.column_names, used.columns, strict=True):
@@ -57,10 +57,10 @@ def raw_of_table(table: pa.Table, wanted: Wanted, place: Place) -> Raw:
     label = None if wanted.label is None else _values(used.column(wanted.label))
     weight = None if wanted.weight is None else _values(used.column(wanted.weight))
     kept = table.select(list(wanted.kept)) if wanted.kept else None
-    return Raw(X, label, weight, kept)
+    return UncheckedBlock(X, label, weight, kept)
 
 
-def _plain(table: pa.Table, wanted: Wanted) -> pa.Table:
+def _plain(table: pa.Table, wanted: ReadColumns) -> pa.Table:
     """Features, label and weight, with dictionaries looked up (a dictionary may hold a null) and decimals as floats."""
     named = [n for n in (*wanted.columns, wanted.label, wanted.weight) if n is not None]
     used = table.select(named)

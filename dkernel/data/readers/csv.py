@@ -9,18 +9,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from dask.delayed import Delayed
 
-from dkernel.data.block import Place, Raw
-from dkernel.data.file_schema import Part, Request, Table, Wanted
+from dkernel.data.block import Place, UncheckedBlock
+from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
-from dkernel.data.readers.csv_bad_rows import sift, well_formed
+from dkernel.data.readers.csv_bad_rows import read_valid, well_formed
 from dkernel.data.readers.csv_fields import TYPES, Header, explained, fits, parse, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
 from dkernel.data.readers.text_rows import STEP_ROWS, Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError
 
-__all__ = ["load", "look", "scan", "sift"]
+__all__ = ["read_part", "read_schema", "read_valid", "scan"]
 
 _HEADER_BYTES = 64 * 1024
 _LONGEST_HEADER = 64 * 2**20
@@ -28,7 +28,7 @@ _FIRST = 1000  # values of a column that tell what it was meant to hold
 _BOM = b"\xef\xbb\xbf"
 
 
-def look(files: Sequence[File], request: Request) -> list[Table]:
+def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """Names from the headers; rows and kinds from one scanning task a file."""
     headers = [_header(file) for file in files]
     tasks, known = [], known_numbers(request)
@@ -144,7 +144,7 @@ def scan(
     step_rows: int = STEP_ROWS,
     quarantine: bool = False,
     known: tuple[str, ...] = (),
-) -> Table:
+) -> FileSchema:
     """Rows, steps and kinds of one file; runs on a worker. The columns `known` hold numbers, whatever stands there."""
     file.check()
     kinds = _Kinds(file, header, label, keep, quarantine, known)
@@ -156,10 +156,10 @@ def scan(
     rows, marks = steps.done()
     found = {name: kinds.found.get(name, "empty") for name in header.names}
     width = -(-(marks[-1] - marks[0]) // steps.rows) if steps.rows else 0
-    return Table(file, found, steps.rows, rows, marks, steps.lines, inferred=True, extra=header, width=width)
+    return FileSchema(file, found, steps.rows, rows, marks, steps.lines, inferred=True, extra=header, width=width)
 
 
-def load(file: File, part: Part, wanted: Wanted, place: Place) -> Raw:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> UncheckedBlock:
     """The rows of one byte range."""
     data, header = file.read(*part.marks), part.extra
     types = {name: type_of(name, wanted) for name in wanted.names}

@@ -10,28 +10,28 @@ import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
 from dkernel.data.block import Place
-from dkernel.data.file_schema import Part, Wanted
+from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import raw_of_table
 from dkernel.data.readers.csv_fields import Fields, Header, parse, split, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns
-from dkernel.data.rejected_rows import Refusal, Sifted
+from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 
-__all__ = ["sift", "well_formed"]
+__all__ = ["read_valid", "well_formed"]
 
 # What pyarrow surely reads as a number; anything else is tried out.
 _NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 
 
-def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
+def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
     """The good rows of one byte range, and why the others are none."""
     data, header = file.read(*part.marks), part.extra
     fields = split(data, header.delimiter, part.marks[0], part.line)
-    refused: dict[int, Refusal] = {}
+    refused: dict[int, RejectedRow] = {}
     n = len(header.names)
     for row in np.flatnonzero(fields.widths != n).tolist():
-        refused[row] = Refusal("", f"{fields.widths[row]} values where the header has {n}")
+        refused[row] = RejectedRow("", f"{fields.widths[row]} values where the header has {n}")
     rows = np.flatnonzero(fields.widths == n)
     table = _parsed(file, fields, rows, header, dict.fromkeys(wanted.names, pa.binary()))
     bad = np.zeros(len(rows), bool)
@@ -42,13 +42,13 @@ def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
             else _no_text(table.column(name))
         )
         for i, reason in reasons.items():
-            refused.setdefault(int(rows[i]), Refusal(name, reason))
+            refused.setdefault(int(rows[i]), RejectedRow(name, reason))
             bad[i] = True
     rows = rows[~bad]
     types = {name: type_of(name, wanted) for name in wanted.names}
     table = _parsed(file, fields, rows, header, types)
     raw = replace(raw_of_table(table, wanted, place), kept=kept_columns(_joined(fields, rows), table, header, wanted))
-    return Sifted(raw, rows, refused, fields.rows)
+    return FilteredRows(raw, rows, refused, fields.rows)
 
 
 def well_formed(data: bytes, header: Header) -> bytes:

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 from numpy.typing import NDArray
 
-from dkernel.data.file_schema import Wanted
+from dkernel.data.file_schema import ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.text_rows import Lines, outside_quotes, row_ends, row_starts, without_newlines
 from dkernel.errors import DataError
@@ -37,7 +37,7 @@ class Header:
     lines: int = 1
 
 
-def type_of(name: str, wanted: Wanted) -> pa.DataType:
+def type_of(name: str, wanted: ReadColumns) -> pa.DataType:
     """The type that a column is read as."""
     kind = wanted.kinds[name]
     if name in wanted.objects:

@@ -5,7 +5,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dkernel.data.file_schema import CSV_TEXT, Wanted
+from dkernel.data.file_schema import CSV_TEXT, ReadColumns
 from dkernel.data.readers.csv_fields import Header, split
 
 __all__ = ["kept_columns", "kept_kind", "wider"]
@@ -60,7 +60,7 @@ def wider(one: str, other: str) -> str:
     return "text"
 
 
-def kept_columns(data: bytes, table: pa.Table, header: Header, wanted: Wanted) -> pa.Table | None:
+def kept_columns(data: bytes, table: pa.Table, header: Header, wanted: ReadColumns) -> pa.Table | None:
     """The kept columns of a range that was parsed as `table`; for CSV, as they stand in the file."""
     if not wanted.kept:
         return None

@@ -8,17 +8,17 @@ import h5py
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Place, Raw, kind_of_dtype
-from dkernel.data.file_schema import Part, Request, Table, Wanted
+from dkernel.data.block import Place, UncheckedBlock, kind_of_dtype
+from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, raw_of_members, table_of_members
-from dkernel.data.rejected_rows import Sifted
+from dkernel.data.rejected_rows import FilteredRows
 from dkernel.errors import DataError
 
-__all__ = ["load", "look", "sift"]
+__all__ = ["read_part", "read_schema", "read_valid"]
 
 
-def look(files: Sequence[File], request: Request) -> list[Table]:
+def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """Shapes, types and chunks, from the file's directory."""
     tables = []
     for file in files:
@@ -27,7 +27,7 @@ def look(files: Sequence[File], request: Request) -> list[Table]:
     return tables
 
 
-def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> UncheckedBlock:
     """The rows of one part."""
     with _opened(file) as opened:
 
@@ -37,9 +37,9 @@ def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
         return raw_of_members(part, wanted, fetch)
 
 
-def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
+def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
     """The rows of one part; whether they are finite is seen later."""
-    return Sifted(load(file, part, wanted, place), np.arange(part.rows), {})
+    return FilteredRows(read_part(file, part, wanted, place), np.arange(part.rows), {})
 
 
 @contextmanager

@@ -10,14 +10,14 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.data.block import Place, Raw
-from dkernel.data.file_schema import Part, Request, Table, Wanted
+from dkernel.data.block import Place, UncheckedBlock
+from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.array_file import Member, is_run, member, numbers_of, raw_of_members, table_of_members
-from dkernel.data.rejected_rows import Sifted
+from dkernel.data.rejected_rows import FilteredRows
 from dkernel.errors import DataError
 
-__all__ = ["load", "look", "sift"]
+__all__ = ["read_part", "read_schema", "read_valid"]
 
 _MAGIC = b"\x93NUMPY"
 _STRIP = 2**18  # bytes
@@ -34,12 +34,12 @@ class _Array:
     offset: int
 
 
-def look(files: Sequence[File], request: Request) -> list[Table]:
+def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """Shapes and types, from the headers."""
     return [_look(file, request) for file in files]
 
 
-def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> UncheckedBlock:
     """The rows of one part."""
     with file.open() as opened:
         arrays = _arrays(file, opened)
@@ -53,12 +53,12 @@ def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
         )
 
 
-def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
+def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
     """The rows of one part; whether they are finite is seen later."""
-    return Sifted(load(file, part, wanted, place), np.arange(part.rows), {})
+    return FilteredRows(read_part(file, part, wanted, place), np.arange(part.rows), {})
 
 
-def _look(file: File, request: Request) -> Table:
+def _look(file: File, request: ReadOptions) -> FileSchema:
     with file.open() as opened:
         arrays = _arrays(file, opened)
     members: list[Member] = []
@@ -138,7 +138,7 @@ def _rows(file: File, opened: BinaryIO, array: _Array, first: int, stop: int) ->
 
 
 def _split(
-    file: File, opened: BinaryIO, array: _Array, part: Part, wanted: Wanted
+    file: File, opened: BinaryIO, array: _Array, part: FilePart, wanted: ReadColumns
 ) -> tuple[NDArray[Any], dict[str, NDArray[Any]]] | None:
     """The features as the block that they will be, and the other wanted columns, of a matrix of rows that has both.
 

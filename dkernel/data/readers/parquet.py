@@ -10,48 +10,48 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from dkernel.data.arrow import opened_parquet
-from dkernel.data.block import Place, Raw
-from dkernel.data.file_schema import Part, Request, Table, Wanted
+from dkernel.data.block import Place, UncheckedBlock
+from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
-from dkernel.data.rejected_rows import Refusal, Sifted
+from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 
-__all__ = ["load", "look", "sift"]
+__all__ = ["read_part", "read_schema", "read_valid"]
 
 
-def look(files: Sequence[File], _: Request) -> list[Table]:
+def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
     """Names, kinds and row groups, from the footers."""
     return [_look(file) for file in files]
 
 
-def load(file: File, part: Part, wanted: Wanted, place: Place) -> Raw:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> UncheckedBlock:
     """The row groups of one part."""
     return raw_of_table(_read(file, part, wanted), wanted, place)
 
 
-def head(file: File, wanted: Wanted, rows: int, place: Place) -> Raw:
+def head(file: File, wanted: ReadColumns, rows: int, place: Place) -> UncheckedBlock:
     """The first rows, without the rest of their row group."""
     with _opened(file) as opened:
         batch = next(opened.iter_batches(rows, columns=list(wanted.names), use_threads=False))
     return raw_of_table(pa.Table.from_batches([batch]), wanted, place)
 
 
-def sift(file: File, part: Part, wanted: Wanted, place: Place) -> Sifted:
+def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
     """The rows without a missing value; whether they are finite is seen later."""
     table = _read(file, part, wanted)
-    refused: dict[int, Refusal] = {}
+    refused: dict[int, RejectedRow] = {}
     for name in wanted.columns:
         column = table.column(name)
         if pa.types.is_dictionary(column.type):  # which may hold a null of its own
             column = column.cast(column.type.value_type)
         for row in pc.indices_nonzero(pc.is_null(column)).to_pylist():
-            refused.setdefault(row, Refusal(name, "the value is missing"))
+            refused.setdefault(row, RejectedRow(name, "the value is missing"))
     rows = np.delete(np.arange(len(table)), list(refused))
-    return Sifted(raw_of_table(table.take(rows), wanted, place), rows, refused)
+    return FilteredRows(raw_of_table(table.take(rows), wanted, place), rows, refused)
 
 
-def _read(file: File, part: Part, wanted: Wanted) -> pa.Table:
+def _read(file: File, part: FilePart, wanted: ReadColumns) -> pa.Table:
     with _opened(file) as opened:
         # One thread: the tasks are the parallelism, and a reader's own threads would come on top of it.
         return opened.read_row_groups(range(part.first, part.stop), columns=list(wanted.names), use_threads=False)
@@ -73,14 +73,14 @@ def _opened(file: File) -> Iterator[pq.ParquetFile]:
         ) from None
 
 
-def _look(file: File) -> Table:
+def _look(file: File) -> FileSchema:
     with _opened(file) as opened:
         footer, schema = opened.metadata, opened.schema_arrow
         names = schema.names
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise DataError(f"{file.name}: the column {twice!r} stands twice; every column needs a name of its own.")
-        return Table(
+        return FileSchema(
             file,
             {field.name: kind_of_type(field.type) for field in schema},
             footer.num_rows,

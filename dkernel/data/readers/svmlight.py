@@ -18,16 +18,16 @@ import pyarrow.compute as pc
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from dkernel.data.block import Place, Raw
+from dkernel.data.block import Place, UncheckedBlock
 from dkernel.data.collections.sparse_arrays import sparse_bytes
-from dkernel.data.file_schema import Part, Request, Table, Wanted
+from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
 from dkernel.data.readers.text_rows import STEP_ROWS, Lines, Steps, row_blocks, row_ends, row_starts, without_newlines
-from dkernel.data.rejected_rows import Refusal, Sifted
+from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
-from dkernel.numerics.sparse_rows import Numbered, SparseRows, is_wide
+from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 
-__all__ = ["LABEL", "Counted", "Rows", "bad_lines", "count", "load", "look", "parse", "sift"]
+__all__ = ["LABEL", "ChunkCounts", "Rows", "bad_lines", "count", "parse", "read_part", "read_schema", "read_valid"]
 
 LABEL = "label"
 _BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")
@@ -45,7 +45,7 @@ class Rows:
 
 
 @dataclass(frozen=True)
-class Counted:
+class ChunkCounts:
     """What one file holds: steps, the least and the largest index and the row of it, whether labels are integers,
     and how many values are stored."""
 
@@ -59,7 +59,7 @@ class Counted:
     stored: int
 
 
-def look(files: Sequence[File], request: Request) -> list[Table]:
+def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """Rows and indices by one counting task a file; then one width for all."""
     tasks = []
     for file in files:
@@ -70,8 +70,8 @@ def look(files: Sequence[File], request: Request) -> list[Table]:
     base, p = _width(files, counted, request)
     rows, stored = sum(sum(found.steps) for found in counted), sum(found.stored for found in counted)
     sparse = None
-    if isinstance(request.columns, Numbered) or (request.columns is None and is_wide(p, stored / max(1, rows * p))):
-        sparse = Numbered(base, p)
+    if isinstance(request.columns, RangeNames) or (request.columns is None and is_wide(p, stored / max(1, rows * p))):
+        sparse = RangeNames(base, p)
     tables = []
     for file, found in zip(files, counted, strict=True):
         kinds = {LABEL: "int" if found.integer else "float"}
@@ -81,7 +81,7 @@ def look(files: Sequence[File], request: Request) -> list[Table]:
             0 if sparse is None else sparse_bytes(rows, stored, "float32" if request.dtype == "auto" else request.dtype)
         )
         tables.append(
-            Table(
+            FileSchema(
                 file, kinds, sum(found.steps), found.steps, found.marks, found.lines, frozenset([LABEL]), True, False,
                 (base, p), width, sparse,
             )
@@ -89,9 +89,9 @@ def look(files: Sequence[File], request: Request) -> list[Table]:
     return tables
 
 
-def _width(files: Sequence[File], counted: Sequence[Counted], request: Request) -> tuple[int, int]:
+def _width(files: Sequence[File], counted: Sequence[ChunkCounts], request: ReadOptions) -> tuple[int, int]:
     """(index of the first feature, number of features) of all files together."""
-    if isinstance(request.columns, Numbered):
+    if isinstance(request.columns, RangeNames):
         request = replace(
             request, n_features=len(request.columns), zero_based=not request.columns.first, columns=None, keep=(),
         )  # fmt: skip
@@ -114,7 +114,7 @@ def _width(files: Sequence[File], counted: Sequence[Counted], request: Request) 
     return base, max([0, *(c.largest + 1 - base for c in counted), *(i + 1 - base for i in indices)])
 
 
-def count(file: File, scan_bytes: int, step_rows: int = STEP_ROWS, quarantine: bool = False) -> Counted:
+def count(file: File, scan_bytes: int, step_rows: int = STEP_ROWS, quarantine: bool = False) -> ChunkCounts:
     """Rows and indices of one file; runs on a worker. With `quarantine` a bad line is a row without indices."""
     file.check()
     steps = Steps(0, step_rows, lines=0)
@@ -139,7 +139,7 @@ def count(file: File, scan_bytes: int, step_rows: int = STEP_ROWS, quarantine: b
         integer = integer and bool((rows.label == np.rint(rows.label)).all())
         stored += len(rows.index)
         steps.add(offset, block, ends[kept])
-    return Counted(*steps.done(), steps.lines, least, largest, largest_row, integer, stored)
+    return ChunkCounts(*steps.done(), steps.lines, least, largest, largest_row, integer, stored)
 
 
 def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
@@ -194,24 +194,24 @@ def _reason(text: bytes, n: int) -> str:
     return "" if np.unique(pairs, axis=1).shape[1] == pairs.shape[1] else "an index stands there twice"
 
 
-def sift(file: File, part: Part, wanted: Wanted, _: Place) -> Sifted:
+def read_valid(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> FilteredRows:
     """The lines of one byte range that can be read, and why the others cannot."""
     data = file.read(*part.marks)
     ends, _last, _open = row_ends(data, b"", True)
     lines = replace(_lines(data, ends, _data_lines(data, ends)), offset=part.marks[0], line=part.line)
-    refused = {row: Refusal("", reason) for row, reason in bad_lines(lines).items()}
+    refused = {row: RejectedRow("", reason) for row, reason in bad_lines(lines).items()}
     rows = np.delete(np.arange(len(lines.starts)), list(refused))
-    return Sifted(_block(_joined(lines, rows), file, part, wanted), rows, refused, lines)
+    return FilteredRows(_block(_joined(lines, rows), file, part, wanted), rows, refused, lines)
 
 
-def load(file: File, part: Part, wanted: Wanted, _: Place) -> Raw:
+def read_part(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> UncheckedBlock:
     """The rows of one byte range."""
     return _block(file.read(*part.marks), file, part, wanted)
 
 
-def _block(data: bytes, file: File, part: Part, wanted: Wanted) -> Raw:
+def _block(data: bytes, file: File, part: FilePart, wanted: ReadColumns) -> UncheckedBlock:
     rows = parse(data, file.name, part.first_row)
-    if isinstance(wanted.columns, Numbered):
+    if isinstance(wanted.columns, RangeNames):
         return _sparse(rows, file, part, wanted)
     base, p = part.extra
     inside = rows.index < base + p
@@ -231,7 +231,7 @@ def _block(data: bytes, file: File, part: Part, wanted: Wanted) -> Raw:
         return label if name == LABEL else dense[:, int(name) - base]
 
     everything = list(wanted.columns) == [str(j) for j in range(base, base + p)]
-    return Raw(
+    return UncheckedBlock(
         dense if everything else np.stack([column(n) for n in wanted.columns], axis=1),
         label if wanted.label else None,
         column(wanted.weight) if wanted.weight else None,
@@ -239,7 +239,7 @@ def _block(data: bytes, file: File, part: Part, wanted: Wanted) -> Raw:
     )
 
 
-def _sparse(rows: Rows, file: File, part: Part, wanted: Wanted) -> Raw:
+def _sparse(rows: Rows, file: File, part: FilePart, wanted: ReadColumns) -> UncheckedBlock:
     base, p = part.extra
     inside = rows.index < base + p
     flat = rows.row[inside] * p + (rows.index[inside] - base)
@@ -250,13 +250,13 @@ def _sparse(rows: Rows, file: File, part: Part, wanted: Wanted) -> Raw:
     starts = np.searchsorted(row, np.arange(len(rows.label) + 1)).astype(np.int64)
     X = SparseRows(rows.value[inside][order], column.astype(np.int32), starts, p)
     label = rows.label.astype(np.int64) if wanted.kinds.get(LABEL) == "int" else rows.label
-    return Raw(
+    return UncheckedBlock(
         X, label if wanted.label else None, label if wanted.weight else None,
         pa.table(dict.fromkeys(wanted.kept, label)) if wanted.kept else None,
     )  # fmt: skip
 
 
-def _refuse_twice(file: File, part: Part, flat: NDArray[np.int64], p: int, base: int) -> None:
+def _refuse_twice(file: File, part: FilePart, flat: NDArray[np.int64], p: int, base: int) -> None:
     if (np.diff(flat) > 0).all():
         return
     ordered = np.sort(flat)

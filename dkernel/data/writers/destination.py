@@ -34,7 +34,7 @@ from types import TracebackType
 from dkernel.data.rejected_rows import csv_of, rows_of
 from dkernel.data.writers.atomic import appear, digest, is_empty_folder, restore, sync, sync_tree, trouble, write_file
 from dkernel.data.writers.formats import format_of
-from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, Part, Place, read_manifest
+from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, OutputPart, OutputPlace, read_manifest
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
 __all__ = ["REJECTS_NAME", "Destination", "Staging"]
@@ -245,7 +245,7 @@ class Staging:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         # What is finished stays for a rerun; nothing else is worth a trace on the disk.
-        if not any(Part.is_name(path.name) or path.name == "moved.json" for path in self._listed()):
+        if not any(OutputPart.is_name(path.name) or path.name == "moved.json" for path in self._listed()):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._handle)
 
@@ -273,21 +273,21 @@ class Staging:
         else:
             output.unlink(missing_ok=True)
 
-    def place(self, index: int, rows: int) -> Place:
+    def place(self, index: int, rows: int) -> OutputPlace:
         """Where a worker writes part `index`."""
-        return Place(str(self.folder), index, rows, self.destination.format.ending)
+        return OutputPlace(str(self.folder), index, rows, self.destination.format.ending)
 
-    def finished(self, rows: Sequence[int]) -> dict[int, Part]:
+    def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
         """The parts that an earlier run finished, their bytes checked; damaged ones and leftovers are removed.
 
         Parameters
         ----------
         rows : rows of every part of the job
         """
-        found: dict[int, Part] = {}
+        found: dict[int, OutputPart] = {}
         with _explained(self.folder):
             for path in self._listed():
-                part = Part.found(path)
+                part = OutputPart.found(path)
                 if (
                     part
                     and part.index < len(rows)
@@ -295,7 +295,7 @@ class Staging:
                     and part.index not in found
                 ):
                     found[part.index] = part
-                elif path.suffix == ".tmp" or Part.is_name(path.name):
+                elif path.suffix == ".tmp" or OutputPart.is_name(path.name):
                     path.unlink()
             listed = {part.rejects for part in found.values()}
             for path in self._listed():
@@ -303,13 +303,13 @@ class Staging:
                     path.unlink()
         return found
 
-    def rejected(self, parts: Sequence[Part]) -> Iterator[Sequence[str]]:
+    def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
         """What is said of every rejected row of these parts, in order."""
         for part in parts:
             if part.rejected:
                 yield from rows_of((self.folder / part.rejects).read_bytes())
 
-    def commit(self, parts: Sequence[Part], columns: Sequence[str]) -> Manifest:
+    def commit(self, parts: Sequence[OutputPart], columns: Sequence[str]) -> Manifest:
         """Make the output of all its parts and let it appear.
 
         Parameters
@@ -333,7 +333,7 @@ class Staging:
             destination._sweep(manifest)
         return manifest
 
-    def _build(self, parts: Sequence[Part], columns: Sequence[str]) -> tuple[Path, Manifest]:
+    def _build(self, parts: Sequence[OutputPart], columns: Sequence[str]) -> tuple[Path, Manifest]:
         form, path = self.destination.format, self.destination.path
         rejected = sum(part.rejected for part in parts)
         lists = [self.folder / part.rejects for part in parts if part.rejected]

@@ -22,19 +22,19 @@ from dkernel.data.writers.atomic import digest, sync, trouble, write_file
 from dkernel.data.writers.formats import FORMATS
 from dkernel.errors import DataError
 
-__all__ = ["PROTOCOL", "Entry", "Manifest", "Part", "Place", "read_manifest", "write_part"]
+__all__ = ["PROTOCOL", "Entry", "Manifest", "OutputPart", "OutputPlace", "read_manifest", "write_part"]
 
 PROTOCOL = 2
 _FINISHED = re.compile(r"part-(\d{5,})\.(\d+)\.([0-9a-f]{64})(?:\.(\d+)\.([0-9a-f]{64}))?")
 
 
 @dataclass(frozen=True)
-class Part:
+class OutputPart:
     """The record of one part: which, how many rows, what bytes; and how many rows were rejected, listed in what bytes.
 
     Examples
     --------
-    >>> Part(7, 100, 2048, "ab" * 32).staged[:20]
+    >>> OutputPart(7, 100, 2048, "ab" * 32).staged[:20]
     'part-00007.100.ababa'
     """
 
@@ -62,7 +62,7 @@ class Part:
         return _FINISHED.fullmatch(name) is not None
 
     @classmethod
-    def found(cls, path: Path) -> "Part | None":
+    def found(cls, path: Path) -> "OutputPart | None":
         """The record of a finished part, if that is what `path` is and its bytes are the ones it was named after."""
         match = _FINISHED.fullmatch(path.name)
         if match is None:
@@ -75,7 +75,7 @@ class Part:
 
 
 @dataclass(frozen=True)
-class Place:
+class OutputPlace:
     """Where a worker writes a part: the staging folder, the part's number, the rows it must have, the format."""
 
     folder: str
@@ -83,12 +83,12 @@ class Place:
     rows: int
     ending: str
 
-    def write(self, tables: Iterable[pa.Table], refused: pa.Table | None = None) -> Part:
+    def write(self, tables: Iterable[pa.Table], refused: pa.Table | None = None) -> OutputPart:
         """`write_part` here; a place in a store has another way."""
         return write_part(self, tables, refused)
 
 
-def write_part(place: Place, tables: Iterable[pa.Table], refused: pa.Table | None = None) -> Part:
+def write_part(place: OutputPlace, tables: Iterable[pa.Table], refused: pa.Table | None = None) -> OutputPart:
     """Write the tables as one finished part and return its record; runs on a worker, and may run twice.
 
     Every attempt has a file of its own. It takes its final name when all of it is on the disk. A part all of whose rows
@@ -110,7 +110,7 @@ def write_part(place: Place, tables: Iterable[pa.Table], refused: pa.Table | Non
                 "stands still."
             )
         sync(attempt)
-        part = Part(place.index, passed.rows, *digest(attempt))
+        part = OutputPart(place.index, passed.rows, *digest(attempt))
         if refused is not None and rejected:
             listed = csv_of(refused)
             part = replace(part, rejected=rejected, rejects_sha256=hashlib.sha256(listed).hexdigest())

@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from dkernel.data.rejected_rows import csv_of, rows_of
 from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging
 from dkernel.data.writers.formats import format_of
-from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, Part, Place, write_part
+from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, OutputPart, OutputPlace, write_part
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
 __all__ = ["AnyDestination", "AnyStaging", "StoreDestination", "StorePlace", "StoreStaging", "destination_of"]
@@ -47,14 +47,14 @@ def destination_of(path: Any, overwrite: bool = False) -> "AnyDestination":
 
 
 @dataclass(frozen=True)
-class StorePlace(Place):
+class StorePlace(OutputPlace):
     """Where a worker puts a part: a folder of a store."""
 
-    def write(self, tables: Iterable[pa.Table], refused: pa.Table | None = None) -> Part:
+    def write(self, tables: Iterable[pa.Table], refused: pa.Table | None = None) -> OutputPart:
         """Write the part on this machine's disk, then put it into the store: its list of bad rows first."""
         system, folder = _reach(self.folder)
         with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
-            part = write_part(Place(here, self.index, self.rows, self.ending), tables, refused)
+            part = write_part(OutputPlace(here, self.index, self.rows, self.ending), tables, refused)
             with _explained(self.folder):
                 for name in ([part.rejects] if part.rejected else []) + [part.staged]:
                     system.put_file(str(Path(here) / name), f"{folder}/{name}")
@@ -219,9 +219,9 @@ class StoreStaging:
         """Where a worker puts part `index`."""
         return StorePlace(self.url, index, rows, self.destination.format.ending)
 
-    def finished(self, rows: Sequence[int]) -> dict[int, Part]:
+    def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
         """The parts that an earlier run finished; an upload is there with all its bytes or not at all."""
-        found: dict[int, Part] = {}
+        found: dict[int, OutputPart] = {}
         with _explained(self.url):
             self.system.invalidate_cache()
             there = self.destination.listed(self.folder)
@@ -229,13 +229,13 @@ class StoreStaging:
             match = _PART.fullmatch(name)
             if match is None:
                 continue
-            part = Part(int(match[1]), int(match[2]), size, match[3], int(match[4] or 0), match[5] or "")
+            part = OutputPart(int(match[1]), int(match[2]), size, match[3], int(match[4] or 0), match[5] or "")
             known = part.index < len(rows) and rows[part.index] == part.rows + part.rejected
             if known and (not part.rejected or part.rejects in there):
                 found.setdefault(part.index, part)
         return found
 
-    def rejected(self, parts: Sequence[Part]) -> Iterator[Sequence[str]]:
+    def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
         """What is said of every rejected row of these parts, in order."""
         for part in parts:
             if part.rejected:
@@ -243,7 +243,7 @@ class StoreStaging:
                     listed = self.system.cat_file(f"{self.folder}/{part.rejects}")
                 yield from rows_of(listed)
 
-    def commit(self, parts: Sequence[Part], columns: Sequence[str]) -> Manifest:
+    def commit(self, parts: Sequence[OutputPart], columns: Sequence[str]) -> Manifest:
         """Make the output of all its parts and let it appear."""
         with _explained(self.destination.path):
             self.system.invalidate_cache()
@@ -254,7 +254,7 @@ class StoreStaging:
             self.destination.sweep(self.job)
         return manifest
 
-    def _commit_folder(self, parts: Sequence[Part]) -> Manifest:
+    def _commit_folder(self, parts: Sequence[OutputPart]) -> Manifest:
         place, root = self.destination, self.destination.root
         listed = [part for part in parts if part.rejected]
         kept = [part for part in parts if part.rows]
@@ -279,7 +279,7 @@ class StoreStaging:
         self.system.pipe_file(f"{root}/_SUCCESS", b"")
         return manifest
 
-    def _agree(self, parts: Sequence[Part]) -> None:
+    def _agree(self, parts: Sequence[OutputPart]) -> None:
         first: pa.Schema | None = None
         for part in parts:
             with self.system.open(f"{self.folder}/{part.staged}", "rb") as stream:
@@ -291,7 +291,7 @@ class StoreStaging:
                     "must have one type in all of its files: convert them, or leave them out."
                 )
 
-    def _commit_file(self, parts: Sequence[Part], columns: Sequence[str]) -> Manifest:
+    def _commit_file(self, parts: Sequence[OutputPart], columns: Sequence[str]) -> Manifest:
         """Assembled on this machine's disk as any output, then uploaded: the list first, the manifest last."""
         place = self.destination
         with tempfile.TemporaryDirectory(prefix="dkernel-") as here:

@@ -13,13 +13,13 @@ from dkernel.data.collections.dask_arrays import as_array
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import Answer, apply
+from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of
 from dkernel.estimators.validation import checked_rows, is_dask, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.local.binning import MOST_BITS, Binning
 from dkernel.recipe import Recipe
-from dkernel.selection.landmark_selection import sampled
+from dkernel.selection.landmark_selection import sample_rows
 
 __all__ = ["BinningFeatures"]
 
@@ -108,7 +108,7 @@ class BinningFeatures(TransformerBase):
         recipe = Recipe(kernel=self.kernel, gamma=self.gamma, n_components=CENTER_ROWS, seed=seed_of(self.random_state))
         with default_executor() as executor:
             source = source_of(self, X, dtype=dtype_of(X), sparse=False)
-            self.kernel_, rows = sampled(source, recipe, CENTER_ROWS, executor)
+            self.kernel_, rows = sample_rows(source, recipe, CENTER_ROWS, executor)
         self.center_ = np.median(rows, axis=0).astype(rows.dtype)
         gamma: float = self.kernel_.gamma  # type: ignore[attr-defined]
         self.binning_ = Binning.draw(gamma, self.n_features_in_, n_grids, bits, recipe.seed)
@@ -136,7 +136,7 @@ class BinningFeatures(TransformerBase):
         """
         require_fitted(self, "binning_")
         X, dtype = checked_rows(self, X), dtype_of(X)
-        answer = Answer(
+        answer = BlockPrediction(
             _codes, (self.center_, self.binning_), self._key, self._columns(), dtype, "uint32", self.n_grids
         )
         if not is_dask(X):

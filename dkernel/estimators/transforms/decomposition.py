@@ -10,7 +10,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from dkernel.data import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import Answer, apply
+from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of, nystrom_rows, random_rows
 from dkernel.estimators.transforms.sketches import KernelFeatures
 from dkernel.estimators.validation import checked_rows, seed_of, source_of
@@ -22,7 +22,7 @@ from dkernel.inference.feature_moments import Clusters, FeatureMoments, Phi, nea
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.recipe import Recipe
-from dkernel.selection.landmark_selection import sampled
+from dkernel.selection.landmark_selection import sample_rows
 
 __all__ = ["SAMPLE", "Clustering", "Embedding", "KernelKMeans", "KernelPCA", "OnFeatures", "linear_model"]
 
@@ -160,7 +160,7 @@ class Clustering(ClusterMixin, OnFeatures):
         clusters, key = Clusters(phi), f"{self._key(source)}-{seed}-{k}"
         with default_executor() as executor:
             recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
-            rows = sampled(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
+            rows = sample_rows(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
             with one_blas_thread():
                 F = np.concatenate(list(phi.strips(rows)))
                 start = KMeans(k, n_init=self.n_init, random_state=seed).fit(F)
@@ -191,8 +191,8 @@ class Clustering(ClusterMixin, OnFeatures):
         for array in (*self.map_.arrays().values(), centers):
             digest.update(np.ascontiguousarray(array).data)
         return apply(
-            Answer(cluster_rows, (self._phi, centers), lambda: f"clusters-{digest.hexdigest()}", names, dtype_of(X),
-                   np.int64, None, objects),
+            BlockPrediction(cluster_rows, (self._phi, centers), lambda: f"clusters-{digest.hexdigest()}", names,
+            dtype_of(X), np.int64, None, objects),
             X,
         )  # fmt: skip
 

@@ -13,17 +13,17 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import Answer, apply
+from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.validation import checked_rows, is_dask, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap, FourierMap, NystromMap
 from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel, parse
-from dkernel.numerics.sparse_rows import Numbered
+from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import ROWS
 from dkernel.recipe import Recipe
-from dkernel.selection.landmark_selection import for_given, sampled
+from dkernel.selection.landmark_selection import for_given, sample_rows
 
 __all__ = [
     "FourierFeatures",
@@ -59,7 +59,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
     def _names(self) -> Sequence[str]:
         """Names of the columns that the map takes, numbered ones of sparse rows."""
-        return Numbered(0, int(self.n_features_in_)) if self.map_.sparse else self._columns()
+        return RangeNames(0, int(self.n_features_in_)) if self.map_.sparse else self._columns()
 
     def _kernel(self, X: Any, recipe: Recipe, sparse: bool | None = None) -> Kernel:
         """The kernel with numbers; X is read for a gamma that asks for it, or, in memory, to check it."""
@@ -69,7 +69,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
             checked_rows(self, X, fitting=True)
             return kernel.bind_columns(self._columns()).bind(lambda *_: float(recipe.gamma))
         with default_executor() as executor:
-            return sampled(source_of(self, X, dtype=dtype_of(X), sparse=sparse), recipe, 1, executor)[0]
+            return sample_rows(source_of(self, X, dtype=dtype_of(X), sparse=sparse), recipe, 1, executor)[0]
 
     def _transform(
         self, X: Any, function: Any, carried: Any, *arrays: NDArray[Any], made: Mapping[str, str] | None = None
@@ -85,7 +85,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         dtype = dtype_of(X)
         made_dtype = (made or {}).get(dtype, dtype)
         objects = tuple(names[j] for j in places)
-        answer = Answer(
+        answer = BlockPrediction(
             function, carried, key, names, dtype, made_dtype, self.n_components_, objects, self.get_feature_names_out
         )
         return apply(answer, X)
@@ -248,7 +248,7 @@ class NystromFeatures(TransformerBase):
             source = from_arrays(X, y, dtype=dtype_of(X), kernel=self.kernel)
         recipe, given = for_given(recipe, given, source)
         with default_executor() as executor:
-            kernel, Z = sampled(source, recipe, columns_of(recipe), executor)
+            kernel, Z = sample_rows(source, recipe, columns_of(recipe), executor)
         Z = Z if given is None else given
         with one_blas_thread():
             self.map_ = NystromMap(kernel, Z, recipe.rank)

@@ -15,7 +15,7 @@ from dkernel.features.base import Coordinates, FeatureMap, in_tiles
 from dkernel.features.random.projections import FAST, MOST_STORED, Dense, Projection, Seeded, projected
 from dkernel.features.random.sparse_frequencies import SCATTERED, Scattered
 from dkernel.kernels import Kernel
-from dkernel.numerics.fused_gradient import Panels
+from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.fused_products import fits, sincos_products
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import COLUMNS, cos_turns_inplace, sincos_turns_inplace
@@ -126,7 +126,7 @@ class FourierMap(FeatureMap):
         return self.groups_
 
     @cached_property
-    def panels(self) -> Panels | None:
+    def panels(self) -> PackedColumns | None:
         whole = self._turns.whole if self.pairs else None
         if whole is None:
             return None

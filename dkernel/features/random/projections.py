@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DKernelError, UnsupportedError
 from dkernel.kernels import Kernel
-from dkernel.numerics.fused_gradient import Panels
-from dkernel.numerics.fused_products import goes
+from dkernel.numerics.fused_gradient import PackedColumns
+from dkernel.numerics.fused_products import supports_avx512
 from dkernel.numerics.random_streams import stream
 
 __all__ = [
@@ -65,7 +65,7 @@ class Projection(ABC):
         """Write z of the frequencies from `first` on into out, float32 (ROWS, width)."""
 
     @property
-    def whole(self) -> Panels | None:
+    def whole(self) -> PackedColumns | None:
         """All frequencies as one block; of a matrix that is held."""
         return None
 
@@ -119,8 +119,8 @@ class Dense(Projection):
         return {}
 
     @cached_property
-    def whole(self) -> Panels | None:
-        return Panels.of("sincos", self._block(0, self.m)) if goes(self.p) else None
+    def whole(self) -> PackedColumns | None:
+        return PackedColumns.of("sincos", self._block(0, self.m)) if supports_avx512(self.p) else None
 
     def _block(self, first: int, width: int) -> NDArray[np.float32]:
         return np.ascontiguousarray(self._frequencies[first : first + width].T, dtype=np.float32)

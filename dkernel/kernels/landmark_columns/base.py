@@ -15,18 +15,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics import tiling
-from dkernel.numerics.fused_gradient import Panels
+from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.fused_products import exp2_products, fits
 
 __all__ = [
     "COLUMN_BLOCK",
-    "Columns",
     "DotColumns",
     "GaussianColumns",
+    "LandmarkColumns",
     "LaplacianColumns",
+    "MultipleColumns",
     "PlainColumns",
     "ProductColumns",
-    "ScaledColumns",
     "SparseColumns",
     "SumColumns",
     "augmented",
@@ -44,7 +44,7 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
 
-class Columns(ABC):
+class LandmarkColumns(ABC):
     """k(., Z) with Z prepared; `n` columns. Nothing in it is changed by use, so threads may share one.
 
     A tile of rows X is float32 (r, p) and C-contiguous; a tile of columns `out` is float32 (r, m), C-contiguous, with
@@ -54,7 +54,7 @@ class Columns(ABC):
     n: int
 
     @property
-    def panels(self) -> Panels | None:
+    def panels(self) -> PackedColumns | None:
         """All columns as products of `rows` with one block, where a compiled walk can make them; else None."""
         return None
 
@@ -123,7 +123,7 @@ def within(rows: F64) -> F64:
     return np.where(far[:, None], rows * np.sqrt(FAR / np.maximum(norms, FAR))[:, None], rows) if far.any() else rows
 
 
-class GaussianColumns(Columns):
+class GaussianColumns(LandmarkColumns):
     """exp(-γ‖x - z‖²) as one sgemm of augmented rows and one exp2.
 
     With g = γ log₂e, the exponent 2g⟨x,z⟩ - g‖z‖² - g‖x‖² is the product of (x, 1, -g‖x‖²) and (2gz, -g‖z‖², 1).
@@ -147,8 +147,8 @@ class GaussianColumns(Columns):
         self._landmarks = blocks_of(np.vstack([2 * self._g * centred.T, -self._g * norms, ones]))
 
     @cached_property
-    def panels(self) -> Panels | None:
-        return Panels.of("exp2", np.concatenate(self._landmarks, axis=1))
+    def panels(self) -> PackedColumns | None:
+        return PackedColumns.of("exp2", np.concatenate(self._landmarks, axis=1))
 
     def rows(self, X: F32) -> F32:
         """The augmented rows, (r, p + 2)."""
@@ -169,7 +169,7 @@ class GaussianColumns(Columns):
         tiling.exp2_inplace(out)
 
 
-class LaplacianColumns(Columns):
+class LaplacianColumns(LandmarkColumns):
     """exp(-γ‖x - z‖₁): the L1 distances of rows and landmarks multiplied by γ log₂e beforehand, then exp2."""
 
     def __init__(self, Z: F64, gamma: float) -> None:
@@ -191,7 +191,7 @@ class LaplacianColumns(Columns):
         tiling.exp2_inplace(out)
 
 
-class DotColumns(Columns):
+class DotColumns(LandmarkColumns):
     """(⟨x, z⟩ + c)^degree: one sgemm, with a column of ones where c is not zero, and a power by squaring."""
 
     def __init__(self, Z: F64, degree: int = 1, c: float = 0.0) -> None:
@@ -210,7 +210,7 @@ class DotColumns(Columns):
         power_inplace(out, self._degree)
 
 
-class PlainColumns(Columns):
+class PlainColumns(LandmarkColumns):
     """The columns of any kernel that has no quicker way: its float64 values, rounded."""
 
     def __init__(self, Z: F64, values: Callable[[F64, F64], F64]) -> None:
@@ -224,7 +224,7 @@ class PlainColumns(Columns):
         out[...] = self._values(wide, self._landmarks[first : first + out.shape[1]])
 
 
-class SparseColumns(Columns):
+class SparseColumns(LandmarkColumns):
     """The columns of a kernel of products of rows at sparse landmarks: its float64 values of a tile of rows, rounded.
 
     All columns of the tile are made at once: a product with sparse landmarks goes through the rows' own numbers, which
@@ -245,12 +245,12 @@ class SparseColumns(Columns):
         out[...] = rows[:, first : first + out.shape[1]]
 
 
-class _ManyColumns(Columns):
+class _ManyColumns(LandmarkColumns):
     """Several columns of the same landmarks, folded into one tile by a ufunc, in their order."""
 
     fold: np.ufunc
 
-    def __init__(self, parts: Sequence[Columns]) -> None:
+    def __init__(self, parts: Sequence[LandmarkColumns]) -> None:
         self.n = parts[0].n
         self._parts = tuple(parts)
 
@@ -279,10 +279,10 @@ class ProductColumns(_ManyColumns):
     fold = np.multiply
 
 
-class ScaledColumns(Columns):
+class MultipleColumns(LandmarkColumns):
     """Columns of a kernel times a number."""
 
-    def __init__(self, part: Columns, weight: float) -> None:
+    def __init__(self, part: LandmarkColumns, weight: float) -> None:
         self.n = part.n
         self._part = part
         self._weight = np.float32(weight)

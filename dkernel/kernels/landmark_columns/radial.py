@@ -5,7 +5,15 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.kernels.landmark_columns.base import COLUMN_BLOCK, LOG2_E, Columns, augmented, blocks_of, center_of, within
+from dkernel.kernels.landmark_columns.base import (
+    COLUMN_BLOCK,
+    LOG2_E,
+    LandmarkColumns,
+    augmented,
+    blocks_of,
+    center_of,
+    within,
+)
 from dkernel.numerics import tiling
 
 __all__ = ["CauchyProductColumns", "DecayColumns", "RationalColumns", "SquaredColumns", "TabulatedColumns"]
@@ -20,7 +28,7 @@ FARTHEST = 40
 NODES = FARTHEST * NODES_PER_UNIT + 1
 
 
-class SquaredColumns(Columns):
+class SquaredColumns(LandmarkColumns):
     """‖x - z‖² / length² of rows and landmarks, into a tile: the first half of every radial kernel.
 
     The product of (x, 1, ‖x‖²) and (-2z, ‖z‖², 1), after centring and division by the length. With `sharp`, pairs so
@@ -116,7 +124,7 @@ class TabulatedColumns(SquaredColumns):
         out += self._table[node]
 
 
-class CauchyProductColumns(Columns):
+class CauchyProductColumns(LandmarkColumns):
     """Π_j 1 / (1 + (x_j - z_j)² / length²)."""
 
     def __init__(self, Z: F64, length: float) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.kernels.landmark_columns.base import Columns
+from dkernel.kernels.landmark_columns.base import LandmarkColumns
 
 __all__ = ["ChangedColumns", "SelectedColumns", "WeightedColumns"]
 
@@ -14,10 +14,10 @@ F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
 
-class ChangedColumns(Columns):
+class ChangedColumns(LandmarkColumns):
     """A function of every value, in place."""
 
-    def __init__(self, part: Columns, change: Callable[[F32], Any]) -> None:
+    def __init__(self, part: LandmarkColumns, change: Callable[[F32], Any]) -> None:
         self.n = part.n
         self._part, self._change = part, change
 
@@ -31,10 +31,10 @@ class ChangedColumns(Columns):
         self._change(out)
 
 
-class WeightedColumns(Columns):
+class WeightedColumns(LandmarkColumns):
     """f(x) f(z) k(x, z), the weights in float64 until they are rounded."""
 
-    def __init__(self, part: Columns, weights: Callable[[F64], F64], Z: F64) -> None:
+    def __init__(self, part: LandmarkColumns, weights: Callable[[F64], F64], Z: F64) -> None:
         self.n = part.n
         self._part, self._weights = part, weights
         self._of_landmarks = weights(Z).astype(np.float32)
@@ -51,10 +51,12 @@ class WeightedColumns(Columns):
         out *= self._of_landmarks[first : first + out.shape[1]]
 
 
-class SelectedColumns(Columns):
+class SelectedColumns(LandmarkColumns):
     """The columns of a kernel of some columns of the data."""
 
-    def __init__(self, part: Columns, columns: Sequence[int], of_objects: Callable[[Any], NDArray[Any]]) -> None:
+    def __init__(
+        self, part: LandmarkColumns, columns: Sequence[int], of_objects: Callable[[Any], NDArray[Any]]
+    ) -> None:
         self.n = part.n
         self._part, self._columns, self._of_objects = part, list(columns), of_objects
 
