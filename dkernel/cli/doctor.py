@@ -34,6 +34,7 @@ def doctor(ctx: click.Context, /, **values: Any) -> None:
         click.echo(config_text(ctx, values))
         return
     place = place_of(ctx, values)
+    place.pop("patience")  # a diagnosis waits for nobody
     found = _diagnosis(values, place)
     if values["json"]:
         click.echo(json.dumps({"ok": not found["findings"], **found}))

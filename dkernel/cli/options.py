@@ -122,6 +122,14 @@ def run_options(command: Command) -> Command:
         ),
         click.option("--memory-limit", cls=Setting, type=SIZE, metavar="SIZE", help="Memory of each worker: 2GiB."),
         click.option(
+            "--cluster-timeout",
+            cls=Setting,
+            type=click.FloatRange(min=0, min_open=True),
+            default=300.0,
+            metavar="SECONDS",
+            help="Give up when a cluster has no workers, or finishes nothing, for so long. Default: 300.",
+        ),
+        click.option(
             "--import",
             cls=Setting,
             multiple=True,
@@ -257,7 +265,7 @@ def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
     if tls and not {"tls_ca_file", "tls_cert"} <= set(tls):
         raise click.UsageError("TLS needs both --tls-ca-file and --tls-cert (and --tls-key unless it is in it).", ctx)
     place = {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
-    return {**place, "tls": tls or None}
+    return {**place, "tls": tls or None, "patience": values["cluster_timeout"]}
 
 
 def show_progress(values: Mapping[str, Any]) -> Any:

@@ -65,7 +65,7 @@ data = ["a.parquet", "b.parquet"]
 label = "y"
 out = "m"
 positive = 2
-kernel = "Laplacian(gamma=0.1) + Linear()"
+kernel = "Laplacian(gamma='auto') + Linear()"
 gamma = 0.5
 n-components = 100
 alpha = 1e-6
@@ -76,7 +76,7 @@ memory-limit = "2GiB"
 """
     found = settings("--config", config(text))
     flags = ["a.parquet", "b.parquet", "--label", "y", "--out", "m", "--positive", 2, "--gamma", 0.5, "--alpha", 1e-6]
-    flags += ["--kernel", "Laplacian(gamma=0.1) + Linear()", "--n-components", 100, "--exclude", "id,when", "--json"]
+    flags += ["--kernel", "Laplacian(gamma='auto') + Linear()", "--n-components", 100, "--exclude", "id,when", "--json"]
     assert found == settings(*flags, "--progress", "log", "--memory-limit", "2GiB")
     assert found["positive"] == "2"
     assert found["exclude"] == ["id", "when"]
