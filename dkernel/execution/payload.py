@@ -49,5 +49,6 @@ class Payload:
         """The value, made anew each time."""
         return pickle.loads(self.header, buffers=self.buffers)
 
-    def __reduce__(self) -> Any:
-        return type(self), (self.header, [pickle.PickleBuffer(buffer) for buffer in self.buffers])
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        made = pickle.PickleBuffer if protocol >= 5 else bytes  # older protocols carry no buffers
+        return type(self), (self.header, [made(buffer) for buffer in self.buffers])

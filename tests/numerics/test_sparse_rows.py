@@ -107,7 +107,7 @@ def test_names_of_numbered_columns():
     assert "x" not in names
     assert names == RangeNames(1, 1000)
     assert names != RangeNames(0, 1000)
-    assert named(names) == ("Numbered(first=1, n=1000)",)
+    assert named(names) == ("RangeNames(first=1, n=1000)",)
     assert named(("a", "b")) == ("a", "b")
     assert is_wide(5000, 0.01)
     assert not is_wide(5000, 0.5)

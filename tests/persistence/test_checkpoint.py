@@ -16,7 +16,7 @@ from dkernel.persistence import checkpoint as checkpoints
 from dkernel.persistence.checkpoint import EVERY, Checkpoint, FolderJournal
 from dkernel.problem.sizes import MOST_ROUNDS
 from dkernel.solving import sgd
-from dkernel.streaming import block_reader, shuffle
+from dkernel.streaming import block_reader, read_groups, shuffle
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import Survey
 from dkernel.training.fit import train
@@ -186,6 +186,7 @@ def test_what_is_said(tmp_path, stop_after, capsys):
 @pytest.mark.parametrize("damage", [None, 0, 1])
 def test_a_survey_goes_on_in_its_middle(damage, tmp_path, whole, monkeypatch):
     monkeypatch.setattr(block_reader, "PART_BYTES", 0)
+    monkeypatch.setattr(read_groups, "MOST_UNITS", 1)  # small units are read together otherwise
     step, seen = Survey.step, []
 
     def counted(self, block, piece, broadcast):
