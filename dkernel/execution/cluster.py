@@ -299,7 +299,8 @@ class ClusterExecutor(Executor):
         elif may_pass(error) and work.retries < RETRIES:
             time.sleep(PAUSE * 2**work.retries)
             work.retries += 1
-            self._again(work, f"tried again after {type(error).__name__}: {error}")
+            self.faults.append(f"tried again after {type(error).__name__}: {error}")
+            self._connection.asked(lambda: self.client.retry([work.future]))  # also a value it needs, if that failed
         else:
             raise error
 

