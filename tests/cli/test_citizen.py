@@ -184,6 +184,7 @@ VALUES |= {
     "polish": 2,
     "calibration": "platt",
     "patience": 2,
+    "cluster_timeout": 60.0,
     "baselines": "off",
     "zero_based": "yes",
     "n_features": 7,
