@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -124,7 +124,7 @@ class BlockReader:
         sums: dict[Node, S] = {}
         positions = {chunk: i for i, chunk in enumerate(_by_chunk(pieces))}
         later = Counter(piece.place.unit for piece in following)
-        windows = self._windows(sorted(_units(pieces), key=lambda unit: (unit in later, unit not in self._units)))
+        windows = self._windows(pieces, later)
         # Of the coming round first the units that it has most of: they are not needed after it.
         new = sorted(set(later).difference(*windows, self._units), key=lambda unit: (-later[unit], unit))
         for window, coming in zip(windows, [*windows[1:], new[: self._window]], strict=True):
@@ -159,8 +159,20 @@ class BlockReader:
         bundle = bundle_size([unit.rows for unit in self.source.units], self.source.row_bytes + ROW_OVERHEAD)
         return max(bundle, 2 * self.executor.slots)
 
-    def _windows(self, units: Sequence[int]) -> list[Sequence[int]]:
-        return [units[i : i + self._window] for i in range(0, len(units), self._window)]
+    def _windows(self, pieces: Sequence[RowSlice], later: Container[int]) -> list[list[int]]:
+        """Units of these pieces, a window at a time; those of one chunk, of a shuffled copy, are summed together."""
+        homes: dict[int, int] = {}
+        for piece in pieces:
+            homes.setdefault(piece.place.unit, piece.chunk)
+        together: dict[int, list[int]] = {}
+        for unit, chunk in homes.items():
+            together.setdefault(chunk, []).append(unit)
+        windows: list[list[int]] = [[]]
+        for units in sorted(together.values(), key=lambda units: (units[0] in later, units[0] not in self._units)):
+            if windows[-1] and len(windows[-1]) + len(units) > self._window:
+                windows.append([])
+            windows[-1] += units
+        return windows
 
     def _sums(
         self,
@@ -225,7 +237,7 @@ class BlockReader:
             inside.setdefault(piece.place.unit, array("q")).append(number)
         share = max(1 / PARTS, PART_BYTES / self.source.nbytes)
         kept = _Parts(statistic.merge, journal or Journal(), name, share * len(inside))
-        units = list(inside)[kept.units :]
+        units = list(chain.from_iterable(self._by_group(inside)))[kept.units :]
         windows = self._windows_of_groups(units)
         with kept:
             for window, following in zip(windows, [*windows[1:], []], strict=True):
@@ -253,11 +265,15 @@ class BlockReader:
 
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
         """These units, as many at a time as one task for each slot reads."""
+        parts, slots = self._by_group(units), self.executor.slots
+        return [list(chain.from_iterable(parts[i : i + slots])) for i in range(0, len(parts), slots)]
+
+    def _by_group(self, units: Iterable[int]) -> list[list[int]]:
+        """These units, those that one task reads together."""
         groups: dict[range, list[int]] = {}
         for unit in units:
             groups.setdefault(self._groups[unit], []).append(unit)
-        parts, slots = list(groups.values()), self.executor.slots
-        return [list(chain.from_iterable(parts[i : i + slots])) for i in range(0, len(parts), slots)]
+        return list(groups.values())
 
     def _compute(self, calls: Sequence[Call], ahead: Sequence[int] = ()) -> list[Any]:
         """As the executor does, but what ended its workers is named by the rows that it reads."""
