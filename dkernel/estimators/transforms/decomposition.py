@@ -140,11 +140,21 @@ class KernelPCA(OnFeatures):
 class Clustering(ClusterMixin, OnFeatures):
     """Clusters of an embedding of the rows: k-means on a sample of them, then Lloyd's steps over all."""
 
-    n_clusters: Any
-    n_init: Any
-    max_iter: Any
-    tol: Any
     _phi: Phi
+
+    def __init__(
+        self, n_clusters=8, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, n_init=10,
+        max_iter=100, tol=1e-4, random_state=None,
+    ):  # fmt: skip
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_columns = n_columns
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
 
     def _clusters_asked(self, source: Source) -> int:
         k = self.n_clusters
@@ -237,20 +247,6 @@ class KernelKMeans(Clustering):
     >>> len(set(machine.labels_[:150])), len(set(machine.labels_[150:]))
     (1, 1)
     """
-
-    def __init__(
-        self, n_clusters=8, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, n_init=10,
-        max_iter=100, tol=1e-4, random_state=None,
-    ):  # fmt: skip
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_columns = n_columns
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "KernelKMeans":  # noqa: ARG002
         """Find the clusters of X (n, p): numpy, pandas, Dask, or a Source."""

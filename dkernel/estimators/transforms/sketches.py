@@ -1,6 +1,6 @@
 """MaclaurinFeatures, TensorSketchFeatures and KernelFeatures: any map that the kernel can have, as a transformer."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from dkernel.data import Source
 from dkernel.data.collections.sparse_arrays import stays_sparse
@@ -60,7 +60,23 @@ class _Chosen(TransformerBase):
         return self._transform(X, random_rows, self.map_, *self.map_.arrays().values())
 
 
-class MaclaurinFeatures(_Chosen):
+class _Sketch(_Chosen):
+    """A transformer of one kind of random map, of polynomials."""
+
+    _features: ClassVar[str]
+
+    def __init__(self, kernel="polynomial", *, gamma="auto", n_components=1024, random_state=None):
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
+        """Draw the map; X is only checked."""
+        return self._fit(X, self._features)
+
+
+class MaclaurinFeatures(_Sketch):
     """Products of random signs for each degree of a power series of ⟨x, z⟩ (Kar and Karnick 2012), unbiased.
 
     Degrees 0 and 1 are exact. The variance grows as |x|^{2 degree}: rows should have a length of 1 or so.
@@ -83,18 +99,10 @@ class MaclaurinFeatures(_Chosen):
     (3, 32)
     """
 
-    def __init__(self, kernel="polynomial", *, gamma="auto", n_components=1024, random_state=None):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_components = n_components
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None) -> "MaclaurinFeatures":  # noqa: ARG002
-        """Draw the signs; X is only checked."""
-        return self._fit(X, "maclaurin")
+    _features = "maclaurin"
 
 
-class TensorSketchFeatures(_Chosen):
+class TensorSketchFeatures(_Sketch):
     """Count sketches, convolved by the Fourier transform: polynomials (Pham and Pagh 2013), and products of kernels.
 
     Parameters
@@ -115,15 +123,7 @@ class TensorSketchFeatures(_Chosen):
     (3, 32)
     """
 
-    def __init__(self, kernel="polynomial", *, gamma="auto", n_components=1024, random_state=None):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_components = n_components
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None) -> "TensorSketchFeatures":  # noqa: ARG002
-        """Draw the sketches; X is only checked."""
-        return self._fit(X, "tensorsketch")
+    _features = "tensorsketch"
 
 
 class KernelFeatures(_Chosen):

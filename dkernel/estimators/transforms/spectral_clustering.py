@@ -47,20 +47,6 @@ class SpectralClustering(Clustering):
     (1, 1)
     """
 
-    def __init__(
-        self, n_clusters=8, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, n_init=10,
-        max_iter=100, tol=1e-4, random_state=None,
-    ):  # fmt: skip
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_columns = n_columns
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-
     def fit(self, X: Any, y: Any = None) -> "SpectralClustering":  # noqa: ARG002
         """Find the clusters of X (n, p): numpy, pandas, Dask, or a Source."""
         source, phi, seed = self._embed(X)
