@@ -20,7 +20,7 @@ from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.tiling import ROWS, Columns
 
-__all__ = ["MOST_DENSE", "Coordinates", "FeatureMap", "in_tiles", "map_from"]
+__all__ = ["MOST_DENSE", "Coordinates", "FeatureMap", "FromArguments", "in_tiles", "map_from"]
 
 MOST_DENSE = 20_000
 """Coordinates of which a solver makes square matrices; of more there is a sketch instead
@@ -63,6 +63,16 @@ class Coordinates:
         if self.basis is None:
             return coefficients
         return np.asarray(np.linalg.lstsq(self.basis, coefficients)[0], np.float64)
+
+
+class FromArguments:
+    """An object that is pickled as the arguments of its constructor, and prepares everything else again."""
+
+    arguments: ClassVar[tuple[str, ...]]
+    """Attributes that hold them, in their order."""
+
+    def __reduce__(self) -> Any:
+        return type(self), tuple(getattr(self, name) for name in self.arguments)
 
 
 _KINDS: dict[str, type["FeatureMap"]] = {}
