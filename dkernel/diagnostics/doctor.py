@@ -33,7 +33,6 @@ CHECKS = {
 LEAST_FREE = 2**30
 CLOCK = 2.0  # seconds apart: certificates and the heartbeats of run records allow for more
 CLIENT, SCHEDULER = "client", "scheduler"
-ANSWER = 60.0
 
 
 @dataclass(frozen=True)

@@ -81,7 +81,7 @@ class _Process:
                 return
             worker = str(importlib.import_module("distributed").get_worker().address)
             try:
-                require_equal(dict(settings.versions), {worker: versions()})
+                require_equal(dict(settings.versions), worker, versions())
                 install(settings.modules)
             except ClusterError as error:
                 raise RefusedWorkerError(worker, str(error)) from None

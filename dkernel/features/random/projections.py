@@ -11,7 +11,7 @@ be measured (ALGORITHMS 1.3, 1.4). Frequencies of Fastfood follow the law exactl
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,7 +160,7 @@ class Seeded(Projection):
     (1000, 3)
     """
 
-    arguments = ("kernel", "p", "m", "seed", "sampling", "divisor")
+    arguments: ClassVar[tuple[str, ...]] = ("kernel", "p", "m", "seed", "sampling", "divisor")
 
     def __init__(self, kernel: Kernel, p: int, m: int, seed: int, sampling: str, divisor: float = 1.0) -> None:
         self.kernel, self.p, self.m, self.seed, self.sampling = kernel, p, m, seed, sampling
