@@ -175,7 +175,18 @@ class KernelMachine(BaseEstimator):
         raise NotImplementedError
 
     def to_sklearn(self) -> Any:
-        """A plain scikit-learn Pipeline that predicts the same, without dkernel or Dask: see `dkernel.to_sklearn`."""
+        """Make a scikit-learn Pipeline that predicts the same, without dkernel or Dask.
+
+        Returns
+        -------
+        sklearn.pipeline.Pipeline
+            As of `dkernel.to_sklearn`.
+
+        Raises
+        ------
+        UnsupportedError
+            If scikit-learn has no such kernel or map.
+        """
         require_fitted(self, "model_")
         from dkernel.export.pipeline import to_sklearn
 

@@ -37,7 +37,7 @@ Linear = NDArray[np.float64]  # (n_columns, C)
 
 
 def to_sklearn(model: Any) -> Pipeline:
-    """The model as a fitted scikit-learn Pipeline that predicts the same and needs neither dkernel nor Dask.
+    """Export a model as a fitted scikit-learn Pipeline that predicts the same without dkernel or Dask.
 
     The parts are StandardScaler; with a learned metric PCA, as the linear map that it is; RBFSampler, Nystroem,
     PolynomialFeatures or a FeatureUnion of them; SGDClassifier or LinearRegression. Scores are computed in float64
@@ -47,18 +47,24 @@ def to_sklearn(model: Any) -> Pipeline:
 
     Parameters
     ----------
-    model : a Model, as `dkernel.load` gives it, or a fitted KernelClassifier or KernelRegressor
+    model : Model, KernelClassifier or KernelRegressor
+        Model, as `dkernel.load` gives it, or a fitted estimator.
 
     Returns
     -------
-    Pipeline
-        with `predict`, and `decision_function` and (loss="logistic") `predict_proba` of a classifier; of one that was
-        calibrated without `predict_proba`
+    sklearn.pipeline.Pipeline
+        Pipeline with `predict`, and of a classifier `decision_function` and (loss="logistic") `predict_proba`; of a
+        calibrated one without `predict_proba`.
 
     Raises
     ------
     UnsupportedError
-        for a kernel or map that scikit-learn does not have; the message lists those that it has
+        If scikit-learn does not have the kernel or map; the message lists those that it has.
+
+    See Also
+    --------
+    to_onnx : Export as an ONNX graph.
+    save : Write the model file.
 
     Examples
     --------

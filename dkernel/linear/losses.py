@@ -38,7 +38,12 @@ Array = NDArray[np.floating]
 
 
 class Loss(ABC):
-    """ℓ(y, s). A new loss is one class, and one line in LOSSES."""
+    """Loss ℓ(y, s) of a target and a score. A new loss is one class, and one line in LOSSES.
+
+    See Also
+    --------
+    KernelClassifier : Takes a loss by its name.
+    """
 
     name: ClassVar[str]
     curvature: ClassVar[float]
@@ -60,35 +65,91 @@ class Loss(ABC):
 
     @property
     def number(self) -> float:
-        """Its number, 0 of a loss that takes none."""
+        """Parameter of the loss, 0 of a loss without one."""
         return _number(self) if is_dataclass(self) else 0.0
 
     def of(self, outputs: int) -> "Loss":  # noqa: ARG002
-        """The loss that does this one's work on so many columns of scores."""
+        """Give the loss that does the work of this one on several columns of scores.
+
+        Parameters
+        ----------
+        outputs : int
+            Columns of scores.
+
+        Returns
+        -------
+        Loss
+            The loss.
+        """
         return self
 
     def judged(self, y: Array, s: Array) -> Array:
-        """What rows that no gradient saw judge by: the loss, but where a small one says nothing."""
+        """Compute the value by which held-out rows are judged: the loss, but where a small one says nothing.
+
+        Parameters
+        ----------
+        y : ndarray
+            Targets.
+        s : ndarray
+            Scores.
+
+        Returns
+        -------
+        ndarray
+            Values, of the shape of s.
+        """
         return self.value(y, s)
 
     def is_valid(self) -> bool:
-        """Whether its number is one."""
+        """Check the parameter of the loss.
+
+        Returns
+        -------
+        bool
+            True for a value that the loss can have.
+        """
         return True
 
     @property
     def text(self) -> str:
-        """What `loss_named` makes it of again: the name, with a number that is not the usual one."""
+        """Text that `loss_named` reads: the name, with a parameter that is not the default."""
         if not is_dataclass(self) or self == LOSSES[self.name]:
             return self.name
         return f"{self.name}({_number(self)!r})"
 
     @abstractmethod
     def value(self, y: Array, s: Array) -> Array:
-        """ℓ(y, s), elementwise; of a loss that sees columns together, their shares of it."""
+        """Compute ℓ(y, s), elementwise; of a loss that sees columns together, their shares of it.
+
+        Parameters
+        ----------
+        y : ndarray
+            Targets.
+        s : ndarray
+            Scores.
+
+        Returns
+        -------
+        ndarray
+            Values, of the shape of s.
+        """
 
     @abstractmethod
     def derivative(self, y: Array, s: Array) -> Array:
-        """dℓ/ds, elementwise; at a kink, the one-sided value that keeps the set of active rows smallest."""
+        """Compute dℓ/ds, elementwise; at a kink, the one-sided value that keeps the set of active rows smallest.
+
+        Parameters
+        ----------
+        y : ndarray
+            Targets.
+        s : ndarray
+            Scores.
+
+        Returns
+        -------
+        ndarray
+            Derivatives, of the shape of s.
+        """
 
 
 class Hinge(Loss):
