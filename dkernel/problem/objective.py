@@ -305,8 +305,8 @@ class GramSum:
 class Gram(Statistic[GramSum, GramSum]):
     """Gram matrix of the columns as the passes have them, for a preconditioner.
 
-    Of float32 columns, whose rounding is noise that S + ρ M stands above, products and sums are in float64 (raw float32
-    normal equations fail: ALGORITHMS 2.4); where columns are well conditioned float32 will do for these too.
+    Of float32 columns, whose rounding is noise that S + ρ M stands above, products and sums are in float64 (float32
+    normal equations fail: they square the condition, Higham 2002, chapter 20); where columns are well conditioned float32 will do for these too.
     """
 
     problem: Problem

@@ -15,7 +15,7 @@ HELD = 2_000  # rows outside the preconditioner's sample that measure its levera
 CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than the uniform one chooses landmarks from
 # Flops of the setup that no data set is too small for: some seconds.
 FREE_FLOPS = 4e11
-# The sample is six rows a column (ALGORITHMS 3.3 insists on three), and as many more as are multiplied at once: what is
+# The sample is six rows a column (with fewer than three the step is set by noise), and as many more as are multiplied at once: what is
 # known of the covariance decides the step, and epochs on the sample are cheap passes. With many rows a column a pass
 # teaches what a smaller sample does not know: so many rows a column -> rows of the sample, and covtype's errors are the
 # same (15.3 % at 2,000 columns, 12.2 % at 5,000), as are those of a quadratic form of 28 columns. Of 260 rows a column

@@ -1,7 +1,7 @@
-"""Are the chunks alike? If not, rounds of whole chunks would each teach something else.
+"""Tests whether the chunks are alike: if not, each round of whole chunks would teach something else.
 
 Two tests on what the survey counted anyway: chi-squared of the classes in each chunk against the whole, and the z of
-each chunk's feature means. Source: ALGORITHMS 3.9.
+each chunk's feature means (two-sample tests as in Lehmann and Romano 2005, chapters 5 and 14).
 """
 
 from collections import Counter

@@ -5,7 +5,7 @@ A structured projection needs 3 log2(q) sums a frequency instead of p products, 
 as good as orthogonal directions. Cosines included, a column costs as much as by a product at p = 64 and at 90 (q =
 128), 0.4 of it at 256 and a sixth at 784. Lengths are drawn from the kernel's own law in q dimensions; the directions
 are sums of q random signs, uniform on the sphere but for a part that falls with q, so q is at least 32: at 8 a bias can
-be measured (ALGORITHMS 1.3, 1.4). Frequencies of Fastfood follow the law exactly.
+be measured (see LEAST). Frequencies of Fastfood follow the law exactly.
 """
 
 from abc import ABC, abstractmethod

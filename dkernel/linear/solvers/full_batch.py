@@ -3,7 +3,7 @@
 Pure state machines, as P-SGD is: `candidates` says at which coefficients the gradient over all rows is wanted,
 `advance` makes the next state of what comes back. One reading of the data gives the gradients of several candidates, so
 there are no readings that only look for a step. Heads are columns of v: for each α of the path, one for each output.
-The order of the rows means nothing to them. Source: ALGORITHMS 3.9; Nocedal and Wright 2006, chapters 5 and 7.
+The order of the rows means nothing to them. Source: Nocedal and Wright 2006, chapters 5 and 7.
 """
 
 from abc import ABC, abstractmethod

@@ -4,7 +4,7 @@
 
 P, M: see `linear.preconditioner`. Heads are columns of v: for each λ of the path, one for each output. The mean over
 the last part of a pass is the answer, the last iterate at constant η being worse by points; at very large n the mean
-lags, so several windows are kept and the holdout chooses. Source: ALGORITHMS 3.2, step H; Polyak and Juditsky 1992.
+lags, so several windows are kept and the holdout chooses. Source: Polyak and Juditsky 1992.
 
 What a pass does not reach are directions in which the loss is flatter than P takes it for: those below ρ, and all of
 them where most rows are beyond the margin and only few bend the loss. There more rows make no longer steps. Momentum
