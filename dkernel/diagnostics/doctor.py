@@ -146,7 +146,7 @@ def _asked_of(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Place:
-    """What a plan asks of an executor."""
+    """Attributes of an executor that a plan reads."""
 
     name: str
     workers: int

@@ -1,4 +1,4 @@
-"""What `dkernel doctor` looks at in a process: the standard library and what Dask needs, because a worker may not
+"""Facts of a process for `dkernel doctor`, by the standard library and what Dask needs, because a worker may not
 have dkernel at all.
 
 The functions are sent by value. They read, and make and remove one empty file in each place that they are asked about.
@@ -52,7 +52,7 @@ def probe(
 
 
 def of_worker(worker: Any) -> dict[str, Any]:
-    """What only a worker has."""
+    """Facts that only a worker has."""
     spill = importlib.import_module("dask").config.get("distributed.worker.memory.spill", 0.7)
     local = existing(worker.local_directory)
     return {

@@ -1,4 +1,4 @@
-"""What classifier and regressor share: parameters to a recipe, a fit, and the model's answers."""
+"""Base class of classifier and regressor: parameters to a recipe, a fit, and the model's answers."""
 
 import warnings
 from typing import Any, ClassVar
@@ -88,7 +88,7 @@ class KernelMachine(BaseEstimator):
         return self
 
     def _warn_of_an_early_end(self) -> None:
-        """What scikit-learn's solvers say too, where one that goes to the optimum was stopped by its passes."""
+        """Warn, as scikit-learn's solvers do, where one that goes to the optimum was stopped by its passes."""
         found = self.model_.facts.get("solver", {})
         ended = found.get("converged", True) or found["decrement"] < SEEN
         if self.model_.recipe.solver in TO_THE_END and not ended:
@@ -101,7 +101,7 @@ class KernelMachine(BaseEstimator):
             )
 
     def _merges(self, X: Any, source: Source) -> bool:
-        """Whether equal rows become one, so that weights k are k copies of a row to whatever solver.
+        """True if equal rows become one, so that weights k are k copies of a row to whatever solver.
 
         Rows of Dask's are gathered as those in memory are: the same rows are the same model. Asked for by name, "psgd"
         gets the rows as they come, and so does a Source: either has the bytes of the command.
@@ -109,7 +109,7 @@ class KernelMachine(BaseEstimator):
         return self.solver != "psgd" and not isinstance(X, Source) and is_few(source)
 
     def _is_exact(self, recipe: Recipe, validation: Any) -> bool:
-        """Whether few rows are solved exactly: nothing asks for passes or for rows that are held out."""
+        """True if few rows are solved exactly: nothing asks for passes or for rows that are held out."""
         streams = (
             recipe.passes not in ("auto", 1)
             or recipe.polish not in ("auto", 0)
@@ -171,7 +171,7 @@ class KernelMachine(BaseEstimator):
         return self
 
     def _learned(self) -> None:
-        """What the task's own attributes are, of `model_`."""
+        """Set the attributes of the task from `model_`."""
         raise NotImplementedError
 
     def to_sklearn(self) -> Any:

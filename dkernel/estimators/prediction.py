@@ -31,7 +31,7 @@ DENSE_BYTES = 2**29  # of sparse rows that become dense
 
 
 class BlockPrediction:
-    """What is asked of every row.
+    """A function of every row, with all that it needs.
 
     Parameters
     ----------

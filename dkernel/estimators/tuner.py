@@ -22,7 +22,7 @@ __all__ = ["Tuner"]
 
 
 def _has(method: str) -> Callable[["Tuner"], bool]:
-    """Whether the estimator of the search has a method."""
+    """True if the estimator of the search has a method."""
 
     def check(tuner: "Tuner") -> bool:
         machine = KernelClassifier() if tuner.estimator is None else tuner.estimator

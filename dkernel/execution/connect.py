@@ -152,7 +152,7 @@ def default_executor() -> Executor:
 
 
 def _in_a_task() -> bool:
-    """Whether this thread runs a task of a worker."""
+    """True if this thread runs a task of a worker."""
     try:
         _distributed().get_worker()
     except ValueError:
@@ -190,7 +190,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
 
 
 def _security(tls: Mapping[str, str] | None) -> Any:
-    """What a client shows and demands; only files that are there and hold what they should."""
+    """Certificates of a client; only of files that exist and hold what they should."""
     if not tls:
         return None
     ca, cert, key = tls["tls_ca_file"], tls["tls_cert"], tls.get("tls_key") or tls["tls_cert"]

@@ -93,7 +93,7 @@ class Crew:
         self.look()
 
     def look_again(self) -> bool:
-        """Whether some worker is refused, once all that are there have been asked."""
+        """True if some worker is refused, once all that are there have been asked."""
         deadline = time.monotonic() + START
         while (self.known(0.0) or True) and self._checks and time.monotonic() < deadline:
             time.sleep(LOOK)

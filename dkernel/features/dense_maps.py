@@ -1,4 +1,4 @@
-"""What maps share that numpy computes: columns that are φ itself, and maps all of whose columns are made at once."""
+"""Base classes of maps that numpy computes: columns that are φ itself, and columns that are made all at once."""
 
 from abc import abstractmethod
 from collections.abc import Mapping

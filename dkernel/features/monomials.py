@@ -53,7 +53,7 @@ class MonomialMap(TiledMap):
 
     @staticmethod
     def count(kernel: Kernel, n_in: int) -> int | None:
-        """How many columns there would be; None where the kernel is no polynomial of ⟨x, z⟩."""
+        """Number of columns that there would be; None where the kernel is no polynomial of ⟨x, z⟩."""
         series = series_of(kernel)
         return None if series is None else sum(comb(n_in + N - 1, N) for N, a in enumerate(series) if a > 0)
 

@@ -25,10 +25,10 @@ from dkernel.numerics.tiling import COLUMNS
 
 __all__ = ["NystromMap", "wide"]
 
-# Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns, whose rounding
-# is 6e-8 of an entry: a map of given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then
-# does what an eigendecomposition would for a twentieth of its price. It also shrinks the directions above it, so it
-# is smaller: on covtype with 5,000 landmarks 1e-6 cost 0.6 points of error against 1e-8 and 1e-9.
+# Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns: a map of a
+# given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then does what an
+# eigendecomposition would for a twentieth of its price. It also shrinks the directions above it, so it is smaller:
+# on covtype with 5,000 landmarks 1e-6 cost 0.6 points of error against 1e-8 and 1e-9.
 SOLVER_FLOOR = 1e-6
 SOLVER_RIDGE = 1e-9
 CLOSE = 1e-3  # what a step of the power iteration for that eigenvalue may still have added to it

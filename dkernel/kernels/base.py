@@ -1,4 +1,4 @@
-"""What a kernel is: an immutable value k with k(X, Z), its diagonal, its columns, its spectral law, and an algebra.
+"""Base class of kernels: a frozen value k with k(X, Z), its diagonal, its columns, its spectral law, and an algebra.
 
 The base class checks and delegates; a kernel writes the mathematics of one float64 block:
 

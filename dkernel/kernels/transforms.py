@@ -352,7 +352,7 @@ class Selection(UnaryKernel, operator="on"):
         return replace(self, kernel=self.kernel.bind(of_columns)) if self.placeholders else self
 
     def wants(self, names: Sequence[str]) -> dict[str, str]:
-        """What the kernel in it takes its columns as; nothing where some of them are not there."""
+        """Kinds that the kernel takes its columns as; nothing where some of them are missing."""
         own = list(self.names) if self.at is None else [names[i] for i in self.at if i < len(names)]
         there = len(own) == len(self.names) and set(own) <= set(names)
         return self.kernel.wants([str(name) for name in own]) if there else {}

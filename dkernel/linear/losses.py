@@ -49,17 +49,17 @@ class Loss(ABC):
     curvature: ClassVar[float]
     """A bound on the second derivative in s, the L of the step size 1 / L; a loss with kinks has none, and 1 serves."""
     attained: ClassVar[bool] = False
-    """Whether every row has that second derivative, wherever its score is; rows of a margin loss fall silent."""
+    """True if every row has that second derivative, wherever its score is; rows of a margin loss fall silent."""
     regresses: ClassVar[bool] = False
-    """Whether a real target is this loss's natural use."""
+    """True if a real target is this loss's natural use."""
     classifies: ClassVar[bool] = True
-    """Whether targets -1, +1 have a use with it."""
+    """True if targets -1, +1 have a use with it."""
     smooth: ClassVar[bool] = True
-    """Whether the derivative is continuous, as a batch solver needs it."""
+    """True if the derivative is continuous, as a batch solver needs it."""
     boxed: ClassVar[bool] = False
-    """Whether it is lines with corners, so that the dual is a quadratic program in a box."""
+    """True if it is lines with corners, so that the dual is a quadratic program in a box."""
     probable: ClassVar[bool] = False
-    """Whether its minimizer's scores stand for probabilities."""
+    """True if its minimizer's scores stand for probabilities."""
     needed: ClassVar[str] = ""
     """Of its number, where it takes one, as a condition in words."""
 

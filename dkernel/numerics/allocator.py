@@ -18,7 +18,7 @@ from contextlib import contextmanager
 __all__ = ["ONE_HEAP", "keep_pages", "kept_pages", "one_heap"]
 
 ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
-"""What to start a process with for `one_heap`."""
+"""Environment of a process that starts with `one_heap`."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of mallopt
 HELD = 16 * 2**20  # bytes at the end of a heap that are kept for the next array

@@ -69,7 +69,7 @@ class PackedColumns:
 
     @classmethod
     def of(cls, function: str, block: F32, order: NDArray[np.intp] | None = None) -> "PackedColumns | None":
-        """Those of a block (k, width), or None where the fused products do not go."""
+        """Columns of a block (k, width), or None where the fused products do not go."""
         k, width = block.shape
         padded = np.zeros((k, -(-width // PANEL) * PANEL), np.float32)
         padded[:, :width] = block

@@ -81,7 +81,7 @@ def cholesky(A: Matrix) -> Matrix:
 
 
 def mirrored(A: Matrix, diagonal: Matrix) -> None:
-    """What stands above the diagonal of A stands below it too, in the place of what a factor left, and on it this.
+    """Copy the triangle above the diagonal of A below it, in the place of a factor, and set the diagonal.
 
     Examples
     --------

@@ -199,14 +199,14 @@ def l1_distances(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out:
 
 
 class Columns(Protocol):
-    """What the walk needs of a map: how to prepare rows, and how to fill its groups of tiles."""
+    """Interface of a map for the walk: preparation of rows, and filling of its groups of tiles."""
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         """(first column, tiles k, width w): the columns first ... first + k w - 1 are k tiles side by side."""
 
     def rows(self, X: NDArray) -> Any:
-        """What `fill` wants to be given of ROWS raw rows."""
+        """Prepare ROWS raw rows for `fill`."""
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         """Write the columns of one group into out, float32 (k, ROWS, w)."""

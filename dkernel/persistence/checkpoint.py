@@ -94,7 +94,7 @@ class Checkpoint:
 
     @property
     def begun(self) -> bool:
-        """Whether the folder holds anything that a fit has left there."""
+        """True if the folder holds anything that a fit has left there."""
         return any(self.path.glob(NAME.format("*")))
 
     def check(self) -> None:
@@ -276,7 +276,7 @@ class FolderJournal(Journal):
 
 
 def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any]:
-    """What decides a fit's result, as JSON: two runs with the same may go on from each other's checkpoints.
+    """Everything that decides a fit's result, as JSON: two runs with the same may go on from each other's checkpoints.
 
     Parameters
     ----------

@@ -86,7 +86,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What the file says of its model (recipe, classes, columns, facts, ...), without reading the tensors."""
+    """Description of the model in a file (recipe, classes, columns, facts, ...), without reading the tensors."""
     with open_tensors(path) as file:
         document = read_document(file, str(path), PROTOCOL)
     _check_parts(document, str(path))

@@ -46,7 +46,7 @@ Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What the rows of every piece mean to a fit; sent once, it does not change.
+    """Meaning of the rows of every piece to a fit; sent once, it does not change.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class LossSums:
 
 @dataclass(frozen=True, eq=False)
 class LossStatistic(Statistic[LossSums, LossSums]):
-    """How good coefficients are on rows: what the loss judges by, as a rule itself, and right answers."""
+    """Figures of coefficients on rows: the value that the loss judges by, as a rule itself, and right answers."""
 
     problem: Problem
 
@@ -306,7 +306,8 @@ class Gram(Statistic[GramSum, GramSum]):
     """Gram matrix of the columns as the passes have them, for a preconditioner.
 
     Of float32 columns, whose rounding is noise that S + ρ M stands above, products and sums are in float64 (float32
-    normal equations fail: they square the condition, Higham 2002, chapter 20); where columns are well conditioned float32 will do for these too.
+    normal equations square the condition: Higham 2002, chapter 20); where columns are well conditioned float32 will do
+    for these too.
     """
 
     problem: Problem

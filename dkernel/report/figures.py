@@ -318,7 +318,7 @@ def predictions(found: Quality) -> Figure:
 
 
 def residuals(found: Quality) -> Figure:
-    """How the errors are spread."""
+    """Histogram of the errors."""
 
     def draw(axes: Any) -> None:
         error = found.found - found.truth

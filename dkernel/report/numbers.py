@@ -1,4 +1,4 @@
-"""What a report shows, as numbers: curves, tables and figures of merit from a fit's history and its holdout."""
+"""Numbers of a report: curves, tables and figures of merit from a fit's history and its holdout."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass

@@ -196,7 +196,7 @@ class _Search:
         return self._bound(found.family, found.scaling, several, metric=found.metric, weights=found.weights)
 
     def metric_of(self, candidate: Candidate) -> str:
-        """What metric to learn for a candidate's kernel, "identity" for none."""
+        """Metric to learn for a candidate's kernel, "identity" for none."""
         asked_for = self.recipe.metric
         if asked_for != "auto":
             return asked_for
@@ -396,5 +396,5 @@ def _best_of_each(found: Sequence[Found]) -> list[Found]:
 
 
 def _is_next(candidate: Candidate, best: Candidate) -> bool:
-    """Whether it differs from `best` by one step of gamma upwards."""
+    """True if it differs from `best` by one step of gamma upwards."""
     return (candidate.family, candidate.scaling) == (best.family, best.scaling) and candidate.factor == 2 * best.factor

@@ -61,7 +61,7 @@ JUDGED_COLUMNS = 1024  # landmarks of these fits, where not all rows are landmar
 
 
 def is_few(source: Source) -> bool:
-    """Whether the rows of a source can all be held, several times over."""
+    """True if the rows of a source can all be held, several times over."""
     return source.n_counted <= MOST_ROWS and source.n_counted * source.row_bytes <= MOST_BYTES
 
 
@@ -213,7 +213,7 @@ def _smaller(problem: Problem) -> Problem:
 
 
 def _is_expansion(problem: Problem, X: Any) -> bool:
-    """Whether the rows are the landmarks, in their order, and each output can be solved for alone."""
+    """True if the rows are the landmarks, in their order, and each output can be solved for alone."""
     map = problem.columns.map
     if not isinstance(map, NystromMap) or map.rank is not None or map.n_columns != len(X):
         return False

@@ -1,4 +1,4 @@
-"""What a solver is given that reads all rows at once, in whatever order they come: normal, pcg and lbfgs."""
+"""Arguments of the solvers that read all rows at once, in whatever order they come: normal, pcg and lbfgs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager

@@ -33,7 +33,7 @@ class Exchange:
 
 
 def exchangeable(survey: SurveyResult) -> Exchange:
-    """Whether the chunks could be random parts of one whole, at the level 1e-6."""
+    """True if the chunks could be random parts of one whole, at the level 1e-6."""
     groups = _groups(survey)
     if len(groups) < 2:
         return Exchange(True, 1.0, "one chunk")

@@ -58,7 +58,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TuneResult:
-    """What a search found.
+    """Result of a search.
 
     Parameters
     ----------
@@ -198,7 +198,7 @@ class _Search:
         return lanes
 
     def _chosen(self, candidate: Candidate, survey: SurveyResult) -> SelectedModel:
-        """What the candidate's words stand for; multiples of one gamma are chosen once."""
+        """The candidate with numbers for its words; multiples of one gamma are chosen once."""
         fit, recipe = self.fits[candidate.of_map], candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
@@ -260,7 +260,7 @@ class _Search:
         return self._told(last, alive, done / length)
 
     def _may(self, rounds: int, length: int, spent: float) -> bool:
-        """Whether the budget has room for a rung up to so many rounds; it will take about as long as the one before."""
+        """True if the budget has room for a rung up to so many rounds; it will take about as long as the one before."""
         if rounds > self.budget.passes * length + 1e-3:
             return False
         return self.clock() - self.began + spent <= self.budget.seconds
@@ -283,7 +283,7 @@ class _Search:
         return {"v": v, "scores": {number: (s.loss, s.right, s.weight, s.n) for number, s in scores.items()}}
 
     def _measure(self, score: Score) -> float:
-        """What candidates are compared by: their loss where all have the same, else the error, or the rmse."""
+        """Figure to compare candidates by: their loss where all have the same, else the error, or the rmse."""
         one = len({c.recipe.loss for c in self.candidates}) == 1
         value = score.loss / max(score.weight, 1e-300) if one else self._figure(score)[1]
         return value if np.isfinite(value) else math.inf

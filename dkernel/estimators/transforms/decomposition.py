@@ -442,7 +442,7 @@ def linear_model(
     machine: Embedding, source: Source, weights: NDArray[np.float64], offsets: NDArray[np.float64],
     classes: NDArray[np.int64], facts: dict[str, Any], alpha: float = 0.0,
 ) -> Model:  # fmt: skip
-    """What a machine whose answers are signs or maxima of φ(x) . weights + offsets leaves in a file."""
+    """Make the Model of a machine whose answers are signs or maxima of φ(x) . weights + offsets."""
     T = machine.map_.whitening if machine.whitening_ is None else machine.whitening_
     coef = weights * T if isinstance(T, float) else T @ weights
     features = "nystrom" if machine.whitening_ is not None else "random"

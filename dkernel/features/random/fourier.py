@@ -115,7 +115,7 @@ class FourierMap(FromArguments, FeatureMap):
 
     @property
     def sampling(self) -> str:
-        """How the frequencies were drawn, "" where that is not known."""
+        """Way in which the frequencies were drawn, "" where that is not known."""
         return self.projection.sampling
 
     @property

@@ -54,11 +54,11 @@ class Projection(FromArguments, ABC):
     p: int
 
     def widths(self, most: int) -> list[int]:
-        """How many frequencies each `fill` writes, in their order; `most` where the projection can choose."""
+        """Numbers of frequencies that each `fill` writes, in their order; `most` where the projection can choose."""
         return [min(most, self.m - first) for first in range(0, self.m, most)]
 
     def rows(self, X: NDArray) -> NDArray[np.float32]:
-        """What `fill` wants of ROWS rows, float32."""
+        """Prepare ROWS rows for `fill`, float32."""
         return np.ascontiguousarray(X, dtype=np.float32)
 
     @abstractmethod
@@ -71,7 +71,7 @@ class Projection(FromArguments, ABC):
         return None
 
     def panels(self, first: int, width: int) -> NDArray[np.float32] | None:  # noqa: ARG002 - a matrix has them
-        """What `dkernel.numerics.fused_products` wants of the frequencies from `first` on, None where it is of no
+        """Packed frequencies from `first` on for `dkernel.numerics.fused_products`, None where it is of no
         use."""
         return None
 
@@ -90,7 +90,7 @@ class Projection(FromArguments, ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray]:
-        """What it is made of."""
+        """Arrays that the projection is made of."""
 
     @staticmethod
     def build(sampling: str, p: int, arrays: Mapping[str, NDArray]) -> "Projection":
@@ -198,7 +198,7 @@ class Seeded(Projection):
         return {}
 
     def spec(self) -> dict[str, int]:
-        """What it is made of, beside kernel and sampling."""
+        """Numbers that the projection is made of, beside kernel and sampling."""
         return {"n_in": self.p, "frequencies": self.m, "seed": self.seed}
 
 
@@ -308,7 +308,7 @@ class Fast(Projection):
 
 
 def is_isotropic(kernel: Kernel) -> bool:
-    """Whether the spectral law of a kernel is the same in every direction."""
+    """True if the spectral law of a kernel is the same in every direction."""
     try:
         kernel.frequencies(2, 1, stream(0, "isotropic"), sampling="orthogonal")
     except DKernelError:

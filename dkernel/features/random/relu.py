@@ -63,7 +63,7 @@ class ReluMap(PlainMap):
         return float(np.sqrt(2.0 / self.n_columns))
 
     def _fire(self, z: NDArray[np.floating]) -> NDArray[np.floating]:
-        """What neurons do, in place."""
+        """Apply the activation, in place."""
         if self.order == 0:
             z[...] = z > 0
             return z

@@ -1,4 +1,4 @@
-"""Whether a function is a kernel, as far as some rows can tell: the smallest eigenvalue, and the witness against it."""
+"""Test of a function for being a kernel, on some rows: the smallest eigenvalue, and the witness against it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Definiteness:
-    """What `is_psd` found; true when no rows speak against the kernel.
+    """Result of `is_psd`; true when no rows speak against the kernel.
 
     Attributes
     ----------

@@ -77,7 +77,7 @@ class Batch(ABC):
         return BatchState(v, zeros, zeros, np.inf * each, np.inf * each, (), each, 0 * each)
 
     def is_over(self, state: BatchState) -> bool:
-        """Whether every α has come to its end."""
+        """True if every α has come to its end."""
         return bool(((state.decrement <= self.tolerance) | (state.failures >= MOST_FAILURES)).all())
 
     @abstractmethod
@@ -189,7 +189,7 @@ class LBFGS(Batch):
         return self._turned(moved)
 
     def _taken(self, state: BatchState, values: Array, gradients: list[Array]) -> Array:
-        """What is to be small of each candidate and α, (k, paths), infinite where the candidate is no step forward.
+        """Merit of each candidate and α, (k, paths), small is good, infinite where the candidate is no step forward.
 
         The value, where it fell as the slope promised (Armijo). Near the optimum that is below the rounding of sums, of
         which slopes still tell: then the slope, where it has come down and the value has not risen by more than that

@@ -132,7 +132,7 @@ class Path:
 
     @property
     def over(self) -> bool:
-        """Whether the last width is done."""
+        """True if the last width is done."""
         return not self.left
 
     @property

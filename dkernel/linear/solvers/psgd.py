@@ -153,11 +153,11 @@ class PSGD:
 
     @staticmethod
     def counted(window: str, rounds: int) -> int:
-        """How many of a pass's rounds a window averages, at least one."""
+        """Number of rounds of a pass that a window averages, at least one."""
         return max(1, round(WINDOWS[window] * rounds))
 
     def candidates(self, state: State, rounds: int) -> dict[str, Array]:
-        """What the pass offers at its end: its means and its last iterate."""
+        """Candidates at the end of the pass: its means and its last iterate."""
         means = {name: total / self.counted(name, rounds) for name, total in state.sums.items()}
         return {**means, "last": state.v}
 
