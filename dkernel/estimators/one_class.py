@@ -142,7 +142,7 @@ class OneClassSVM(OutlierMixin, Embedding):
                 sums = over(source, statistic, executor, f"{key}-{self.n_iter_}", (path.points, path.width))
                 self.n_iter_ += 1
                 with one_blas_thread():
-                    below = sums.below if path.told(sums) else below
+                    below = sums.below if path.update(sums) else below
         self.coef_, self.offset_ = path.v[:-1], float(path.v[-1])
         self.outliers_ = below / source.n_rows
         facts = {"nu": float(nu), "offset": self.offset_, "outliers": self.outliers_}
@@ -173,7 +173,7 @@ class OneClassSVM(OutlierMixin, Embedding):
             zones = widths(first)
             path = Path(v, zones, float(self.nu))
             while not path.over:
-                path.told(sums_of(F, path.points, path.width))
+                path.update(sums_of(F, path.points, path.width))
         return path.v, zones[-1:]
 
     def decision_function(self, X: Any) -> Any:

@@ -65,7 +65,7 @@ class BlockPrediction:
     def of(self, X: Any, first: int = 0) -> NDArray[Any]:
         """The answer of a block whose first row has the number `first`."""
         X = _gate(X, self.columns, self.dtype, self.objects, lambda row: f"X, row {first + row}")
-        return _told(self.function, self.carried, X, lambda row: f"X, row {first + row}")
+        return _evaluated(self.function, self.carried, X, lambda row: f"X, row {first + row}")
 
 
 def _gate(X: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], place: Callable[[int], str]) -> Any:
@@ -75,7 +75,7 @@ def _gate(X: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], 
     return as_cells(X, columns, objects, place) if objects else as_features(X, columns, dtype, place)
 
 
-def _told(
+def _evaluated(
     function: Callable[[Any, Any], NDArray[Any]], carried: Any, X: Any, place: Callable[[int], str]
 ) -> NDArray[Any]:
     """The answer of a block, or a refusal with the place of a row that has none."""
@@ -168,4 +168,4 @@ def _block(
 ) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
     place = "row {} of a chunk of X".format
-    return _told(function, carried, _gate(X, columns, as_dtype, objects, place), place)
+    return _evaluated(function, carried, _gate(X, columns, as_dtype, objects, place), place)

@@ -64,5 +64,5 @@ class FullBatchContext:
         figures = {"loss": float(losses[i]), "rows": int(total.n)}
         figures |= merit(self.bench.problem.targets, float(total.right[i]), total.n)
         path = {f"{alpha:g}": float(loss) for alpha, loss in zip(alphas, losses, strict=True)}
-        told = {"holdout": name, "iterate": name, "alpha": alphas[i], "share_of_step": 1.0, **figures, "path": path}
-        return figures, [told]
+        line = {"holdout": name, "iterate": name, "alpha": alphas[i], "share_of_step": 1.0, **figures, "path": path}
+        return figures, [line]

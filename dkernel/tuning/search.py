@@ -155,8 +155,8 @@ class _Search:
         asked = [(c.recipe.to_text(), c.factor) for c in self.candidates]
         self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
         self.identity = run_of(source, recipe)
-        told = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
-        words = {name: " | ".join(dict.fromkeys(values)) for name, values in told.items()}
+        values = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
+        words = {name: " | ".join(dict.fromkeys(found)) for name, found in values.items()}
         self.identity["recipe"] |= {"grid": words, "budget": repr(budget)}
 
     def _fit(self, recipe: Recipe) -> Fit:
@@ -257,7 +257,7 @@ class _Search:
             done, rung = done + len(turns), rung + 1
             last |= {number: (rung, Score(*score)) for number, score in after["scores"].items()}
             alive = sorted(alive, key=lambda n: (self._measure(last[n][1]), n))[: -(-len(alive) // 2)]
-        return self._told(last, alive, done / length)
+        return self._result(last, alive, done / length)
 
     def _may(self, rounds: int, length: int, spent: float) -> bool:
         """True if the budget has room for a rung up to so many rounds; it will take about as long as the one before."""
@@ -293,7 +293,7 @@ class _Search:
             return "rmse", self.targets.rmse(max(score.right, 0.0), score.n)
         return "error", 1 - score.right / max(score.n, 1)
 
-    def _told(self, last: Mapping[int, tuple[int, Score]], alive: Sequence[int], passes: float) -> dict[str, Any]:
+    def _result(self, last: Mapping[int, tuple[int, Score]], alive: Sequence[int], passes: float) -> dict[str, Any]:
         """The leaderboard and the survivor."""
         # Those that ran as far as each other are compared on the rows of the rung that they ended with.
         order = sorted(
