@@ -10,12 +10,14 @@ from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine, predicted, probable, scored
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.validation import is_dask
+from dkernel.linear.losses import LOSSES
 
 __all__ = ["KernelClassifier"]
 
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:
-    if estimator.loss in ("logistic", "softmax") or estimator.calibration is not None:
+    loss = LOSSES.get(str(estimator.loss))
+    if (loss is not None and loss.probable) or estimator.calibration is not None:
         return True
     raise UnsupportedError(
         f"A KernelClassifier with loss={estimator.loss!r} gives no probabilities: its scores are margins. "

@@ -14,7 +14,6 @@ from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap
 from dkernel.linear.calibration import Isotonic, Platt
-from dkernel.linear.losses import Softmax
 from dkernel.model import Model
 
 __all__ = ["graph_of"]
@@ -157,7 +156,7 @@ def _probabilities(to: Nodes, model: Model, scores: str) -> str:
         p = to("Concat", *(_interpolated(to, curves, scores, j) for j in range(heads)), axis=1)
         if heads == 1:
             return to("Concat", to("Sub", to.constant(1.0), p), p, axis=1)
-    elif heads > 1 and isinstance(model.loss, Softmax):
+    elif heads > 1 and model.loss.joint:
         return to("Softmax", scores, axis=1)
     elif heads == 1:
         return to("Concat", to("Sigmoid", to("Neg", scores)), to("Sigmoid", scores), axis=1)

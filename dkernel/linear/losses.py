@@ -60,6 +60,12 @@ class Loss(ABC):
     """True if it is lines with corners, so that the dual is a quadratic program in a box."""
     probable: ClassVar[bool] = False
     """True if its minimizer's scores stand for probabilities."""
+    quadratic: ClassVar[bool] = False
+    """True if the optimum solves linear equations."""
+    joint: ClassVar[bool] = False
+    """True if the scores of a row count together, so that outputs cannot be solved for one by one."""
+    sklearn_name: ClassVar[str] = ""
+    """Name in scikit-learn's SGDClassifier, "" where it has none."""
     needed: ClassVar[str] = ""
     """Of its number, where it takes one, as a condition in words."""
 
@@ -162,6 +168,7 @@ class Hinge(Loss):
     """
 
     name = "hinge"
+    sklearn_name = "hinge"
     curvature = 1.0
     smooth = False
     boxed = True
@@ -183,6 +190,7 @@ class SquaredHinge(Loss):
     """
 
     name = "squared_hinge"
+    sklearn_name = "squared_hinge"
     curvature = 1.0
 
     def value(self, y: Array, s: Array) -> Array:
@@ -202,6 +210,7 @@ class Logistic(Loss):
     """
 
     name = "logistic"
+    sklearn_name = "log_loss"
     curvature = 0.25
     probable = True
 
@@ -225,6 +234,8 @@ class Squared(Loss):
     """
 
     name = "squared"
+    quadratic = True
+    sklearn_name = "squared_error"
     curvature = 1.0
     attained = True
     regresses = True
@@ -247,6 +258,8 @@ class Softmax(Loss):
     """
 
     name = "softmax"
+    joint = True
+    sklearn_name = "log_loss"  # of two classes it is the logistic loss
     curvature = 0.5  # of diag p - p p^T, whose rows sum to p (1 - p) twice over
     probable = True
 
@@ -276,6 +289,7 @@ class Perceptron(Loss):
     """
 
     name = "perceptron"
+    sklearn_name = "perceptron"
     curvature = 1.0
     smooth = False
 

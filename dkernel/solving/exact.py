@@ -23,9 +23,8 @@ from dkernel.errors import RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
 from dkernel.features.base import Coordinates
-from dkernel.linear.losses import Softmax
 from dkernel.linear.preconditioner import factorize
-from dkernel.linear.solvers.full_batch import BATCH
+from dkernel.linear.solvers.full_batch import BATCH, batch_solver
 from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
 from dkernel.linear.solvers.psgd import PSGD
@@ -220,7 +219,7 @@ def _is_expansion(problem: Problem, X: Any) -> bool:
     Z = map.landmarks  # that may have been given, in another order
     given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"
     same = not given or np.array_equal(problem.columns.scaling.apply(X), Z)
-    return same and not isinstance(problem.loss, Softmax)
+    return same and not problem.loss.joint
 
 
 @dataclass(frozen=True, eq=False)
@@ -270,7 +269,7 @@ class _Rows:
         weighted, outputs = w[:, None] * self.F, self.Y.shape[1]
         P = factorize(self.F.T @ weighted, self.coordinates.metric, max(alpha, 1e-14), self.F[:1])
         settings = PSGD([P], [alpha], self.coordinates.metric, loss, outputs)
-        solver = BATCH["pcg" if loss.name == "squared" else "lbfgs"](settings, tolerance)
+        solver = BATCH[batch_solver(loss)](settings, tolerance)
         state = solver.start(P.solve(weighted.T @ self.Y) if start is None else start)
         limit = MOST_READINGS if tolerance <= TOLERANCE else FEW_READINGS
         while not solver.is_over(state) and state.passes < limit:

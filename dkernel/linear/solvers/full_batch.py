@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.linear.losses import Loss
 from dkernel.linear.solvers.psgd import PSGD
 
-__all__ = ["BATCH", "LBFGS", "PCG", "Batch", "BatchState"]
+__all__ = ["BATCH", "LBFGS", "PCG", "Batch", "BatchState", "batch_solver"]
 
 Array = NDArray[np.float64]
 
@@ -223,3 +224,8 @@ class LBFGS(Batch):
 
 
 BATCH: dict[str, type[Batch]] = {"pcg": PCG, "lbfgs": LBFGS}
+
+
+def batch_solver(loss: Loss) -> str:
+    """Name of the solver that suits a loss."""
+    return "pcg" if loss.quadratic else "lbfgs"
