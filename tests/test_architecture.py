@@ -51,7 +51,7 @@ TOP = {
 OWNERS = {
     "dask": {"data", "execution", "streaming", "inference", "diagnostics", "estimators"},
     "distributed": {"execution"},
-    "sklearn": {"estimators", "export"},
+    "sklearn": {"estimators", "export", "report"},
     "dask_ml": {"estimators"},
     "numba": {"tiling", "fused_products", "fused_gradient"},
     "click": {"cli"},
