@@ -38,17 +38,33 @@ class KernelMachine(BaseEstimator):
     """A model fitted by `dkernel.training.fit`; subclasses say which task and what the scores mean."""
 
     _task: ClassVar[str]
-    landmarks: Any
-    checkpoint: Any
-    warm_start: bool
     _partial: Partial | None
-    passes: str | int
-    solver: str
-    callbacks: Any
     model_: Model
     classes_: Any
     coef_: NDArray[np.float64]
     intercept_: Any
+
+    def __init__(
+        self, kernel, *, gamma, features, n_components, landmarks, loss, alpha, solver, passes, patience, polish, scale,
+        metric, random_state, checkpoint, warm_start, callbacks,
+    ):  # fmt: skip
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.loss = loss
+        self.alpha = alpha
+        self.solver = solver
+        self.passes = passes
+        self.patience = patience
+        self.polish = polish
+        self.scale = scale
+        self.metric = metric
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
+        self.callbacks = callbacks
 
     def _recipe(self) -> Recipe:
         """The recipe that the command would make of the same words."""

@@ -139,25 +139,13 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         metric="auto", class_weight=None, calibration=None, random_state=None, checkpoint=None, warm_start=False,
         callbacks=None,
     ):  # fmt: skip
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_components = n_components
-        self.landmarks = landmarks
-        self.loss = loss
-        self.alpha = alpha
-        self.solver = solver
-        self.passes = passes
-        self.patience = patience
-        self.polish = polish
-        self.scale = scale
-        self.metric = metric
+        super().__init__(
+            kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
+            alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, scale=scale, metric=metric,
+            random_state=random_state, checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks,
+        )  # fmt: skip
         self.class_weight = class_weight
         self.calibration = calibration
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
-        self.callbacks = callbacks
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelClassifier":
         """Learn from rows and labels.

@@ -1,6 +1,5 @@
 """KernelPerceptron: the exact one of the texts, with a coefficient for each row, for data that fit in memory."""
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals, require_fitted
-from dkernel.estimators.prediction import BlockPrediction, apply
+from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import checked_rows, is_dask
 from dkernel.linear.losses import signs
@@ -215,10 +214,8 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
 
     def _lazily(self, X: Any, function: Any, dtype: Any, width: int | None) -> Any:
         def key() -> str:
-            digest = hashlib.sha256(f"{self.kernel_!r}{self.classes_.tolist()!r}".encode())
-            for array in (self.support_vectors_, self.dual_coef_):
-                digest.update(np.ascontiguousarray(array).data)
-            return f"perceptron-{digest.hexdigest()}"
+            text = f"{self.kernel_!r}{self.classes_.tolist()!r}"
+            return f"perceptron-{content_key(text, self.support_vectors_, self.dual_coef_)}"
 
         names = getattr(self, "feature_names_in_", [str(j) for j in range(self.n_features_in_)])
         X = checked_rows(self, X)

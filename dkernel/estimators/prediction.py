@@ -1,5 +1,6 @@
 """One function of a block of rows, applied to whatever X is: at once and on threads in memory, lazily in Dask."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,7 +25,7 @@ from dkernel.validation import as_features
 if TYPE_CHECKING:
     import dask.array as da
 
-__all__ = ["BlockPrediction", "apply"]
+__all__ = ["BlockPrediction", "apply", "content_key"]
 
 BLOCK_ROWS = 8192
 DENSE_BYTES = 2**29  # of sparse rows that become dense
@@ -83,6 +84,14 @@ def _evaluated(
         return function(carried, X)
     except TooLargeError as error:
         raise DataError(error.at(place)) from None
+
+
+def content_key(text: str, *arrays: NDArray[Any]) -> str:
+    """Hash of a text and of some arrays."""
+    digest = hashlib.sha256(text.encode())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def apply(answer: BlockPrediction, X: Any) -> Any:

@@ -71,23 +71,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         loss="squared", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", scale="auto",
         metric="auto", random_state=None, checkpoint=None, warm_start=False, callbacks=None,
     ):  # fmt: skip
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_components = n_components
-        self.landmarks = landmarks
-        self.loss = loss
-        self.alpha = alpha
-        self.solver = solver
-        self.passes = passes
-        self.patience = patience
-        self.polish = polish
-        self.scale = scale
-        self.metric = metric
-        self.random_state = random_state
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
-        self.callbacks = callbacks
+        super().__init__(
+            kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
+            alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, scale=scale, metric=metric,
+            random_state=random_state, checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks,
+        )  # fmt: skip
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelRegressor":
         """Learn from rows and numbers.

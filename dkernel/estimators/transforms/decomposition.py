@@ -1,6 +1,5 @@
 """KernelPCA and KernelKMeans: the linear methods on φ of the rows, for data of any size."""
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from dkernel.data import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import BlockPrediction, apply
+from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of, nystrom_rows, random_rows
 from dkernel.estimators.transforms.sketches import KernelFeatures
 from dkernel.estimators.validation import checked_rows, seed_of, source_of
@@ -56,10 +55,8 @@ class Embedding(BaseEstimator):
         return source, Phi(nystrom_rows, (inner.kernel_, wide(inner.landmarks_), inner.whitening_)), seed
 
     def _key(self, source: Source) -> str:
-        digest = hashlib.sha256(f"{source.token}{self.map_.spec()!r}".encode())
-        for array in self.map_.arrays().values():
-            digest.update(np.ascontiguousarray(array).data)
-        return f"dkernel-{type(self).__name__}-{digest.hexdigest()[:16]}"
+        key = content_key(f"{source.token}{self.map_.spec()!r}", *self.map_.arrays().values())
+        return f"dkernel-{type(self).__name__}-{key[:16]}"
 
 
 class OnFeatures(Embedding, TransformerBase):
@@ -302,14 +299,12 @@ class Clustering(ClusterMixin, OnFeatures):
         X = checked_rows(self, X, objects=bool(self.map_.objects))
         objects = tuple(names[j] for j in self.map_.objects)
         centers = self.cluster_centers_
-        digest = hashlib.sha256(repr(self.map_.spec()).encode())
-        for array in (*self.map_.arrays().values(), centers):
-            digest.update(np.ascontiguousarray(array).data)
-        return apply(
-            BlockPrediction(cluster_rows, (self._phi, centers), lambda: f"clusters-{digest.hexdigest()}", names,
-            dtype_of(X), np.int64, None, objects),
-            X,
-        )  # fmt: skip
+        key = content_key(repr(self.map_.spec()), *self.map_.arrays().values(), centers)
+        carried = (self._phi, centers)
+        answer = BlockPrediction(
+            cluster_rows, carried, lambda: f"clusters-{key}", names, dtype_of(X), np.int64, None, objects
+        )
+        return apply(answer, X)
 
     def transform(self, X: Any) -> Any:
         """Compute the distance |φ(x) - c| of each row to each centre.

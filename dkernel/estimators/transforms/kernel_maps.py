@@ -1,6 +1,5 @@
 """FourierFeatures and NystromFeatures: the feature maps alone, as transformers of scikit-learn."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from functools import wraps
 from typing import Any
@@ -13,7 +12,7 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import BlockPrediction, apply
+from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.validation import checked_rows, is_dask, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap, FourierMap, NystromMap
@@ -75,10 +74,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self, X: Any, function: Any, carried: Any, *arrays: NDArray[Any], made: Mapping[str, str] | None = None
     ) -> Any:
         def key() -> str:
-            digest = hashlib.sha256(repr(self.map_.spec()).encode())
-            for array in arrays:
-                digest.update(np.ascontiguousarray(array).data)
-            return f"map-{digest.hexdigest()}"
+            return f"map-{content_key(repr(self.map_.spec()), *arrays)}"
 
         names, places = self._names(), self.map_.objects
         X = checked_rows(self, X, objects=bool(places))
