@@ -1,7 +1,6 @@
 """Nystrom features: the kernel's columns at a set of landmarks, whitened by their own Gram matrix."""
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -20,7 +19,7 @@ from dkernel.numerics import linalg, thin_linalg
 from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.object_values import decoded, encoded, number_columns
 from dkernel.numerics.sparse_rows import SparseRows
-from dkernel.numerics.threads import usable_cores
+from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.numerics.tiling import COLUMNS
 
 __all__ = ["NystromMap", "wide"]
@@ -134,7 +133,8 @@ class NystromMap(FeatureMap):
             among = np.asarray(self.kernel(rows, rows), np.float64)  # one block twice: some kernels know that
             K[own, own] = 0.5 * (among + among.T)
 
-        _beside(strip, reversed(range(0, c, SQUARE_STRIP)))  # the longest first
+        longest_first = range(0, c, SQUARE_STRIP)[::-1]
+        for_each(strip, longest_first, min(usable_cores(), MOST_THREADS))
         return K
 
     @cached_property
@@ -230,7 +230,7 @@ class NystromMap(FeatureMap):
             half = half_of(self.columns(X[i : i + STRIP]))
             out[i : i + STRIP] = self.kernel.diag(wide(X[i : i + STRIP])) - np.einsum("ij,ij->j", half, half)
 
-        _beside(strip, range(0, len(X), STRIP))
+        for_each(strip, range(0, len(X), STRIP), min(usable_cores(), MOST_THREADS))
         return out
 
     @property
@@ -281,12 +281,6 @@ class NystromMap(FeatureMap):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
-
-
-def _beside(strip: Callable[[int], None], starts: Iterable[int]) -> None:
-    """The function of every start, on all processors; each writes what no other does."""
-    with ThreadPoolExecutor(min(usable_cores(), MOST_THREADS)) as pool:
-        list(pool.map(strip, starts))
 
 
 def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -1,6 +1,5 @@
 """The statistics of a fit: the gradient of a round, the loss of some rows, the Gram matrix of the sample."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from dkernel.model import ScaledColumns
 from dkernel.numerics import linalg, tiling
 from dkernel.numerics.fused_gradient import DERIVATIVES, PackedColumns, descend
 from dkernel.numerics.random_streams import row_hash
-from dkernel.numerics.threads import usable_cores
+from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.targets import Targets
 from dkernel.streaming.reduction import Statistic
@@ -296,8 +295,7 @@ class GramSum:
             below = np.tril(gram[own, own].T)
             gram[own, own] = below + np.tril(below, -1).T
 
-        with ThreadPoolExecutor(min(usable_cores(), MIRRORS)) as pool:
-            list(pool.map(mirror, range(0, n, MIRRORED)))
+        for_each(mirror, range(0, n, MIRRORED), min(usable_cores(), MIRRORS))
         return GramSum(gram, self.moment, self.energy, self.weight)
 
 

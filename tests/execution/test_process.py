@@ -44,12 +44,6 @@ def test_one_blas_thread_also_for_libraries_that_come_later_and_only_inside():
     assert lines == ["{1}", "{1}", "{2}"]
 
 
-def test_a_worker_keeps_one_blas_thread():
-    code = "from dkernel.numerics.threads import limit_this_process\nlimit_this_process()\n"
-    code += "import scipy.linalg\nprint(threads())\n"
-    assert in_fresh_process(code) == ["{1}"]
-
-
 def test_overlapping_runs_do_not_undo_each_other():
     inner_open, outer_closed = threading.Event(), threading.Event()
     seen = []

@@ -19,7 +19,6 @@ Mikolov and Bengio 2013, in the norm of P).
 """
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from dkernel.linear.losses import Loss
 from dkernel.linear.preconditioner import Metric, Preconditioner
 from dkernel.numerics import thin_linalg
+from dkernel.numerics.threads import for_each
 
 __all__ = ["PSGD", "WINDOWS", "State"]
 
@@ -124,8 +124,7 @@ class PSGD:
             gone_on[heads] = self.momentum(shares[heads], batch / P.leverage, rounds)
 
         groups = self.by_preconditioner()
-        with ThreadPoolExecutor(len(groups)) as pool:
-            list(pool.map(move, groups))
+        for_each(move, groups, len(groups))
         lengths = np.sqrt(np.maximum(squares, 0.0))  # of each head for itself: a target is learned as it would be alone
         usual = lengths if state.usual is None else state.usual
         kept = np.minimum(1.0, CLIP * usual / np.maximum(lengths, 1e-300))
