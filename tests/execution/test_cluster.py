@@ -478,7 +478,7 @@ def test_a_script_says_its_own_error_only_and_ends_with_its_workers_asleep(tmp_p
     script.write_text(SCRIPT.format(folder=str(tmp_path)))
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=30, env=env, check=False
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, env=env, check=False
     )
     assert (done.returncode, done.stdout) == (0, "train.csv, row 17: the value nan is not finite.\n")
     assert done.stderr == ""
