@@ -22,6 +22,7 @@ from typing import Any
 
 import click
 
+from dkernel.cli.help import Grouped, in_options
 from dkernel.errors import ClusterError, DataError, DKernelError, ModelFileError, RecipeError, UnsupportedError
 
 __all__ = ["AGAIN", "BAD_DATA", "Job", "Paused", "Stopped", "code_of"]
@@ -67,7 +68,7 @@ def code_of(error: BaseException) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), 1)
 
 
-class Job(click.Command):
+class Job(Grouped):
     """A command whose errors end in an exit code and one message instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -128,6 +129,8 @@ def _message(error: BaseException, ctx: click.Context) -> str:
         checkpoint = ctx.params.get("checkpoint")
         kept = "nothing was written" if checkpoint is None else f"the checkpoint in {checkpoint} holds what was done"
         return f"stopped by {number}; {kept}."
+    if isinstance(error, RecipeError | UnsupportedError):
+        return in_options(str(error), ctx.command)
     if isinstance(error, DKernelError):
         return str(error)
     if isinstance(error, OSError):

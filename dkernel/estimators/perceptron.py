@@ -65,7 +65,7 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
     def fit(self, X: Any, y: Any) -> "KernelPerceptron":
         """Learn from rows X (n, p) and labels y (n,), in memory."""
         if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
-            raise RecipeError(f"max_iter={self.max_iter!r} means nothing. Possible: a whole number of at least 1.")
+            raise RecipeError(f"max_iter={self.max_iter!r} is not valid. Possible: a whole number of at least 1.")
         with refusals():
             X, y = validate_data(self, X, y, dtype=np.float64)
             check_classification_targets(y)

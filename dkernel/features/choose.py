@@ -80,7 +80,7 @@ def features_named(kernel: Kernel, n_in: int, n_components: int, features: str =
     """
     if features not in FEATURES:
         hint = nearest_name(str(features), tuple(FEATURES))
-        raise RecipeError(f"features={features!r} means nothing.{hint}")
+        raise RecipeError(f"features={features!r} is not valid.{hint}")
     if features == "nystrom" or (features == "auto" and n_components <= MOST_LANDMARKS):
         return "nystrom"
     word = "random" if features == "auto" else features

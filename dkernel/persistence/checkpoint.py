@@ -86,7 +86,7 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         if self.every < 1:
-            raise RecipeError(f"checkpoint_every={self.every} means nothing. Possible: a whole number of at least 1.")
+            raise RecipeError(f"checkpoint_every={self.every} is not valid. Possible: a whole number of at least 1.")
 
     @property
     def path(self) -> Path:
