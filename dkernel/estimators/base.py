@@ -19,6 +19,7 @@ from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
 from dkernel.inference.score import digest_of
+from dkernel.kernels import Kernel
 from dkernel.linear.losses import loss_named
 from dkernel.model import Model
 from dkernel.persistence.checkpoint import Checkpoint
@@ -26,11 +27,13 @@ from dkernel.problem.reservoir_roles import counted, rows_of
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
+from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
 
 __all__ = ["KernelMachine"]
 
 TO_THE_END = ("pcg", "lbfgs")
+_OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters that decide no result
 SEEN = 1e-3  # of a score: what is left of the way is worth a warning
 
 
@@ -45,6 +48,7 @@ class KernelMachine(BaseEstimator):
     passes: str | int
     solver: str
     callbacks: Any
+    verbose: bool
     model_: Model
     classes_: Any
     coef_: NDArray[np.float64]
@@ -54,7 +58,8 @@ class KernelMachine(BaseEstimator):
         """The recipe that the command would make of the same words."""
         parameters = self.get_params(deep=False)
         seed = seed_of(parameters.pop("random_state"))
-        del parameters["checkpoint"], parameters["warm_start"], parameters["callbacks"]
+        for name in _OF_THE_RUN:
+            del parameters[name]
         if parameters["solver"] == "auto":
             parameters["solver"] = "psgd"
         parameters["landmarks"], _ = rule_of(parameters["landmarks"])
@@ -70,7 +75,7 @@ class KernelMachine(BaseEstimator):
         check_callbacks(self.callbacks)
         recipe = recipe.replace(dtype=dtype_of_rows(X))
         source = source_of(self, X, y, sample_weight, recipe.dtype)
-        with default_executor() as executor:
+        with default_executor() as executor, self._progress() as progress:
             source = counted(source, executor)
             judges = None if validation is None else self._judges(validation, recipe, executor)
             if self._merges(X, source):
@@ -78,7 +83,7 @@ class KernelMachine(BaseEstimator):
                 recipe = recipe.replace(solver="exact") if self._is_exact(recipe, validation) else recipe
             checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
             landmarks = rule_of(self.landmarks)[1]
-            result = train(source, recipe, executor, landmarks=landmarks, checkpoint=checkpoint,
+            result = train(source, recipe, executor, progress=progress, landmarks=landmarks, checkpoint=checkpoint,
                            validation=judges, told=self._tell if self.callbacks else None)  # fmt: skip
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
@@ -86,6 +91,36 @@ class KernelMachine(BaseEstimator):
         self._learned()
         self._warn_of_an_early_end()
         return self
+
+    def _progress(self) -> Progress:
+        """The lines or the bar of the command, on stderr, where they are wanted."""
+        return Progress("auto" if self.verbose else "none")
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel of the fit, with its numbers."""
+        return self.model_.map.kernel
+
+    @property
+    def alpha_(self) -> float:
+        """The regularization of the fit."""
+        return float(self.model_.recipe.alpha)
+
+    @property
+    def n_iter_(self) -> int:
+        """Passes over the data in which the weights were learned."""
+        solved = self.model_.facts.get("solver", {}).get("passes", 0)
+        streamed = self.model_.recipe.passes if self.model_.recipe.solver == "psgd" else 0
+        return max(1, int(streamed) + int(solved))
+
+    @property
+    def feature_weights_(self) -> Any:
+        """Share of each feature in the learned metric, a pandas Series by name; equal shares where none was learned."""
+        import pandas as pd
+
+        columns = self.model_.columns
+        weights = self.model_.facts.get("weights")
+        return pd.Series(weights or [1 / len(columns)] * len(columns), index=list(columns), name="weight")
 
     def _warn_of_an_early_end(self) -> None:
         """What scikit-learn's solvers say too, where one that goes to the optimum was stopped by its passes."""

@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine, predicted, probable, scored
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import Callbacks, ClassWeight, Folder, KernelLike, Landmarks, Seed
 from dkernel.estimators.validation import is_dask
 
 __all__ = ["KernelClassifier"]
@@ -69,13 +70,16 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     warm_start : whether a second `fit` goes on from the first, as `partial_fit` does, `passes` times over its rows
     callbacks : functions that are called with each line of `history_` as it is made, a dict; where one returns True the
         passes end, and the best so far is the model
+    verbose : print on stderr what the command prints: phases, choices, loss and time left
 
     Attributes
     ----------
     model_ : the Model, for `dkernel.save`
     classes_ : labels in the order of the scores
     coef_ : float64 (C, n_components_) of the map's columns, C = 1 for two classes; intercept_ : float64 (C,)
-    n_components_ : columns of the map
+    n_components_ : number of components of the map
+    kernel_ : the Kernel, with its numbers; alpha_ : the regularization; n_iter_ : passes that learned the weights
+    feature_weights_ : pandas Series, share of each feature in the learned metric
     history_ : per round the progressive loss and accuracy, per pass those of the holdout; with validation, patience or
         callbacks at every eighth round also `holdout_loss` and `holdout_accuracy`
     chosen_ : what was left open, and what it became
@@ -93,11 +97,29 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     _task: ClassVar[str] = "classify"
 
     def __init__(
-        self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared_hinge", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", scale="auto",
-        metric="auto", class_weight=None, calibration=None, random_state=None, checkpoint=None, warm_start=False,
-        callbacks=None,
-    ):  # fmt: skip
+        self,
+        kernel: KernelLike = "auto",
+        *,
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_components: str | int = "auto",
+        landmarks: Landmarks = "uniform",
+        loss: str = "squared_hinge",
+        alpha: str | float = "auto",
+        solver: str = "auto",
+        passes: str | int = "auto",
+        patience: int = 0,
+        polish: str | int = "auto",
+        scale: str | None = "auto",
+        metric: str = "auto",
+        class_weight: ClassWeight = None,
+        calibration: str | None = None,
+        random_state: Seed = None,
+        checkpoint: Folder = None,
+        warm_start: bool = False,
+        callbacks: Callbacks = None,
+        verbose: bool = False,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.features = features
@@ -117,6 +139,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.callbacks = callbacks
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelClassifier":
         """Learn from rows X (n, p) and labels y (n,): numpy, pandas, Dask; or from a Source with a label, alone.

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals, require_fitted
+from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import checked_rows, is_dask
@@ -56,7 +57,14 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
     ([0, 1, 1, 0], True)
     """
 
-    def __init__(self, kernel="gaussian", *, gamma="auto", max_iter=100, random_state=None):
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        max_iter: int = 100,
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.max_iter = max_iter

@@ -6,6 +6,7 @@ from sklearn.base import RegressorMixin
 
 from dkernel.estimators.base import KernelMachine, deviating, predicted
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
 from dkernel.estimators.validation import is_dask
 
 __all__ = ["KernelRegressor"]
@@ -22,7 +23,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     Parameters
     ----------
     kernel, gamma, features, n_components, landmarks, alpha, solver, passes, patience, polish, scale, metric,
-        random_state, checkpoint, warm_start, callbacks : as of KernelClassifier; no landmarks by class
+        random_state, checkpoint, warm_start, callbacks, verbose : as of KernelClassifier; no landmarks by class
     loss : "squared" | "huber(1.35)" | "epsilon_insensitive(0.1)" | "quantile(0.5)", with numbers of your own: of the
         first two in standard deviations of y
 
@@ -47,10 +48,27 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     _task: ClassVar[str] = "regress"
 
     def __init__(
-        self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", scale="auto",
-        metric="auto", random_state=None, checkpoint=None, warm_start=False, callbacks=None,
-    ):  # fmt: skip
+        self,
+        kernel: KernelLike = "auto",
+        *,
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_components: str | int = "auto",
+        landmarks: Landmarks = "uniform",
+        loss: str = "squared",
+        alpha: str | float = "auto",
+        solver: str = "auto",
+        passes: str | int = "auto",
+        patience: int = 0,
+        polish: str | int = "auto",
+        scale: str | None = "auto",
+        metric: str = "auto",
+        random_state: Seed = None,
+        checkpoint: Folder = None,
+        warm_start: bool = False,
+        callbacks: Callbacks = None,
+        verbose: bool = False,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.features = features
@@ -68,6 +86,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.callbacks = callbacks
+        self.verbose = verbose
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelRegressor":
         """Learn from rows X (n, p) and numbers y, (n,) or (n, k): numpy, pandas, Dask; or from a Source with a label.

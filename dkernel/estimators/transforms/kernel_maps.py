@@ -13,6 +13,7 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import KernelLike, Landmarks, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.validation import checked_rows, is_dask, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
@@ -153,8 +154,15 @@ class FourierFeatures(TransformerBase):
     """
 
     def __init__(
-        self, kernel="gaussian", *, gamma="auto", n_components=1024, sampling="auto", form="auto", random_state=None
-    ):
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        n_components: int = 1024,
+        sampling: str = "auto",
+        form: str = "auto",
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.n_components = n_components
@@ -166,7 +174,8 @@ class FourierFeatures(TransformerBase):
         """Draw the frequencies; X is read only for a gamma that asks for it, or when it is in memory, to check it."""
         form = ("offset" if _is_odd(self.n_components) else "pairs") if self.form == "auto" else self.form
         recipe = Recipe(
-            kernel=self.kernel, gamma=self.gamma, features="fourier", n_components=self.n_components, form=form,
+            kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
+            gamma=self.gamma, features="fourier", n_components=self.n_components, form=form,
             sampling=self.sampling, seed=seed_of(self.random_state),
         )  # fmt: skip
         D = columns_of(recipe) * (2 if form == "exponential" else 1)
@@ -226,8 +235,15 @@ class NystromFeatures(TransformerBase):
     """
 
     def __init__(
-        self, kernel="gaussian", *, gamma="auto", n_components=1024, rank=None, landmarks="uniform", random_state=None
-    ):
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        n_components: int = 1024,
+        rank: int | None = None,
+        landmarks: Landmarks = "uniform",
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.n_components = n_components
@@ -239,7 +255,8 @@ class NystromFeatures(TransformerBase):
         """Choose the landmarks in one pass over X, and whiten them; y only says the classes of stratified ones."""
         word, given = rule_of(self.landmarks)
         recipe = Recipe(
-            kernel=self.kernel, gamma=self.gamma, features="nystrom", n_components=self.n_components, rank=self.rank,
+            kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
+            gamma=self.gamma, features="nystrom", n_components=self.n_components, rank=self.rank,
             landmarks=word, seed=seed_of(self.random_state),
         )  # fmt: skip
         source = source_of(self, X, dtype=dtype_of(X))

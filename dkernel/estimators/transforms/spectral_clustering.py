@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data import Source
+from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.decomposition import Clustering
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi, over
@@ -48,9 +49,18 @@ class SpectralClustering(Clustering):
     """
 
     def __init__(
-        self, n_clusters=8, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, n_init=10,
-        max_iter=100, tol=1e-4, random_state=None,
-    ):  # fmt: skip
+        self,
+        n_clusters: int = 8,
+        *,
+        kernel: KernelLike = "gaussian",
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_columns: int = 1024,
+        n_init: int = 10,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        random_state: Seed = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.kernel = kernel
         self.gamma = gamma
