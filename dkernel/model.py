@@ -202,8 +202,8 @@ class Model:
     def partial_fit(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: a model has what answers need, and none of a solver's state."""
         raise UnsupportedError(
-            "A Model holds no solver state (preconditioner, counts, rows that wait), so it cannot go on learning. Keep "
-            "the estimator, by pickle, or fit again; of a fit that was stopped a checkpoint goes on."
+            "A Model holds no solver state (preconditioner, counts, rows that wait), so it cannot learn further. Keep "
+            "the estimator, by pickle, or fit again; a stopped fit continues from its checkpoint."
         )
 
     def predict(self, X: NDArray) -> NDArray[Any]:

@@ -37,7 +37,7 @@ def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: A
     dkernel export model.safetensors --dtype float64 --out model.onnx
     """
     if not Path(out).absolute().parent.is_dir():
-        raise click.UsageError(f"There is no folder {Path(out).parent}, which --out names: make it first.")
+        raise click.UsageError(f"--out: the folder {Path(out).parent} does not exist. Make it first.")
     check_outputs({**values, "model": model, "out": out})
     check_writable("--out", out)
     from dkernel.data.writers.atomic import write_file

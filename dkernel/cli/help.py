@@ -163,6 +163,6 @@ def in_options(message: str, command: click.Command) -> str:
         quoted = f"'{value}'" if match["text"] is not None and re.search(r"[\s()*|]", value) else value
         return f"{flags[match['name']]} {quoted}"
 
-    pattern = rf"(?<![\w(.,-])(?<![,(] )(?P<name>{names})=(?:'(?P<text>[^']*)'|(?P<value>[\w.+-]*\w))"
+    pattern = rf"(?<![\w(.,'-])(?<![,(] )(?P<name>{names})=(?:'(?P<text>[^']*)'|(?P<value>[\w.+-]*\w))"
     message = re.sub(pattern, flag, message)
     return re.sub(rf"\b([Ll]eave|[Ll]ower|[Rr]aise) ({names})\b", lambda m: f"{m[1]} {flags[m[2]]}", message)

@@ -235,7 +235,7 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
             raise click.UsageError(f"The config file {path!r} has an unknown key {key!r}.{hint}", ctx)
         many = options[name].nargs == -1 or options[name].multiple or isinstance(options[name].type, _Names)
         if not isinstance(value, (str, int, float, bool, list) if many else (str, int, float, bool)):
-            raise click.UsageError(f"The config file {path!r} has {key} = {value!r}, which is no value for it.", ctx)
+            raise click.UsageError(f"The config file {path!r} has {key} = {value!r}, which is not a valid value.", ctx)
         several = options[name].nargs == -1 or options[name].multiple
         values[name] = [value] if several and not isinstance(value, list) else value
     ctx.default_map = {**(ctx.default_map or {}), **values}

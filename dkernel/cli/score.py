@@ -129,9 +129,9 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
 
 
 def _summary(out: str, result: Any, seconds: float) -> str:
-    rejected = f"; {result.rejected:,} bad rows were left out: {result.rejects}" if result.rejected else ""
+    rejected = f"; {result.rejected:,} bad rows were omitted: {result.rejects}" if result.rejected else ""
     if result.skipped:
-        return f"{out} is there already, complete: {result.rows:,} rows{rejected}. Nothing was done."
+        return f"{out} is already complete: {result.rows:,} rows{rejected}. Nothing was done."
     taken = f", {result.reused} of {result.parts} parts from the run before" if result.reused else ""
     rate = result.rows / max(seconds, 1e-9)
     return f"{out}: {result.rows:,} rows in {seconds:.1f} s ({rate:,.0f} rows/s){taken}{rejected}"

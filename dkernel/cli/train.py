@@ -250,7 +250,7 @@ def _with_typed_positive(recipe: "Recipe", kind: str | None, column: str) -> "Re
         from dkernel.errors import RecipeError
 
         raise RecipeError(
-            f"--positive {text}: the label {column!r} holds values of type {kind}, of which {text!r} is none."
+            f"--positive {text}: the label {column!r} holds values of type {kind}, and {text!r} is not one."
         ) from None
 
 

@@ -291,7 +291,7 @@ class _Draw:
 
     def _maclaurin(self, kernel: Kernel, n: int) -> FeatureMap:
         if series_of(kernel) is None:
-            raise self._refusal(kernel, "it is no power series of the inner product")
+            raise self._refusal(kernel, "it is not a power series of the inner product")
         return MaclaurinMap.draw(kernel, self.n_in, n, self.seed)
 
     def _exact(self, kernel: Kernel, n: int) -> FeatureMap:

@@ -40,7 +40,7 @@ class MonomialMap(PlainMap):
         series = series_of(kernel)
         if series is None:
             raise UnsupportedError(
-                f"{kernel!r} has no finite number of monomials: it is no polynomial of the inner product. "
+                f"{kernel!r} has no finite number of monomials: it is not a polynomial of the inner product. "
                 "Use features='nystrom'."
             )
         self.kernel, self.n_in, self.most, self.series = kernel, n_in, most, series
@@ -54,7 +54,7 @@ class MonomialMap(PlainMap):
 
     @staticmethod
     def count(kernel: Kernel, n_in: int) -> int | None:
-        """How many columns there would be; None where the kernel is no polynomial of ⟨x, z⟩."""
+        """How many columns there would be; None where the kernel is not a polynomial of ⟨x, z⟩."""
         series = series_of(kernel)
         return None if series is None else sum(comb(n_in + N - 1, N) for N, a in enumerate(series) if a > 0)
 

@@ -143,5 +143,5 @@ class MaclaurinMap(PlainMap):
 
 def _no_series(kernel: Kernel) -> UnsupportedError:
     return UnsupportedError(
-        f"{kernel!r} has no Maclaurin features: it is no power series of the inner product. Use features='nystrom'."
+        f"{kernel!r} has no Maclaurin features: it is not a power series of the inner product. Use features='nystrom'."
     )
