@@ -9,6 +9,7 @@ from sklearn.utils.metaestimators import available_if
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine, predicted, probable, scored
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import Callbacks, ClassWeight, Folder, KernelLike, Landmarks, Seed
 from dkernel.estimators.validation import is_dask
 from dkernel.linear.losses import LOSSES
 
@@ -90,6 +91,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     callbacks : list of callable, default=None
         Functions that are called with each line of `history_` as it is made, a dict; where one returns True the passes
         end, and the best so far is the model.
+    verbose : bool, default=False
+        If True, the fit prints on stderr what the command prints: phases, choices, loss and time left.
 
     Attributes
     ----------
@@ -103,6 +106,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Intercepts, float64.
     n_components_ : int
         Components of the map.
+    kernel_ : Kernel
+        Kernel with its numbers.
+    alpha_ : float
+        Regularization.
+    n_iter_ : int
+        Passes that learned the weights.
+    feature_weights_ : pandas.Series
+        Share of each feature in the learned metric.
     history_ : list of dict
         Progressive loss and accuracy of each round, and those of the holdout of each pass; with validation, patience or
         callbacks at every eighth round also `holdout_loss` and `holdout_accuracy`.
@@ -134,15 +145,34 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     _task: ClassVar[str] = "classify"
 
     def __init__(
-        self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared_hinge", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", scale="auto",
-        metric="auto", class_weight=None, calibration=None, random_state=None, checkpoint=None, warm_start=False,
-        callbacks=None,
-    ):  # fmt: skip
+        self,
+        kernel: KernelLike = "auto",
+        *,
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_components: str | int = "auto",
+        landmarks: Landmarks = "uniform",
+        loss: str = "squared_hinge",
+        alpha: str | float = "auto",
+        solver: str = "auto",
+        passes: str | int = "auto",
+        patience: int = 0,
+        polish: str | int = "auto",
+        scale: str | None = "auto",
+        metric: str = "auto",
+        class_weight: ClassWeight = None,
+        calibration: str | None = None,
+        random_state: Seed = None,
+        checkpoint: Folder = None,
+        warm_start: bool = False,
+        callbacks: Callbacks = None,
+        verbose: bool = False,
+    ) -> None:
         super().__init__(
             kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, scale=scale, metric=metric,
             random_state=random_state, checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks,
+            verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight
         self.calibration = calibration

@@ -10,6 +10,7 @@ from dkernel.data import Source
 from dkernel.errors import RecipeError
 from dkernel.estimators.base import predicted
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.transforms.decomposition import SAMPLE, Embedding, linear_model
 from dkernel.estimators.validation import checked_rows
@@ -93,9 +94,16 @@ class OneClassSVM(OutlierMixin, Embedding):
     """
 
     def __init__(
-        self, nu=0.5, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, max_iter=50,
-        random_state=None,
-    ):  # fmt: skip
+        self,
+        nu: float = 0.5,
+        *,
+        kernel: KernelLike = "gaussian",
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_columns: int = 1024,
+        max_iter: int = 50,
+        random_state: Seed = None,
+    ) -> None:
         self.nu = nu
         self.kernel = kernel
         self.gamma = gamma

@@ -10,6 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals, require_fitted
+from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import checked_rows, is_dask
@@ -81,7 +82,14 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
     ([0, 1, 1, 0], True)
     """
 
-    def __init__(self, kernel="gaussian", *, gamma="auto", max_iter=100, random_state=None):
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        max_iter: int = 100,
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.max_iter = max_iter
@@ -110,7 +118,7 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
             If there is one class only, or more than 20,000 rows.
         """
         if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
-            raise RecipeError(f"max_iter={self.max_iter!r} means nothing. Possible: a whole number of at least 1.")
+            raise RecipeError(f"max_iter={self.max_iter!r} is not valid. Possible: a whole number of at least 1.")
         with refusals():
             X, y = validate_data(self, X, y, dtype=np.float64)
             check_classification_targets(y)

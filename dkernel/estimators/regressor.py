@@ -6,6 +6,7 @@ from sklearn.base import RegressorMixin
 
 from dkernel.estimators.base import KernelMachine, deviating, predicted
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
 from dkernel.estimators.validation import is_dask
 
 __all__ = ["KernelRegressor"]
@@ -29,7 +30,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Loss, with numbers of your own: of "huber" and "epsilon_insensitive" in standard deviations of y.
     alpha, solver, passes, patience, polish, scale, metric : object
         As of KernelClassifier.
-    random_state, checkpoint, warm_start, callbacks : object
+    random_state, checkpoint, warm_start, callbacks, verbose : object
         As of KernelClassifier.
 
     Attributes
@@ -67,14 +68,32 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     _task: ClassVar[str] = "regress"
 
     def __init__(
-        self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", scale="auto",
-        metric="auto", random_state=None, checkpoint=None, warm_start=False, callbacks=None,
-    ):  # fmt: skip
+        self,
+        kernel: KernelLike = "auto",
+        *,
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_components: str | int = "auto",
+        landmarks: Landmarks = "uniform",
+        loss: str = "squared",
+        alpha: str | float = "auto",
+        solver: str = "auto",
+        passes: str | int = "auto",
+        patience: int = 0,
+        polish: str | int = "auto",
+        scale: str | None = "auto",
+        metric: str = "auto",
+        random_state: Seed = None,
+        checkpoint: Folder = None,
+        warm_start: bool = False,
+        callbacks: Callbacks = None,
+        verbose: bool = False,
+    ) -> None:
         super().__init__(
             kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, scale=scale, metric=metric,
             random_state=random_state, checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks,
+            verbose=verbose,
         )  # fmt: skip
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelRegressor":

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
 
@@ -19,6 +20,26 @@ from dkernel.solving.exact import deduplicate
 from dkernel.tuning.search import tune
 
 __all__ = ["Tuner"]
+
+
+_SAID = ("rank", "rungs", "rows", "progressive_loss", "error", "rmse")  # of a line of the leaderboard, no parameters
+
+
+def _results(leaderboard: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The leaderboard as `cv_results_` of a scikit-learn search."""
+    params = [{name: value for name, value in line.items() if name not in _SAID} for line in leaderboard]
+    names = dict.fromkeys(name for each in params for name in each)
+    found: dict[str, Any] = {"params": params}
+    for name in names:
+        values = [each.get(name) for each in params]
+        found[f"param_{name}"] = np.ma.masked_array(
+            np.array(values, dtype=object), mask=[name not in each for each in params]
+        )
+    losses = [line.get("progressive_loss") for line in leaderboard]  # none of a candidate that diverged or never ran
+    found["mean_test_score"] = np.array([np.nan if loss is None else -loss for loss in losses], dtype=np.float64)
+    found["rank_test_score"] = np.array([line["rank"] for line in leaderboard])
+    found["n_resources"] = np.array([line.get("rows", 0) for line in leaderboard])
+    return found
 
 
 def _has(method: str) -> Callable[["Tuner"], bool]:
@@ -61,6 +82,11 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
         Its model.
     leaderboard_ : list of dict
         Candidates, the best first: rank, parameters, rungs, rows, progressive_loss, and error or rmse.
+    cv_results_ : dict
+        Leaderboard as scikit-learn's searches have it, one array a key: params, param_NAME, mean_test_score (the
+        negative loss on rows before they were used), rank_test_score, n_resources.
+    best_score_ : float
+        mean_test_score of the best, whose index best_index_ is 0.
     passes_ : float
         Passes of the search over the data; f"{passes_:.6g}passes" is the budget that does the same again.
 
@@ -88,6 +114,9 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
     """
 
     best_params_: dict[str, Any]
+    best_score_: float
+    best_index_: int
+    cv_results_: dict[str, Any]
     best_estimator_: Any
     best_model_: Any
     leaderboard_: list[dict[str, Any]]
@@ -142,16 +171,20 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
         recipe = best._recipe()
         source = source_of(best, X, y, sample_weight, recipe.dtype)
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        with default_executor() as executor:
+        with default_executor() as executor, best._progress() as progress:
             source = counted(source, executor)
             if best._merges(X, source):
                 source = deduplicate(source, recipe, executor)
-            found = tune(source, recipe, executor, self.grid, self.budget, checkpoint=checkpoint)
+            found = tune(
+                source, recipe, executor, self.grid, self.budget, progress=progress, checkpoint=checkpoint
+            )  # fmt: skip
         best.model_, best.history_, best.chosen_ = found.fit.model, found.fit.history, found.fit.chosen
         best.n_components_ = best.model_.map.n_columns
         best._learned()
         self.best_estimator_ = best.set_params(**found.params)
         self.best_params_, self.leaderboard_, self.passes_ = found.params, found.leaderboard, found.passes
+        self.cv_results_ = _results(found.leaderboard)
+        self.best_index_, self.best_score_ = 0, float(self.cv_results_["mean_test_score"][0])
         self.best_model_ = self.model_ = best.model_
         self.n_features_in_ = best.n_features_in_
         if hasattr(best, "feature_names_in_"):

@@ -136,7 +136,7 @@ def _bytes(limit: str | int | None) -> int | None:
     try:
         return int(parse_bytes(limit))
     except ValueError:
-        raise RecipeError(f"memory_limit={limit!r} is no amount of memory; write 2GiB, 512MiB or bytes.") from None
+        raise RecipeError(f"memory_limit={limit!r} is not an amount of memory; write 2GiB, 512MiB or bytes.") from None
 
 
 def default_executor() -> Executor:

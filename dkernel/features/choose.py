@@ -80,7 +80,7 @@ def features_named(kernel: Kernel, n_in: int, n_components: int, features: str =
     """
     if features not in FEATURES:
         hint = nearest_name(str(features), tuple(FEATURES))
-        raise RecipeError(f"features={features!r} means nothing.{hint}")
+        raise RecipeError(f"features={features!r} is not valid.{hint}")
     if features == "nystrom" or (features == "auto" and n_components <= MOST_LANDMARKS):
         return "nystrom"
     word = "random" if features == "auto" else features
@@ -291,7 +291,7 @@ class _Draw:
 
     def _maclaurin(self, kernel: Kernel, n: int) -> FeatureMap:
         if series_of(kernel) is None:
-            raise self._refusal(kernel, "it is no power series of the inner product")
+            raise self._refusal(kernel, "it is not a power series of the inner product")
         return MaclaurinMap.draw(kernel, self.n_in, n, self.seed)
 
     def _exact(self, kernel: Kernel, n: int) -> FeatureMap:

@@ -39,7 +39,7 @@ class MonomialMap(TiledMap):
         series = series_of(kernel)
         if series is None:
             raise UnsupportedError(
-                f"{kernel!r} has no finite number of monomials: it is no polynomial of the inner product. "
+                f"{kernel!r} has no finite number of monomials: it is not a polynomial of the inner product. "
                 "Use features='nystrom'."
             )
         self.kernel, self.n_in, self.most, self.series = kernel, n_in, most, series

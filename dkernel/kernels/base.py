@@ -322,9 +322,9 @@ class Kernel(ABC):
         """
         if not self.takes_sparse:
             raise UnsupportedError(
-                f"{self!r} cannot be taken of sparse rows: it is no function of their products, and all columns would "
-                "become dense. Use a kernel of the Euclidean distance or of the inner product, such as Gaussian or "
-                f"Polynomial, or at most {WIDE:,} columns, as by HashingVectorizer(n_features={WIDE})."
+                f"{self!r} cannot be taken of sparse rows: it is not a function of their products, and all columns "
+                "would become dense. Use a kernel of the Euclidean distance or of the inner product, such as Gaussian "
+                f"or Polynomial, or at most {WIDE:,} columns, as by HashingVectorizer(n_features={WIDE})."
             )
 
     def _require_ready(self) -> None:

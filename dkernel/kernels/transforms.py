@@ -399,4 +399,4 @@ def _column(name: Any) -> str | int:
         return name
     if isinstance(name, int | np.integer) and not isinstance(name, bool) and name >= 0:
         return int(name)
-    raise RecipeError(f"{name!r} is no column; a name, or a position from 0, is needed.")
+    raise RecipeError(f"{name!r} is not a column; a name, or a position from 0, is needed.")

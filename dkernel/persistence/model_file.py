@@ -237,7 +237,7 @@ def _check_parts(document: Mapping[str, Any], place: str) -> None:
         raise ModelFileError(f"{place} does not describe a model: parts missing or unknown: {odd}.")
     listed = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
     if not listed and not _is_numbered(columns):
-        raise ModelFileError(f"{place} does not describe a model: its columns are no list of names.")
+        raise ModelFileError(f"{place} does not describe a model: its columns are not a list of names.")
     if not isinstance(label, str) or not isinstance(facts, dict) or not isinstance(document["recipe"], dict):
         raise ModelFileError(f"{place} does not describe a model: its label, facts or recipe are of the wrong type.")
 

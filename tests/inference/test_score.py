@@ -206,7 +206,7 @@ def test_an_interrupted_run_goes_on_without_scoring_again(tmp_path):
     assert first.held == 0
     result = score(LinearModel(TEXT), source, tmp_path / "out", second, progress=progress)
     assert (first.scored, second.scored, result.reused) == ([0, 1, 2], [3, 4], 3)
-    assert progress.told == ["3 of 5 parts are taken over from a run that was stopped.", ("score", 6), 1, 5]
+    assert progress.told == ["3 of 5 parts are reused from a stopped run.", ("score", 6), 1, 5]
     assert digest(tmp_path / "out") == digest(tmp_path / "ref")
 
 

@@ -13,6 +13,7 @@ from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import as_array
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.decomposition import OnFeatures, component_rows
 from dkernel.estimators.transforms.kernel_maps import dtype_of
 from dkernel.estimators.validation import checked_rows, is_dask, is_frame
@@ -26,7 +27,15 @@ __all__ = ["KernelCCA"]
 class View(OnFeatures):
     """One of the two views: its map, and afterwards the projections of its rows."""
 
-    def __init__(self, kernel="gaussian", *, gamma="auto", features="auto", n_columns=1024, random_state=None):
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_columns: int = 1024,
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.features = features
@@ -127,9 +136,18 @@ class KernelCCA(OnFeatures):
     """
 
     def __init__(
-        self, n_components=2, *, kernel="gaussian", gamma="auto", kernel_y=None, gamma_y=None, features="auto",
-        n_columns=512, alpha=1e-3, random_state=None,
-    ):  # fmt: skip
+        self,
+        n_components: int = 2,
+        *,
+        kernel: KernelLike = "gaussian",
+        gamma: str | float = "auto",
+        kernel_y: KernelLike | None = None,
+        gamma_y: str | float | None = None,
+        features: str = "auto",
+        n_columns: int = 512,
+        alpha: float = 1e-3,
+        random_state: Seed = None,
+    ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.gamma = gamma

@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from dkernel.data import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of, nystrom_rows, random_rows
 from dkernel.estimators.transforms.sketches import KernelFeatures
@@ -124,8 +125,15 @@ class KernelPCA(OnFeatures):
     """
 
     def __init__(
-        self, n_components=None, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, random_state=None
-    ):
+        self,
+        n_components: int | None = None,
+        *,
+        kernel: KernelLike = "gaussian",
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_columns: int = 1024,
+        random_state: Seed = None,
+    ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.gamma = gamma
@@ -207,9 +215,18 @@ class Clustering(ClusterMixin, OnFeatures):
     _phi: Phi
 
     def __init__(
-        self, n_clusters=8, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, n_init=10,
-        max_iter=100, tol=1e-4, random_state=None,
-    ):  # fmt: skip
+        self,
+        n_clusters: int = 8,
+        *,
+        kernel: KernelLike = "gaussian",
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_columns: int = 1024,
+        n_init: int = 10,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        random_state: Seed = None,
+    ) -> None:
         self.n_clusters = n_clusters
         self.kernel = kernel
         self.gamma = gamma

@@ -12,6 +12,7 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import KernelLike, Landmarks, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.validation import checked_rows, is_dask, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
@@ -194,8 +195,15 @@ class FourierFeatures(TransformerBase):
     """
 
     def __init__(
-        self, kernel="gaussian", *, gamma="auto", n_components=1024, sampling="auto", form="auto", random_state=None
-    ):
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        n_components: int = 1024,
+        sampling: str = "auto",
+        form: str = "auto",
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.n_components = n_components
@@ -229,7 +237,8 @@ class FourierFeatures(TransformerBase):
         """
         form = ("offset" if _is_odd(self.n_components) else "pairs") if self.form == "auto" else self.form
         recipe = Recipe(
-            kernel=self.kernel, gamma=self.gamma, features="fourier", n_components=self.n_components, form=form,
+            kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
+            gamma=self.gamma, features="fourier", n_components=self.n_components, form=form,
             sampling=self.sampling, seed=seed_of(self.random_state),
         )  # fmt: skip
         D = columns_of(recipe) * (2 if form == "exponential" else 1)
@@ -331,8 +340,15 @@ class NystromFeatures(TransformerBase):
     """
 
     def __init__(
-        self, kernel="gaussian", *, gamma="auto", n_components=1024, rank=None, landmarks="uniform", random_state=None
-    ):
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        n_components: int = 1024,
+        rank: int | None = None,
+        landmarks: Landmarks = "uniform",
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.n_components = n_components
@@ -364,7 +380,8 @@ class NystromFeatures(TransformerBase):
         """
         word, given = rule_of(self.landmarks)
         recipe = Recipe(
-            kernel=self.kernel, gamma=self.gamma, features="nystrom", n_components=self.n_components, rank=self.rank,
+            kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
+            gamma=self.gamma, features="nystrom", n_components=self.n_components, rank=self.rank,
             landmarks=word, seed=seed_of(self.random_state),
         )  # fmt: skip
         source = source_of(self, X, dtype=dtype_of(X))

@@ -6,6 +6,7 @@ from dkernel.data import Source
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures, TransformerBase, columns_of, random_rows
 from dkernel.estimators.validation import seed_of
 from dkernel.features import choose_map, features_named
@@ -83,7 +84,14 @@ class _Sketch(_Chosen):
 
     _features: ClassVar[str]
 
-    def __init__(self, kernel="polynomial", *, gamma="auto", n_components=1024, random_state=None):
+    def __init__(
+        self,
+        kernel: KernelLike = "polynomial",
+        *,
+        gamma: str | float = "auto",
+        n_components: int = 1024,
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.n_components = n_components
@@ -246,8 +254,15 @@ class KernelFeatures(_Chosen):
     """
 
     def __init__(
-        self, kernel="gaussian", *, gamma="auto", features="auto", n_components=1024, sampling="auto", random_state=None
-    ):
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_components: int = 1024,
+        sampling: str = "auto",
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.features = features

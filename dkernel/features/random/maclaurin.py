@@ -115,5 +115,5 @@ class MaclaurinMap(TiledMap):
 
 def _no_series(kernel: Kernel) -> UnsupportedError:
     return UnsupportedError(
-        f"{kernel!r} has no Maclaurin features: it is no power series of the inner product. Use features='nystrom'."
+        f"{kernel!r} has no Maclaurin features: it is not a power series of the inner product. Use features='nystrom'."
     )

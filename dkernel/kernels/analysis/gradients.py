@@ -79,8 +79,9 @@ Rule = Callable[[F64, F64], F64]
 def slope_rule(kernel: Kernel) -> Rule:
     """The function of (X, Z) that `slopes` calls; one for each class of kernels."""
     raise UnsupportedError(
-        f"{kernel!r} is no function of ‖x - z‖ alone, and has no slope. A learned metric needs Gaussian, Exponential, "
-        "Matern, RationalQuadratic, Cauchy, or sums, products and multiples of these; or use metric='identity'."
+        f"{kernel!r} is not a function of ‖x - z‖ alone, and has no slope. A learned metric needs Gaussian, "
+        "Exponential, Matern, RationalQuadratic, Cauchy, or sums, products and multiples of these; or use "
+        "metric='identity'."
     )
 
 
