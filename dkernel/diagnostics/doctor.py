@@ -30,7 +30,7 @@ CHECKS = {
     "clock": "the clocks agree",
     "job": "the job can be planned",
 }
-LEAST_FREE = 2**30
+LEAST_FREE = 2**30  # bytes of a disk: a model and a checkpoint of 10,000 columns
 CLOCK = 2.0  # seconds apart: certificates and the heartbeats of run records allow for more
 CLIENT, SCHEDULER = "client", "scheduler"
 
