@@ -110,6 +110,7 @@ def test_two_processes(name, two_workers, serial, tmp_path):
     assert digest(name, two_workers, tmp_path) == serial[name]
 
 
+@pytest.mark.slow  # two processes run always
 @pytest.mark.cluster
 @pytest.mark.parametrize(("workers", "names"), [(1, ["three"]), (4, ["fourier"])])
 def test_processes(workers, names, serial, tmp_path):
