@@ -63,6 +63,7 @@ class NystromMap(FeatureMap):
     """
 
     kind = "nystrom"
+    arguments = ("kernel", "landmarks", "rank")
 
     def __init__(self, kernel: Kernel, landmarks: Any, rank: int | None = None) -> None:
         if rank is not None and rank < 1:
@@ -273,13 +274,6 @@ class NystromMap(FeatureMap):
         if "ends" in arrays:
             landmarks = decoded(landmarks, arrays["ends"])
         return cls(kernels.parse(spec["kernel"]), landmarks, spec["rank"])
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Workers need the landmarks; factors and prepared blocks are made again where they are used.
-        return {"kernel": self.kernel, "landmarks": self.landmarks, "rank": self.rank}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
 
 
 def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:
