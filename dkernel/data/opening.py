@@ -38,7 +38,7 @@ def open_source(
     columns: Sequence[str] | None = None,
     exclude: str | Sequence[str] = (),
     keep: str | Sequence[str] = (),
-    dtype: str = "float32",
+    dtype: str = "auto",
     scratch: str | PathLike | None = None,
     storage_options: Mapping[str, Any] | None = None,
     n_features: int | None = None,
@@ -58,8 +58,8 @@ def open_source(
     paths : files, folders, globs or fsspec URLs
     columns : exactly the features that are wanted, by name (for scoring); default: all that have no other use
     exclude, keep : columns that are no features; the kept ones are carried along untouched
-    dtype : of the blocks, float32 or float64; "auto" is float64 where float32 has no digits for a column, by its first
-        rows: 1e9 + N(0, 1)
+    dtype : of the blocks, float32 or float64; "auto", the default, is float64 where float32 has no digits for a column,
+        by its first rows: 1e9 + N(0, 1)
     scratch : folder, seen by every worker, for unpacked copies; default: a temporary one that ends with this process
     n_features, zero_based : of svmlight files; default: decided from all of them together
     compute : runs Delayed tasks (counting rows of text, unpacking), as `dask.compute` does
