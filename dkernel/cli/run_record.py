@@ -32,7 +32,7 @@ _NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "verbose"
 
 
 class Record:
-    """What a run did so far; `with` it around the run, and its end is written whatever that is.
+    """Record of a run; `with` it around the run, and its end is written whatever that is.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def beside(out: str | Path, named: str | None = None) -> str | Path:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold in place of a value of numpy or of a path."""
+    """Convert a value of numpy, or a path, to one that JSON can hold."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return dict(value) if isinstance(value, Mapping) else str(value)
