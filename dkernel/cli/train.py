@@ -76,6 +76,13 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "After psgd at most so many passes of pcg or lbfgs, towards the exact optimum; auto: up to 10 of "
         "rows that are few for their columns.",
     ),
+    "local": (
+        "none|grids",
+        "none",
+        "What learns the residual of the features: grids (random binning), for rough targets; left out where the "
+        "holdout gains nothing.",
+    ),
+    "n_grids": ("auto|N", "auto", "Of --local grids: 128 to 1,024, by rows."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
-from dkernel.errors import DataError
+from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import check_callbacks, require_fitted
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
@@ -114,6 +114,7 @@ class KernelMachine(BaseEstimator):
             recipe.passes not in ("auto", 1)
             or recipe.polish not in ("auto", 0)
             or recipe.calibration
+            or recipe.local != "none"
             or validation is not None
         )
         loss = loss_named(recipe.loss)
@@ -136,6 +137,11 @@ class KernelMachine(BaseEstimator):
         return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
+        if self.local != "none":
+            raise UnsupportedError(
+                f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
+                "local='none'."
+            )
         before = getattr(self, "_partial", None)
         fitted = hasattr(self, "model_")
         recipe = self._recipe().replace(dtype=dtype_of_rows(X)) if before is None else before.recipe

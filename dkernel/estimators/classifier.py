@@ -56,6 +56,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         the holdout, there are no more; 0 for all
     polish : after "psgd", at most so many passes of "pcg" or "lbfgs"; "auto", up to 10 of rows that are few for their
         columns, where passes are "auto" too and the loss has no kinks
+    local : "none" | "grids": what learns the residual of the features: random binning, for targets that are too rough
+        for some thousand features; left out where the holdout gains less than one standard error. It needs a loss
+        without kinks, and there is no `partial_fit`
+    n_grids : of "grids", rounded up to a multiple of 16; "auto": 128 to 1,024, by rows
     scale : "auto" | "standard" | "minmax" | "global" | "none"; None is "none"
     metric : "auto" | "identity" | "diagonal" | "full": the inner product of the inputs, learned from the gradients of a
         first fit to the sample; "auto" takes it where it helps and gamma is open
@@ -94,7 +98,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared_hinge", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", scale="auto",
+        loss="squared_hinge", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", local="none",
+        n_grids="auto", scale="auto",
         metric="auto", class_weight=None, calibration=None, random_state=None, checkpoint=None, warm_start=False,
         callbacks=None,
     ):  # fmt: skip
@@ -109,6 +114,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.passes = passes
         self.patience = patience
         self.polish = polish
+        self.local = local
+        self.n_grids = n_grids
         self.scale = scale
         self.metric = metric
         self.class_weight = class_weight

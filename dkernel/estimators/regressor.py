@@ -21,8 +21,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     Parameters
     ----------
-    kernel, gamma, features, n_components, landmarks, alpha, solver, passes, patience, polish, scale, metric,
-        random_state, checkpoint, warm_start, callbacks : as of KernelClassifier; no landmarks by class
+    kernel, gamma, features, n_components, landmarks, alpha, solver, passes, patience, polish, local, n_grids, scale,
+        metric, random_state, checkpoint, warm_start, callbacks : as of KernelClassifier; no landmarks by class
     loss : "squared" | "huber(1.35)" | "epsilon_insensitive(0.1)" | "quantile(0.5)", with numbers of your own: of the
         first two in standard deviations of y
 
@@ -48,7 +48,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
 
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", scale="auto",
+        loss="squared", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", local="none",
+        n_grids="auto", scale="auto",
         metric="auto", random_state=None, checkpoint=None, warm_start=False, callbacks=None,
     ):  # fmt: skip
         self.kernel = kernel
@@ -62,6 +63,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self.passes = passes
         self.patience = patience
         self.polish = polish
+        self.local = local
+        self.n_grids = n_grids
         self.scale = scale
         self.metric = metric
         self.random_state = random_state
