@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
-from dkernel.errors import DataError
+from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import check_callbacks, require_fitted
 from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
@@ -62,6 +62,8 @@ class KernelMachine(BaseEstimator):
         passes: str | int,
         patience: int,
         polish: str | int,
+        local: str,
+        n_grids: str | int,
         scale: str | None,
         metric: str,
         random_state: Seed,
@@ -81,6 +83,8 @@ class KernelMachine(BaseEstimator):
         self.passes = passes
         self.patience = patience
         self.polish = polish
+        self.local = local
+        self.n_grids = n_grids
         self.scale = scale
         self.metric = metric
         self.random_state = random_state
@@ -184,6 +188,7 @@ class KernelMachine(BaseEstimator):
             recipe.passes not in ("auto", 1)
             or recipe.polish not in ("auto", 0)
             or recipe.calibration
+            or recipe.local != "none"
             or validation is not None
         )
         loss = loss_named(recipe.loss)
@@ -206,6 +211,11 @@ class KernelMachine(BaseEstimator):
         return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
+        if self.local != "none":
+            raise UnsupportedError(
+                f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
+                "local='none'."
+            )
         before = getattr(self, "_partial", None)
         fitted = hasattr(self, "model_")
         recipe = self._recipe().replace(dtype=dtype_of_rows(X)) if before is None else before.recipe
