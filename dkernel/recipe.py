@@ -96,7 +96,7 @@ class Recipe:
     >>> recipe.replace(form="pair")
     Traceback (most recent call last):
     ...
-    dkernel.errors.RecipeError: form='pair' means nothing. Did you mean 'pairs'? Possible: pairs | offset | exponential.
+    dkernel.errors.RecipeError: form='pair' is not valid. Did you mean 'pairs'? Possible: pairs | offset | exponential.
     """
 
     task: str = "auto"
@@ -276,7 +276,7 @@ def _refuse(name: str, value: Any, needed: str) -> RecipeError:
     words = CHOICES.get(name, ())
     hint = nearest_name(value, words) if isinstance(value, str) and words else ""
     hint = hint if hint.startswith(" Did") else ""
-    return RecipeError(f"{name}={value!r} means nothing.{hint} Possible: {needed}.")
+    return RecipeError(f"{name}={value!r} is not valid.{hint} Possible: {needed}.")
 
 
 def _word(name: str, value: Any) -> str:
