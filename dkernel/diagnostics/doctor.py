@@ -29,16 +29,17 @@ CHECKS = {
     "memory": "the workers' limits hold the plan, and each machine holds its workers' limits",
     "blas": "one BLAS thread for each worker thread",
     "clock": "the clocks agree",
-    "limits": "scheduler and workers give up no sooner than a run does, or than Dask's defaults say",
+    "limits": "scheduler and workers do not give up what a run waits for",
     "job": "the job can be planned",
 }
 LEAST_FREE = 2**30
 CLOCK = 2.0  # seconds apart: certificates and the heartbeats of run records allow for more
-# Seconds after which Dask gives up what does not answer, as it is by default.
+# Times after which Dask gives up what does not answer, and the shortest that does a run no harm: Dask's own for a
+# connection, a minute's silence of a worker, whose work goes to others; None where a run would end before its time.
 LIMITS: dict[str, float | None] = {
     "distributed.comm.timeouts.connect": 30.0,
     "distributed.comm.timeouts.tcp": 30.0,
-    "distributed.scheduler.worker-ttl": 300.0,
+    "distributed.scheduler.worker-ttl": 60.0,
     "distributed.scheduler.idle-timeout": 5.0,  # a run shows that it lives every 1.5 seconds
     "distributed.scheduler.no-workers-timeout": None,
     "distributed.worker.lifetime.duration": None,
@@ -318,10 +319,10 @@ def _shorter(processes: Mapping[str, Mapping[str, Any]], patience: float) -> Ite
 
 
 def _limits(shorter: Sequence[tuple[str, str, float]], patience: float) -> Iterator[Finding]:
-    """Those that somebody has made shorter than Dask has them; with its defaults a pause of a minute is survived."""
+    """Those that do a run harm."""
     for process, name, found in shorter:
-        usual = LIMITS[name]
-        if usual is None or found < usual:
+        least = LIMITS[name]
+        if least is None or found < least:
             yield Finding(
                 "limits", process, f"{name} is {found:g} s, and a run waits {patience:g} s for what does not answer",
                 f"Start the process with {name}: {patience:g}s in Dask's configuration, or give the run a shorter "

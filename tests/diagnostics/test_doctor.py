@@ -3,10 +3,12 @@
 import copy
 import os
 import time
+from pathlib import Path
 
 import dask
 import numpy as np
 import pytest
+import yaml
 
 from dkernel.data import from_arrays
 from dkernel.diagnostics.doctor import CHECKS, Job, diagnose
@@ -113,11 +115,18 @@ def test_a_machine_that_promised_more_memory_than_it_has(job):
 
 
 def test_limits_of_a_cluster_are_its_own_configuration(job):
-    with dask.config.set({"distributed.scheduler.worker-ttl": "2 minutes", "distributed.comm.timeouts.tcp": "10s"}):
+    with dask.config.set({"distributed.scheduler.worker-ttl": "20 s", "distributed.comm.timeouts.tcp": "10s"}):
         found = diagnose(Cluster(), job)
         assert [finding.check for finding in found.findings] == ["limits"] * 6  # of the scheduler and two workers
-        assert found.limits["distributed.scheduler.worker-ttl"] == 120
+        assert found.limits["distributed.scheduler.worker-ttl"] == 20
         assert diagnose(Cluster(), job, patience=10).findings == []
+
+
+def test_the_settings_that_are_recommended_are_named_and_are_no_fault(job):
+    recommended = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "dask.yaml").read_text())
+    with dask.config.set(recommended):
+        found = diagnose(Cluster(), job)
+    assert (found.findings, set(found.limits.values())) == ([], {60.0})
 
 
 def test_no_workers_and_a_job_that_cannot_be_planned():
