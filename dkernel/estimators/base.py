@@ -1,4 +1,4 @@
-"""What classifier and regressor share: parameters to a recipe, a fit, and the model's answers."""
+"""Base class of classifier and regressor: parameters to a recipe, a fit, and the model's answers."""
 
 import warnings
 from os import PathLike
@@ -14,6 +14,7 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import check_callbacks, require_fitted
+from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.validation import checked_rows, dtype_of_rows, rule_of, seed_of, source_of
@@ -43,19 +44,53 @@ class KernelMachine(BaseEstimator):
     """A model fitted by `dkernel.training.fit`; subclasses say which task and what the scores mean."""
 
     _task: ClassVar[str]
-    landmarks: Any
-    checkpoint: Any
-    warm_start: bool
     _partial: Partial | None
     _finished: Any = None
-    passes: str | int
-    solver: str
-    callbacks: Any
-    verbose: bool
     model_: Model
     classes_: Any
     coef_: NDArray[np.float64]
     intercept_: Any
+
+    def __init__(
+        self,
+        kernel: KernelLike,
+        *,
+        gamma: str | float,
+        features: str,
+        n_components: str | int,
+        landmarks: Landmarks,
+        loss: str,
+        alpha: str | float,
+        solver: str,
+        passes: str | int,
+        patience: int,
+        polish: str | int,
+        scale: str | None,
+        metric: str,
+        random_state: Seed,
+        checkpoint: Folder,
+        warm_start: bool,
+        callbacks: Callbacks,
+        verbose: bool,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.loss = loss
+        self.alpha = alpha
+        self.solver = solver
+        self.passes = passes
+        self.patience = patience
+        self.polish = polish
+        self.scale = scale
+        self.metric = metric
+        self.random_state = random_state
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.verbose = verbose
 
     def _recipe(self) -> Recipe:
         """The recipe that the command would make of the same words."""
@@ -132,7 +167,7 @@ class KernelMachine(BaseEstimator):
         return pd.Series(weights or [1 / len(columns)] * len(columns), index=list(columns), name="weight")
 
     def _warn_of_an_early_end(self) -> None:
-        """What scikit-learn's solvers say too, where one that goes to the optimum was stopped by its passes."""
+        """Warn, as scikit-learn's solvers do, where one that goes to the optimum was stopped by its passes."""
         found = self.model_.facts.get("solver", {})
         ended = found.get("converged", True) or found["decrement"] < SEEN
         if self.model_.recipe.solver in TO_THE_END and not ended:
@@ -145,7 +180,7 @@ class KernelMachine(BaseEstimator):
             )
 
     def _merges(self, X: Any, source: Source) -> bool:
-        """Whether equal rows become one, so that weights k are k copies of a row to whatever solver.
+        """True if equal rows become one, so that weights k are k copies of a row to whatever solver.
 
         Rows of Dask's are gathered as those in memory are: the same rows are the same model. Asked for by name, "psgd"
         gets the rows as they come, and so does a Source: either has the bytes of the command.
@@ -153,7 +188,7 @@ class KernelMachine(BaseEstimator):
         return self.solver != "psgd" and not isinstance(X, Source) and is_few(source)
 
     def _is_exact(self, recipe: Recipe, validation: Any) -> bool:
-        """Whether few rows are solved exactly: nothing asks for passes or for rows that are held out."""
+        """True if few rows are solved exactly: nothing asks for passes or for rows that are held out."""
         streams = (
             recipe.passes not in ("auto", 1)
             or recipe.polish not in ("auto", 0)
@@ -176,7 +211,7 @@ class KernelMachine(BaseEstimator):
 
     def _tell(self, line: dict[str, Any]) -> bool:
         """Every callback hears of it; whether one of them wants the passes to end."""
-        answers = [callback(line) for callback in self.callbacks]
+        answers = [callback(line) for callback in self.callbacks or ()]
         return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
@@ -215,7 +250,7 @@ class KernelMachine(BaseEstimator):
         return self
 
     def _learned(self) -> None:
-        """What the task's own attributes are, of `model_`."""
+        """Set the attributes of the task from `model_`."""
         raise NotImplementedError
 
     def report(self, path: str | PathLike[str]) -> None:
@@ -234,7 +269,18 @@ class KernelMachine(BaseEstimator):
         return {name: value for name, value in state.items() if name != "_finished"}
 
     def to_sklearn(self) -> Any:
-        """A plain scikit-learn Pipeline that predicts the same, without dkernel or Dask: see `dkernel.to_sklearn`."""
+        """Make a scikit-learn Pipeline that predicts the same, without dkernel or Dask.
+
+        Returns
+        -------
+        sklearn.pipeline.Pipeline
+            As of `dkernel.to_sklearn`.
+
+        Raises
+        ------
+        UnsupportedError
+            If scikit-learn has no such kernel or map.
+        """
         require_fitted(self, "model_")
         from dkernel.export.pipeline import to_sklearn
 

@@ -1,5 +1,6 @@
 """One function of a block of rows, applied to whatever X is: at once and on threads in memory, lazily in Dask."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -24,14 +25,14 @@ from dkernel.validation import as_features
 if TYPE_CHECKING:
     import dask.array as da
 
-__all__ = ["BlockPrediction", "apply"]
+__all__ = ["BlockPrediction", "apply", "content_key"]
 
 BLOCK_ROWS = 8192
 DENSE_BYTES = 2**29  # of sparse rows that become dense
 
 
 class BlockPrediction:
-    """What is asked of every row.
+    """A function of every row, with all that it needs.
 
     Parameters
     ----------
@@ -65,7 +66,7 @@ class BlockPrediction:
     def of(self, X: Any, first: int = 0) -> NDArray[Any]:
         """The answer of a block whose first row has the number `first`."""
         X = _gate(X, self.columns, self.dtype, self.objects, lambda row: f"X, row {first + row}")
-        return _told(self.function, self.carried, X, lambda row: f"X, row {first + row}")
+        return _evaluated(self.function, self.carried, X, lambda row: f"X, row {first + row}")
 
 
 def _gate(X: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], place: Callable[[int], str]) -> Any:
@@ -75,7 +76,7 @@ def _gate(X: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], 
     return as_cells(X, columns, objects, place) if objects else as_features(X, columns, dtype, place)
 
 
-def _told(
+def _evaluated(
     function: Callable[[Any, Any], NDArray[Any]], carried: Any, X: Any, place: Callable[[int], str]
 ) -> NDArray[Any]:
     """The answer of a block, or a refusal with the place of a row that has none."""
@@ -83,6 +84,14 @@ def _told(
         return function(carried, X)
     except TooLargeError as error:
         raise DataError(error.at(place)) from None
+
+
+def content_key(text: str, *arrays: NDArray[Any]) -> str:
+    """Hash of a text and of some arrays."""
+    digest = hashlib.sha256(text.encode())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def apply(answer: BlockPrediction, X: Any) -> Any:
@@ -168,4 +177,4 @@ def _block(
 ) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
     place = "row {} of a chunk of X".format
-    return _told(function, carried, _gate(X, columns, as_dtype, objects, place), place)
+    return _evaluated(function, carried, _gate(X, columns, as_dtype, objects, place), place)

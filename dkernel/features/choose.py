@@ -58,7 +58,7 @@ FEATURES = {
     "maclaurin": "products of random signs; polynomials",
     "tensorsketch": "count sketches, convolved; polynomials, and products of kernels",
 }
-"""What each word for the features means."""
+"""Meanings of the words for the features."""
 
 MOST_LANDMARKS = 20_000  # above it their Gram matrix and its factor cost more than what they are better
 TRIAL = 64  # columns that tell whether a kernel has a map
@@ -155,7 +155,7 @@ def choose_map(
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a fit draws its map: all but the kernel and the number of columns.
+    """Settings by which a fit draws its map: all but the kernel and the number of columns.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class Drawing:
         return _Draw(self.features, self.n_in, self.sampling, self.form, self.seed).map(kernel, n_components)
 
     def suits(self, kernel: Kernel) -> bool:
-        """Whether a kernel, whose numbers may still be words, has such a map."""
+        """True if a kernel, whose numbers may still be words, has such a map."""
         try:
             self.map(kernel.bind(lambda *_: 1.0), TRIAL)
         except UnsupportedError:

@@ -1,7 +1,6 @@
 """Nystrom features: the kernel's columns at a set of landmarks, whitened by their own Gram matrix."""
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -20,15 +19,15 @@ from dkernel.numerics import linalg, thin_linalg
 from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.object_values import decoded, encoded, number_columns
 from dkernel.numerics.sparse_rows import SparseRows
-from dkernel.numerics.threads import usable_cores
+from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.numerics.tiling import COLUMNS
 
 __all__ = ["NystromMap", "wide"]
 
-# Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns (ALGORITHMS
-# 2.2): a map of given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then
-# does what an eigendecomposition would for a twentieth of its price. It also shrinks the directions above it, so it
-# is smaller: on covtype with 5,000 landmarks 1e-6 cost 0.6 points of error against 1e-8 and 1e-9.
+# Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns: a map of a
+# given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then does what an
+# eigendecomposition would for a twentieth of its price. It also shrinks the directions above it, so it is smaller:
+# on covtype with 5,000 landmarks 1e-6 cost 0.6 points of error against 1e-8 and 1e-9.
 SOLVER_FLOOR = 1e-6
 SOLVER_RIDGE = 1e-9
 CLOSE = 1e-3  # what a step of the power iteration for that eigenvalue may still have added to it
@@ -37,6 +36,11 @@ TRANSFORM_FLOOR = 1e-14
 STRIP = 256  # rows whose float64 columns one thread makes at one time
 SQUARE_STRIP = 128  # rows of the landmarks' own Gram matrix that are made, and mirrored, while they are in the caches
 MOST_THREADS = 16  # that make strips
+
+
+def indefinite(kernel: Kernel) -> DataError:
+    """The refusal of a kernel that is none."""
+    return DataError(f"{kernel!r} is not positive semi-definite on these rows; use a kernel that is.")
 
 
 def wide(X: NDArray) -> NDArray:
@@ -134,7 +138,8 @@ class NystromMap(FeatureMap):
             among = np.asarray(self.kernel(rows, rows), np.float64)  # one block twice: some kernels know that
             K[own, own] = 0.5 * (among + among.T)
 
-        _beside(strip, reversed(range(0, c, SQUARE_STRIP)))  # the longest first
+        longest_first = range(0, c, SQUARE_STRIP)[::-1]
+        for_each(strip, longest_first, min(usable_cores(), MOST_THREADS))
         return K
 
     @cached_property
@@ -173,10 +178,7 @@ class NystromMap(FeatureMap):
         try:
             return BlockBasis([sl.cholesky(_regular(part._gram()), lower=True, check_finite=False) for part in parts])
         except sl.LinAlgError:
-            raise self._no_kernel() from None
-
-    def _no_kernel(self) -> DataError:
-        return DataError(f"{self.kernel!r} is not positive semi-definite on these landmarks; use a kernel that is.")
+            raise indefinite(self.kernel) from None
 
     @cached_property
     def _root(self) -> NDArray[np.float64]:
@@ -189,7 +191,7 @@ class NystromMap(FeatureMap):
                 return linalg.cholesky(regular)
             except sl.LinAlgError:
                 continue
-        raise self._no_kernel()
+        raise indefinite(self.kernel)
 
     def residual(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of every row, (n,): what the approximation leaves of its own norm.
@@ -230,7 +232,7 @@ class NystromMap(FeatureMap):
             half = half_of(self.columns(X[i : i + STRIP]))
             out[i : i + STRIP] = self.kernel.diag(wide(X[i : i + STRIP])) - np.einsum("ij,ij->j", half, half)
 
-        _beside(strip, range(0, len(X), STRIP))
+        for_each(strip, range(0, len(X), STRIP), min(usable_cores(), MOST_THREADS))
         return out
 
     @property
@@ -281,12 +283,6 @@ class NystromMap(FeatureMap):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
-
-
-def _beside(strip: Callable[[int], None], starts: Iterable[int]) -> None:
-    """The function of every start, on all processors; each writes what no other does."""
-    with ThreadPoolExecutor(min(usable_cores(), MOST_THREADS)) as pool:
-        list(pool.map(strip, starts))
 
 
 def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:

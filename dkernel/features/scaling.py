@@ -15,7 +15,8 @@ __all__ = ["SCALINGS", "SPARSE", "Scaling"]
 
 SCALINGS = ("standard", "minmax", "global", "maxabs", "none")
 SPARSE = ("none", "maxabs")
-"""Those that leave a 0 what it is, so that sparse rows stay sparse."""
+"""Scalings that keep 0, so that sparse rows stay sparse."""
+FAR = 1e4  # deviations from 0: float32 has three digits of a column's variation, and fewer beyond
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,23 +49,32 @@ class Scaling:
         variance: NDArray[np.float64],
         low: NDArray[np.float64],
         high: NDArray[np.float64],
+        *,
+        free: bool = False,
+        rounding: float = 1e-7,
     ) -> "Scaling":
         """The scaling of that kind for data of these moments, (p,) each.
 
         standard: every column to variance 1; minmax: to [0, 1]; maxabs: to [-1, 1] with 0 where it was; global: one
         factor for all, to mean variance 1, which keeps the columns' own proportions (pixels); none: as it is. The first
         two and global centre: no shift-invariant kernel sees a shift and float32 distances are more exact near the
-        origin; dot products do see it, so maxabs and none leave the shift 0.
+        origin; dot products do see it, so maxabs and none leave the shift 0 but of columns that are FAR from 0, where
+        the kernel sees none.
         A constant column is centred and its factor is 1: it carries nothing.
+
+        Parameters
+        ----------
+        free : the kernel sees no shift
+        rounding : of the rows, relative to the size of a column
         """
         deviation = np.sqrt(variance)
         # A column that is constant up to rounding has no scale of its own: blowing its noise up would invent one.
-        constant = deviation <= 1e-7 * np.maximum(np.abs(mean), np.abs(high - low))
+        constant = deviation <= rounding * np.maximum(np.abs(mean), np.abs(high - low))
         one = np.ones_like(mean)
-        if kind == "none":
-            return cls(kind, np.zeros_like(mean), one)
-        if kind == "maxabs":
-            return cls(kind, np.zeros_like(mean), _reciprocals(np.maximum(np.abs(low), np.abs(high))))
+        if kind in SPARSE:
+            far = ~constant & (deviation < np.abs(mean) / FAR)
+            factor = one if kind == "none" else _reciprocals(np.maximum(np.abs(low), np.abs(high)))
+            return cls(kind, np.where(far & free, mean, 0.0), factor)
         if kind == "standard":
             return cls(kind, mean, np.where(constant, 1.0, 1.0 / np.where(constant, 1.0, deviation)))
         if kind == "minmax":
@@ -119,11 +129,11 @@ class Scaling:
         return X.with_data((X.data * (factor.astype(X.dtype) if small else factor)).astype(dtype, copy=False))
 
     def spec(self) -> dict[str, Any]:
-        """What is not an array, as JSON."""
+        """The parts that are no arrays, as JSON."""
         return {"kind": self.kind}
 
     def arrays(self) -> dict[str, NDArray]:
-        """What is an array."""
+        """The arrays."""
         rotation = {} if self.rotation is None else {"rotation": self.rotation}
         return {"shift": self.shift, "factor": self.factor, **rotation}
 

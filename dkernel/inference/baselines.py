@@ -1,4 +1,4 @@
-"""What simpler and other models do on the same holdout: whether a kernel machine was worth it.
+"""Baselines: simpler and other models on the same holdout, to see if a kernel machine was worth it.
 
     linear   ridge regression on the scaled columns themselves, by its normal equations
     boosted  gradient-boosted trees, LightGBM with its defaults (extra `baseline`)

@@ -55,7 +55,7 @@ EVERY = 4
 """Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
 
 PROTOCOL = 1  # of the files; FORMAT, of what stands in them, is a part of the run
-FORMAT = 1
+FORMAT = 2
 NAME = "checkpoint-{}.safetensors"
 _NO_STATE = (
     "A model file holds no state of a solver, so no training can continue from it. Give --checkpoint the folder of the "
@@ -94,7 +94,7 @@ class Checkpoint:
 
     @property
     def begun(self) -> bool:
-        """Whether the folder holds anything that a fit has left there."""
+        """True if the folder holds anything that a fit has left there."""
         return any(self.path.glob(NAME.format("*")))
 
     def check(self) -> None:
@@ -276,7 +276,7 @@ class FolderJournal(Journal):
 
 
 def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any]:
-    """What decides a fit's result, as JSON: two runs with the same may go on from each other's checkpoints.
+    """Everything that decides a fit's result, as JSON: two runs with the same may go on from each other's checkpoints.
 
     Parameters
     ----------

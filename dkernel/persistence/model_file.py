@@ -46,9 +46,28 @@ _MEANINGLESS = (ArithmeticError, AttributeError, LookupError, NotImplementedErro
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> str:
-    """Write a model, or that of a fitted estimator; `path` holds the old file or the whole new one, never a part.
+    """Write a model, or that of a fitted estimator, into a file.
 
-    Returns the sha256 of the file. Equal models are equal files.
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        What to write. Equal models are equal files.
+    path : str or path-like
+        Place of the file; it holds the old file or the whole new one, never a part.
+
+    Returns
+    -------
+    str
+        Sha256 of the file.
+
+    Raises
+    ------
+    ModelFileError
+        If the object is no model, or holds numbers that are not finite.
+
+    See Also
+    --------
+    load : Read a model file.
 
     Examples
     --------
@@ -67,7 +86,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What the file says of its model (recipe, classes, columns, facts, ...), without reading the tensors."""
+    """Description of the model in a file (recipe, classes, columns, facts, ...), without reading the tensors."""
     with open_tensors(path) as file:
         document = read_document(file, str(path), PROTOCOL)
     _check_parts(document, str(path))
@@ -75,7 +94,37 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """The model that `save` wrote, or a ModelFileError: every byte of the file is checked."""
+    """Load the model that `save` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Model file.
+
+    Returns
+    -------
+    Model
+        The model.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is missing, damaged or of a newer dkernel: every byte is checked.
+
+    See Also
+    --------
+    save : Write a model file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dkernel import KernelRegressor, save
+    >>> machine = KernelRegressor(gamma=1.0, n_components=8).fit(np.arange(20.0)[:, None], np.arange(20.0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = save(machine, f"{folder}/model.safetensors")
+    ...     load(f"{folder}/model.safetensors").label
+    'label'
+    """
     place = str(path)
     with open_tensors(path) as file:
         document = read_document(file, place, PROTOCOL)

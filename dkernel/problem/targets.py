@@ -1,4 +1,4 @@
-"""What is predicted: the task, the classes or the centre and width of the targets, and raw labels as targets."""
+"""Targets: the task, the classes or the centre and width of the targets, and raw labels as targets."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -158,7 +158,7 @@ def _centred(found: ColumnMoments, span: NDArray[np.float64], label: str | None,
 
 
 def make_targets(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
-    """What the survey found in the labels of n rows, as targets of the recipe's task; and the weight of each class."""
+    """Targets of the recipe's task by the survey of the labels of n rows; and the weight of each class."""
     if survey.weight == 0:
         raise DataError(
             f"The weights are 0 in all {n:,} rows: there is nothing to learn from. Give some rows a positive weight."

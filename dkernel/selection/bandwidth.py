@@ -1,4 +1,4 @@
-"""What the words for a gamma stand for, once the rows are known."""
+"""Resolves gamma="auto", "median" and "scale" from the data."""
 
 from collections.abc import Sequence
 
@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import UnsupportedError
 from dkernel.features import Scaling
+from dkernel.features.scaling import SPARSE
 from dkernel.kernels.distances import l2
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.recipe import Recipe
@@ -16,7 +17,7 @@ __all__ = ["Gammas", "pair_median", "requested"]
 
 
 class Gammas:
-    """What the words for a gamma stand for: of all columns, or of those that a part of the kernel looks at.
+    """Values of the words for a gamma: of all columns, or of those that a part of the kernel looks at.
 
     Parameters
     ----------
@@ -52,14 +53,15 @@ class Gammas:
 
 
 def requested(recipe: Recipe, word: str) -> str | float:
-    """What fills a placeholder: the recipe's gamma for "auto", else what the kernel says itself."""
+    """Rule that fills a placeholder: the recipe's gamma for "auto", else what the kernel says itself."""
     return recipe.gamma if word == "auto" else word
 
 
 def _variance(scaling: Scaling, survey: SurveyResult, columns: Sequence[int] | None) -> float:
     """Variance of all scaled numbers of some columns together, the `X.var()` of gamma="scale"."""
     some = slice(None) if columns is None else list(columns)
-    mean = ((survey.moments.mean - scaling.shift) * scaling.factor)[some]
+    shift = 0.0 if scaling.kind in SPARSE else scaling.shift  # what keeps digits there is no part of the scaling
+    mean = ((survey.moments.mean - shift) * scaling.factor)[some]
     variance = float(np.mean((survey.moments.variance * scaling.factor**2)[some]) + np.var(mean))
     return variance if variance > 0 else 1.0
 

@@ -1,4 +1,4 @@
-"""The passes over the data: rounds, progress, and the holdout that chooses. ALGORITHMS 3.2, steps H and I."""
+"""The passes over the data: rounds, progress, and the holdout that chooses."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""What a run shows while it goes: a bar on a terminal, a line now and then in a log, objects for a machine, or nothing.
+"""Progress of a run: a bar on a terminal, a line now and then in a log, objects for a machine, or nothing.
 
 Only a terminal ever gets control characters. Everything goes to stderr: stdout belongs to the result.
 """

@@ -1,4 +1,4 @@
-"""What a search is asked for: its budget, its axes, and the candidates that they make."""
+"""Settings of a search: its budget, its axes, and the candidates that they make."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ from dkernel.validation import nearest_name
 __all__ = ["AXES", "Budget", "Candidate", "candidates_of", "scaled"]
 
 AXES = ("kernel", "gamma", "metric", "scale", "features", "landmarks", "sampling", "n_components", "loss", "alpha")
-"""What can be searched, in the order in which a candidate is named."""
+"""Parameters that can be searched, in the order in which a candidate is named."""
 
 OF_HEADS = ("loss", "alpha")
 """Axes whose values are heads beside each other on the columns of one map."""
@@ -34,7 +34,7 @@ _TIMES = re.compile(r"(?P<factor>[^*]+)\*(?P<word>auto|median|scale)")
 
 @dataclass(frozen=True)
 class Budget:
-    """How long a search may go on: so many passes over the data, or so many seconds; it ends with a rung.
+    """Limit of a search: so many passes over the data, or so many seconds; it ends with a rung.
 
     Examples
     --------
@@ -130,7 +130,7 @@ def _plain(value: Any) -> Any:
 
 
 def _gamma(value: Any) -> tuple[Any, float]:
-    """What the recipe understands of a gamma, and the factor before it.
+    """Split the text of a gamma into the word or number of the recipe and the factor before it.
 
     Examples
     --------

@@ -95,8 +95,9 @@ class BinningFeatures(TransformerBase):
         Parameters
         ----------
         X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Read once, for the center and for a gamma that asks for it.
-        y : ignored
+            Rows, read once, for the center and for a gamma that asks for it.
+        y : object, default=None
+            Ignored.
 
         Returns
         -------
@@ -124,20 +125,22 @@ class BinningFeatures(TransformerBase):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Bins of the rows.
+        """Compute the bins of the rows.
 
         Parameters
         ----------
-        X : array, dataframe or Dask collection of shape (n_samples, n_features)
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
 
         Returns
         -------
         scipy.sparse.csr_array or dask.array.Array
-            Shape (n_samples, n_components_), in the dtype of X. A Dask collection gives a Dask array of sparse chunks.
+            Bins of shape (n_samples, n_components_), in the dtype of X. A Dask collection gives a Dask array of sparse
+            chunks.
 
         Raises
         ------
-        sklearn.exceptions.NotFittedError
+        NotFittedError
             Before `fit`.
         DataError
             If X holds values that are not finite numbers, or other features than those of `fit`.
