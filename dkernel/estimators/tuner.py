@@ -1,4 +1,4 @@
-"""Tuner: the search of `dkernel tune` with the face of a scikit-learn search."""
+"""Tuner: the search of `dkernel tune` with the interface of a scikit-learn search."""
 
 from collections.abc import Callable, Mapping, Sequence
 from os import PathLike
