@@ -34,8 +34,8 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
         )
     if 8 * model.map.n_columns * (model.map.n_in + model.coef.shape[1]) > LARGEST:
         raise UnsupportedError(
-            f"This model has {model.map.n_columns:,} columns of {model.map.n_in:,} numbers; an ONNX file holds at most "
-            "2 GB. Score with dkernel, or train with fewer n_components."
+            f"This model has {model.map.n_columns:,} components of {model.map.n_in:,} features; an ONNX file holds at "
+            "most 2 GB. Score with dkernel, or train with fewer n_components."
         )
     largest = max(np.abs(model.coef).max(initial=0.0), np.abs(model.intercept).max())
     if largest > np.finfo(dtype).max:

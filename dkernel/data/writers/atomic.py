@@ -18,7 +18,6 @@ __all__ = ["appear", "digest", "is_empty_folder", "restore", "sync", "sync_tree"
 
 _RENAME_EXCHANGE = 2  # of linux/fs.h
 _AT_FDCWD = -100  # of fcntl.h
-_BLOCK = 1 << 20
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
