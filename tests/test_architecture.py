@@ -33,8 +33,8 @@ FLOORS = {
     "inference": 13,
     "diagnostics": 13,
     "export": 13,
+    "report": 13,
     "estimators": 14,
-    "report": 14,
     "cli": 15,
     "face": 16,
 }

@@ -73,6 +73,13 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "After psgd, at most N passes of pcg or lbfgs towards the exact optimum. auto: up to 10 if there are few rows "
         "per component.",
     ),
+    "local": (
+        "none|grids",
+        "none",
+        "What learns the residual of the features: grids (random binning), for rough targets; left out where the "
+        "holdout gains nothing.",
+    ),
+    "n_grids": ("auto|N", "auto", "Of --local grids: 128 to 1,024, by rows."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",
@@ -148,10 +155,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     """
     recipe = recipe_of(values)
     if values["print_config"]:
-        settled = {name: getattr(recipe, name) for name in RECIPE}
-        if values["loss"] is None and recipe.task == "auto":
-            settled["loss"] = None  # the label decides it
-        click.echo(config_text(ctx, {**values, **settled}))
+        click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
         return
     require(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
     place = place_of(ctx, values)
@@ -173,6 +177,16 @@ def train(ctx: click.Context, /, **values: Any) -> None:
         _train(values, recipe, place, record)
     if not values["quiet"] or values["json"]:
         click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(lines_of(record)))
+
+
+def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
+    """The options of the recipe, without what the data will decide."""
+    found = {name: getattr(recipe, name) for name in RECIPE}
+    if values["loss"] is None and recipe.task == "auto":
+        found["loss"] = None  # the label decides it
+    if values["dtype"] is None:
+        found["dtype"] = None  # the first rows do
+    return found
 
 
 def check_fit(values: Mapping[str, Any]) -> None:

@@ -1,6 +1,8 @@
 """Base class of classifier and regressor: parameters to a recipe, a fit, and the model's answers."""
 
 import warnings
+from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,7 +12,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
-from dkernel.errors import DataError
+from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import check_callbacks, require_fitted
 from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
@@ -43,6 +45,7 @@ class KernelMachine(BaseEstimator):
 
     _task: ClassVar[str]
     _partial: Partial | None
+    _finished: Any = None
     model_: Model
     classes_: Any
     coef_: NDArray[np.float64]
@@ -62,6 +65,8 @@ class KernelMachine(BaseEstimator):
         passes: str | int,
         patience: int,
         polish: str | int,
+        local: str,
+        n_grids: str | int,
         scale: str | None,
         metric: str,
         random_state: Seed,
@@ -81,6 +86,8 @@ class KernelMachine(BaseEstimator):
         self.passes = passes
         self.patience = patience
         self.polish = polish
+        self.local = local
+        self.n_grids = n_grids
         self.scale = scale
         self.metric = metric
         self.random_state = random_state
@@ -120,12 +127,18 @@ class KernelMachine(BaseEstimator):
             landmarks = rule_of(self.landmarks)[1]
             result = train(source, recipe, executor, progress=progress, landmarks=landmarks, checkpoint=checkpoint,
                            validation=judges, told=self._tell if self.callbacks else None)  # fmt: skip
+        self._keep_for_report(result, progress)
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
         self.n_components_ = result.model.map.n_columns
         self._learned()
         self._warn_of_an_early_end()
         return self
+
+    def _keep_for_report(self, result: Any, progress: Progress, **more: Any) -> None:
+        phases = progress.seconds()
+        record = {"phases": phases, "seconds": {"train": sum(phases.values())}, **more}
+        self._finished = (result, {**record, "versions": result.model.facts.get("versions", {})}, progress.trail)
 
     def _progress(self) -> Progress:
         """The lines or the bar of the command, on stderr, where they are wanted."""
@@ -184,6 +197,7 @@ class KernelMachine(BaseEstimator):
             recipe.passes not in ("auto", 1)
             or recipe.polish not in ("auto", 0)
             or recipe.calibration
+            or recipe.local != "none"
             or validation is not None
         )
         loss = loss_named(recipe.loss)
@@ -206,7 +220,12 @@ class KernelMachine(BaseEstimator):
         return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
-        before = getattr(self, "_partial", None)
+        if self.local != "none":
+            raise UnsupportedError(
+                f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
+                "local='none'."
+            )
+        before, self._finished = getattr(self, "_partial", None), None
         fitted = hasattr(self, "model_")
         recipe = self._recipe().replace(dtype=dtype_of_rows(X)) if before is None else before.recipe
         if before is None and fitted:
@@ -243,6 +262,21 @@ class KernelMachine(BaseEstimator):
     def _learned(self) -> None:
         """Set the attributes of the task from `model_`."""
         raise NotImplementedError
+
+    def report(self, path: str | PathLike[str]) -> None:
+        """Write one HTML page about the fit, as `dkernel train --report` does; after `fit` in this process."""
+        require_fitted(self, "model_")
+        if self._finished is None:
+            raise UnsupportedError("A report shows how a fit went: call it after fit, on the fitted estimator itself.")
+        from dkernel.report import write
+
+        result, record, trail = self._finished
+        write(Path(path), result, {"model": type(self).__name__, **record}, trail)
+
+    def __getstate__(self) -> Any:
+        """Without what only a report needs: rows and lines of the fit."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_finished"}
 
     def to_sklearn(self) -> Any:
         """Make a scikit-learn Pipeline that predicts the same, without dkernel or Dask.

@@ -1,6 +1,7 @@
-"""Tuner: the search of `dkernel tune` with the face of a scikit-learn search."""
+"""Tuner: the search of `dkernel tune` with the interface of a scikit-learn search."""
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -178,6 +179,7 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
             found = tune(
                 source, recipe, executor, self.grid, self.budget, progress=progress, checkpoint=checkpoint
             )  # fmt: skip
+        best._keep_for_report(found.fit, progress, leaderboard=found.leaderboard)
         best.model_, best.history_, best.chosen_ = found.fit.model, found.fit.history, found.fit.chosen
         best.n_components_ = best.model_.map.n_columns
         best._learned()
@@ -286,6 +288,10 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         return float(self._best().score(X, y, sample_weight))
+
+    def report(self, path: str | PathLike[str]) -> None:
+        """Write one HTML page about the search and the fit of the best, as `dkernel tune --report` does."""
+        self._best().report(path)
 
     def _best(self) -> Any:
         require_fitted(self, "best_estimator_")

@@ -28,10 +28,14 @@ _MAPS = f"{KERNELS} Random features leave as Fourier and exact ones, and what is
 
 def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
     """The graph of `dkernel.to_onnx`."""
+    if model.local is not None:
+        raise UnsupportedError(
+            "ONNX has no grids: this model has a local stage. Score with dkernel, or train with local='none'."
+        )
     if 8 * model.map.n_columns * (model.map.n_in + model.coef.shape[1]) > LARGEST:
         raise UnsupportedError(
-            f"This model has {model.map.n_columns:,} columns of {model.map.n_in:,} numbers; an ONNX file holds at most "
-            "2 GB. Score with dkernel, or train with fewer n_components."
+            f"This model has {model.map.n_columns:,} components of {model.map.n_in:,} features; an ONNX file holds at "
+            "most 2 GB. Score with dkernel, or train with fewer n_components."
         )
     largest = max(np.abs(model.coef).max(initial=0.0), np.abs(model.intercept).max())
     if largest > np.finfo(dtype).max:

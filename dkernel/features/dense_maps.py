@@ -21,7 +21,7 @@ def in_groups(n: int, first: int = 0) -> list[tuple[int, int, int]]:
     """Groups of one tile each over n columns, from column `first` on."""
     if n > MOST_COLUMNS:
         raise UnsupportedError(
-            f"A feature map of {n:,} columns is larger than any that fits: at most {MOST_COLUMNS:,}."
+            f"A feature map of {n:,} components is larger than any that fits: at most {MOST_COLUMNS:,}."
         )
     return [(first + i, 1, min(COLUMNS, n - i)) for i in range(0, n, COLUMNS)]
 

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dkernel.errors import DataError
 from dkernel.features.base import MOST_DENSE
 from dkernel.linear.losses import loss_named
 from dkernel.recipe import GIVEN, Recipe
@@ -110,6 +111,11 @@ class Sizes:
         held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0
         rest = n - holdout
+        if held_out and rest < 2:
+            raise DataError(
+                f"holdout={recipe.holdout:g} keeps {holdout} of the {n} rows that count, and {rest} is left to learn "
+                "from: at least two are needed. Lower the holdout, or set it to 0."
+            )
         held = 0 if few else min(HELD, max(1, rest // 10))
         each = next(rows for least, rows in SAMPLED if n >= least * columns)
         wanted = max(each * columns, 8192, int(SAMPLE_FLOPS / columns**2)) if columns <= MOST_DENSE else WIDE_SAMPLE

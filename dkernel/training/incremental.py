@@ -1,4 +1,4 @@
-"""Learning from blocks as they come: rounds on each, with the scaling, map and preconditioner of the first ones.
+"""Incremental learning: rounds on each, with the scaling, map and preconditioner of the first ones.
 
     v <- v - η P (g + λ M v)        a round: up to ROUND rows of a block, each used once
 
