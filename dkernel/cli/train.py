@@ -88,6 +88,16 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "",
         "Probabilities of the scores of classes, fitted on the holdout. Default: those of the loss, if it has any.",
     ),
+    "categorical": (
+        "auto|none|COL,...",
+        "auto",
+        "Features that are categories: text and what is stored as categories (auto), none, or these too.",
+    ),
+    "missing": (
+        "indicator|mean|error",
+        "indicator",
+        "Missing values of features: the mean with a 0/1 input that says so, the mean alone, or an error.",
+    ),
     "seed": ("N", "0", "Of every random choice."),
     "dtype": (
         "float32|float64",
@@ -103,7 +113,7 @@ def recipe_options(command: Any) -> Any:
         command = click.option(
             f"--{name.replace('_', '-')}",
             cls=Setting,
-            type=click.STRING if name in ("positive", "kernel") else WORD_OR_NUMBER,
+            type=click.STRING if name in ("positive", "kernel", "categorical") else WORD_OR_NUMBER,
             metavar=words,
             help=f"{text} Default: {default}." if default else text,
         )(command)
@@ -225,6 +235,8 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         exclude=values["exclude"] or (),
         dtype=recipe.dtype if values["dtype"] else "auto",
         kernel=recipe.kernels[0],
+        categorical=recipe.categorical,
+        missing=recipe.missing,
         scratch=values["scratch"],
         **svmlight_of(values),
     )

@@ -1,6 +1,7 @@
 """What classifier and regressor share: parameters to a recipe, a fit, and the model's answers."""
 
 import warnings
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,11 +11,14 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
-from dkernel.errors import DataError
+from dkernel.data.collections.tables import as_frame
+from dkernel.data.encoded_columns import reading_of
+from dkernel.encoding import Encoding
+from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import check_callbacks, require_fitted
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
-from dkernel.estimators.validation import checked_rows, dtype_of_rows, rule_of, seed_of, source_of
+from dkernel.estimators.validation import categorical_of, checked_rows, dtype_of_rows, rule_of, seed_of, source_of
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
@@ -26,7 +30,8 @@ from dkernel.problem.reservoir_roles import counted, rows_of
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
-from dkernel.training.fit import train
+from dkernel.training.fit import TrainResult, train
+from dkernel.training.missing_values import with_missing_values
 
 __all__ = ["KernelMachine"]
 
@@ -39,6 +44,8 @@ class KernelMachine(BaseEstimator):
 
     _task: ClassVar[str]
     landmarks: Any
+    categorical_features: Any
+    missing: str
     checkpoint: Any
     warm_start: bool
     _partial: Partial | None
@@ -55,6 +62,7 @@ class KernelMachine(BaseEstimator):
         parameters = self.get_params(deep=False)
         seed = seed_of(parameters.pop("random_state"))
         del parameters["checkpoint"], parameters["warm_start"], parameters["callbacks"]
+        parameters["categorical"] = categorical_of(parameters.pop("categorical_features"))
         if parameters["solver"] == "auto":
             parameters["solver"] = "psgd"
         parameters["landmarks"], _ = rule_of(parameters["landmarks"])
@@ -69,17 +77,21 @@ class KernelMachine(BaseEstimator):
         recipe = self._recipe()
         check_callbacks(self.callbacks)
         recipe = recipe.replace(dtype=dtype_of_rows(X))
-        source = source_of(self, X, y, sample_weight, recipe.dtype)
-        with default_executor() as executor:
+        source = source_of(self, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing})
+        checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
+
+        def run(source: Source, recipe: Recipe) -> TrainResult:
             source = counted(source, executor)
-            judges = None if validation is None else self._judges(validation, recipe, executor)
+            judges = None if validation is None else self._judges(validation, recipe, source.encoding, executor)
             if self._merges(X, source):
                 source = deduplicate(source, recipe, executor)
                 recipe = recipe.replace(solver="exact") if self._is_exact(recipe, validation) else recipe
-            checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
             landmarks = rule_of(self.landmarks)[1]
-            result = train(source, recipe, executor, landmarks=landmarks, checkpoint=checkpoint,
-                           validation=judges, told=self._tell if self.callbacks else None)  # fmt: skip
+            return train(replace(source, filled=None), recipe, executor, landmarks=landmarks, checkpoint=checkpoint,
+                         validation=judges, told=self._tell if self.callbacks else None)  # fmt: skip
+
+        with default_executor() as executor:
+            result = with_missing_values(run, source, recipe, checkpoint)
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
         self.n_components_ = result.model.map.n_columns
@@ -119,13 +131,13 @@ class KernelMachine(BaseEstimator):
         loss = loss_named(recipe.loss)
         return self.solver == "auto" and (loss.smooth or loss.boxed) and not streams
 
-    def _judges(self, validation: Any, recipe: Recipe, executor: Executor) -> Block:
+    def _judges(self, validation: Any, recipe: Recipe, encoding: Encoding | None, executor: Executor) -> Block:
         """The rows of a validation set, a uniform sample of them where they are many."""
         parts = validation if isinstance(validation, tuple) else (validation,)
         if not 1 <= len(parts) <= 3 or (len(parts) == 1 and not isinstance(parts[0], Source)):
             raise DataError("validation is a tuple (X, y) or (X, y, sample_weight), or a Source with a label.")
         X, y, weight = (*parts, None, None)[:3]
-        source = source_of(self, X, y, weight, recipe.dtype, fitting=False)
+        source = source_of(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": encoding})
         if source.label is None:
             raise DataError("The validation set has no label to judge by: open the source with one.")
         return rows_of(source, executor, MOST_HOLDOUT, recipe.seed)
@@ -138,6 +150,11 @@ class KernelMachine(BaseEstimator):
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
         before = getattr(self, "_partial", None)
         fitted = hasattr(self, "model_")
+        if fitted and self.model_.encoding is not None:
+            raise UnsupportedError(
+                "This model encodes categories, dates or missing values, which partial_fit does not: it learns from "
+                "numbers. Fit all rows together, or encode them first, in a pipeline."
+            )
         recipe = self._recipe().replace(dtype=dtype_of_rows(X)) if before is None else before.recipe
         if before is None and fitted:
             recipe = recipe.replace(dtype=self.model_.recipe.dtype)
@@ -184,21 +201,27 @@ class KernelMachine(BaseEstimator):
     def _answer(self, X: Any, function: Any, dtype: Any, width: int | None = None) -> Any:
         require_fitted(self, "model_")
         model = self.model_
-        X = checked_rows(self, X, objects=bool(model.objects))
+        X = self._checked(X)
         answer = BlockPrediction(
             function, model, lambda: f"model-{digest_of(model)}", model.columns, model.recipe.dtype, dtype, width,
-            model.objects, None if model.classes is None else model.classes.tolist,
+            model.objects, None if model.classes is None else model.classes.tolist, model.reading,
         )  # fmt: skip
         return apply(answer, X)
+
+    def _checked(self, X: Any) -> Any:
+        """Rows for the model: of a table that it encodes, lists and arrays of several types too."""
+        if self.model_.encoding is not None and hasattr(self, "feature_names_in_"):
+            X = as_frame(X, self.model_.columns)
+        return checked_rows(self, X, objects=bool(self.model_.objects))
 
     def _figure(self, name: str, X: Any, y: Any, sample_weight: Any) -> float:
         """A figure of `evaluate`, for Dask collections."""
         require_fitted(self, "model_")
         model = self.model_
-        X = checked_rows(self, X, objects=bool(model.objects))
+        X = self._checked(X)
         source = from_arrays(
             X, y, sample_weight, dtype=model.recipe.dtype, kernel=model.map.kernel, sparse=model.map.sparse,
-            columns=model.columns if model.map.sparse else None,
+            columns=model.columns if model.map.sparse else None, **reading_of(model),
         )  # fmt: skip
         with default_executor() as executor:
             return float(evaluate(model, source, executor)[name])
@@ -207,6 +230,8 @@ class KernelMachine(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.categorical = True
         return tags
 
 

@@ -64,6 +64,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         scores, and there is no `partial_fit`
     class_weight : None | "balanced" | {label: weight}
     random_state : seed; None is 0, so a fit can always be repeated; of a RandomState a seed is drawn
+    categorical_features : "from_dtype" (text and categories of data frames), None, or a list of columns: one-hot inputs
+        of value sqrt(1/2), of many values the 100 most frequent and a hash of the others
+    missing : "indicator" | "mean" | "error": values of X that are missing become the mean of the column, with an input
+        that says so where `fit` saw such, or are refused
     checkpoint : folder in which `fit` keeps what it has done, or None; a fit that finds itself begun there goes on, to
         the same model, and one that finds another fit there is refused
     warm_start : whether a second `fit` goes on from the first, as `partial_fit` does, `passes` times over its rows
@@ -95,8 +99,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
         loss="squared_hinge", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", scale="auto",
-        metric="auto", class_weight=None, calibration=None, random_state=None, checkpoint=None, warm_start=False,
-        callbacks=None,
+        metric="auto", class_weight=None, calibration=None, random_state=None,
+        categorical_features="from_dtype", missing="indicator", checkpoint=None, warm_start=False, callbacks=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
@@ -114,6 +118,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.class_weight = class_weight
         self.calibration = calibration
         self.random_state = random_state
+        self.categorical_features = categorical_features
+        self.missing = missing
         self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.callbacks = callbacks

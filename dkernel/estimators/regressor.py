@@ -49,7 +49,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     def __init__(
         self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
         loss="squared", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", scale="auto",
-        metric="auto", random_state=None, checkpoint=None, warm_start=False, callbacks=None,
+        metric="auto", random_state=None,
+        categorical_features="from_dtype", missing="indicator", checkpoint=None, warm_start=False, callbacks=None,
     ):  # fmt: skip
         self.kernel = kernel
         self.gamma = gamma
@@ -65,6 +66,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         self.scale = scale
         self.metric = metric
         self.random_state = random_state
+        self.categorical_features = categorical_features
+        self.missing = missing
         self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.callbacks = callbacks

@@ -7,6 +7,7 @@ from typing import Any
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
 
+from dkernel.data import Source
 from dkernel.errors import RecipeError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
@@ -15,8 +16,10 @@ from dkernel.estimators.validation import rule_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.reservoir_roles import counted
+from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate
-from dkernel.tuning.search import tune
+from dkernel.training.missing_values import with_missing_values
+from dkernel.tuning.search import TuneResult, tune
 
 __all__ = ["Tuner"]
 
@@ -96,13 +99,17 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
             )
         best = clone(machine)
         recipe = best._recipe()
-        source = source_of(best, X, y, sample_weight, recipe.dtype)
+        source = source_of(best, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing})
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        with default_executor() as executor:
+
+        def run(source: Source, recipe: Recipe) -> TuneResult:
             source = counted(source, executor)
             if best._merges(X, source):
                 source = deduplicate(source, recipe, executor)
-            found = tune(source, recipe, executor, self.grid, self.budget, checkpoint=checkpoint)
+            return tune(source, recipe, executor, self.grid, self.budget, checkpoint=checkpoint)
+
+        with default_executor() as executor:
+            found = with_missing_values(run, source, recipe, checkpoint)
         best.model_, best.history_, best.chosen_ = found.fit.model, found.fit.history, found.fit.chosen
         best.n_components_ = best.model_.map.n_columns
         best._learned()

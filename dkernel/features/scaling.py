@@ -1,7 +1,7 @@
 """Scaling of the inputs: the affine map that stands before every feature map."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -48,6 +48,7 @@ class Scaling:
         variance: NDArray[np.float64],
         low: NDArray[np.float64],
         high: NDArray[np.float64],
+        unscaled: NDArray[np.bool_] | None = None,
     ) -> "Scaling":
         """The scaling of that kind for data of these moments, (p,) each.
 
@@ -55,8 +56,17 @@ class Scaling:
         factor for all, to mean variance 1, which keeps the columns' own proportions (pixels); none: as it is. The first
         two and global centre: no shift-invariant kernel sees a shift and float32 distances are more exact near the
         origin; dot products do see it, so maxabs and none leave the shift 0.
-        A constant column is centred and its factor is 1: it carries nothing.
+        A constant column is centred and its factor is 1: it carries nothing. Those that are `unscaled`, bool (p,), are
+        centred as the others and keep their unit.
         """
+        if unscaled is not None and unscaled.any():
+            moments = (mean, variance, low, high)
+            inner = cls.of(kind, *[np.where(unscaled, 0.0, each) for each in moments])
+            if kind == "global" and not unscaled.all():
+                rest = cls.of(kind, *[each[~unscaled] for each in moments])  # type: ignore[arg-type]
+                inner = replace(inner, factor=np.full(len(mean), rest.factor[0]))
+            centre = np.where(unscaled & (inner.kind not in ("none", "maxabs")), mean, inner.shift)
+            return cls(kind, centre, np.where(unscaled, 1.0, inner.factor))
         deviation = np.sqrt(variance)
         # A column that is constant up to rounding has no scale of its own: blowing its noise up would invent one.
         constant = deviation <= 1e-7 * np.maximum(np.abs(mean), np.abs(high - low))

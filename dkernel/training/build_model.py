@@ -62,10 +62,11 @@ def build_model(
         coef=np.ascontiguousarray(fit.bench.coordinates.expand(outcome.v[:-1]) * targets.width),
         intercept=outcome.v[-1] * targets.width + targets.center,
         classes=targets.classes,
-        columns=fit.source.columns,
+        columns=fit.source.table_columns,
         label=fit.source.label or "label",
         facts=facts,
         variance=variance,
+        encoding=fit.source.encoding,
     )
     return model if fit.recipe.calibration is None else calibrate(model, roles.holdout, targets)
 

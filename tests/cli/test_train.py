@@ -94,7 +94,18 @@ def test_missing_file_and_text_features_name_the_place(run, data, tmp_path):
     missing = run("train", tmp_path / "none.parquet", "--label", "y", "--out", tmp_path / "m")
     assert missing.exit_code == 65
     assert "none.parquet" in missing.stderr
-    text = run("train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", "--exclude", "price,id")
+    text = run(
+        "train",
+        data / "train.parquet",
+        "--label",
+        "y",
+        "--out",
+        tmp_path / "m",
+        "--exclude",
+        "price,id",
+        "--categorical",
+        "none",
+    )
     assert text.exit_code == 65
     assert "'note'" in text.stderr
 
