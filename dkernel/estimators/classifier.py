@@ -144,7 +144,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         they are complete. Scaling, gamma, alpha, landmarks and preconditioner stay those of these rows; later blocks
         are rounds of the solver, and the answer is the mean of its last iterates. So the first rows should be like the
         others, and blocks in a mixed order. Where all data are there `fit` is better: it looks at all of them before it
-        chooses. After a `fit` its model goes on; a model from a file has no partial_fit.
+        chooses. After a `fit`, or `dkernel.load`, its model goes on.
 
         Parameters
         ----------
@@ -183,4 +183,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """Share of right labels; of Dask collections computed where they are."""
         if is_dask(X):
             return self._figure("accuracy", X, y, sample_weight)
+        require_fitted(self, "classes_")
+        positive = self.model_.recipe.positive
+        if positive is not None and np.asarray(y).dtype != bool:  # of a model of this label against the rest
+            y = np.asarray(y) == positive
         return float(super().score(X, y, sample_weight))

@@ -50,18 +50,12 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
     """Write a model, or that of a fitted estimator; `path` holds the old file or the whole new one, never a part.
 
     Returns the sha256 of the file. Equal models are equal files.
-
-    Examples
-    --------
-    >>> save("not a model", "model.safetensors")
-    Traceback (most recent call last):
-    ...
-    dkernel.errors.ModelFileError: A str cannot be saved as a model. Pass a dkernel Model or a fitted estimator.
     """
     model = getattr(model, "model_", model)
     if not isinstance(model, Model):
         raise ModelFileError(
-            f"A {type(model).__name__} cannot be saved as a model. Pass a dkernel Model or a fitted estimator."
+            f"A {type(model).__name__} cannot be saved as a model. A Model can, and a fitted KernelClassifier, "
+            "KernelRegressor, KernelPerceptron, OneClassSVM, KernelKMeans or Tuner."
         )
     _check_shapes(model, "This model")
     return write_tensors(Path(path), _document_of(model), _arrays_of(model))

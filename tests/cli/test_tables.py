@@ -9,7 +9,9 @@ import pytest
 
 import dkernel
 
-FIXED = "--kernel gaussian --gamma 0.5 --n-components 48 --alpha 1e-4 --metric identity --scale standard --quiet".split()
+FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "48", "--alpha", "1e-4", "--metric", "identity"]
+FIXED += ["--scale", "standard", "--quiet"]
+)
 
 
 def mixed(n: int = 500, seed: int = 0) -> pd.DataFrame:
@@ -46,7 +48,8 @@ def ok(run, *arguments):
     return result
 
 
-def test_train_evaluate_and_score_need_nothing_but_the_label(run, there):
+@pytest.mark.usefixtures("there")
+def test_train_evaluate_and_score_need_nothing_but_the_label(run):
     said = ok(run, "train", "train.parquet", "--label", "y", "--out", "m").stdout
     assert "categories   city 3, size 3" in said
     assert "missing      x " in said
@@ -76,14 +79,16 @@ def test_every_file_and_frame_gives_the_same_encoding(run, there):
     assert csv.encoding.names == parquet.encoding.names
 
 
-def test_workers_and_threads_give_the_same_bytes(run, there, tmp_path):
+@pytest.mark.usefixtures("there")
+def test_workers_and_threads_give_the_same_bytes(run, tmp_path):
     pd.concat([mixed(seed=s) for s in range(3)]).to_parquet("three.parquet", index=False, row_group_size=500)
     ok(run, "train", "three.parquet", "--label", "y", "--out", "a", *FIXED)
     ok(run, "train", "three.parquet", "--label", "y", "--out", "b", *FIXED, "--workers", "2")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
 
 
-def test_values_that_training_never_saw_are_counted(run, there):
+@pytest.mark.usefixtures("there")
+def test_values_that_training_never_saw_are_counted(run):
     ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
     new = mixed(100, 2)
     new["city"] = new["city"].where(new.index != 4, "Chur")
@@ -139,7 +144,8 @@ def test_options_say_which_columns_are_categories(run, there):
     assert "Did you mean 'zip'?" in wrong.stderr
 
 
-def test_tune_takes_tables(run, there):
+@pytest.mark.usefixtures("there")
+def test_tune_takes_tables(run):
     args = ["--grid", "gamma=0.1|0.5", "--n-components", "32", "--quiet"]
     ok(run, "tune", "train.parquet", "--label", "y", "--out", "m", *args)
     assert dkernel.load("m").model_.encoding is not None
