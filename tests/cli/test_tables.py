@@ -11,7 +11,6 @@ import dkernel
 
 FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "48", "--alpha", "1e-4", "--metric", "identity"]
 FIXED += ["--scale", "standard", "--quiet"]
-)
 
 
 def mixed(n: int = 500, seed: int = 0) -> pd.DataFrame:
