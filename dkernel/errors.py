@@ -1,4 +1,4 @@
-"""What dkernel raises: one root, and a child for each kind of trouble, each also the built-in that it resembles.
+"""Errors of dkernel: one root, and a child for each kind of trouble, each also the built-in that it resembles.
 
 A message says who refuses, what was found, what is needed and what to do.
 """

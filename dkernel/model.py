@@ -97,6 +97,25 @@ class Model:
             return None
         return Encoding.filling(self.columns, self.scaling.shift)
 
+    def __repr__(self) -> str:
+        """One line: arrays are left to those who ask for them."""
+        what = "regression" if self.classes is None else f"classifier of {len(self.classes)} classes"
+        kernel, n = self.recipe.kernel, self.map.n_columns
+        return f"<Model: {what} of {self.label!r}, {len(self.columns):,} features, {kernel}, {n:,} components>"
+
+    def _repr_html_(self) -> str:
+        """A table for notebooks."""
+        from html import escape
+
+        what = "regression" if self.classes is None else f"classifier of {len(self.classes)} classes"
+        rows = {"model": what, "label": self.label, "features": f"{len(self.columns):,}", "kernel": self.recipe.kernel}
+        rows |= {"map": f"{self.map.kind}, {self.map.n_columns:,} components", "loss": self.recipe.loss}
+        rows |= {"alpha": str(self.recipe.alpha)}
+        for name, value in self.facts.get("holdout", {}).items():
+            rows[f"holdout, {name}"] = f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
+        lines = "".join(f"<tr><th>{escape(name)}</th><td>{escape(value)}</td></tr>" for name, value in rows.items())
+        return f"<table>{lines}</table>"
+
     @property
     def task(self) -> str:
         """ "classify" or "regress"."""
@@ -203,8 +222,8 @@ class Model:
     def partial_fit(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: a model has what answers need, and none of a solver's state."""
         raise UnsupportedError(
-            "A Model holds no solver state (preconditioner, counts, rows that wait), so it cannot go on learning. Keep "
-            "the estimator, by pickle, or fit again; of a fit that was stopped a checkpoint goes on."
+            "A Model holds no solver state (preconditioner, counts, rows that wait), so it cannot learn further. Keep "
+            "the estimator, by pickle, or fit again; a stopped fit continues from its checkpoint."
         )
 
     def predict(self, X: NDArray) -> NDArray[Any]:

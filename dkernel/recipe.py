@@ -69,7 +69,7 @@ class Recipe:
     >>> recipe.replace(form="pair")
     Traceback (most recent call last):
     ...
-    dkernel.errors.RecipeError: form='pair' means nothing. Did you mean 'pairs'? Possible: pairs | offset | exponential.
+    dkernel.errors.RecipeError: form='pair' is not valid. Did you mean 'pairs'? Possible: pairs | offset | exponential.
     """
 
     task: str = "auto"

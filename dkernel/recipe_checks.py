@@ -56,7 +56,7 @@ def _refuse(name: str, value: Any, needed: str) -> RecipeError:
     words = CHOICES.get(name, ())
     hint = nearest_name(value, words) if isinstance(value, str) and words else ""
     hint = hint if hint.startswith(" Did") else ""
-    return RecipeError(f"{name}={value!r} means nothing.{hint} Possible: {needed}.")
+    return RecipeError(f"{name}={value!r} is not valid.{hint} Possible: {needed}.")
 
 
 def _word(name: str, value: Any) -> str:

@@ -67,17 +67,40 @@ def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str] | int, 
     )
 
 
+SYNONYMS = {
+    "bce": "logistic", "binary_crossentropy": "logistic", "cross_entropy": "softmax", "crossentropy": "softmax",
+    "log": "logistic", "log_loss": "logistic", "logloss": "logistic", "multinomial": "softmax", "svm": "hinge",
+    "absolute_error": "quantile", "l1": "quantile", "l2": "squared", "least_squares": "squared", "mae": "quantile",
+    "mean_squared_error": "squared", "mse": "squared", "pinball": "quantile", "ridge": "squared", "rmse": "squared",
+    "squared_error": "squared", "epsilon-insensitive": "epsilon_insensitive", "svr": "epsilon_insensitive",
+    "classification": "classify", "classifier": "classify", "regression": "regress", "regressor": "regress",
+    "poly": "polynomial", "se": "gaussian", "squared_exponential": "gaussian", "laplace": "laplacian",
+    "dot": "linear", "dot_product": "linear", "sigmoid": "platt", "cv": "auto", "none": "identity",
+    "nystroem": "nystrom", "rff": "fourier", "rbfsampler": "fourier", "random_fourier": "fourier",
+    "sgd": "psgd", "cg": "pcg", "newton": "exact", "lsqr": "normal", "cholesky": "normal", "svd": "normal",
+    "random": "uniform", "k-means": "kmeans", "kmeans++": "kmeans", "rls": "leverage",
+    "standardize": "standard", "zscore": "standard", "min-max": "minmax", "off": "none", "false": "none",
+    "double": "float64", "single": "float32", "float": "float32",
+}  # fmt: skip
+"""What other tools call it -> the word here; it is the answer only where that word is possible."""
+
+
 def nearest_name(name: str, names: Sequence[str]) -> str:
-    """' Did you mean ...?' for a misspelled name, or the names there are, or nothing.
+    """' Did you mean ...?' for a misspelled name or one of another tool, or the names there are, or nothing.
 
     Examples
     --------
-    >>> nearest_name("lable", ["x", "label"])
-    " Did you mean 'label'?"
+    >>> nearest_name("lable", ["x", "label"]), nearest_name("Y", ["x", "y"])
+    (" Did you mean 'label'?", " Did you mean 'y'?")
+    >>> nearest_name("mse", ["hinge", "squared"])
+    " Did you mean 'squared'?"
     """
     import difflib
 
-    close = difflib.get_close_matches(name, names, n=1, cutoff=0.6)
+    folded = {each.lower(): each for each in reversed(names)}
+    meant = SYNONYMS.get(name.lower(), "")
+    alike = [folded[each] for each in (name.lower(), meant) if each in folded and folded[each] != name]
+    close = alike[:1] or difflib.get_close_matches(name, names, n=1, cutoff=0.6)
     if close:
         return f" Did you mean {close[0]!r}?"
     listed = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")

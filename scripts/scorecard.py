@@ -127,7 +127,7 @@ def card(collector: Collector, command: str) -> list[dict[str, object]]:
 
 
 def markdown(lines: list[dict[str, object]]) -> str:
-    """The card as a table for the README."""
+    """The card as a table for tests/README.md."""
     rows = ["| measure | target | here | command |", "|---|---|---|---|"]
     rows += [f"| {line['says']} | {line['target']} | {line['here']} | `{line['command']}` |" for line in lines]
     return "\n".join(rows)

@@ -60,11 +60,12 @@ else
     step lint "$PY" -m ruff check . || status=1
     step types "$PY" -m mypy dkernel || status=1
 fi
-# Tests of real processes count on two cores of their own; the others share them.
+# Tests of real processes come by themselves: beside them nothing else takes the cores.
 if [ -z "$lowest" ] && [ ${#arguments[@]} -eq 0 ]; then
     step tests "$PY" -m pytest -q -n "$(nproc 2>/dev/null || echo 2)" --dist loadfile -m "${selection:+$selection and }not cluster"
     tests=$?
-    step "cluster tests" "$PY" -m pytest -m "${selection:+$selection and }cluster"
+    step "cluster tests" "$PY" -m pytest -q -n "$(nproc 2>/dev/null || echo 2)" --dist loadfile \
+        -m "${selection:+$selection and }cluster"
     cluster=$?
     if [ $tests -eq 0 ]; then tests=$cluster; fi
 else

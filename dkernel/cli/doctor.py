@@ -96,7 +96,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
     yield from _table(found["processes"])
     if found["plan"] is not None:
         words = dict(format_plan(found["plan"]))
-        names = ("rows", "features", "columns", "memory, each worker", "memory, client", "time, about")
+        names = ("rows", "features", "components", "memory, each worker", "memory, client", "time, about")
         yield "\nplan: " + ", ".join(f"{name} {words[name]}" for name in names if name in words)
     findings = found["findings"]
     if not findings:

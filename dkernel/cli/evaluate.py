@@ -31,18 +31,18 @@ __all__ = ["evaluate"]
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
-@click.option("--weight", cls=Setting, metavar="COL", help="Column with the weights of the rows.")
-@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
-@click.option("--allow-extra", cls=Setting, is_flag=True, help="Pass over columns that the model does not know.")
-@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
+@click.option("--weight", cls=Setting, metavar="COL", help="Column of sample weights.")
+@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
+@click.option("--allow-extra", cls=Setting, is_flag=True, help="Ignore columns that the model does not know.")
+@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
 @svmlight_options
 @run_options
 @click.pass_context
 def evaluate(ctx: click.Context, /, **values: Any) -> None:
     """Measure MODEL on the labelled rows of DATA: files, folders, globs or URLs.
 
-    For classes accuracy, error, auc (two classes), log_loss and figures of each class; for a regression rmse, mae and
-    r2. All are fractions.
+    Classification: accuracy, error, auc (two classes), log_loss, precision and recall of each class. Regression: rmse,
+    mae and r2.
 
     \b
     dkernel evaluate model.safetensors test.parquet --label y

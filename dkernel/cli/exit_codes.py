@@ -22,6 +22,7 @@ from typing import Any
 
 import click
 
+from dkernel.cli.help import Grouped, in_options
 from dkernel.errors import ClusterError, DataError, DKernelError, ModelFileError, RecipeError, UnsupportedError
 
 __all__ = ["AGAIN", "BAD_DATA", "Job", "Paused", "Stopped", "code_of"]
@@ -67,7 +68,7 @@ def code_of(error: BaseException) -> int:
     return next((code for kind, code in _CODES if isinstance(error, kind)), 1)
 
 
-class Job(click.Command):
+class Job(Grouped):
     """A command whose errors end in an exit code and one message instead of a traceback."""
 
     def invoke(self, ctx: click.Context) -> Any:
@@ -106,7 +107,7 @@ def _report(error: BaseException, ctx: click.Context) -> None:
         click.echo("".join(traceback.format_exception(error)), err=True, nl=False)
     message, code, checkpoint = _message(error, ctx), code_of(error), ctx.params.get("checkpoint")
     if code == AGAIN or (code == 130 and checkpoint is not None):
-        message += f" To go on: {_again(ctx)}"
+        message += f" To continue: {_again(ctx)}"
     click.echo(f"dkernel {ctx.info_name}: {message}", err=True)
     if ctx.params.get("json"):
         kind = type(error).__name__
@@ -126,8 +127,10 @@ def _message(error: BaseException, ctx: click.Context) -> str:
     if isinstance(error, KeyboardInterrupt | Stopped):
         number = "SIGINT" if isinstance(error, KeyboardInterrupt) else "SIGTERM"
         checkpoint = ctx.params.get("checkpoint")
-        kept = "nothing was written" if checkpoint is None else f"the checkpoint in {checkpoint} holds what was done"
+        kept = "nothing was written" if checkpoint is None else f"the checkpoint in {checkpoint} holds the progress"
         return f"stopped by {number}; {kept}."
+    if isinstance(error, RecipeError | UnsupportedError):
+        return in_options(str(error), ctx.command)
     if isinstance(error, DKernelError):
         return str(error)
     if isinstance(error, OSError):
@@ -171,7 +174,9 @@ def _deadline() -> Iterator[None]:
     def watch() -> None:
         while numbers := os.read(read, 64):
             if signal.SIGTERM in numbers and not over.wait(GRACE):
-                os.write(2, b"dkernel: stopped by SIGTERM; the checkpoint holds what was done. Go on with --resume.\n")
+                os.write(
+                    2, b"dkernel: stopped by SIGTERM; the checkpoint holds the progress. Continue with --resume.\n"
+                )
                 os._exit(AGAIN)
 
     thread = threading.Thread(target=watch, name="dkernel-deadline", daemon=True)

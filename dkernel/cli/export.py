@@ -14,16 +14,18 @@ __all__ = ["export"]
 
 @click.command(cls=Job, short_help="Write a model as an ONNX graph.")
 @click.argument("model", metavar="MODEL")
-@click.option("--out", cls=Setting, required=True, metavar="FILE", help="File to write; one that is there is replaced.")
+@click.option(
+    "-o", "--out", cls=Setting, required=True, metavar="FILE", help="File to write; an existing one is replaced."
+)
 @click.option(
     "--format", "form", cls=Setting, envvar="DKERNEL_FORMAT", type=click.Choice(["onnx"]), default="onnx",
     metavar="onnx", help="onnx: labels, scores, probabilities, by standard operators.",
 )  # fmt: skip
 @click.option(
     "--dtype", cls=Setting, type=click.Choice(["float32", "float64"]), default="float32", metavar="float32|float64",
-    help="Of the rows that go in and the scores that come out.",
+    help="Precision of the input and the scores.",
 )  # fmt: skip
-@click.option("--import", cls=Setting, multiple=True, metavar="MODULE", help="Module that registers kernels.")
+@click.option("--import", cls=Setting, multiple=True, metavar="MODULE", help="Module that registers your own kernels.")
 @click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks.")
 def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: Any) -> None:  # noqa: ARG001
     """Write MODEL as --out, for programs without dkernel: onnxruntime in Python, C, Java, JavaScript and others.
@@ -35,7 +37,7 @@ def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: A
     dkernel export model.safetensors --dtype float64 --out model.onnx
     """
     if not Path(out).absolute().parent.is_dir():
-        raise click.UsageError(f"There is no folder {Path(out).parent}, which --out names: make it first.")
+        raise click.UsageError(f"--out: the folder {Path(out).parent} does not exist. Make it first.")
     check_outputs({**values, "model": model, "out": out})
     check_writable("--out", out)
     from dkernel.data.writers.atomic import write_file

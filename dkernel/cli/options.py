@@ -72,9 +72,11 @@ class _WordOrNumber(click.ParamType):  # type: ignore[type-arg]
         if isinstance(value, str):
             for kind in (int, float):
                 try:
-                    return kind(value)
+                    number = kind(value)
                 except ValueError:
                     continue
+                whole = "e" in value.lower() and 1 <= abs(number) < 1e15 and number == int(number)
+                return int(number) if whole else number  # 1e3 is as good as 1000
         return value
 
 
@@ -107,43 +109,59 @@ WORD_OR_NUMBER, NAMES, SIZE = _WordOrNumber(), _Names(), _Size()
 
 def run_options(command: Command) -> Command:
     """Adds RUN-OPTIONS: where a command runs, what it prints, where its settings come from."""
-    options = [
+    for option in reversed([*_place_options(), *_print_options()]):
+        command = option(command)
+    return command
+
+
+def _place_options() -> list[Command]:
+    return [
         click.option("--scheduler", cls=Setting, metavar="ADDR", help="Run on this Dask scheduler, tcp://host:8786."),
-        click.option("--scheduler-file", cls=Setting, metavar="FILE", help="The same, by the scheduler's file."),
-        click.option("--tls-ca-file", cls=Setting, metavar="PEM", help="Authority of a scheduler's TLS certificate."),
-        click.option("--tls-cert", cls=Setting, metavar="PEM", help="Certificate to show to that scheduler."),
-        click.option("--tls-key", cls=Setting, metavar="PEM", help="Its key. Default: in the file of --tls-cert."),
+        click.option(
+            "--scheduler-file", cls=Setting, metavar="FILE", help="Run on the scheduler that wrote this file."
+        ),
+        click.option("--tls-ca-file", cls=Setting, metavar="PEM", help="Certificate authority of the scheduler."),
+        click.option("--tls-cert", cls=Setting, metavar="PEM", help="Certificate of this client."),
+        click.option("--tls-key", cls=Setting, metavar="PEM", help="Key of that certificate. Default: in --tls-cert."),
         click.option(
             "--workers",
             cls=Setting,
             type=click.IntRange(min=1),
             metavar="N",
-            help="Run on this many processes of this machine, one thread each. Default: threads of one process.",
+            help="Use N processes of this machine. Default: the threads of one.",
         ),
-        click.option("--memory-limit", cls=Setting, type=SIZE, metavar="SIZE", help="Memory of each worker: 2GiB."),
+        click.option(
+            "--memory-limit", cls=Setting, type=SIZE, metavar="SIZE", help="Memory limit of each worker, such as 2GiB."
+        ),
         click.option(
             "--cluster-timeout",
             cls=Setting,
             type=click.FloatRange(min=0, min_open=True),
             default=300.0,
             metavar="SECONDS",
-            help="Give up when a cluster has no workers, or finishes nothing, for so long. Default: 300.",
+            help="Stop if a cluster has no workers, or finishes nothing, for so long. Default: 300.",
         ),
+    ]
+
+
+def _print_options() -> list[Command]:
+    return [
         click.option(
             "--import",
             cls=Setting,
             multiple=True,
             metavar="MODULE",
-            help="Module, or file.py, that registers kernels of your own; also in the workers. Can be repeated.",
+            help="Module or file.py that registers your own kernels, in the workers too. Can be repeated.",
         ),
         click.option("--json", cls=Setting, is_flag=True, help="Print one JSON object on stdout and nothing else."),
-        click.option("--quiet", cls=Setting, is_flag=True, help="Print errors only."),
+        click.option("-q", "--quiet", cls=Setting, is_flag=True, help="Print errors only."),
+        click.option("-v", "--verbose", cls=Setting, is_flag=True, help="Print each choice when it is made."),
         click.option(
             "--progress",
             cls=Setting,
             type=click.Choice(PROGRESS),
             metavar="|".join(PROGRESS),
-            help="On stderr. Default: bar on a terminal, else log.",
+            help="Progress on stderr. Default: bar on a terminal, else log.",
         ),
         click.option(
             "--config",
@@ -152,20 +170,17 @@ def run_options(command: Command) -> Command:
             is_eager=True,
             expose_value=False,
             callback=_read_config,
-            help="Settings: the names of the options, with _ or -.",
+            help="Read settings from this file.",
         ),
         click.option(
             "--record",
             cls=Setting,
             metavar="FILE",
-            help="File of the run record. Default: OUT.run.json.",
+            help="Run record to write. Default: OUT.run.json.",
         ),
         click.option("--print-config", is_flag=True, help="Print all settings as a config file and stop."),
         click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks."),
     ]
-    for option in reversed(options):
-        command = option(command)
-    return command
 
 
 def svmlight_options(command: Command) -> Command:
@@ -176,14 +191,14 @@ def svmlight_options(command: Command) -> Command:
         type=click.Choice(["auto", "yes", "no"]),
         default="auto",
         metavar="auto|yes|no",
-        help="Of svmlight files: whether indices begin with 0. Default: auto, from all files together.",
+        help="svmlight: indices begin with 0. Default: auto, from all files.",
     )(command)
     return click.option(
         "--n-features",
         cls=Setting,
         type=click.IntRange(min=1),
         metavar="N",
-        help="Of svmlight files: number of features. Default: from all files together.",
+        help="svmlight: number of features. Default: from all files.",
     )(command)
 
 
@@ -220,7 +235,7 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
             raise click.UsageError(f"The config file {path!r} has an unknown key {key!r}.{hint}", ctx)
         many = options[name].nargs == -1 or options[name].multiple or isinstance(options[name].type, _Names)
         if not isinstance(value, (str, int, float, bool, list) if many else (str, int, float, bool)):
-            raise click.UsageError(f"The config file {path!r} has {key} = {value!r}, which is no value for it.", ctx)
+            raise click.UsageError(f"The config file {path!r} has {key} = {value!r}, which is not a valid value.", ctx)
         several = options[name].nargs == -1 or options[name].multiple
         values[name] = [value] if several and not isinstance(value, list) else value
     ctx.default_map = {**(ctx.default_map or {}), **values}
@@ -272,4 +287,4 @@ def show_progress(values: Mapping[str, Any]) -> Any:
     """The Progress that was asked for, on stderr."""
     from dkernel.streaming.progress import Progress
 
-    return Progress("none" if values["quiet"] else values["progress"] or "auto")
+    return Progress("none" if values["quiet"] else values["progress"] or "auto", choices=bool(values["verbose"]))

@@ -28,7 +28,7 @@ __all__ = ["HEARTBEAT", "Record", "beside", "plain", "running"]
 
 HEARTBEAT = 2.0
 REMOTE_HEARTBEAT = 15.0  # where each renewal is an upload
-_NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "progress", "debug", "record")
+_NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "verbose", "progress", "debug", "record")
 
 
 class Record:

@@ -28,42 +28,44 @@ if TYPE_CHECKING:
 __all__ = ["score"]
 
 
-@click.command(cls=Job, short_help="Write a model's answer for every row.")
+@click.command(cls=Job, short_help="Write predictions for every row.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@click.option("--out", cls=Setting, metavar="PATH", help="A .parquet, .csv, .npy file, .zarr, or a folder of parts.")
+@click.option(
+    "-o", "--out", cls=Setting, metavar="PATH", help="A .parquet, .csv, .npy file, .zarr, or a folder of parts."
+)
 @click.option(
     "--write",
     cls=Setting,
     type=NAMES,
     metavar="WHAT,...",
-    help="Of label, score, std, probability, novelty. Default: label,score; for a regression score.",
+    help="label, score, std, probability, novelty. Default: label,score; for a regression score.",
 )
-@click.option("--keep", cls=Setting, type=NAMES, metavar="COL,...", help="Columns of the input to copy to the output.")
-@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
-@click.option("--allow-extra", cls=Setting, is_flag=True, help="Pass over columns that the model does not know.")
+@click.option("--keep", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to copy to the output.")
+@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
+@click.option("--allow-extra", cls=Setting, is_flag=True, help="Ignore columns that the model does not know.")
 @click.option(
     "--max-bad-rows",
     cls=Setting,
     type=click.IntRange(min=0),
     default=0,
     metavar="N",
-    help="Leave out up to N bad rows and list them in a file beside or in the output. Default: 0, none.",
+    help="Omit up to N bad rows and list them in a file. Default: 0.",
 )
-@click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an output of another job.")
-@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
+@click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an existing output.")
+@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
 @svmlight_options
 @run_options
 @click.pass_context
 def score(ctx: click.Context, /, **values: Any) -> None:
-    """Write the answer of MODEL for every row of DATA (files, folders, globs or URLs) to --out, in the same order.
+    """Write the predictions of MODEL for every row of DATA (files, folders, globs or URLs) to --out, in the same order.
 
-    The output appears when it is complete, never a part of it. The same command on a complete output does nothing; one
-    that was stopped goes on where it was.
+    The output appears when it is complete. If the command was stopped, run it again to continue; on a complete output
+    it does nothing.
 
     \b
-    dkernel score model.safetensors new.parquet --out scores.parquet
-    dkernel score model.safetensors 'new/*.csv' --out scores --keep id --write label,probability
+    dkernel score model.safetensors new.parquet -o scores.parquet
+    dkernel score model.safetensors 'new/*.csv' -o scores --keep id --write label,probability
     """
     if values["print_config"]:
         click.echo(config_text(ctx, values))
@@ -135,9 +137,9 @@ def _summary(out: str, result: Any, seconds: float) -> str:
 
 
 def _line(out: str, result: Any, seconds: float) -> str:
-    rejected = f"; {result.rejected:,} bad rows were left out: {result.rejects}" if result.rejected else ""
+    rejected = f"; {result.rejected:,} bad rows were omitted: {result.rejects}" if result.rejected else ""
     if result.skipped:
-        return f"{out} is there already, complete: {result.rows:,} rows{rejected}. Nothing was done."
+        return f"{out} is already complete: {result.rows:,} rows{rejected}. Nothing was done."
     taken = f", {result.reused} of {result.parts} parts from the run before" if result.reused else ""
     rate = result.rows / max(seconds, 1e-9)
     return f"{out}: {result.rows:,} rows in {seconds:.1f} s ({rate:,.0f} rows/s){taken}{rejected}"

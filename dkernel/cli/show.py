@@ -12,12 +12,15 @@ from dkernel.cli.options import Setting
 __all__ = ["show"]
 
 
+_FIRST = ("rows", "holdout", "chosen", "certificate")  # what people look for; the rest follows
+
+
 @click.command(cls=Job, short_help="Print what a model is, without reading its tensors.")
 @click.argument("model")
 @click.option("--json", cls=Setting, is_flag=True, help="Print the whole header as one JSON object.")
 @click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks.")
 def show(model: str, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for Job
-    """Print what MODEL is: kernel, map, classes, columns, what was chosen and how good it was.
+    """Print what MODEL is: kernel, map, classes, features, what was chosen and how good it is.
 
     Only the header of the file is read, however large the model.
 
@@ -35,30 +38,39 @@ def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     recipe, classes, columns = header["recipe"], header["classes"], header["columns"]
     what = "regression" if classes is None else f"classifier of {len(classes['values'])} classes"
     yield f"{path}: {what}, protocol {header['protocol']}"
-    yield f"  label     {header['label']}"
+    yield from _fact("label", header["label"])
     if classes is not None:
-        yield f"  classes   {_some([repr(value) for value in classes['values']])} ({classes['dtype']})"
+        yield from _fact("classes", f"{_some([repr(value) for value in classes['values']])} ({classes['dtype']})")
     if isinstance(columns, dict):
         last = columns["first"] + columns["n"] - 1
-        yield f"  columns   {columns['n']:,}, of sparse rows: {columns['first']} to {last}"
+        yield from _fact("features", f"{columns['n']:,}, of sparse rows: {columns['first']} to {last}")
     else:
-        yield f"  columns   {len(columns)}: {_some(columns)}"
-    yield f"  kernel    {recipe['kernel']}"
-    tensors = header["tensors"]
-    yield f"  map       {header['map'].get('kind', '')}, {tensors['coef']['shape'][0]} columns"
-    yield f"  tensors   {', '.join(name + str(t['shape']) for name, t in tensors.items())}"
-    yield "  recipe    " + ", ".join(f"{k}={v}" for k, v in recipe.items() if k != "kernel" and v is not None)
-    for name, value in header["facts"].items():
-        yield from _fact(name, value)
+        yield from _fact("features", f"{len(columns)}: {_some(columns)}")
+    yield from _fact("kernel", recipe["kernel"])
+    tensors, facts = header["tensors"], dict(header["facts"])
+    yield from _fact("map", f"{header['map'].get('kind', '')}, {tensors['coef']['shape'][0]:,} components")
+    if len(weights := facts.pop("weights", ())) == len(columns) and not isinstance(columns, dict):
+        strongest = sorted(zip(columns, weights, strict=True), key=lambda pair: -pair[1])
+        yield from _fact("weights", _some([f"{name} {weight:.3g}" for name, weight in strongest]))
+    for name in _FIRST:
+        if name in facts:
+            yield from _fact(name, facts.pop(name))
+    yield from _fact("recipe", ", ".join(f"{k}={v}" for k, v in recipe.items() if k != "kernel" and v is not None))
+    yield from _fact("tensors", ", ".join(name + str(t["shape"]) for name, t in tensors.items()))
+    for name, value in facts.items():
+        if name == "versions":
+            yield from _fact(name, ", ".join(f"{package} {version}" for package, version in value.items()))
+        elif name != "columns":  # the components, once more
+            yield from _fact(name.replace("_", " "), value)
 
 
 def _fact(name: str, value: Any) -> Iterator[str]:
     if not isinstance(value, dict):
-        yield f"  {name:<9} {_text(value)}"
+        yield f"  {name:<12} {_text(value)}"
         return
     width = max(map(len, value), default=0)
     for i, (inner, found) in enumerate(value.items()):
-        yield f"  {'' if i else name:<9} {inner:<{width}}  {_text(found)}"
+        yield f"  {'' if i else name:<12} {inner:<{width}}  {_text(found)}"
 
 
 def _text(value: Any) -> str:

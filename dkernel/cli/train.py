@@ -30,63 +30,60 @@ __all__ = ["RECIPE", "check_fit", "lines_of", "open_for", "recipe_of", "recipe_o
 
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
 RECIPE: dict[str, tuple[str, str, str]] = {
-    "task": ("auto|classify|regress", "auto", "auto: a regression if the label is floating or the loss is squared."),
-    "positive": ("VALUE", "", "This label against all others; the classes are then False and True."),
-    "kernel": (
-        "auto|EXPRESSION",
-        "auto",
-        "Sums and products of kernels, or a name; auto: Gaussian, Laplacian or both.",
-    ),
-    "gamma": ("auto|median|scale|NUMBER", "auto", "Of a kernel given by name, or with gamma='auto' in it."),
+    "task": ("auto|classify|regress", "auto", "auto: regression if the label is float."),
+    "positive": ("VALUE", "", "Learn this label against all others; the classes are then False and True."),
+    "kernel": ("auto|EXPRESSION", "auto", "Name, or an expression: 'Laplacian() + Linear()'."),
+    "gamma": ("auto|median|scale|NUMBER", "auto", "Width of a kernel that is given by name."),
     "features": (
         "auto|nystrom|random|exact|fourier|maclaurin|tensorsketch",
         "auto",
-        "How the kernel becomes columns; random: what suits its parts. auto: nystrom, above 20,000 columns random.",
+        "Feature map; random: what suits the kernel. auto: nystrom, above 20,000 components random.",
     ),
-    "n_components": ("auto|N", "auto", "Number of columns."),
-    "rank": ("N", "", "Keep this many directions of the Nystrom columns."),
-    "landmarks": ("uniform|stratified|kmeans|leverage|rpcholesky", "uniform", "How Nystrom's landmarks are chosen."),
+    "n_components": ("auto|N", "auto", "Number of landmarks or random features."),
+    "rank": ("N", "", "Keep this many directions of the Nystrom components."),
+    "landmarks": ("uniform|stratified|kmeans|leverage|rpcholesky", "uniform", "How landmarks are chosen."),
     "sampling": (
         "auto|iid|orthogonal|sobol|halton|structured|fastfood",
         "auto",
-        "How the frequencies of Fourier columns are drawn.",
+        "How the frequencies of Fourier features are drawn.",
     ),
-    "form": ("pairs|offset|exponential", "pairs", "Of Fourier columns: sine and cosine, or cosine with an offset."),
+    "form": ("pairs|offset|exponential", "pairs", "Fourier features: sine and cosine, or cosine with an offset."),
     "loss": (
         "squared_hinge|hinge|logistic|softmax|perceptron|squared|huber|epsilon_insensitive|quantile",
         "",
-        "With a number: huber(1.35), epsilon_insensitive(0.1), quantile(0.5). Default: squared_hinge or squared.",
+        "Default: squared_hinge; squared for regression.",
     ),
-    "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Strength of the regularization; C=10 is 1 / (10 n)."),
+    "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Regularization; C=10 is 1 / (10 n)."),
     "solver": (
         "psgd|exact|normal|pcg|lbfgs",
         "psgd",
-        "exact: the optimum on all of up to 4,096 rows; normal: ridge regression of every alpha in one pass; pcg "
-        "(squared loss), lbfgs: to convergence.",
+        "psgd: stochastic gradients; exact: the optimum, up to 4,096 rows; normal: ridge regression with every alpha "
+        "in one pass; pcg (squared loss) and lbfgs: until converged.",
     ),
     "passes": (
         "auto|N",
         "auto",
-        "Readings of the data: 1, of rows that are few for their columns 2; of pcg and lbfgs the most.",
+        "Passes over the data. auto: 1, or 2 if there are fewer than 64 rows per component. "
+        "Upper limit for pcg and lbfgs.",
     ),
-    "patience": ("N", "0", "End after so many passes in a row without a smaller loss on the holdout; 0: never."),
+    "patience": ("N", "0", "Stop after N passes in a row that did not lower the loss on the holdout; 0: never."),
     "polish": (
         "auto|N",
         "auto",
-        "After psgd at most so many passes of pcg or lbfgs, towards the exact optimum; auto: up to 10 of "
-        "rows that are few for their columns.",
+        "After psgd, at most N passes of pcg or lbfgs towards the exact optimum. auto: up to 10 if there are few rows "
+        "per component.",
     ),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",
-        "Inner product of the features, learned from a first fit; auto: where it helps and gamma is open.",
+        "Inner product of the features, learned from a first fit. auto: if it helps and gamma is not given.",
     ),
     "scale": ("auto|standard|minmax|global|maxabs|none", "auto", "Scaling of the features."),
-    "holdout": ("SHARE", "0.05", "Rows kept out of the training to judge it by; 0 for none."),
+    "holdout": ("SHARE", "0.05", "Share of the rows kept out of training to judge it; 0 for none."),
     "calibration": (
         "platt|isotonic",
         "",
-        "Probabilities of the scores of classes, fitted on the holdout. Default: those of the loss, if it has any.",
+        "Fit probabilities to the scores of the holdout. Default: the probabilities of the loss, if it has any.",
     ),
     "categorical": (
         "auto|none|COL,...",
@@ -96,13 +93,13 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "missing": (
         "indicator|mean|error",
         "indicator",
-        "Missing values of features: the mean with a 0/1 input that says so, the mean alone, or an error.",
+        "Missing values of features: the mean with a 0/1 input beside it, the mean alone, or an error.",
     ),
-    "seed": ("N", "0", "Of every random choice."),
+    "seed": ("N", "0", "Seed of all random choices."),
     "dtype": (
         "float32|float64",
         "float32",
-        "Of the features as they are read; not given, float64 where float32 has no digits for a column.",
+        "Precision in which features are read. If not given, float64 for columns that float32 cannot hold.",
     ),
 }
 
@@ -115,39 +112,37 @@ def recipe_options(command: Any) -> Any:
             cls=Setting,
             type=click.STRING if name in ("positive", "kernel", "categorical") else WORD_OR_NUMBER,
             metavar=words,
-            help=f"{text} Default: {default}." if default else text,
+            help=f"{text} Default: {default}." if default and words.split("|")[0] != default else text,
         )(command)
     return command
 
 
 @click.command(cls=Job, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@click.option("--label", cls=Label, metavar="NAME", help="Column to predict.  [required]")
-@click.option("--out", cls=Setting, metavar="MODEL", help="File of the model.  [required]")
+@click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
+@click.option("-o", "--out", cls=Setting, metavar="MODEL", help="Model file to write. [required]")
 @recipe_options
-@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
-@click.option("--weight", cls=Setting, metavar="COL", help="Column with the weights of the rows.")
-@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
+@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
+@click.option("--weight", cls=Setting, metavar="COL", help="Column of sample weights.")
+@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
 @svmlight_options
-@click.option(
-    "--checkpoint", cls=Setting, metavar="DIR", help="Keep what is done in this folder, to go on after a stop."
-)
-@click.option("--resume", cls=Setting, is_flag=True, help="Go on with what --checkpoint holds, if it holds anything.")
+@click.option("--checkpoint", cls=Setting, metavar="DIR", help="Folder in which progress is saved.")
+@click.option("--resume", cls=Setting, is_flag=True, help="Continue from --checkpoint, if it holds anything.")
 @click.option(
     "--checkpoint-every",
     cls=Setting,
     type=click.IntRange(min=1),
     default=4,
     metavar="N",
-    help="Rounds, of the 32 to 64 of a pass, between two checkpoints. Default: 4.",
+    help="Rounds between two checkpoints, of 32 to 64 per pass. Default: 4.",
 )
-@click.option("--report", cls=Setting, metavar="FILE.html", help="Page about the fit, in one file. Needs matplotlib.")
+@click.option("--report", cls=Setting, metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
 @click.option(
     "--baselines",
     cls=Setting,
     default="linear",
     metavar="off|linear|all",
-    help="Compare on the holdout with a linear model; all: with boosted trees too (LightGBM). Default: linear.",
+    help="Compare with a linear model on the holdout; all: with boosted trees too (LightGBM). Default: linear.",
 )
 @click.option("--dry-run", cls=Setting, is_flag=True, help="Print the plan (memory, work, time) and stop.")
 @run_options
@@ -155,13 +150,11 @@ def recipe_options(command: Any) -> Any:
 def train(ctx: click.Context, /, **values: Any) -> None:
     """Train a kernel machine on DATA (files, folders, globs or URLs) and write it to --out.
 
-    The data are read piece by piece, once or twice; they need not fit in memory. MODEL appears when it is complete;
-    MODEL.run.json says how the run went.
+    The data are read piece by piece and need not fit in memory. What is not given is chosen on a sample.
 
     \b
-    dkernel train data.parquet --label y --out model.safetensors
-    dkernel train 'part-*.csv.gz' --label y --positive yes --kernel 'Laplacian(gamma=0.1)' --out m.safetensors
-    dkernel train data/ --label price --task regress --out m.safetensors --scheduler tcp://host:8786
+    dkernel train data.parquet --label y -o model.safetensors
+    dkernel train data/ --label price --task regress -o m.safetensors --workers 4
     """
     recipe = recipe_of(values)
     if values["print_config"]:
@@ -173,7 +166,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     require(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
     place = place_of(ctx, values)
     if values["resume"] and values["checkpoint"] is None:
-        raise click.UsageError("--resume goes on with a checkpoint: give --checkpoint DIR too.", ctx)
+        raise click.UsageError("--resume continues a checkpoint: give --checkpoint DIR too.", ctx)
     if values["dry_run"]:
         _plan(values, recipe, place)
         return
@@ -269,7 +262,7 @@ def _with_typed_positive(recipe: "Recipe", kind: str | None, column: str) -> "Re
         from dkernel.errors import RecipeError
 
         raise RecipeError(
-            f"--positive {text}: the label {column!r} holds values of type {kind}, of which {text!r} is none."
+            f"--positive {text}: the label {column!r} holds values of type {kind}, and {text!r} is not one."
         ) from None
 
 
@@ -337,7 +330,8 @@ def lines_of(record: "Record") -> Iterator[str]:
     found, seconds = record.facts, record.seconds
     rate = found["rows"] / max(seconds["train"], 1e-9)
     yield f"{found['model']}: {found['rows']:,} rows in {seconds['train']:.1f} s ({rate:,.0f} rows/s)"
-    yield f"  {'kernel':<12} {found['kernel']}"
+    if "kernel" not in found["chosen"]:
+        yield f"  {'kernel':<12} {found['kernel']}"
     for name, value in found["chosen"].items():
         yield f"  {name:<12} {value}"
     holdout = dict(found["facts"].get("holdout") or {})

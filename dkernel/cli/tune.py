@@ -32,47 +32,41 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 
 @click.command(cls=Job, short_help="Search over kernels, gammas, alphas, ... and train the best.")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@click.option("--label", cls=Label, metavar="NAME", help="Column to predict.  [required]")
-@click.option("--out", cls=Setting, metavar="MODEL", help="File of the model.  [required]")
+@click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
+@click.option("-o", "--out", cls=Setting, metavar="MODEL", help="Model file to write. [required]")
 @click.option(
     "--budget",
     cls=Setting,
     default="2passes",
     metavar="Npasses|TIME",
-    help="Of the search, at most: 5passes (readings of the data), or 90s, 10min, 2h. Default: 2passes.",
+    help="Limit of the search: 5passes over the data, or 90s, 10min, 2h. Default: 2passes.",
 )
 @click.option(
     "--grid",
     cls=Setting,
     multiple=True,
     metavar="NAME=VALUE|...",
-    help="Values of one axis; may come several times. What is left at auto (gamma, metric, alpha) has a grid anyway.",
+    help="Values of one parameter; can be repeated. gamma, metric and alpha have a default grid.",
 )
 @recipe_options
-@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns that are no features.")
-@click.option("--weight", cls=Setting, metavar="COL", help="Column with the weights of the rows.")
-@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, seen by every worker.")
+@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
+@click.option("--weight", cls=Setting, metavar="COL", help="Column of sample weights.")
+@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
 @svmlight_options
-@click.option("--checkpoint", cls=Setting, metavar="DIR", help="Keep every rung in this folder, to go on after a stop.")
-@click.option("--resume", cls=Setting, is_flag=True, help="Go on with what --checkpoint holds, if it holds anything.")
-@click.option("--report", cls=Setting, metavar="FILE.html", help="Page about search and fit. Needs matplotlib.")
+@click.option("--checkpoint", cls=Setting, metavar="DIR", help="Folder in which every rung is saved.")
+@click.option("--resume", cls=Setting, is_flag=True, help="Continue from --checkpoint, if it holds anything.")
+@click.option("--report", cls=Setting, metavar="FILE.html", help="Write a page about search and fit. Needs matplotlib.")
 @run_options
 @click.pass_context
 def tune(ctx: click.Context, /, **values: Any) -> None:
-    """Search for the best settings on DATA, train with them, and write the model to --out.
+    """Search for the best settings on DATA by successive halving, train with them, and write the model to --out.
 
-    All candidates race over the same rows: a block is read once for all of them, those of one gamma share its columns,
-    alphas and losses are heads on these. After each rung the better half goes on, judged on rows before they were used
-    (progressive validation). The survivor is trained at its full size. The same command gives the same model on any
-    number of workers; a TIME ends the search after a rung, and the budget in passes that gives it again is printed.
+    A TIME stops the search after a rung, and the budget in passes that repeats it is printed.
 
     \b
-    dkernel tune data.parquet --label y --out model.safetensors
-    dkernel tune data/ --label y --out m.safetensors --budget 10min --kernel laplacian
-    dkernel tune data/ --label y --out m.safetensors --budget 5passes \\
-        --grid 'gamma=median|4*median|0.5' --grid 'loss=hinge|logistic' --grid 'alpha=1e-7|1e-5'
+    dkernel tune data/ --label y -o m.safetensors --budget 10min --grid 'gamma=auto|4*median|0.5'
 
-    Axes: kernel, gamma (numbers, or multiples: 2*auto, 4*median), metric, scale, features, landmarks, sampling,
+    Parameters: kernel, gamma (numbers, or multiples: 2*auto, 4*median), metric, scale, features, landmarks, sampling,
     n_components, loss, alpha.
     """
     recipe = recipe_of(values)
@@ -85,7 +79,7 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
     require(ctx, values, ["data", "label", "out"])
     place = place_of(ctx, values)
     if values["resume"] and values["checkpoint"] is None:
-        raise click.UsageError("--resume goes on with a checkpoint: give --checkpoint DIR too.", ctx)
+        raise click.UsageError("--resume continues a checkpoint: give --checkpoint DIR too.", ctx)
     from dkernel.cli.run_record import Record, beside
     from dkernel.tuning.search_space import Budget
 

@@ -18,14 +18,14 @@ __all__ = ["watch"]
 @click.command(cls=Job, short_help="Follow a job that was started elsewhere.")
 @click.argument("run", metavar="RUN")
 @click.option("--json", cls=Setting, is_flag=True, help="Print the last record as one JSON object.")
-@click.option("--quiet", cls=Setting, is_flag=True, help="Print only how it ended.")
+@click.option("-q", "--quiet", cls=Setting, is_flag=True, help="Print only how it ended.")
 @click.option(
     "--patience",
     cls=Setting,
     type=click.FloatRange(min=0),
     default=30.0,
     metavar="SECONDS",
-    help="A job without a sign of life for so long is dead. Default: 30.",
+    help="Call a job dead if its record is older than this. Default: 30.",
 )
 @click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks.")
 @click.pass_context

@@ -57,31 +57,74 @@ def open_source(
     encoding: Encoding | None = None,
     holes: bool = False,
 ) -> Source:
-    """The rows of the files, in the order given: every chunk of known size, nothing read yet.
+    """Open files as rows in the order given: every chunk of known size, nothing read yet.
 
     Parameters
     ----------
-    paths : files, folders, globs or fsspec URLs
-    columns : exactly the features that are wanted, by name (for scoring); default: all that have no other use
-    exclude, keep : columns that are no features; the kept ones are carried along untouched
-    dtype : of the blocks, float32 or float64; "auto" is float64 where float32 has no digits for a column, by its first
-        rows: 1e9 + N(0, 1)
-    scratch : folder, seen by every worker, for unpacked copies; default: a temporary one that ends with this process
-    n_features, zero_based : of svmlight files; default: decided from all of them together
-    compute : runs Delayed tasks (counting rows of text, unpacking), as `dask.compute` does
-    scan_bytes : how much of a text file is looked at together
-    known : columns that are no extra ones where they are there (the training's label, when scoring)
-    kernel : which the rows are for: the columns that it takes as objects may hold text, or lists; without one all
-        features are numbers
-    kept_as : what the kept columns of text files become: numbers where these give the same text again ("types"),
-        wherever they are numbers ("numbers"), or the very characters ("csv", for an output that is CSV)
-    categorical : which features are categories: "auto" (text, and what is stored as categories), "none", or names
-        beside those of "auto"
-    missing : of features: "indicator" (the mean, and an input that says so), "mean" or "error"
-    encoding : of a model that the rows are for, in place of these two
-    holes : look for missing values before the first reading. Else they are looked for where there are categories or
-        dates; and a fit that meets one in numbers opens the files again
-    quarantine : leave bad rows out of the blocks and list them instead (Block.refused); for data without a label
+    paths : str, path-like or sequence of them
+        Files, folders, globs or fsspec URLs.
+    label : str, default=None
+        Column with the label.
+    weight : str, default=None
+        Column with the weights.
+    columns : sequence of str, default=None
+        Exactly the features that are wanted, by name (for scoring); by default all columns that have no other use.
+    exclude : str or sequence of str, default=()
+        Columns that are no features.
+    keep : str or sequence of str, default=()
+        Columns that are no features and are carried along untouched.
+    dtype : {"float32", "float64", "auto"}, default="float32"
+        Dtype of the blocks; "auto" is float64 where float32 has no digits for a column, by its first rows: 1e9 + N(0,
+        1).
+    scratch : str or path-like, default=None
+        Folder, seen by every worker, for unpacked copies; by default a temporary one that ends with this process.
+    storage_options : dict, default=None
+        Options of fsspec for URLs.
+    n_features : int, default=None
+        Number of features of svmlight files; by default decided from all of them together.
+    zero_based : bool, default=None
+        True where svmlight files count features from 0; by default decided from all of them together.
+    allow_extra : bool, default=False
+        If True, columns beside the wanted ones are passed over.
+    compute : callable, default=dask.base.compute
+        Runs Delayed tasks (counting rows of text, unpacking), as `dask.compute` does.
+    scan_bytes : int, default=8 * 2 ** 20
+        Bytes of a text file that are scanned together.
+    known : sequence of str, default=()
+        Columns that do not count as extra (the label of the training, when scoring).
+    kept_as : {"types", "numbers", "csv"}, default="types"
+        Form of the kept columns of text files: numbers where these give the same text again, wherever they are numbers,
+        or the very characters, for an output that is CSV.
+    categorical : {"auto", "none"} or sequence of str, default="auto"
+        Features that are categories: text and what is stored as categories, none, or these beside those of "auto".
+    missing : {"indicator", "mean", "error"}, default="indicator"
+        Missing values of features: the mean and an input that says so, the mean alone, or a DataError.
+    encoding : Encoding, default=None
+        Encoding of a model that the rows are for, in place of these two.
+    holes : bool, default=False
+        If True, missing values are looked for before the first reading. Else they are looked for where there are
+        categories or dates, and a fit that meets one in numbers opens the files again.
+    quarantine : bool, default=False
+        If True, bad rows are left out of the blocks and listed instead (Block.refused); for data without a label.
+    kernel : Kernel or str, default=None
+        Kernel that the rows are for: the columns that it takes as objects may hold text, or lists; without one all
+        features are numbers.
+
+    Returns
+    -------
+    Source
+        The rows.
+
+    Raises
+    ------
+    DataError
+        If a file is missing, damaged, empty, or unlike the others.
+    RecipeError
+        If a parameter has no meaning.
+
+    See Also
+    --------
+    KernelClassifier : Learns from a Source.
 
     Examples
     --------

@@ -291,7 +291,7 @@ def _stat(path: str, options: Mapping[str, Any]) -> tuple[int, str]:
     if system.isdir(inner):
         found = [f"{inner}/{n}" for n in _STORE_HEADS if system.exists(f"{inner}/{n}")]
         if not found:
-            raise ValueError("a folder that is no Zarr store")
+            raise ValueError("a folder that is not a Zarr store")
         inner = found[0]
     info = system.info(inner)
     stamp = next(
@@ -313,6 +313,6 @@ def _stat_store(path: str) -> tuple[int, str]:
     store = Path(path)
     heads = sorted(p for n in _STORE_HEADS for p in (*store.glob(n), *store.glob(f"*/{n}")))
     if not heads:
-        raise ValueError("a folder that is no Zarr store")
+        raise ValueError("a folder that is not a Zarr store")
     stats = [p.stat() for p in heads]
     return sum(s.st_size for s in stats), str(max(s.st_mtime_ns for s in stats))

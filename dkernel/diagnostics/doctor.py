@@ -33,7 +33,6 @@ CHECKS = {
 LEAST_FREE = 2**30
 CLOCK = 2.0  # seconds apart: certificates and the heartbeats of run records allow for more
 CLIENT, SCHEDULER = "client", "scheduler"
-ANSWER = 60.0
 
 
 @dataclass(frozen=True)
@@ -147,7 +146,7 @@ def _asked_of(run: Any, asked: tuple[Any, ...]) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Place:
-    """What a plan asks of an executor."""
+    """Attributes of an executor that a plan reads."""
 
     name: str
     workers: int

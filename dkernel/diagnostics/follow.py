@@ -95,7 +95,7 @@ def _checked(record: dict[str, Any], where: str) -> dict[str, Any]:
 
 
 def _gone(record: dict[str, Any]) -> bool:
-    """Whether the process ran on this machine and does so no more; of other machines only silence tells."""
+    """True if the process ran on this machine and does so no more; of other machines only silence tells."""
     return record.get("host") == socket.gethostname() and not psutil.pid_exists(int(record.get("pid", 0)))
 
 

@@ -1,4 +1,5 @@
-"""What `dkernel doctor` looks at in a process: only the standard library, because a worker may not have dkernel at all.
+"""Facts of a process for `dkernel doctor`, by the standard library and what Dask needs, because a worker may not
+have dkernel at all.
 
 The functions are sent by value. They read, and make and remove one empty file in each place that they are asked about.
 """
@@ -51,7 +52,7 @@ def probe(
 
 
 def of_worker(worker: Any) -> dict[str, Any]:
-    """What only a worker has."""
+    """Facts that only a worker has."""
     spill = importlib.import_module("dask").config.get("distributed.worker.memory.spill", 0.7)
     local = existing(worker.local_directory)
     return {
@@ -84,16 +85,9 @@ def existing(folder: str) -> str:
 
 def file_system(folder: str) -> str:
     """Of the disk that a folder is on, as the system calls it."""
-    best, kind = "", "unknown"
-    try:
-        with open("/proc/mounts", encoding="utf-8") as mounts:
-            for line in mounts:
-                _, at, what, *_ = line.split()
-                if os.path.join(folder, "").startswith(os.path.join(at, "")) and len(at) >= len(best):
-                    best, kind = at, what
-    except OSError:
-        pass
-    return kind
+    disks = importlib.import_module("psutil").disk_partitions(all=True)
+    mine = [disk for disk in disks if os.path.join(folder, "").startswith(os.path.join(disk.mountpoint, ""))]
+    return max(mine, key=lambda disk: len(disk.mountpoint)).fstype if mine else "unknown"
 
 
 def written(place: str, made: bool) -> dict[str, Any]:
@@ -123,10 +117,6 @@ def blas_threads() -> int | None:
     return max((pool["num_threads"] for pool in pools if pool["user_api"] == "blas"), default=None)
 
 
-def memory() -> int | None:
+def memory() -> int:
     """Bytes of this machine."""
-    try:
-        with open("/proc/meminfo", encoding="utf-8") as lines:
-            return int(lines.readline().split()[1]) * 1024
-    except (OSError, ValueError, IndexError):
-        return None
+    return int(importlib.import_module("psutil").virtual_memory().total)

@@ -18,7 +18,7 @@ __all__ = ["MISSING_WORDS", "Counted", "Encoding", "added", "described", "unseen
 Counted = Mapping[str, Mapping[str, int]]
 """Values that training never saw: what they are ("missing", "unknown") -> column -> how many."""
 
-MISSING_WORDS = ("error", "mean", "indicator")
+MISSING_WORDS = ("indicator", "mean", "error")
 
 
 @dataclass(frozen=True)

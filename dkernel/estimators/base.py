@@ -1,4 +1,4 @@
-"""What classifier and regressor share: parameters to a recipe, a fit, and the model's answers."""
+"""Base class of classifier and regressor: parameters to a recipe, a fit, and the model's answers."""
 
 import warnings
 from dataclasses import replace
@@ -16,6 +16,7 @@ from dkernel.data.encoded_columns import reading_of
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import check_callbacks, require_fitted
+from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.validation import categorical_of, checked_rows, dtype_of_rows, rule_of, seed_of, source_of
@@ -23,6 +24,7 @@ from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
 from dkernel.inference.score import digest_of
+from dkernel.kernels import Kernel
 from dkernel.linear.losses import loss_named
 from dkernel.model import Model
 from dkernel.persistence.checkpoint import Checkpoint
@@ -30,12 +32,14 @@ from dkernel.problem.reservoir_roles import counted, rows_of
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
+from dkernel.streaming.progress import Progress
 from dkernel.training.fit import TrainResult, train
 from dkernel.training.missing_values import with_missing_values
 
 __all__ = ["KernelMachine"]
 
 TO_THE_END = ("pcg", "lbfgs")
+_OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters that decide no result
 SEEN = 1e-3  # of a score: what is left of the way is worth a warning
 
 
@@ -43,25 +47,63 @@ class KernelMachine(BaseEstimator):
     """A model fitted by `dkernel.training.fit`; subclasses say which task and what the scores mean."""
 
     _task: ClassVar[str]
-    landmarks: Any
-    categorical_features: Any
-    missing: str
-    checkpoint: Any
-    warm_start: bool
     _partial: Partial | None
-    passes: str | int
-    solver: str
-    callbacks: Any
     model_: Model
     classes_: Any
     coef_: NDArray[np.float64]
     intercept_: Any
 
+    def __init__(
+        self,
+        kernel: KernelLike,
+        *,
+        gamma: str | float,
+        features: str,
+        n_components: str | int,
+        landmarks: Landmarks,
+        loss: str,
+        alpha: str | float,
+        solver: str,
+        passes: str | int,
+        patience: int,
+        polish: str | int,
+        scale: str | None,
+        metric: str,
+        random_state: Seed,
+        categorical_features: Any,
+        missing: str,
+        checkpoint: Folder,
+        warm_start: bool,
+        callbacks: Callbacks,
+        verbose: bool,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_components = n_components
+        self.landmarks = landmarks
+        self.loss = loss
+        self.alpha = alpha
+        self.solver = solver
+        self.passes = passes
+        self.patience = patience
+        self.polish = polish
+        self.scale = scale
+        self.metric = metric
+        self.random_state = random_state
+        self.categorical_features = categorical_features
+        self.missing = missing
+        self.checkpoint = checkpoint
+        self.warm_start = warm_start
+        self.callbacks = callbacks
+        self.verbose = verbose
+
     def _recipe(self) -> Recipe:
         """The recipe that the command would make of the same words."""
         parameters = self.get_params(deep=False)
         seed = seed_of(parameters.pop("random_state"))
-        del parameters["checkpoint"], parameters["warm_start"], parameters["callbacks"]
+        for name in _OF_THE_RUN:
+            del parameters[name]
         parameters["categorical"] = categorical_of(parameters.pop("categorical_features"))
         if parameters["solver"] == "auto":
             parameters["solver"] = "psgd"
@@ -87,11 +129,12 @@ class KernelMachine(BaseEstimator):
                 source = deduplicate(source, recipe, executor)
                 recipe = recipe.replace(solver="exact") if self._is_exact(recipe, validation) else recipe
             landmarks = rule_of(self.landmarks)[1]
-            return train(replace(source, filled=None), recipe, executor, landmarks=landmarks, checkpoint=checkpoint,
-                         validation=judges, told=self._tell if self.callbacks else None)  # fmt: skip
+            return train(replace(source, filled=None), recipe, executor, progress=progress, landmarks=landmarks,
+                         checkpoint=checkpoint, validation=judges,
+                         told=self._tell if self.callbacks else None)  # fmt: skip
 
-        with default_executor() as executor:
-            result = with_missing_values(run, source, recipe, checkpoint)
+        with default_executor() as executor, self._progress() as progress:
+            result = with_missing_values(run, source, recipe, checkpoint, progress)
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
         self.n_components_ = result.model.map.n_columns
@@ -99,8 +142,38 @@ class KernelMachine(BaseEstimator):
         self._warn_of_an_early_end()
         return self
 
+    def _progress(self) -> Progress:
+        """The lines or the bar of the command, on stderr, where they are wanted."""
+        return Progress("auto" if self.verbose else "none")
+
+    @property
+    def kernel_(self) -> Kernel:
+        """The kernel of the fit, with its numbers."""
+        return self.model_.map.kernel
+
+    @property
+    def alpha_(self) -> float:
+        """The regularization of the fit."""
+        return float(self.model_.recipe.alpha)
+
+    @property
+    def n_iter_(self) -> int:
+        """Passes over the data in which the weights were learned."""
+        solved = self.model_.facts.get("solver", {}).get("passes", 0)
+        streamed = self.model_.recipe.passes if self.model_.recipe.solver == "psgd" else 0
+        return max(1, int(streamed) + int(solved))
+
+    @property
+    def feature_weights_(self) -> Any:
+        """Share of each feature in the learned metric, a pandas Series by name; equal shares where none was learned."""
+        import pandas as pd
+
+        columns = self.model_.columns
+        weights = self.model_.facts.get("weights")
+        return pd.Series(weights or [1 / len(columns)] * len(columns), index=list(columns), name="weight")
+
     def _warn_of_an_early_end(self) -> None:
-        """What scikit-learn's solvers say too, where one that goes to the optimum was stopped by its passes."""
+        """Warn, as scikit-learn's solvers do, where one that goes to the optimum was stopped by its passes."""
         found = self.model_.facts.get("solver", {})
         ended = found.get("converged", True) or found["decrement"] < SEEN
         if self.model_.recipe.solver in TO_THE_END and not ended:
@@ -113,7 +186,7 @@ class KernelMachine(BaseEstimator):
             )
 
     def _merges(self, X: Any, source: Source) -> bool:
-        """Whether equal rows become one, so that weights k are k copies of a row to whatever solver.
+        """True if equal rows become one, so that weights k are k copies of a row to whatever solver.
 
         Rows of Dask's are gathered as those in memory are: the same rows are the same model. Asked for by name, "psgd"
         gets the rows as they come, and so does a Source: either has the bytes of the command.
@@ -121,7 +194,7 @@ class KernelMachine(BaseEstimator):
         return self.solver != "psgd" and not isinstance(X, Source) and is_few(source)
 
     def _is_exact(self, recipe: Recipe, validation: Any) -> bool:
-        """Whether few rows are solved exactly: nothing asks for passes or for rows that are held out."""
+        """True if few rows are solved exactly: nothing asks for passes or for rows that are held out."""
         streams = (
             recipe.passes not in ("auto", 1)
             or recipe.polish not in ("auto", 0)
@@ -144,7 +217,7 @@ class KernelMachine(BaseEstimator):
 
     def _tell(self, line: dict[str, Any]) -> bool:
         """Every callback hears of it; whether one of them wants the passes to end."""
-        answers = [callback(line) for callback in self.callbacks]
+        answers = [callback(line) for callback in self.callbacks or ()]
         return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
@@ -188,11 +261,22 @@ class KernelMachine(BaseEstimator):
         return self
 
     def _learned(self) -> None:
-        """What the task's own attributes are, of `model_`."""
+        """Set the attributes of the task from `model_`."""
         raise NotImplementedError
 
     def to_sklearn(self) -> Any:
-        """A plain scikit-learn Pipeline that predicts the same, without dkernel or Dask: see `dkernel.to_sklearn`."""
+        """Make a scikit-learn Pipeline that predicts the same, without dkernel or Dask.
+
+        Returns
+        -------
+        sklearn.pipeline.Pipeline
+            As of `dkernel.to_sklearn`.
+
+        Raises
+        ------
+        UnsupportedError
+            If scikit-learn has no such kernel or map.
+        """
         require_fitted(self, "model_")
         from dkernel.export.pipeline import to_sklearn
 

@@ -9,13 +9,16 @@ from sklearn.utils.metaestimators import available_if
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine, predicted, probable, scored
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import Callbacks, ClassWeight, Folder, KernelLike, Landmarks, Seed
 from dkernel.estimators.validation import is_dask
+from dkernel.linear.losses import LOSSES
 
 __all__ = ["KernelClassifier"]
 
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:
-    if estimator.loss in ("logistic", "softmax") or estimator.calibration is not None:
+    loss = LOSSES.get(str(estimator.loss))
+    if (loss is not None and loss.probable) or estimator.calibration is not None:
         return True
     raise UnsupportedError(
         f"A KernelClassifier with loss={estimator.loss!r} gives no probabilities: its scores are margins. "
@@ -28,61 +31,112 @@ def _can_stream(estimator: "KernelClassifier") -> bool:
 
 
 class KernelClassifier(ClassifierMixin, KernelMachine):
-    """Classifier of the sign of w . φ(x) + b, with φ(x) . φ(z) ≈ k(x, z); many classes one against the rest.
+    """Kernel classifier: the sign of w . φ(x) + b, with φ(x) . φ(z) ≈ k(x, z).
 
     minimize over w, b:  mean of loss(y, w . φ(x) + b) + alpha/2 |w|^2,  y = -1, +1
 
-    `fit` streams X through the map in one or two passes and gives the model of `dkernel train` for the same recipe and
-    chunks, byte for byte. It runs under the current `dask.distributed.Client` when there is one, else on threads.
+    Many classes are one against the rest. `fit` streams X through the map in one or two passes and gives the model of
+    `dkernel train` for the same recipe and chunks, byte for byte. It runs under the current `dask.distributed.Client`
+    when there is one, else on threads.
 
     Parameters
     ----------
-    kernel : a Kernel, an expression such as 'Gaussian(gamma="auto") + Linear()', a name such as "laplacian", or "auto":
-        Gaussian, Laplacian or a sum of them, judged on the sample
-    gamma : number | "auto" | "median" | "scale"; fills a kernel given by name, or one with gamma="auto" in it
-    features : "auto" | "nystrom" | "random" | "exact" | "fourier" | "maclaurin" | "tensorsketch"
-    n_components : columns of the map, or "auto"; with fewer rows than landmarks, Nystrom uses all rows
-    landmarks : of Nystrom features: "uniform" | "stratified" (by class) | "kmeans" | "leverage" | "rpcholesky"; or an
-        array of them (c, p), in the units of X
-    loss : "squared_hinge" | "hinge" | "logistic" | "softmax", all classes at once | "perceptron" | "squared"
-    alpha : number | "auto", from a path judged on the holdout | "C=10", which is 1 / (C n) as in scikit-learn's SVC
-    solver : "psgd", and of the exact optimum "normal" (squared loss: one pass, every alpha), "pcg" (squared loss),
-        "lbfgs" (losses without kinks) and "exact" (all but the perceptron, of up to 4,096 rows: all are landmarks and
-        none is held out); "auto" is "exact" for so few rows, but of a Source, else "psgd". `partial_fit` steps as
-        "psgd" does
-    passes : over the data; "auto": 1, of rows that are few for their columns 2; of "pcg" and "lbfgs" the most, 100
-        where it is 1
-    patience : after so many passes of "psgd" in a row that have not lowered the loss on the validation set, or else on
-        the holdout, there are no more; 0 for all
-    polish : after "psgd", at most so many passes of "pcg" or "lbfgs"; "auto", up to 10 of rows that are few for their
-        columns, where passes are "auto" too and the loss has no kinks
-    scale : "auto" | "standard" | "minmax" | "global" | "none"; None is "none"
-    metric : "auto" | "identity" | "diagonal" | "full": the inner product of the inputs, learned from the gradients of a
-        first fit to the sample; "auto" takes it where it helps and gamma is open
-    calibration : None | "platt" | "isotonic": `predict_proba` of any loss but softmax, by a curve for each class that
-        is fitted to the scores of the holdout, rows that the fit did not learn from; labels stay those of the
-        scores, and there is no `partial_fit`
-    class_weight : None | "balanced" | {label: weight}
-    random_state : seed; None is 0, so a fit can always be repeated; of a RandomState a seed is drawn
-    categorical_features : "from_dtype" (text and categories of data frames), None, or a list of columns: one-hot inputs
-        of value sqrt(1/2), of many values the 100 most frequent and a hash of the others
-    missing : "indicator" | "mean" | "error": values of X that are missing become the mean of the column, with an input
-        that says so where `fit` saw such, or are refused
-    checkpoint : folder in which `fit` keeps what it has done, or None; a fit that finds itself begun there goes on, to
-        the same model, and one that finds another fit there is refused
-    warm_start : whether a second `fit` goes on from the first, as `partial_fit` does, `passes` times over its rows
-    callbacks : functions that are called with each line of `history_` as it is made, a dict; where one returns True the
-        passes end, and the best so far is the model
+    kernel : Kernel or str, default="auto"
+        Kernel, an expression such as 'Gaussian(gamma="auto") + Linear()', a name such as "laplacian", or "auto":
+        Gaussian, Laplacian or a sum of them, judged on the sample.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel given by name, or with gamma="auto" in it.
+    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
+        Kind of the map.
+    n_components : int or "auto", default="auto"
+        Components of the map; with fewer rows than landmarks, Nystrom uses all rows.
+    landmarks : {"uniform", "stratified", "kmeans", "leverage", "rpcholesky"} or array, default="uniform"
+        Rule that chooses the landmarks of Nystrom features ("stratified" by class), or landmarks in the units of X.
+    loss : {"squared_hinge", "hinge", "logistic", "softmax", "perceptron", "squared"}, default="squared_hinge"
+        Loss; "softmax" sees all classes at once.
+    alpha : float, "auto" or str, default="auto"
+        Strength of the regularization; "auto" chooses from a path judged on the holdout, and "C=10" is 1 / (C n) as in
+        scikit-learn's SVC.
+    solver : {"auto", "psgd", "normal", "pcg", "lbfgs", "exact"}, default="auto"
+        Solver. "psgd" takes preconditioned gradient steps. The exact optimum is found by "normal" (squared loss: one
+        pass, every alpha), "pcg" (squared loss), "lbfgs" (losses without kinks) and "exact" (all but the perceptron, of
+        up to 4,096 rows: all are landmarks and none is held out). "auto" is "exact" for so few rows, but of a Source,
+        else "psgd". `partial_fit` steps as "psgd" does.
+    passes : int or "auto", default="auto"
+        Passes over the data; "auto" is 1, and 2 of rows that are few for their columns. For "pcg" and "lbfgs" the most,
+        100 where it is 1.
+    patience : int, default=0
+        Passes of "psgd" in a row that may fail to lower the loss on the validation set, or else on the holdout, before
+        the fit ends; 0 for no limit.
+    polish : int or "auto", default="auto"
+        Most passes of "pcg" or "lbfgs" after "psgd"; "auto" is up to 10 of rows that are few for their columns, where
+        passes are "auto" too and the loss has no kinks.
+    scale : {"auto", "standard", "minmax", "global", "none"}, default="auto"
+        Scaling of the features; None is "none".
+    metric : {"auto", "identity", "diagonal", "full"}, default="auto"
+        Inner product of the features, learned from the gradients of a first fit to the sample; "auto" takes it where it
+        helps and gamma is open.
+    class_weight : {"balanced"} or dict, default=None
+        Weights of the classes, label -> weight.
+    calibration : {"platt", "isotonic"}, default=None
+        Curve for each class that gives `predict_proba` of any loss but softmax, fitted to the scores of the holdout,
+        rows that the fit did not learn from. Labels stay those of the scores, and there is no `partial_fit`.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed; None is 0, so a fit can always be repeated. Of a RandomState a seed is drawn.
+    categorical_features : "from_dtype", None or list, default="from_dtype"
+        Columns that are categories: text and categories of data frames, none, or these beside those. A category becomes
+        one-hot inputs of value sqrt(1/2); of more than 100 values the frequent ones and a hash of the others.
+    missing : {"indicator", "mean", "error"}, default="indicator"
+        Missing values of X: the mean of the column and an input that says so where `fit` saw such, the mean alone, or
+        an error.
+    checkpoint : str or path-like, default=None
+        Folder in which `fit` keeps what it has done. A fit that was begun there goes on, to the same model; a folder of
+        another fit is refused.
+    warm_start : bool, default=False
+        If True, a second `fit` goes on from the first, as `partial_fit` does, `passes` times over its rows.
+    callbacks : list of callable, default=None
+        Functions that are called with each line of `history_` as it is made, a dict; where one returns True the passes
+        end, and the best so far is the model.
+    verbose : bool, default=False
+        If True, the fit prints on stderr what the command prints: phases, choices, loss and time left.
 
     Attributes
     ----------
-    model_ : the Model, for `dkernel.save`
-    classes_ : labels in the order of the scores
-    coef_ : float64 (C, n_components_) of the map's columns, C = 1 for two classes; intercept_ : float64 (C,)
-    n_components_ : columns of the map
-    history_ : per round the progressive loss and accuracy, per pass those of the holdout; with validation, patience or
-        callbacks at every eighth round also `holdout_loss` and `holdout_accuracy`
-    chosen_ : what was left open, and what it became
+    model_ : Model
+        For `dkernel.save`.
+    classes_ : ndarray of shape (n_classes,)
+        Labels in the order of the scores.
+    coef_ : ndarray of shape (C, n_components_)
+        Coefficients of the columns of the map, float64; C = 1 for two classes.
+    intercept_ : ndarray of shape (C,)
+        Intercepts, float64.
+    n_components_ : int
+        Components of the map.
+    kernel_ : Kernel
+        Kernel with its numbers.
+    alpha_ : float
+        Regularization.
+    n_iter_ : int
+        Passes that learned the weights.
+    feature_weights_ : pandas.Series
+        Share of each feature in the learned metric.
+    history_ : list of dict
+        Progressive loss and accuracy of each round, and those of the holdout of each pass; with validation, patience or
+        callbacks at every eighth round also `holdout_loss` and `holdout_accuracy`.
+    chosen_ : dict
+        Parameters that were left open, and their values.
+
+    See Also
+    --------
+    KernelRegressor : Regression with the same machinery.
+    Tuner : Search over the parameters.
+    OneClassSVM : Machine of rows without labels.
+
+    References
+    ----------
+    A. Rahimi and B. Recht, "Random features for large-scale kernel machines", NeurIPS 2007.
+    S. Ma and M. Belkin, "Diving into the shallows: a computational perspective on large-scale shallow learning",
+    NeurIPS 2017.
 
     Examples
     --------
@@ -97,41 +151,68 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     _task: ClassVar[str] = "classify"
 
     def __init__(
-        self, kernel="auto", *, gamma="auto", features="auto", n_components="auto", landmarks="uniform",
-        loss="squared_hinge", alpha="auto", solver="auto", passes="auto", patience=0, polish="auto", scale="auto",
-        metric="auto", class_weight=None, calibration=None, random_state=None,
-        categorical_features="from_dtype", missing="indicator", checkpoint=None, warm_start=False, callbacks=None,
-    ):  # fmt: skip
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_components = n_components
-        self.landmarks = landmarks
-        self.loss = loss
-        self.alpha = alpha
-        self.solver = solver
-        self.passes = passes
-        self.patience = patience
-        self.polish = polish
-        self.scale = scale
-        self.metric = metric
+        self,
+        kernel: KernelLike = "auto",
+        *,
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_components: str | int = "auto",
+        landmarks: Landmarks = "uniform",
+        loss: str = "squared_hinge",
+        alpha: str | float = "auto",
+        solver: str = "auto",
+        passes: str | int = "auto",
+        patience: int = 0,
+        polish: str | int = "auto",
+        scale: str | None = "auto",
+        metric: str = "auto",
+        class_weight: ClassWeight = None,
+        calibration: str | None = None,
+        random_state: Seed = None,
+        categorical_features: Any = "from_dtype",
+        missing: str = "indicator",
+        checkpoint: Folder = None,
+        warm_start: bool = False,
+        callbacks: Callbacks = None,
+        verbose: bool = False,
+    ) -> None:
+        super().__init__(
+            kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
+            alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, scale=scale, metric=metric,
+            random_state=random_state, categorical_features=categorical_features, missing=missing,
+            checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
+        )  # fmt: skip
         self.class_weight = class_weight
         self.calibration = calibration
-        self.random_state = random_state
-        self.categorical_features = categorical_features
-        self.missing = missing
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
-        self.callbacks = callbacks
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelClassifier":
-        """Learn from rows X (n, p) and labels y (n,): numpy, pandas, Dask; or from a Source with a label, alone.
+        """Learn from rows and labels.
 
         Parameters
         ----------
-        sample_weight : (n,); a row of weight k is k rows, and one of weight 0 is none
-        validation : (X, y), (X, y, sample_weight) or a Source: what alpha, iterate and the end of the passes are judged
-            by, in place of a holdout; up to 16,384 of its rows. The fit then learns from all rows of X
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : array of shape (n_samples,), default=None
+            Labels; None for a Source, which has a label.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights; a row of weight k is k rows, and one of weight 0 is none.
+        validation : (X, y), (X, y, sample_weight) or Source, default=None
+            Rows by which alpha, iterate and the end of the passes are judged, in place of a holdout; up to 16,384 of
+            them. The fit then learns from all rows of X.
+
+        Returns
+        -------
+        KernelClassifier
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        ClusterError
+            If the workers are lost, or refuse the versions of this process.
         """
         self._fit(X, y, sample_weight, validation)
         return self
@@ -148,7 +229,26 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
         Parameters
         ----------
-        classes : all labels that may come; needed by the first call
+        X : array, dataframe or Dask collection of shape (n_samples, n_features)
+            Rows of the block.
+        y : array of shape (n_samples,)
+            Labels.
+        classes : array of shape (n_classes,), default=None
+            All labels that may come; needed by the first call.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights; a row of weight k is k rows, and one of weight 0 is none.
+
+        Returns
+        -------
+        KernelClassifier
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
         """
         self._partial_fit(X, y, classes, sample_weight)
         return self
@@ -158,29 +258,123 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.coef_, self.intercept_ = self.model_.coef.T, self.model_.intercept
 
     def predict(self, X: Any) -> Any:
-        """Labels (n,)."""
+        """Predict the labels of the rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples,)
+            Labels. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "classes_")
         return self._answer(X, predicted, self.classes_.dtype)
 
     def decision_function(self, X: Any) -> Any:
-        """Scores, float32: (n,) for two classes, positive for the second; else (n, n_classes)."""
+        """Compute the scores of the rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples,) or (n_samples, n_classes)
+            Scores, float32; of two classes one, positive for the second. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "classes_")
         return self._answer(X, scored, "float32", None if len(self.classes_) == 2 else len(self.classes_))
 
     @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> Any:
-        """P(class | x), float64 (n, n_classes), with loss="logistic" or "softmax", or a calibration."""
+        """Compute P(class | x), for loss="logistic" or "softmax", or with a calibration.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, n_classes)
+            Probabilities, float64. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "classes_")
         return self._answer(X, probable, "float64", len(self.classes_))
 
     @available_if(_has_probabilities)
     def predict_log_proba(self, X: Any) -> Any:
-        """The logarithms of `predict_proba`, -inf where that is 0."""
+        """Compute the logarithms of `predict_proba`.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, n_classes)
+            Logarithms, -inf where the probability is 0. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         with np.errstate(divide="ignore"):
             return np.log(self.predict_proba(X))
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """Share of right labels; of Dask collections computed where they are."""
+        """Compute the share of right labels; of Dask collections where they are.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+        y : array of shape (n_samples,)
+            True labels.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            Accuracy.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         if is_dask(X):
             return self._figure("accuracy", X, y, sample_weight)
         require_fitted(self, "classes_")

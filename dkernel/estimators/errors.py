@@ -1,4 +1,4 @@
-"""What scikit-learn's checks refuse, as dkernel's own errors: everything that dkernel raises is a DKernelError."""
+"""Refusals of scikit-learn's checks as dkernel's own errors: everything that dkernel raises is a DKernelError."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

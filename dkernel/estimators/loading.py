@@ -18,27 +18,37 @@ __all__ = ["estimator_of", "load"]
 
 
 def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model file as a fitted estimator.
+    """Load a model file as the fitted estimator that was saved.
 
     Parameters
     ----------
-    path : str or path
-        The file that `dkernel train`, `dkernel tune` or `dkernel.save` wrote. Nothing in it is run.
+    path : str or path-like
+        File that `dkernel train`, `dkernel tune` or `dkernel.save` wrote. Nothing in it is run.
 
     Returns
     -------
     KernelClassifier, KernelRegressor or OneClassSVM
-        Predicts data frames, lists, arrays and Dask collections as the estimator that was saved. Its `model_` is the
-        `Model` itself. There is no `partial_fit`: a file holds no state of a solver.
+        Estimator that predicts data frames, lists, arrays and Dask collections as the saved one; its `model_` is the
+        Model itself.
 
     Raises
     ------
     ModelFileError
-        if the file is no model, or a damaged one
+        If the file is missing, damaged or of a newer dkernel: every byte is checked.
 
     See Also
     --------
-    dkernel.save
+    save : Write a model file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dkernel import KernelRegressor, save
+    >>> machine = KernelRegressor(gamma=1.0, n_components=8).fit([[0.0], [1.0], [2.0]], [0.0, 1.0, 2.0])
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = save(machine, f"{folder}/model.safetensors")
+    ...     load(f"{folder}/model.safetensors").predict([[1.0]]).round(1)
+    array([1.])
     """
     return estimator_of(model_file.load(path))
 

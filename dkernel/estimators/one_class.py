@@ -10,6 +10,7 @@ from dkernel.data import Source
 from dkernel.errors import RecipeError
 from dkernel.estimators.base import predicted
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.transforms.decomposition import SAMPLE, Embedding, linear_model
 from dkernel.estimators.validation import checked_rows
@@ -29,7 +30,7 @@ FLOOR = 1e-6  # of the largest eigenvalue of the landmarks: under it float32 col
 
 
 class OneClassSVM(OutlierMixin, Embedding):
-    """The one-class support vector machine on features: the region where most rows are, by a plane in the space of φ.
+    """One-class support vector machine: the region where most rows are, by a plane in the space of φ.
 
     minimize over w, ρ:  1/2 |w|² - ρ + 1/(ν n) sum of max(0, ρ - w . φ(x_i))
 
@@ -40,20 +41,49 @@ class OneClassSVM(OutlierMixin, Embedding):
 
     Parameters
     ----------
-    nu : bound of the share of outliers, above 0 and at most 1
-    kernel, gamma, features, n_columns : as of KernelPCA; X is used as it is, never scaled
-    max_iter : readings of the data at most
-    random_state : seed; None is 0
+    nu : float, default=0.5
+        Bound of the share of outliers, above 0 and at most 1.
+    kernel : Kernel or str, default="gaussian"
+        Kernel, its expression, or its name; X is used as it is, never scaled.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
+        rule.
+    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
+        Kind of the map.
+    n_columns : int, default=1024
+        Number of landmarks, or of random features.
+    max_iter : int, default=50
+        Most readings of the data.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed; None is 0.
 
     Attributes
     ----------
-    model_ : the Model, for `dkernel.save` and `dkernel score`, with the classes -1 and 1
-    coef_ : w, float64 (n_columns_,), of φ(x) = k(x, landmarks) @ whitening_;  offset_ : ρ
-    outliers_ : share of the training rows outside
-    n_iter_ : readings after the map was made
-    kernel_ : the kernel with numbers;  map_ : the map;  n_columns_ : its columns
+    model_ : Model
+        For `dkernel.save` and `dkernel score`, with the classes -1 and 1.
+    coef_ : ndarray of shape (n_columns_,)
+        Coefficients w of φ(x) = k(x, landmarks) @ whitening_, float64.
+    offset_ : float
+        Offset ρ.
+    outliers_ : float
+        Share of the training rows outside.
+    n_iter_ : int
+        Readings after the map was made.
+    kernel_ : Kernel
+        Kernel with numbers.
+    map_ : FeatureMap
+        The map.
+    n_columns_ : int
+        Columns of the map.
 
-    Source: Schölkopf, Platt, Shawe-Taylor, Smola and Williamson 2001.
+    See Also
+    --------
+    KernelClassifier : Machine of two classes and more.
+
+    References
+    ----------
+    B. Schölkopf, J. Platt, J. Shawe-Taylor, A. Smola and R. Williamson, "Estimating the support of a high-dimensional
+    distribution", Neural Computation 2001.
 
     Examples
     --------
@@ -64,9 +94,16 @@ class OneClassSVM(OutlierMixin, Embedding):
     """
 
     def __init__(
-        self, nu=0.5, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, max_iter=50,
-        random_state=None,
-    ):  # fmt: skip
+        self,
+        nu: float = 0.5,
+        *,
+        kernel: KernelLike = "gaussian",
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_columns: int = 1024,
+        max_iter: int = 50,
+        random_state: Seed = None,
+    ) -> None:
         self.nu = nu
         self.kernel = kernel
         self.gamma = gamma
@@ -76,7 +113,27 @@ class OneClassSVM(OutlierMixin, Embedding):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "OneClassSVM":  # noqa: ARG002
-        """Find the region of X (n, p): numpy, pandas, Dask, or a Source."""
+        """Find the region of X.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        OneClassSVM
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        """
         nu = self.nu
         if isinstance(nu, bool) or not isinstance(nu, int | float | np.number) or not 0 < nu <= 1:
             raise RecipeError(f"nu={nu!r}: a share above 0 and at most 1 is needed.")
@@ -93,7 +150,7 @@ class OneClassSVM(OutlierMixin, Embedding):
                 sums = over(source, statistic, executor, f"{key}-{self.n_iter_}", (path.points, path.width))
                 self.n_iter_ += 1
                 with one_blas_thread():
-                    below = sums.below if path.told(sums) else below
+                    below = sums.below if path.update(sums) else below
         self.coef_, self.offset_ = path.v[:-1], float(path.v[-1])
         self.outliers_ = below / source.n_rows
         facts = {"nu": float(nu), "offset": self.offset_, "outliers": self.outliers_}
@@ -124,19 +181,73 @@ class OneClassSVM(OutlierMixin, Embedding):
             zones = widths(first)
             path = Path(v, zones, float(self.nu))
             while not path.over:
-                path.told(sums_of(F, path.points, path.width))
+                path.update(sums_of(F, path.points, path.width))
         return path.v, zones[-1:]
 
     def decision_function(self, X: Any) -> Any:
-        """s(x), float64 (n,): not negative for inliers."""
+        """Compute s(x) = w . φ(x) - ρ, which is not negative for inliers.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples,)
+            Scores, float64. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         return self._answer(X, decided, "float64")
 
     def score_samples(self, X: Any) -> Any:
-        """w . φ(x), float64 (n,): the decision function and `offset_`."""
+        """Compute w . φ(x), the decision function and `offset_`.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples,)
+            Scores, float64. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         return self.decision_function(X) + self.offset_
 
     def predict(self, X: Any) -> Any:
-        """1 for inliers, -1 for outliers, int64 (n,)."""
+        """Tell inliers from outliers.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples,)
+            1 for inliers, -1 for outliers, int64. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         return self._answer(X, predicted, np.int64)
 
     def __sklearn_tags__(self) -> Any:

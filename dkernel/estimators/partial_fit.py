@@ -32,7 +32,7 @@ Classes = NDArray[Any] | None
 
 @dataclass(frozen=True, eq=False)
 class Partial:
-    """What an estimator keeps between the calls; a new one after each.
+    """State of an estimator between the calls; a new one after each.
 
     Parameters
     ----------
@@ -59,7 +59,7 @@ class Partial:
         return EACH * n if isinstance(n, int) else ENOUGH
 
     def learned(self, block: Block, landmarks: Any, executor: Executor) -> "Partial":
-        """What is known after one more block."""
+        """The state after one more block."""
         if self.recipe.calibration is not None:
             raise RecipeError(
                 f"calibration={self.recipe.calibration!r} needs rows that were never learned from, and partial_fit "
@@ -140,7 +140,7 @@ def sorted_classes(classes: Any) -> NDArray[Any]:
 
 
 def same_classes(classes: Any, known: Classes) -> Classes:
-    """Those known, if the ones given are the same or none."""
+    """The known classes, if those given are the same or none."""
     if classes is not None and known is not None and not np.array_equal(sorted_classes(classes), known):
         raise RecipeError(
             f"classes={list(classes)!r} are not those of the calls before, {known.tolist()!r}. Leave classes out, or "

@@ -1,6 +1,5 @@
 """KernelPerceptron: the exact one of the texts, with a coefficient for each row, for data that fit in memory."""
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -11,7 +10,8 @@ from sklearn.utils.validation import validate_data
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals, require_fitted
-from dkernel.estimators.prediction import BlockPrediction, apply
+from dkernel.estimators.parameters import KernelLike, Seed
+from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import checked_rows, is_dask
 from dkernel.linear.losses import signs
@@ -25,28 +25,54 @@ MOST_ROWS = 20_000  # their Gram matrix is 3.2 GB
 
 
 class KernelPerceptron(ClassifierMixin, BaseEstimator):
-    """The perceptron in the space of a kernel: a row whose score has the wrong sign is added, until none has.
+    """Perceptron in the space of a kernel: a row whose score has the wrong sign is added, until none has.
 
     s(x) = sum over i of a_i k(x_i, x);  on a mistake y_i s(x_i) <= 0:  a_i <- a_i + y_i
 
-    Rows come in their order. Where a machine with |w| <= B and margin 1 exists and k(x, x) <= R², there are at most
-    (R B)² mistakes, and the last pass makes none (Novikoff 1962). Several classes are one against the rest. The Gram
+    Rows come in their order. Where a machine with |w| <= B and margin 1 exists and k(x, x) <= R², there are at most (R
+    B)² mistakes, and the last pass makes none (Novikoff 1962). Several classes are one against the rest. The Gram
     matrix of all rows is held: for more than 20,000 use KernelClassifier(loss="perceptron"), on features out of core.
-    Source: Aizerman, Braverman and Rozonoer 1964; Freund and Schapire 1999.
 
     Parameters
     ----------
-    kernel : a Kernel, an expression or a name, as of NystromFeatures
-    gamma : number | "auto" | "median" | "scale", as of NystromFeatures
-    max_iter : passes over the rows at most
-    random_state : of the sample that an open gamma is the median of
+    kernel : Kernel or str, default="gaussian"
+        Kernel, its expression, or its name.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
+        rule.
+    max_iter : int, default=100
+        Most passes over the rows.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed of the sample that an open gamma is the median of; None is 0.
 
     Attributes
     ----------
-    support_ : int (n_support,), the rows with a coefficient; support_vectors_ : (n_support, p)
-    dual_coef_ : float64 (C, n_support), C = 1 for two classes: how often a row was mistaken, times its sign
-    mistakes_ : int (C,), in all passes;  n_iter_ : passes;  converged_ : whether the last made no mistake
-    classes_ : labels;  kernel_ : with its numbers
+    support_ : ndarray of shape (n_support,)
+        Numbers of the rows with a coefficient.
+    support_vectors_ : ndarray of shape (n_support, p)
+        These rows.
+    dual_coef_ : ndarray of shape (C, n_support)
+        Times that a row was mistaken, with its sign; C = 1 for two classes.
+    mistakes_ : ndarray of shape (C,)
+        Mistakes in all passes.
+    n_iter_ : int
+        Passes.
+    converged_ : bool
+        True where the last pass made no mistake.
+    classes_ : ndarray
+        Labels.
+    kernel_ : Kernel
+        Kernel with numbers.
+
+    See Also
+    --------
+    KernelClassifier : Machines on features, for data of any size.
+
+    References
+    ----------
+    M. Aizerman, E. Braverman and L. Rozonoer, "Theoretical foundations of the potential function method in pattern
+    recognition learning", 1964.
+    Y. Freund and R. Schapire, "Large margin classification using the perceptron algorithm", Machine Learning 1999.
 
     Examples
     --------
@@ -56,16 +82,43 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
     ([0, 1, 1, 0], True)
     """
 
-    def __init__(self, kernel="gaussian", *, gamma="auto", max_iter=100, random_state=None):
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        max_iter: int = 100,
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.max_iter = max_iter
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> "KernelPerceptron":
-        """Learn from rows X (n, p) and labels y (n,), in memory."""
+        """Learn from rows and labels in memory.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Rows.
+        y : array of shape (n_samples,)
+            Labels.
+
+        Returns
+        -------
+        KernelPerceptron
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If there is one class only, or more than 20,000 rows.
+        """
         if not isinstance(self.max_iter, int | np.integer) or self.max_iter < 1:
-            raise RecipeError(f"max_iter={self.max_iter!r} means nothing. Possible: a whole number of at least 1.")
+            raise RecipeError(f"max_iter={self.max_iter!r} is not valid. Possible: a whole number of at least 1.")
         with refusals():
             X, y = validate_data(self, X, y, dtype=np.float64)
             check_classification_targets(y)
@@ -109,14 +162,50 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
         return alpha
 
     def decision_function(self, X: Any) -> Any:
-        """Scores: (n,) for two classes, positive for the second; else (n, n_classes). Of Dask collections lazily."""
+        """Compute the scores of the rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples,) or (n_samples, n_classes)
+            Scores; of two classes one, positive for the second. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "dual_coef_")
         if is_dask(X):
             return self._lazily(X, scored_rows, np.float64, None if len(self.dual_coef_) == 1 else len(self.classes_))
         return scored_rows(self._learned, self._rows(X))
 
     def predict(self, X: Any) -> Any:
-        """Labels (n,); of Dask collections lazily."""
+        """Predict the labels of the rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples,)
+            Labels. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "dual_coef_")
         if is_dask(X):
             return self._lazily(X, labelled_rows, self.classes_.dtype, None)
@@ -133,10 +222,8 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
 
     def _lazily(self, X: Any, function: Any, dtype: Any, width: int | None) -> Any:
         def key() -> str:
-            digest = hashlib.sha256(f"{self.kernel_!r}{self.classes_.tolist()!r}".encode())
-            for array in (self.support_vectors_, self.dual_coef_):
-                digest.update(np.ascontiguousarray(array).data)
-            return f"perceptron-{digest.hexdigest()}"
+            text = f"{self.kernel_!r}{self.classes_.tolist()!r}"
+            return f"perceptron-{content_key(text, self.support_vectors_, self.dual_coef_)}"
 
         names = getattr(self, "feature_names_in_", [str(j) for j in range(self.n_features_in_)])
         X = checked_rows(self, X)

@@ -1,5 +1,6 @@
 """One function of a block of rows, applied to whatever X is: at once and on threads in memory, lazily in Dask."""
 
+import hashlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,14 +28,14 @@ from dkernel.validation import as_features
 if TYPE_CHECKING:
     import dask.array as da
 
-__all__ = ["BlockPrediction", "apply"]
+__all__ = ["BlockPrediction", "apply", "content_key"]
 
 BLOCK_ROWS = 8192
 DENSE_BYTES = 2**29  # of sparse rows that become dense
 
 
 class BlockPrediction:
-    """What is asked of every row.
+    """A function of every row, with all that it needs.
 
     Parameters
     ----------
@@ -70,7 +71,7 @@ class BlockPrediction:
     def of(self, X: Any, first: int = 0) -> NDArray[Any]:
         """The answer of a block whose first row has the number `first`."""
         X = self.gate(X, lambda row: f"X, row {first + row}")
-        return _told(self.function, self.carried, X, lambda row: f"X, row {first + row}")
+        return _evaluated(self.function, self.carried, X, lambda row: f"X, row {first + row}")
 
     @property
     def shape(self) -> "Inputs":
@@ -108,7 +109,7 @@ class Inputs:
         return as_features(X, self.columns, self.dtype, place)
 
 
-def _told(
+def _evaluated(
     function: Callable[[Any, Any], NDArray[Any]], carried: Any, X: Any, place: Callable[[int], str]
 ) -> NDArray[Any]:
     """The answer of a block, or a refusal with the place of a row that has none."""
@@ -116,6 +117,14 @@ def _told(
         return function(carried, X)
     except TooLargeError as error:
         raise DataError(error.at(place)) from None
+
+
+def content_key(text: str, *arrays: NDArray[Any]) -> str:
+    """Hash of a text and of some arrays."""
+    digest = hashlib.sha256(text.encode())
+    for array in arrays:
+        digest.update(np.ascontiguousarray(array).data)
+    return digest.hexdigest()
 
 
 def apply(answer: BlockPrediction, X: Any) -> Any:
@@ -193,4 +202,4 @@ def _table(values: NDArray[Any], index: Any, names: Any) -> Any:
 def _block(X: Any, function: Any, carried: Any, shape: Inputs) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
     place = "row {} of a chunk of X".format
-    return _told(function, carried, shape.gate(X, place), place)
+    return _evaluated(function, carried, shape.gate(X, place), place)

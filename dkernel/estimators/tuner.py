@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
 
@@ -24,8 +25,28 @@ from dkernel.tuning.search import TuneResult, tune
 __all__ = ["Tuner"]
 
 
+_SAID = ("rank", "rungs", "rows", "progressive_loss", "error", "rmse")  # of a line of the leaderboard, no parameters
+
+
+def _results(leaderboard: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """The leaderboard as `cv_results_` of a scikit-learn search."""
+    params = [{name: value for name, value in line.items() if name not in _SAID} for line in leaderboard]
+    names = dict.fromkeys(name for each in params for name in each)
+    found: dict[str, Any] = {"params": params}
+    for name in names:
+        values = [each.get(name) for each in params]
+        found[f"param_{name}"] = np.ma.masked_array(
+            np.array(values, dtype=object), mask=[name not in each for each in params]
+        )
+    losses = [line.get("progressive_loss") for line in leaderboard]  # none of a candidate that diverged or never ran
+    found["mean_test_score"] = np.array([np.nan if loss is None else -loss for loss in losses], dtype=np.float64)
+    found["rank_test_score"] = np.array([line["rank"] for line in leaderboard])
+    found["n_resources"] = np.array([line.get("rows", 0) for line in leaderboard])
+    return found
+
+
 def _has(method: str) -> Callable[["Tuner"], bool]:
-    """Whether the estimator of the search has a method."""
+    """True if the estimator of the search has a method."""
 
     def check(tuner: "Tuner") -> bool:
         machine = KernelClassifier() if tuner.estimator is None else tuner.estimator
@@ -36,26 +57,51 @@ def _has(method: str) -> Callable[["Tuner"], bool]:
 
 
 class Tuner(MetaEstimatorMixin, BaseEstimator):
-    """Successive halving over the settings of a classifier or regressor, in the stream: see `dkernel tune`.
+    """Search by successive halving over the parameters of a classifier or regressor, in the stream.
 
     All candidates see the same rows, a block is read once for all of them, and those of one map share its columns. The
     worse half leaves at each rung, by the loss on rows before they were used; the last is trained at its full size.
 
     Parameters
     ----------
-    estimator : KernelClassifier or KernelRegressor, whose parameters all candidates share; None for a KernelClassifier
-    grid : {parameter: [values]}: kernel, gamma, metric, scale, features, landmarks, sampling, n_components, loss,
+    estimator : KernelClassifier or KernelRegressor, default=None
+        Estimator whose parameters all candidates share; None for a KernelClassifier.
+    grid : dict, default=None
+        Parameter -> values, of kernel, gamma, metric, scale, features, landmarks, sampling, n_components, loss and
         alpha; a gamma may also be a multiple, "2*auto" or "4*median". Where gamma, metric and alpha are "auto" and not
-        on the grid, they have one of their own
-    budget : of the search, at most: "2passes" over the data, or a time, "10min", which ends it with a rung
-    checkpoint : folder in which `fit` keeps every rung, to go on after a stop, or None
+        on the grid, they have one of their own.
+    budget : str or float, default="2passes"
+        Limit of the search: "2passes" over the data, or a time, "10min", which ends it with a rung.
+    checkpoint : str or path-like, default=None
+        Folder in which `fit` keeps every rung, to go on after a stop.
 
     Attributes
     ----------
-    best_params_ : parameter -> the survivor's value; of a gamma, the kernel with its number
-    best_estimator_ : `estimator` with these, fitted on all rows in the way it raced; best_model_ is its Model
-    leaderboard_ : list of dicts, the best first: rank, parameters, rungs, rows, progressive_loss, and error or rmse
-    passes_ : of the search over the data; f"{passes_:.6g}passes" is the budget that does the same again
+    best_params_ : dict
+        Values of the survivor; of a gamma, the kernel with its number.
+    best_estimator_ : KernelClassifier or KernelRegressor
+        `estimator` with these, fitted on all rows as it was in the search.
+    best_model_ : Model
+        Its model.
+    leaderboard_ : list of dict
+        Candidates, the best first: rank, parameters, rungs, rows, progressive_loss, and error or rmse.
+    cv_results_ : dict
+        Leaderboard as scikit-learn's searches have it, one array a key: params, param_NAME, mean_test_score (the
+        negative loss on rows before they were used), rank_test_score, n_resources.
+    best_score_ : float
+        mean_test_score of the best, whose index best_index_ is 0.
+    passes_ : float
+        Passes of the search over the data; f"{passes_:.6g}passes" is the budget that does the same again.
+
+    See Also
+    --------
+    KernelClassifier : Classifier to search over.
+    KernelRegressor : Regressor to search over.
+
+    References
+    ----------
+    K. Jamieson and A. Talwalkar, "Non-stochastic best arm identification and hyperparameter optimization", AISTATS
+    2016.
 
     Examples
     --------
@@ -71,6 +117,9 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
     """
 
     best_params_: dict[str, Any]
+    best_score_: float
+    best_index_: int
+    cv_results_: dict[str, Any]
     best_estimator_: Any
     best_model_: Any
     leaderboard_: list[dict[str, Any]]
@@ -90,7 +139,31 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
         self.checkpoint = checkpoint
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> "Tuner":
-        """Search and train on rows X (n, p) and labels y (n,), or on a Source with a label, alone."""
+        """Search and train on rows and labels, or on a Source with a label.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : array of shape (n_samples,), default=None
+            Labels; None for a Source, which has a label.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights; a row of weight k is k rows, and one of weight 0 is none.
+
+        Returns
+        -------
+        Tuner
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        ClusterError
+            If the workers are lost, or refuse the versions of this process.
+        """
         machine = KernelClassifier() if self.estimator is None else self.estimator
         if not isinstance(machine, KernelMachine) or rule_of(machine.landmarks)[1] is not None:
             raise RecipeError(
@@ -106,15 +179,17 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
             source = counted(source, executor)
             if best._merges(X, source):
                 source = deduplicate(source, recipe, executor)
-            return tune(source, recipe, executor, self.grid, self.budget, checkpoint=checkpoint)
+            return tune(source, recipe, executor, self.grid, self.budget, progress=progress, checkpoint=checkpoint)
 
-        with default_executor() as executor:
-            found = with_missing_values(run, source, recipe, checkpoint)
+        with default_executor() as executor, best._progress() as progress:
+            found = with_missing_values(run, source, recipe, checkpoint, progress)
         best.model_, best.history_, best.chosen_ = found.fit.model, found.fit.history, found.fit.chosen
         best.n_components_ = best.model_.map.n_columns
         best._learned()
         self.best_estimator_ = best.set_params(**found.params)
         self.best_params_, self.leaderboard_, self.passes_ = found.params, found.leaderboard, found.passes
+        self.cv_results_ = _results(found.leaderboard)
+        self.best_index_, self.best_score_ = 0, float(self.cv_results_["mean_test_score"][0])
         self.best_model_ = self.model_ = best.model_
         self.n_features_in_ = best.n_features_in_
         if hasattr(best, "feature_names_in_"):
@@ -124,21 +199,97 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
         return self
 
     def predict(self, X: Any) -> Any:
-        """As the best estimator does."""
+        """Predict by the best estimator.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array
+            Labels or numbers.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         return self._best().predict(X)
 
     @available_if(_has("decision_function"))
     def decision_function(self, X: Any) -> Any:
-        """As the best estimator does."""
+        """Compute the scores of the best estimator.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array
+            Scores.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         return self._best().decision_function(X)
 
     @available_if(_has("predict_proba"))
     def predict_proba(self, X: Any) -> Any:
-        """As the best estimator does, where its loss gives probabilities."""
+        """Compute the probabilities of the best estimator, where its loss gives them.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array
+            Probabilities.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         return self._best().predict_proba(X)
 
     def score(self, X: Any, y: Any, sample_weight: Any = None) -> float:
-        """As the best estimator does."""
+        """Compute the score of the best estimator.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+        y : array of shape (n_samples,)
+            True labels.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights.
+
+        Returns
+        -------
+        float
+            Accuracy or R^2.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         return float(self._best().score(X, y, sample_weight))
 
     def _best(self) -> Any:

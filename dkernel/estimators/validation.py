@@ -1,4 +1,4 @@
-"""What may be given as X, y and weights: numpy and what becomes it, pandas, CSR, Dask arrays and dataframes, a Source.
+"""Checks of X, y and weights: numpy and what becomes it, pandas, CSR, Dask arrays and dataframes, a Source.
 
 Names and widths are checked by scikit-learn's own functions; values go through the same gate as those of files.
 """
@@ -26,7 +26,7 @@ __all__ = ["categorical_of", "checked_rows", "dtype_of_rows", "is_dask", "is_fra
 
 
 def is_frame(X: Any) -> bool:
-    """Whether it is a pandas dataframe, which is used as it is, column by column."""
+    """True if it is a pandas dataframe, which is used as it is, column by column."""
     return hasattr(X, "iloc") and hasattr(X, "columns") and not is_dask(X)
 
 

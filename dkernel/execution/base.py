@@ -73,7 +73,7 @@ def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
 
 
 def may_pass(error: BaseException) -> bool:
-    """Whether trying again may help: trouble with a disk or a network, but not a file that is not there.
+    """True if trying again may help: trouble with a disk or a network, but not a file that is not there.
 
     Examples
     --------
@@ -98,7 +98,7 @@ class Executor(ABC):
 
     def __init__(self) -> None:
         self.faults: list[str] = []
-        """What went wrong and was mended, in words, for the run record."""
+        """Faults that were mended, in words, for the run record."""
 
     @property
     @abstractmethod

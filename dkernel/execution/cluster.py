@@ -29,7 +29,7 @@ from dkernel.execution.tasks import Slot, open_state, run_task
 from dkernel.execution.user_modules import user_modules
 from dkernel.execution.values import LOSSES, Future, Item, Remote, Work
 from dkernel.execution.versions import versions
-from dkernel.execution.workers import Crew
+from dkernel.execution.workers import WorkerPool
 
 __all__ = ["PATIENCE", "ClusterExecutor"]
 
@@ -63,17 +63,17 @@ class ClusterExecutor(Executor):
         self.address = client.scheduler.address
         self.settings = Settings(tuple(versions().items()), user_modules())
         self._connection = Connection(client, patience)
-        self._crew = Crew(self._connection, self.settings, self.faults)
+        self._workers = WorkerPool(self._connection, self.settings, self.faults)
         self._handles: WeakSet[Remote] = WeakSet()
         self._news = threading.Event()
         self._open = ExitStack()
         self._open.enter_context(quiet_logs())
         try:
-            self._crew.wait_for_workers(least)
+            self._workers.wait_for_workers(least)
         except BaseException:
             self.close()
             raise
-        self._connection.stay_alive(partial(self._crew.pin, None))
+        self._connection.stay_alive(partial(self._workers.pin, None))
 
     @property
     def slots(self) -> int:
@@ -86,14 +86,14 @@ class ClusterExecutor(Executor):
     @property
     def memory_limit(self) -> int | None:  # type: ignore[override]
         """The smallest limit of a worker."""
-        found = self._connection.asked(lambda: self.client.scheduler_info(n_workers=-1))["workers"].values()
+        found = self._connection.ask(lambda: self.client.scheduler_info(n_workers=-1))["workers"].values()
         return min((int(worker["memory_limit"]) for worker in found if worker["memory_limit"]), default=None)
 
     def threads_each(self, calls: int) -> int:  # noqa: ARG002 - the others of a worker have calls of their own
         return 1
 
     def processes(self) -> dict[str, int]:
-        return self._crew.known()
+        return self._workers.known()
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         remotes = [self._remote(handle) for handle in handles]
@@ -101,13 +101,13 @@ class ClusterExecutor(Executor):
         unknown = [remote for remote in remotes if remote.future is not None and remote.at not in there]
         if unknown:
             futures: list[Future] = [remote.future for remote in unknown]
-            found = self._connection.asked(lambda: self.client.who_has(futures))
+            found = self._connection.ask(lambda: self.client.who_has(futures))
             for remote, future in zip(unknown, futures, strict=True):
                 remote.at = min((worker for worker in found.get(future.key, ()) if worker in there), default=None)
         return [remote.at for remote in remotes]
 
     def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
-        self._crew.look()
+        self._workers.warn_of_refused()
         with self._sent(calls) as works:
             handles = [self._unit(task, at) for task, at in zip(ahead, self._readers(len(ahead)), strict=True)]
             self._connection.release()
@@ -118,7 +118,7 @@ class ClusterExecutor(Executor):
                     return values, handles
 
     def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
-        self._crew.look()
+        self._workers.warn_of_refused()
         rest = iter(calls)
         with self._sent(()) as works:
             while True:
@@ -130,7 +130,7 @@ class ClusterExecutor(Executor):
                 values = self._gathered(done)
                 if values is not None:
                     works[:] = [work for work in works if work not in done]
-                    self._connection.leave(work.future for work in done)
+                    self._connection.release_later(work.future for work in done)
                     self._connection.release()
                     yield from values
 
@@ -152,11 +152,11 @@ class ClusterExecutor(Executor):
     def release(self, handles: Iterable[Handle]) -> None:
         for handle in handles:
             if not isinstance(handle, Item):
-                self._connection.leave(self._remote(handle).leave())
+                self._connection.release_later(self._remote(handle).detach())
 
     def close(self) -> None:
         for handle in list(self._handles):
-            self._connection.leave(handle.leave())
+            self._connection.release_later(handle.detach())
         self._connection.close()
         self._open.close()
 
@@ -171,7 +171,7 @@ class ClusterExecutor(Executor):
                 works.append(self._send(Work(call), len(calls)))
             yield works
         finally:  # also what ends the other calls after an error: a task that nobody wants is forgotten
-            self._connection.leave(work.future for work in works if work.future is not None)
+            self._connection.release_later(work.future for work in works if work.future is not None)
 
     def _send(self, work: Work, calls: int = 1) -> Work:
         needs: dict[Remote, int] = {}
@@ -185,7 +185,7 @@ class ClusterExecutor(Executor):
         call = work.call
         payload = Payload.of((call.function, tuple(resolve(arg, slot) for arg in call.args)))
         work.needs = list(needs)
-        values = [remote.live() for remote in needs]
+        values = [remote.ensure() for remote in needs]
         args = (self.settings, payload, *values)
         work.future = self._submit(run_task, args, call.key, work.attempts, call.at)
         work.future.add_done_callback(lambda _: self._news.set())
@@ -205,7 +205,7 @@ class ClusterExecutor(Executor):
             # Dask advises to scatter large values, but what is scattered is lost with its worker.
             warnings.filterwarnings("ignore", message=".*[Ll]arge (graph|object)", category=UserWarning)
             return self._connection.reach().submit(
-                function, *args, key=name, pure=True, priority=priority, **self._crew.pin(at)
+                function, *args, key=name, pure=True, priority=priority, **self._workers.pin(at)
             )
 
     def _unit(self, task: Delayed, at: str | None) -> Handle:
@@ -218,10 +218,10 @@ class ClusterExecutor(Executor):
                 return self._submit(run_task, (self.settings, payload), task.key, attempt, at, priority=-1)
             if attempt:
                 self.processes()  # Dask's client takes releases in their order: the key can be submitted afresh
-            return self._connection.reach().compute(task, priority=-1, **self._crew.pin(at))
+            return self._connection.reach().compute(task, priority=-1, **self._workers.pin(at))
 
         handle = self._remember(Remote(submit, at))
-        handle.live()
+        handle.ensure()
         return handle
 
     def _readers(self, units: int) -> list[str | None]:
@@ -288,25 +288,25 @@ class ClusterExecutor(Executor):
 
     def _failed(self, work: Work) -> None:
         """Send a call again whose task failed for no fault of its own; raise what another will raise as well."""
-        error = self._connection.asked(work.future.exception)
+        error = self._connection.ask(work.future.exception)
         if type(error).__name__ == "KilledWorker":  # of distributed, which is imported where a cluster is used
             raise KilledCallError.of(error) from None
         if isinstance(error, RefusedWorkerError):
-            self._crew.refuse(error.worker, str(error))
+            self._workers.refuse(error.worker, str(error))
             self._again(work, "its worker was refused")
-        elif isinstance(error, ImportError) and self._crew.look_again():
+        elif isinstance(error, ImportError) and self._workers.any_refused():
             self._again(work, f"its worker was refused: {error}")
         elif may_pass(error) and work.retries < RETRIES:
             time.sleep(PAUSE * 2**work.retries)
             work.retries += 1
             self.faults.append(f"tried again after {type(error).__name__}: {error}")
-            self._connection.asked(lambda: self.client.retry([work.future]))  # also a value it needs, if that failed
+            self._connection.ask(lambda: self.client.retry([work.future]))  # also a value it needs, if that failed
         else:
             raise error
 
     def _again(self, work: Work, why: str) -> None:
         self._count(work, why)
-        self._connection.leave([work.future])
+        self._connection.release_later([work.future])
         self._send(work)
 
     def _count(self, work: Work, why: str) -> None:
@@ -326,9 +326,9 @@ class ClusterExecutor(Executor):
         worker that joins if it is the one that the task was meant for, and so never.
         """
         there = self.processes()
-        if not there or not (self._crew.replaced or time.monotonic() - quiet > STUCK):
+        if not there or not (self._workers.replaced or time.monotonic() - quiet > STUCK):
             return
-        self._crew.replaced = False
+        self._workers.replaced = False
         stuck = set()
         for handle in list(self._handles):
             if (
@@ -337,8 +337,8 @@ class ClusterExecutor(Executor):
                 and handle.at is not None
                 and handle.at not in there
             ):
-                self._connection.leave([handle.future])
-                handle.again()
+                self._connection.release_later([handle.future])
+                handle.recompute()
                 stuck.add(handle)
         for work in works:
             if not work.future.done() and (
@@ -352,7 +352,7 @@ class ClusterExecutor(Executor):
         if quiet < self.patience:
             return
         raise ClusterError(
-            f"{self._crew.who_waits()} for {quiet:.0f} seconds; {len(waiting)} call(s) are waiting"
+            f"{self._workers.who_waits()} for {quiet:.0f} seconds; {len(waiting)} call(s) are waiting"
             + (f", the first is {waiting[0]!r}" if waiting else "")
             + f". See to the workers of {self.address} and run the same command again."
         )

@@ -33,15 +33,14 @@ MEMORY = {
     "distributed.worker.memory.pause": 0.9,
     "distributed.worker.memory.terminate": 0.98,
 }
-# What Dask's processes do beside the tasks, on the same cores, a twentieth of them: a worker's threads are looked at
-# every 10 ms otherwise, and every loop wakes 50 times a second to see that it is awake.
+# By default Dask's own profiling and monitoring take a twentieth of the cores that the tasks run on.
 BESIDE = {
     "distributed.worker.profile.interval": "200ms",
     "distributed.admin.tick.interval": "500ms",
     "distributed.admin.system-monitor.interval": "2s",
 }
-# To take a call from the worker that has its blocks copies them: a pass over 20 million rows was a tenth longer, and
-# held more of them. Who has time for whose rows is known beforehand (shares.py), and who reads what too (readers.py).
+# A stolen call copies its blocks: a pass over 20 million rows was a tenth longer. Shares are even beforehand
+# (streaming/shares.py).
 PLACED = {"distributed.scheduler.work-stealing": False}
 # Arrow's own allocators keep what a read has freed; the system's gives it back.
 ENVIRONMENT = {"ARROW_DEFAULT_MEMORY_POOL": "system"}
@@ -92,19 +91,13 @@ def connect(
     given = [name for name, value in asked.items() if value is not None]
     if len(given) > 1:
         raise RecipeError(f"{' and '.join(given)} are different places to run on: give one of them.")
-    if not given:
-        with ThreadsExecutor(memory_limit=_bytes(memory_limit)) as executor:
-            yield executor
-    elif workers is not None:
-        with (
-            _local_cluster(workers, memory_limit) as cluster,
-            _client(cluster) as client,
-            ClusterExecutor(client, patience, least=workers) as executor,
-        ):
-            yield executor
-    else:
-        address = scheduler or _address_in(str(scheduler_file))
-        with _client(address, _security(tls)) as client, ClusterExecutor(client, patience) as executor:
+    with client_at(scheduler, scheduler_file, workers, memory_limit, tls) as client:
+        executor: Executor
+        if client is None:
+            executor = ThreadsExecutor(memory_limit=_bytes(memory_limit))
+        else:
+            executor = ClusterExecutor(client, patience, least=workers or 1)
+        with executor:
             yield executor
 
 
@@ -143,7 +136,7 @@ def _bytes(limit: str | int | None) -> int | None:
     try:
         return int(parse_bytes(limit))
     except ValueError:
-        raise RecipeError(f"memory_limit={limit!r} is no amount of memory; write 2GiB, 512MiB or bytes.") from None
+        raise RecipeError(f"memory_limit={limit!r} is not an amount of memory; write 2GiB, 512MiB or bytes.") from None
 
 
 def default_executor() -> Executor:
@@ -159,7 +152,7 @@ def default_executor() -> Executor:
 
 
 def _in_a_task() -> bool:
-    """Whether this thread runs a task of a worker."""
+    """True if this thread runs a task of a worker."""
     try:
         _distributed().get_worker()
     except ValueError:
@@ -197,7 +190,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
 
 
 def _security(tls: Mapping[str, str] | None) -> Any:
-    """What a client shows and demands; only files that are there and hold what they should."""
+    """Certificates of a client; only of files that exist and hold what they should."""
     if not tls:
         return None
     ca, cert, key = tls["tls_ca_file"], tls["tls_cert"], tls.get("tls_key") or tls["tls_cert"]

@@ -44,7 +44,7 @@ class Connection:
             raise ClusterError(f"The scheduler at {self.address} is gone. Run the same command again.")
         return self.client
 
-    def asked(self, function: Callable[[], T]) -> T:
+    def ask(self, function: Callable[[], T]) -> T:
         """function(), a question to the scheduler, asked again until it is answered or `patience` is over."""
         deadline = time.monotonic() + self.patience
         while True:
@@ -60,7 +60,7 @@ class Connection:
                     "runs and can be reached from here, and run the same command again."
                 ) from error
 
-    def leave(self, futures: Iterable[Any]) -> None:
+    def release_later(self, futures: Iterable[Any]) -> None:
         """Forget these after the next tasks are sent, or in a moment.
 
         A client sends one message in ten milliseconds at most: a release just before a task would hold that back.

@@ -2,7 +2,7 @@
 
 import threading
 from collections.abc import Callable
-from queue import Empty, SimpleQueue
+from concurrent.futures import Future, wait
 from typing import Any, TypeVar
 
 from dkernel.errors import ClusterError
@@ -55,19 +55,15 @@ def answered(function: Callable[[], T], seconds: float) -> T:
     >>> answered(lambda: 42, 5.0)
     42
     """
-    answers: SimpleQueue[tuple[T | None, BaseException | None]] = SimpleQueue()
+    answer: Future[T] = Future()
 
     def ask() -> None:
         try:
-            answers.put((function(), None))
+            answer.set_result(function())
         except BaseException as error:
-            answers.put((None, error))
+            answer.set_exception(error)
 
     threading.Thread(target=ask, name="dkernel-ask", daemon=True).start()
-    try:
-        value, error = answers.get(timeout=seconds)
-    except Empty:
-        raise TimeoutError(f"no answer in {seconds:.0f} seconds") from None
-    if error is not None:
-        raise error
-    return value  # type: ignore[return-value]
+    if not wait([answer], seconds).done:
+        raise TimeoutError(f"no answer in {seconds:.0f} seconds")
+    return answer.result()

@@ -20,7 +20,7 @@ __all__ = ["SerialExecutor", "ThreadsExecutor"]
 
 
 class _LocalExecutor(Executor):
-    """What the executors of this process share: a handle is the value itself."""
+    """Base class of the executors of this process: a handle is the value itself."""
 
     def keep(self, value: Any, key: str) -> Handle:  # noqa: ARG002 - a value at hand needs no key
         return Held(value)

@@ -50,7 +50,7 @@ _LOUD = (
 
 @dataclass(frozen=True)
 class Settings:
-    """What every task of a run demands of its process.
+    """Demands of the tasks of a run on their process.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ class Settings:
 
 
 class _Process:
-    """What tasks have changed in this process, and the thread that takes it back."""
+    """Changes that tasks have made to this process, and the thread that restores it."""
 
     def __init__(self) -> None:
         self._lock = threading.Condition()
@@ -81,7 +81,7 @@ class _Process:
                 return
             worker = str(importlib.import_module("distributed").get_worker().address)
             try:
-                require_equal(dict(settings.versions), {worker: versions()})
+                require_equal(dict(settings.versions), worker, versions())
                 install(settings.modules)
             except ClusterError as error:
                 raise RefusedWorkerError(worker, str(error)) from None

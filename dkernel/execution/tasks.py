@@ -19,7 +19,7 @@ class Slot(Handle):
     numbers: tuple[int, ...] = ()
 
     def value(self, values: tuple[Any, ...]) -> Any:
-        """What it stands for."""
+        """The value that the slot stands for."""
         found = values[self.index]
         for number in self.numbers:
             found = found[number]

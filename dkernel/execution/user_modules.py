@@ -83,7 +83,7 @@ def _file(name: str) -> UserModule:
     except (OSError, ValueError) as error:
         raise RecipeError(f"--import {name}: the file cannot be read ({error}).") from None
     if not path.stem.isidentifier():
-        raise RecipeError(f"--import {name}: {path.stem!r} is no name for a module; letters, digits and _ are.")
+        raise RecipeError(f"--import {name}: {path.stem!r} is not a module name; letters, digits and _ are.")
     known = sys.modules.get(path.stem)
     if path.stem in sys.stdlib_module_names or (known is not None and not hasattr(known, _MARK)):
         raise RecipeError(f"--import {name}: there is another module {path.stem!r}. Rename the file.")

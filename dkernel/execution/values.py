@@ -33,22 +33,22 @@ class Remote(Handle):
         self.attempts = 0
         self.future: Future | None = None
 
-    def live(self) -> Future:
+    def ensure(self) -> Future:
         """The future of the value, submitted anew when it was lost or released."""
         if self.future is not None and self.future.status in ("cancelled", "lost", "error"):
-            self.again()
+            self.recompute()
         if self.future is None:
             self.future = self._submit(self.attempts, self.at)
         return self.future
 
-    def again(self) -> None:
+    def recompute(self) -> None:
         """Have the value computed again, by any worker, when it is next needed."""
         if self.attempts == LOSSES:
             raise ClusterError(f"A value was lost {LOSSES + 1} times. Run the same command again.")
         self.attempts, self.at = self.attempts + 1, None
-        self.leave()
+        self.detach()
 
-    def leave(self) -> list[Future]:
+    def detach(self) -> list[Future]:
         """The future, if there is one, no longer held here."""
         future, self.future = self.future, None
         return [] if future is None else [future]

@@ -28,22 +28,16 @@ def versions() -> dict[str, str]:
     return {"dkernel": __version__, "python": python} | {name: _version(name) for name in _PACKAGES}
 
 
-def require_equal(expected: Mapping[str, str], found: Mapping[str, Mapping[str, str] | BaseException]) -> None:
-    """A ClusterError with a table unless every worker (address -> versions, or why there are none) has the expected.
+def require_equal(expected: Mapping[str, str], worker: str, found: Mapping[str, str]) -> None:
+    """A ClusterError with a table unless a worker has the expected versions.
 
     Examples
     --------
-    >>> require_equal({"numpy": "2.0"}, {"tcp://host:1": {"numpy": "2.0"}})
+    >>> require_equal({"numpy": "2.0"}, "tcp://host:1", {"numpy": "2.0"})
     """
-    rows = []
-    for address in sorted(found):
-        theirs = found[address]
-        if isinstance(theirs, BaseException):
-            rows.append((address, "dkernel", expected.get("dkernel", ""), f"does not answer: {theirs}"))
-            continue
-        wrong = [name for name in expected if theirs.get(name) != expected[name]]
-        rows += [(address, name, expected[name], theirs.get(name, "absent")) for name in wrong]
-    if rows:
+    wrong = [name for name in expected if found.get(name) != expected[name]]
+    if wrong:
+        rows = [(worker, name, expected[name], found.get(name, "absent")) for name in wrong]
         raise ClusterError(
             "The workers and this process have different versions, so their results would differ:\n"
             + _table([("worker", "package", "here", "there"), *rows])

@@ -10,14 +10,14 @@ from dkernel.execution.connection import Connection
 from dkernel.execution.failures import RefusedWorkerError
 from dkernel.execution.process import Settings, check_process
 
-__all__ = ["Crew"]
+__all__ = ["WorkerPool"]
 
 FRESH = 1.0  # seconds for which an answer about the workers counts as new
 START = 10.0  # seconds for which workers that are busy or slow to start are waited for, once one has answered
 LOOK = 0.05
 
 
-class Crew:
+class WorkerPool:
     """Workers that were found fit, those refused with the reason, and those whose first task has not ended.
 
     Parameters
@@ -43,7 +43,7 @@ class Crew:
         """Threads of each fit worker that is there, as it was at most so many seconds ago."""
         with self._lock:
             if time.monotonic() - self._asked >= fresh:
-                self._there = dict(self.connection.asked(self.connection.client.nthreads))
+                self._there = dict(self.connection.ask(self.connection.client.nthreads))
                 self._asked = time.monotonic()
                 self._begin_checks()
             self._end_checks()
@@ -72,11 +72,11 @@ class Crew:
             if future.status == "finished":
                 self.fit[worker] = threads
             elif future.status == "error":
-                error = self.connection.asked(future.exception)
+                error = self.connection.ask(future.exception)
                 words = str(error) if isinstance(error, RefusedWorkerError) else f"{type(error).__name__}: {error}"
                 self.refused[worker] = words if worker in words else f"The worker {worker} cannot be used ({words})."
 
-    def look(self) -> None:
+    def warn_of_refused(self) -> None:
         """Before calls are sent: say which workers were refused since."""
         self.known()
         for worker, why in self.refused.items():
@@ -90,10 +90,10 @@ class Crew:
         with self._lock:
             self.fit.pop(worker, None)
             self.refused[worker] = why
-        self.look()
+        self.warn_of_refused()
 
-    def look_again(self) -> bool:
-        """Whether some worker is refused, once all that are there have been asked."""
+    def any_refused(self) -> bool:
+        """True if some worker is refused, once all that are there have been asked."""
         deadline = time.monotonic() + START
         while (self.known(0.0) or True) and self._checks and time.monotonic() < deadline:
             time.sleep(LOOK)
@@ -123,7 +123,7 @@ class Crew:
             if waited > patience:
                 raise ClusterError(self._nobody(patience, address))
             time.sleep(LOOK)
-        self.look()
+        self.warn_of_refused()
 
     def _nobody(self, patience: float, address: str) -> str:
         if self._checks:

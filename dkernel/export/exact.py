@@ -1,4 +1,4 @@
-"""What both ways of leaving have in common: the model that is meant, and what the columns of polynomials are."""
+"""Parts that both exports share: the model that is meant, and the columns of polynomials."""
 
 from collections.abc import Iterator
 from itertools import combinations_with_replacement

@@ -14,7 +14,6 @@ from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap
 from dkernel.linear.calibration import Isotonic, Platt
-from dkernel.linear.losses import Softmax
 from dkernel.model import Model
 
 __all__ = ["graph_of"]
@@ -28,7 +27,7 @@ _MAPS = f"{KERNELS} Random features leave as Fourier and exact ones, and what is
 
 
 def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
-    """What `dkernel.to_onnx` gives."""
+    """The graph of `dkernel.to_onnx`."""
     if 8 * model.map.n_columns * (model.map.n_in + model.coef.shape[1]) > LARGEST:
         raise UnsupportedError(
             f"This model has {model.map.n_columns:,} columns of {model.map.n_in:,} numbers; an ONNX file holds at most "
@@ -58,7 +57,7 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
 
 
 def _is_delicate(map: NystromMap, coef: NDArray[np.float64]) -> bool:
-    """Whether float32 columns lose digits of the scores: by the kernel, or by coefficients that cancel each other.
+    """True if float32 columns lose digits of the scores: by the kernel, or by coefficients that cancel each other.
 
     A float32 column is wrong by some 1e-7, so a score by that times the length of the coefficients. Those of an exact
     optimum of few rows are as large as alpha lets them be, and the scores are what is left of them.
@@ -157,7 +156,7 @@ def _probabilities(to: Nodes, model: Model, scores: str) -> str:
         p = to("Concat", *(_interpolated(to, curves, scores, j) for j in range(heads)), axis=1)
         if heads == 1:
             return to("Concat", to("Sub", to.constant(1.0), p), p, axis=1)
-    elif heads > 1 and isinstance(model.loss, Softmax):
+    elif heads > 1 and model.loss.joint:
         return to("Softmax", scores, axis=1)
     elif heads == 1:
         return to("Concat", to("Sigmoid", to("Neg", scores)), to("Sigmoid", scores), axis=1)

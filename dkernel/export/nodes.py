@@ -95,7 +95,7 @@ class Nodes:
 
 
 def wants_double(kernel: ours.Kernel) -> bool:
-    """Whether its columns at landmarks are for float64 alone.
+    """True if its columns at landmarks are for float64 alone.
 
     A kernel with a kink at x = z: the rounded difference of two squares is all there is of a small distance. A
     polynomial: its Gram matrix has a low rank, so its coefficients are large and cancel.

@@ -9,7 +9,7 @@ __all__ = ["to_onnx"]
 
 
 def to_onnx(model: Any, dtype: str = "float32") -> Any:
-    """The model as an ONNX graph of standard operators (opset 17), which `onnx.checker` accepts.
+    """Export a model as an ONNX graph of standard operators (opset 17), which `onnx.checker` accepts.
 
     Input `X`, (rows, columns) of `dtype`, unscaled. Outputs of a classifier: `label` (rows,), texts, whole numbers,
     truth values or numbers as they were learned; `score` (rows, C) with C = 1 for two classes; `probability`
@@ -23,15 +23,29 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
 
     Parameters
     ----------
-    model : a Model, as `dkernel.load` gives it, or a fitted KernelClassifier or KernelRegressor
-    dtype : "float32" | "float64", of input and outputs; predictions of a label that is far from 0 for its spread, dates
-        in seconds say, need float64
+    model : Model, KernelClassifier or KernelRegressor
+        Model, as `dkernel.load` gives it, or a fitted estimator.
+    dtype : {"float32", "float64"}, default="float32"
+        Dtype of input and outputs; predictions of a label that is far from 0 for its spread, dates in seconds say, need
+        float64.
+
+    Returns
+    -------
+    onnx.ModelProto
+        The graph.
 
     Raises
     ------
     UnsupportedError
-        for a kernel or map that the operators cannot compute (the message lists those that they can), and for
-        coefficients that are too large for float32
+        If the operators cannot compute the kernel or map (the message lists those that they can), or coefficients are
+        too large for float32.
+    RecipeError
+        If dtype has another value.
+
+    See Also
+    --------
+    to_sklearn : Export as a scikit-learn Pipeline.
+    save : Write the model file.
 
     Examples
     --------
@@ -44,7 +58,7 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     """
     model = model_of(model)
     if dtype not in ("float32", "float64"):
-        raise RecipeError(f"dtype={dtype!r} means nothing here. Possible: float32 | float64.")
+        raise RecipeError(f"dtype={dtype!r} is not valid here. Possible: float32 | float64.")
     if model.map.sparse:
         raise UnsupportedError(
             f"A model of sparse rows of {len(model.columns):,} columns has no ONNX form, whose products are dense. Use "

@@ -20,14 +20,11 @@ from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap
 from dkernel.kernels.algebra import Product, Scaled, Sum
+from dkernel.linear.losses import LOSSES, Hinge, loss_named
 from dkernel.model import Model
 
 __all__ = ["to_sklearn"]
 
-_LOSSES = {  # softmax of two classes is logistic
-    "hinge": "hinge", "squared_hinge": "squared_hinge", "logistic": "log_loss", "softmax": "log_loss",
-    "squared": "squared_error", "perceptron": "perceptron",
-}  # fmt: skip
 _MAPS = (
     "Nystrom features leave with Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy, Linear and "
     "Polynomial kernels, their sums, products and multiples; random features with Fourier and exact ones."
@@ -37,7 +34,7 @@ Linear = NDArray[np.float64]  # (n_columns, C)
 
 
 def to_sklearn(model: Any) -> Pipeline:
-    """The model as a fitted scikit-learn Pipeline that predicts the same and needs neither dkernel nor Dask.
+    """Export a model as a fitted scikit-learn Pipeline that predicts the same without dkernel or Dask.
 
     The parts are StandardScaler; with a learned metric PCA, as the linear map that it is; RBFSampler, Nystroem,
     PolynomialFeatures or a FeatureUnion of them; SGDClassifier or LinearRegression. Scores are computed in float64
@@ -47,18 +44,24 @@ def to_sklearn(model: Any) -> Pipeline:
 
     Parameters
     ----------
-    model : a Model, as `dkernel.load` gives it, or a fitted KernelClassifier or KernelRegressor
+    model : Model, KernelClassifier or KernelRegressor
+        Model, as `dkernel.load` gives it, or a fitted estimator.
 
     Returns
     -------
-    Pipeline
-        with `predict`, and `decision_function` and (loss="logistic") `predict_proba` of a classifier; of one that was
-        calibrated without `predict_proba`
+    sklearn.pipeline.Pipeline
+        Pipeline with `predict`, and of a classifier `decision_function` and (loss="logistic") `predict_proba`; of a
+        calibrated one without `predict_proba`.
 
     Raises
     ------
     UnsupportedError
-        for a kernel or map that scikit-learn does not have; the message lists those that it has
+        If scikit-learn does not have the kernel or map; the message lists those that it has.
+
+    See Also
+    --------
+    to_onnx : Export as an ONNX graph.
+    save : Write the model file.
 
     Examples
     --------
@@ -230,11 +233,12 @@ def _last(model: Model, coef: Linear) -> BaseEstimator:
     else:
         # Of CalibratedClassifierCV the labels are the likeliest classes, and not those of the scores: a calibration
         # stays behind, and what it calibrates claims no probabilities.
-        loss = model.recipe.loss if model.calibration is None else "hinge"
-        if loss not in _LOSSES:
-            raise refused(f"loss={loss!r}", "scikit-learn", f"Losses that leave: {', '.join(_LOSSES)}.")
-        several = loss == "softmax" and len(model.intercept) > 1
-        last = LogisticRegression() if several else SGDClassifier(loss=_LOSSES[loss])
+        loss = loss_named(model.recipe.loss) if model.calibration is None else Hinge()
+        if not loss.sklearn_name:
+            known = [name for name, other in LOSSES.items() if other.sklearn_name]
+            raise refused(f"loss={model.recipe.loss!r}", "scikit-learn", f"Losses that leave: {', '.join(known)}.")
+        several = loss.joint and len(model.intercept) > 1
+        last = LogisticRegression() if several else SGDClassifier(loss=loss.sklearn_name)
         last.coef_, last.intercept_ = np.ascontiguousarray(coef.T), model.intercept.copy()
         last.classes_ = model.classes
     last.n_features_in_ = len(coef)

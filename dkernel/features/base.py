@@ -20,7 +20,7 @@ from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.tiling import ROWS, Columns
 
-__all__ = ["MOST_DENSE", "Coordinates", "FeatureMap", "in_tiles", "map_from"]
+__all__ = ["MOST_DENSE", "Coordinates", "FeatureMap", "FromArguments", "in_tiles", "map_from"]
 
 MOST_DENSE = 20_000
 """Coordinates of which a solver makes square matrices; of more there is a sketch instead
@@ -65,15 +65,29 @@ class Coordinates:
         return np.asarray(np.linalg.lstsq(self.basis, coefficients)[0], np.float64)
 
 
+class FromArguments:
+    """An object that is pickled as the arguments of its constructor, and prepares everything else again."""
+
+    arguments: ClassVar[tuple[str, ...]]
+    """Attributes that hold them, in their order."""
+
+    def __reduce__(self) -> Any:
+        return type(self), tuple(getattr(self, name) for name in self.arguments)
+
+
 _KINDS: dict[str, type["FeatureMap"]] = {}
 """Map classes by the word that a model file has for them; each enters itself when it is defined."""
 
 
 class FeatureMap(ABC):
-    """φ : R^p -> R^n_out with φ(x) . φ(z) ≈ k(x, z), as columns(x) @ whitening.
+    """Feature map φ : R^p -> R^n_out with φ(x) . φ(z) ≈ k(x, z), as columns(x) @ whitening.
 
-    Also the `Columns` of `dkernel.numerics.tiling`: `groups`, `rows` and `fill` give the columns one cache tile at a
-    time.
+    It is also the `Columns` of `dkernel.numerics.tiling`: `groups`, `rows` and `fill` give the columns one cache tile
+    at a time.
+
+    See Also
+    --------
+    Kernel : What a map approximates.
     """
 
     kind: ClassVar[str]
@@ -91,57 +105,127 @@ class FeatureMap(ABC):
 
     @property
     def objects(self) -> tuple[int, ...]:
-        """Which of its inputs are objects; the others are numbers."""
+        """Positions of the inputs that are objects; the others are numbers."""
         return ()
 
     @property
     def sparse(self) -> bool:
-        """Whether its inputs are sparse rows (dkernel.numerics.sparse_rows)."""
+        """True for a map of sparse rows (dkernel.numerics.sparse_rows)."""
         return False
 
     @property
     def panels(self) -> PackedColumns | None:
-        """All columns as products with one block, where a compiled walk over rows can make them; else None."""
+        """All columns as products with one block, for a compiled walk over rows; None where it cannot make them."""
         return None
 
     @property
     @abstractmethod
     def groups(self) -> tuple[tuple[int, int, int], ...]:
-        """(first column, tiles, width) of each group of tiles that one `fill` writes."""
+        """Groups of tiles that one `fill` writes: first column, tiles, width."""
 
     @abstractmethod
     def rows(self, X: NDArray) -> Any:
-        """What `fill` wants of ROWS rows."""
+        """Prepare a tile of rows for `fill`.
+
+        Parameters
+        ----------
+        X : ndarray of shape (ROWS, p)
+            Rows.
+
+        Returns
+        -------
+        object
+            What `fill` takes.
+        """
 
     @abstractmethod
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
-        """Write the group of columns that begins at `first` into out, float32 (tiles, ROWS, width)."""
+        """Write one group of columns.
+
+        Parameters
+        ----------
+        rows : object
+            What `rows` gave.
+        first : int
+            First column of the group.
+        out : ndarray of shape (tiles, ROWS, width)
+            Written, float32.
+        """
 
     @abstractmethod
     def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
-        """All columns of a small block at once, (n, n_columns): for samples, never for the data."""
+        """Compute all columns of a small block at once: for samples, never for the data.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, p)
+            Rows.
+        dtype : {"float32", "float64"}, default="float64"
+            Dtype of the columns.
+
+        Returns
+        -------
+        ndarray of shape (n, n_columns)
+            Columns.
+        """
 
     @property
     @abstractmethod
     def whitening(self) -> NDArray[np.float64] | float:
-        """T, (n_columns, n_out), or a number c for T = c I."""
+        """Whitening T, (n_columns, n_out), or a number c for T = c I."""
 
     @abstractmethod
     def coordinates(self) -> Coordinates:
-        """Where a solver works on this map."""
+        """Give the coordinates in which a solver works on this map.
+
+        Returns
+        -------
+        Coordinates
+            Coordinates and their metric.
+        """
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """What is not an array, as JSON."""
+        """Give the parts of the map that are no arrays.
+
+        Returns
+        -------
+        dict
+            Values that JSON holds.
+        """
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray]:
-        """What is an array."""
+        """Give the arrays of the map.
+
+        Returns
+        -------
+        dict
+            Name -> array.
+        """
 
     @classmethod
     @abstractmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "FeatureMap":
-        """The map again, from `spec` and `arrays`."""
+        """Make the map of `spec` and `arrays`.
+
+        Parameters
+        ----------
+        spec : dict
+            What `spec` gave.
+        arrays : dict
+            What `arrays` gave.
+
+        Returns
+        -------
+        FeatureMap
+            The map.
+
+        Raises
+        ------
+        ModelFileError
+            If they describe no map.
+        """
 
     def __call__(self, X: NDArray) -> NDArray[np.float64]:
         """φ of a small block, float64 (n, n_out)."""

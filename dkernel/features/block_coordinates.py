@@ -56,6 +56,6 @@ class BlockBasis:
         return np.split(v, np.cumsum([len(root) for root in self.roots])[:-1])
 
     def of(self, b: int, v: Any) -> Array:
-        """What block b makes of its part of a vector, or of the columns of a matrix."""
+        """Apply block b to its part of a vector, or of the columns of a matrix."""
         solved = sl.solve_triangular(self.roots[b], v, lower=True, trans=int(not self.transposed), check_finite=False)
         return np.asarray(solved) / np.sqrt(len(self.roots))

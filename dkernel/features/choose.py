@@ -58,7 +58,7 @@ FEATURES = {
     "maclaurin": "products of random signs; polynomials",
     "tensorsketch": "count sketches, convolved; polynomials, and products of kernels",
 }
-"""What each word for the features means."""
+"""Meanings of the words for the features."""
 
 MOST_LANDMARKS = 20_000  # above it their Gram matrix and its factor cost more than what they are better
 TRIAL = 64  # columns that tell whether a kernel has a map
@@ -80,7 +80,7 @@ def features_named(kernel: Kernel, n_in: int, n_components: int, features: str =
     """
     if features not in FEATURES:
         hint = nearest_name(str(features), tuple(FEATURES))
-        raise RecipeError(f"features={features!r} means nothing.{hint}")
+        raise RecipeError(f"features={features!r} is not valid.{hint}")
     if features == "nystrom" or (features == "auto" and n_components <= MOST_LANDMARKS):
         return "nystrom"
     word = "random" if features == "auto" else features
@@ -155,7 +155,7 @@ def choose_map(
 
 @dataclass(frozen=True)
 class Drawing:
-    """How a fit draws its map: all but the kernel and the number of columns.
+    """Settings by which a fit draws its map: all but the kernel and the number of columns.
 
     Parameters
     ----------
@@ -185,7 +185,7 @@ class Drawing:
         return _Draw(self.features, self.n_in, self.sampling, self.form, self.seed).map(kernel, n_components)
 
     def suits(self, kernel: Kernel) -> bool:
-        """Whether a kernel, whose numbers may still be words, has such a map."""
+        """True if a kernel, whose numbers may still be words, has such a map."""
         try:
             self.map(kernel.bind(lambda *_: 1.0), TRIAL)
         except UnsupportedError:
@@ -291,7 +291,7 @@ class _Draw:
 
     def _maclaurin(self, kernel: Kernel, n: int) -> FeatureMap:
         if series_of(kernel) is None:
-            raise self._refusal(kernel, "it is no power series of the inner product")
+            raise self._refusal(kernel, "it is not a power series of the inner product")
         return MaclaurinMap.draw(kernel, self.n_in, n, self.seed)
 
     def _exact(self, kernel: Kernel, n: int) -> FeatureMap:

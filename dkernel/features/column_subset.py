@@ -34,6 +34,7 @@ class SelectedMap(PlainMap):
     """
 
     kind = "selected"
+    arguments = ("kernel", "inner", "places", "n_in")
 
     def __init__(self, kernel: Kernel, inner: FeatureMap, places: list[int], n_in: int) -> None:
         if max(places) >= n_in or not isinstance(inner.whitening, float):
@@ -73,6 +74,3 @@ class SelectedMap(PlainMap):
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "SelectedMap":
         return cls(kernels.parse(spec["kernel"]), map_from(spec["inner"], arrays), list(spec["places"]), spec["n_in"])
-
-    def __reduce__(self) -> Any:
-        return SelectedMap, (self.kernel, self.inner, self.places, self.n_in)

@@ -39,6 +39,7 @@ class StackedMap(PlainMap):
     """
 
     kind = "stacked"
+    arguments = ("kernel", "maps", "weights")
 
     def __init__(self, kernel: Kernel, maps: Sequence[FeatureMap], weights: Sequence[float]) -> None:
         self.kernel, self.maps, self.weights = kernel, tuple(maps), tuple(map(float, weights))
@@ -98,6 +99,3 @@ class StackedMap(PlainMap):
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "StackedMap":
         return cls(kernels.parse(spec["kernel"]), inner_maps(spec["maps"], arrays), spec["weights"])
-
-    def __reduce__(self) -> Any:
-        return StackedMap, (self.kernel, self.maps, self.weights)

@@ -1,16 +1,18 @@
-"""What maps share that numpy computes: columns that are φ itself, and maps all of whose columns are made at once."""
+"""Base classes of maps that numpy computes: columns that are φ itself, and columns that are made all at once."""
 
 from abc import abstractmethod
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel import kernels
 from dkernel.errors import UnsupportedError
-from dkernel.features.base import Coordinates, FeatureMap
+from dkernel.features.base import Coordinates, FeatureMap, FromArguments
 from dkernel.numerics.tiling import COLUMNS
 
-__all__ = ["PlainMap", "WholeMap", "in_groups", "same_dtype"]
+__all__ = ["PlainMap", "TiledMap", "WholeMap", "in_groups", "same_dtype"]
 
 MOST_COLUMNS = 2**24  # their float64 coefficients are 128 MiB; a list of the tiles of more than that would never end
 
@@ -29,8 +31,11 @@ def same_dtype(X: NDArray, dtype: str) -> NDArray[np.floating]:
     return np.ascontiguousarray(X, dtype=dtype)
 
 
-class PlainMap(FeatureMap):
-    """A map whose columns are φ times a number, `whitening`: nothing to whiten by a matrix."""
+class PlainMap(FromArguments, FeatureMap):
+    """A map whose columns are φ times a number, `whitening`: nothing to whiten by a matrix.
+
+    A model file holds its `arguments`: the kernel, numbers and arrays, unless the class has its own `spec` and `build`.
+    """
 
     @property
     def whitening(self) -> float:
@@ -42,6 +47,41 @@ class PlainMap(FeatureMap):
 
     def coordinates(self) -> Coordinates:
         return Coordinates(self.n_columns, 1.0 / self.whitening**2)
+
+    def spec(self) -> dict[str, Any]:
+        held = {name: getattr(self, name) for name in self.arguments if name != "kernel"}
+        numbers = {name: value for name, value in held.items() if not isinstance(value, np.ndarray)}
+        return {"kind": self.kind, "kernel": repr(self.kernel), **numbers}
+
+    def arrays(self) -> dict[str, NDArray]:
+        held = {name: getattr(self, name) for name in self.arguments}
+        return {name: value for name, value in held.items() if isinstance(value, np.ndarray)}
+
+    @classmethod
+    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Self:
+        held = {**spec, **arrays, "kernel": kernels.parse(spec["kernel"])}
+        return cls(*(held[name] for name in cls.arguments))
+
+
+class TiledMap(PlainMap):
+    """A map that writes any group of its columns by itself."""
+
+    @abstractmethod
+    def _write(self, X: NDArray[np.floating], first: int, out: NDArray[np.floating]) -> None:
+        """Write the group that begins at `first` into out, (n, width)."""
+
+    def rows(self, X: NDArray) -> Any:
+        return same_dtype(X, "float32")
+
+    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
+        self._write(rows, first, out[0])
+
+    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+        X = same_dtype(X, dtype)
+        out = np.empty((len(X), self.n_columns), dtype)
+        for first, _, width in self.groups:
+            self._write(X, first, out[:, first : first + width])
+        return out
 
 
 class WholeMap(PlainMap):

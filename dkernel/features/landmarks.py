@@ -72,7 +72,7 @@ def select(
     (10, 2)
     """
     if rule not in RULES:
-        raise RecipeError(f"landmarks={rule!r} means nothing. Possible: {' | '.join(RULES)}.")
+        raise RecipeError(f"landmarks={rule!r} is not valid. Possible: {' | '.join(RULES)}.")
     if n >= len(X):
         return Landmarks(X, np.arange(len(X)))
     if rule == "kmeans":

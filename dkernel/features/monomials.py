@@ -1,24 +1,21 @@
 """Exact maps: all monomials of a polynomial kernel, and the Taylor series of a Gaussian in one column."""
 
-from collections.abc import Mapping
 from functools import cached_property
 from itertools import combinations_with_replacement
 from math import comb, factorial, prod
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel import kernels
 from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.features.dense_maps import PlainMap, WholeMap, in_groups, same_dtype
+from dkernel.features.dense_maps import TiledMap, WholeMap, in_groups
 from dkernel.features.power_series import series_of
 from dkernel.kernels import Gaussian, Kernel
 
 __all__ = ["MonomialMap", "TaylorMap"]
 
 
-class MonomialMap(PlainMap):
+class MonomialMap(TiledMap):
     """φ(x) = (a_N N! / α!)^{1/2} x^α for every α with |α| = N and a_N > 0: φ(x) . φ(z) = Σ a_N ⟨x, z⟩^N exactly.
 
     Parameters
@@ -29,18 +26,20 @@ class MonomialMap(PlainMap):
 
     Examples
     --------
+    >>> from dkernel import kernels
     >>> phi = MonomialMap(kernels.Polynomial(degree=2, c=1.0), n_in=2)
     >>> phi.n_columns, (phi(np.array([[1.0, 2.0]])) ** 2).sum().round(9).item()
     (6, 36.0)
     """
 
     kind = "monomials"
+    arguments = ("kernel", "n_in", "most")
 
     def __init__(self, kernel: Kernel, n_in: int, most: int | None = None) -> None:
         series = series_of(kernel)
         if series is None:
             raise UnsupportedError(
-                f"{kernel!r} has no finite number of monomials: it is no polynomial of the inner product. "
+                f"{kernel!r} has no finite number of monomials: it is not a polynomial of the inner product. "
                 "Use features='nystrom'."
             )
         self.kernel, self.n_in, self.most, self.series = kernel, n_in, most, series
@@ -54,7 +53,7 @@ class MonomialMap(PlainMap):
 
     @staticmethod
     def count(kernel: Kernel, n_in: int) -> int | None:
-        """How many columns there would be; None where the kernel is no polynomial of ⟨x, z⟩."""
+        """Number of columns that there would be; None where the kernel is no polynomial of ⟨x, z⟩."""
         series = series_of(kernel)
         return None if series is None else sum(comb(n_in + N - 1, N) for N, a in enumerate(series) if a > 0)
 
@@ -80,32 +79,6 @@ class MonomialMap(PlainMap):
         for j in range(degree):
             out *= X[:, factors[:, j]]
 
-    def rows(self, X: NDArray) -> Any:
-        return same_dtype(X, "float32")
-
-    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
-        self._write(rows, first, out[0])
-
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
-        X = same_dtype(X, dtype)
-        out = np.empty((len(X), self.n_columns), dtype)
-        for first, _, width in self.groups:
-            self._write(X, first, out[:, first : first + width])
-        return out
-
-    def spec(self) -> dict[str, Any]:
-        return {"kind": self.kind, "kernel": repr(self.kernel), "n_in": self.n_in, "most": self.most}
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {}
-
-    @classmethod
-    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "MonomialMap":  # noqa: ARG003
-        return cls(kernels.parse(spec["kernel"]), spec["n_in"], spec["most"])
-
-    def __reduce__(self) -> Any:
-        return MonomialMap, (self.kernel, self.n_in, self.most)
-
 
 class TaylorMap(WholeMap):
     """φ_N(x) = exp(-γ x²) ((2γ)^N / N!)^{1/2} x^N for N < D: the Gaussian kernel of one column, from exp's own series.
@@ -127,6 +100,7 @@ class TaylorMap(WholeMap):
     """
 
     kind = "taylor"
+    arguments = ("kernel", "n_columns")
 
     def __init__(self, kernel: Kernel, n_columns: int) -> None:
         if not isinstance(kernel, Gaussian):
@@ -143,16 +117,3 @@ class TaylorMap(WholeMap):
         for N in range(1, self.n_columns):
             np.multiply(out[N - 1], x * np.sqrt(2.0 * gamma / N), out=out[N])
         return np.ascontiguousarray(out.T, dtype=X.dtype)
-
-    def spec(self) -> dict[str, Any]:
-        return {"kind": self.kind, "kernel": repr(self.kernel), "n_columns": self.n_columns}
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {}
-
-    @classmethod
-    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "TaylorMap":  # noqa: ARG003
-        return cls(kernels.parse(spec["kernel"]), spec["n_columns"])
-
-    def __reduce__(self) -> Any:
-        return TaylorMap, (self.kernel, self.n_columns)

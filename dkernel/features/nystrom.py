@@ -1,7 +1,6 @@
 """Nystrom features: the kernel's columns at a set of landmarks, whitened by their own Gram matrix."""
 
-from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -20,15 +19,15 @@ from dkernel.numerics import linalg, thin_linalg
 from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.object_values import decoded, encoded, number_columns
 from dkernel.numerics.sparse_rows import SparseRows
-from dkernel.numerics.threads import usable_cores
+from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.numerics.tiling import COLUMNS
 
 __all__ = ["NystromMap", "wide"]
 
-# Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns (ALGORITHMS
-# 2.2): a map of given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then
-# does what an eigendecomposition would for a twentieth of its price. It also shrinks the directions above it, so it
-# is smaller: on covtype with 5,000 landmarks 1e-6 cost 0.6 points of error against 1e-8 and 1e-9.
+# Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns: a map of a
+# given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then does what an
+# eigendecomposition would for a twentieth of its price. It also shrinks the directions above it, so it is smaller:
+# on covtype with 5,000 landmarks 1e-6 cost 0.6 points of error against 1e-8 and 1e-9.
 SOLVER_FLOOR = 1e-6
 SOLVER_RIDGE = 1e-9
 CLOSE = 1e-3  # what a step of the power iteration for that eigenvalue may still have added to it
@@ -134,7 +133,8 @@ class NystromMap(FeatureMap):
             among = np.asarray(self.kernel(rows, rows), np.float64)  # one block twice: some kernels know that
             K[own, own] = 0.5 * (among + among.T)
 
-        _beside(strip, reversed(range(0, c, SQUARE_STRIP)))  # the longest first
+        longest_first = range(0, c, SQUARE_STRIP)[::-1]
+        for_each(strip, longest_first, min(usable_cores(), MOST_THREADS))
         return K
 
     @cached_property
@@ -230,7 +230,7 @@ class NystromMap(FeatureMap):
             half = half_of(self.columns(X[i : i + STRIP]))
             out[i : i + STRIP] = self.kernel.diag(wide(X[i : i + STRIP])) - np.einsum("ij,ij->j", half, half)
 
-        _beside(strip, range(0, len(X), STRIP))
+        for_each(strip, range(0, len(X), STRIP), min(usable_cores(), MOST_THREADS))
         return out
 
     @property
@@ -281,12 +281,6 @@ class NystromMap(FeatureMap):
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(**state)  # type: ignore[misc]
-
-
-def _beside(strip: Callable[[int], None], starts: Iterable[int]) -> None:
-    """The function of every start, on all processors; each writes what no other does."""
-    with ThreadPoolExecutor(min(usable_cores(), MOST_THREADS)) as pool:
-        list(pool.map(strip, starts))
 
 
 def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -15,7 +15,7 @@ __all__ = ["SCALINGS", "SPARSE", "Scaling"]
 
 SCALINGS = ("standard", "minmax", "global", "maxabs", "none")
 SPARSE = ("none", "maxabs")
-"""Those that leave a 0 what it is, so that sparse rows stay sparse."""
+"""Scalings that keep 0, so that sparse rows stay sparse."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,11 +129,11 @@ class Scaling:
         return X.with_data((X.data * (factor.astype(X.dtype) if small else factor)).astype(dtype, copy=False))
 
     def spec(self) -> dict[str, Any]:
-        """What is not an array, as JSON."""
+        """The parts that are no arrays, as JSON."""
         return {"kind": self.kind}
 
     def arrays(self) -> dict[str, NDArray]:
-        """What is an array."""
+        """The arrays."""
         rotation = {} if self.rotation is None else {"rotation": self.rotation}
         return {"shift": self.shift, "factor": self.factor, **rotation}
 

@@ -1,4 +1,4 @@
-"""What simpler and other models do on the same holdout: whether a kernel machine was worth it.
+"""Baselines: simpler and other models on the same holdout, to see if a kernel machine was worth it.
 
     linear   ridge regression on the scaled columns themselves, by its normal equations
     boosted  gradient-boosted trees, LightGBM with its defaults (extra `baseline`)
@@ -39,7 +39,7 @@ def check(which: str) -> None:
     """Refuse what cannot be compared, before anything is trained."""
     if which not in BASELINES:
         raise RecipeError(
-            f"baselines={which!r} means nothing.{nearest_name(which, BASELINES)} Possible: {' | '.join(BASELINES)}."
+            f"baselines={which!r} is not valid.{nearest_name(which, BASELINES)} Possible: {' | '.join(BASELINES)}."
         )
     if which == "all" and importlib.util.find_spec("lightgbm") is None:
         raise UnsupportedError(

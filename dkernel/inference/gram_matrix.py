@@ -15,16 +15,33 @@ __all__ = ["gram"]
 
 
 def gram(k: Any, X: Any, Z: Any = None) -> Any:
-    """k(x, z) of every row of X (n, p) with every row of Z (m, p), X itself if there is none: (n, m).
+    """Compute k(x, z) of every row of X with every row of Z.
 
     Parameters
     ----------
-    k : a kernel, its text, or a function of two blocks; without words that a fit would replace by numbers
-    X, Z : numpy, pandas, Dask array, Dask dataframe, or objects where the kernel takes them
+    k : Kernel, str or callable
+        Kernel, its text, or a function of two blocks, without placeholders.
+    X : array, dataframe or Dask collection of shape (n, p)
+        Rows, or objects where the kernel takes them.
+    Z : array, dataframe or Dask collection of shape (m, p), default=None
+        Other rows; X itself if None.
 
     Returns
     -------
-    numpy, or a Dask array with the row chunks of X and Z where one of them is Dask: nothing is computed yet.
+    ndarray or dask.array.Array of shape (n, m)
+        Gram matrix; a lazy Dask array, with the row chunks of X and Z, where one of them is Dask.
+
+    Raises
+    ------
+    RecipeError
+        If the text is no kernel, or the kernel has placeholders.
+    DataError
+        If the rows are not of the domain of the kernel.
+
+    See Also
+    --------
+    is_psd : Test a Gram matrix for negative eigenvalues.
+    nystrom_operator : Low-rank approximation that is never held.
 
     Examples
     --------

@@ -21,15 +21,35 @@ Array = NDArray[np.float64]
 
 
 def nystrom_operator(map: Any, X: Any) -> LinearOperator:
-    """G = C k(Z, Z)^+ C^T with C = k(X, Z), (n, n): the approximation of the Gram matrix k(X, X) by landmarks Z.
+    """Approximate the Gram matrix k(X, X) by landmarks Z, as a linear operator that is never held.
 
-    A product reads X twice and costs two products with C, 4 n c flops a vector beside the kernel's; neither G nor C is
-    held. For scipy's iterative solvers and eigensolvers: `scipy.sparse.linalg.eigsh(nystrom_operator(map, X), 10)`.
+    A product reads X twice and costs two products with C, 4 n c flops a vector beside those of the kernel; neither G
+    nor C is held. It serves the iterative solvers and eigensolvers of scipy:
+    `scipy.sparse.linalg.eigsh(nystrom_operator(map, X), 10)`.
 
     Parameters
     ----------
-    map : a NystromMap, or a fitted NystromFeatures
-    X : (n, p), what the map takes: numpy, pandas, Dask; a Dask collection is read block by block where it is
+    map : NystromMap or NystromFeatures
+        Map with the landmarks; the transformer must be fitted.
+    X : array, dataframe or Dask collection of shape (n, p)
+        Rows that the map takes; a Dask collection is read block by block where it is.
+
+    Returns
+    -------
+    scipy.sparse.linalg.LinearOperator of shape (n, n)
+        G = C k(Z, Z)^+ C^T with C = k(X, Z).
+
+    Raises
+    ------
+    UnsupportedError
+        If the map has no landmarks.
+    DataError
+        If the rows do not fit the map.
+
+    See Also
+    --------
+    gram : The Gram matrix itself.
+    NystromFeatures : The transformer.
 
     Examples
     --------

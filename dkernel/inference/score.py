@@ -143,7 +143,7 @@ def _allowed(there: ScoreResult, max_bad_rows: int) -> ScoreResult:
     """The result that is there already, unless it lacks more rows than this run may."""
     if there.rejected > max_bad_rows:
         raise DataError(
-            f"{there.path} is there already, without the {there.rejected} bad rows of {there.rejects}, and "
+            f"{there.path} already exists, without the {there.rejected} bad rows of {there.rejects}, and "
             f"{max_bad_rows} are allowed: allow them, or choose another name."
         )
     return there
@@ -265,7 +265,7 @@ class _Run:
         missing = [index for index in range(len(units)) if index not in parts]
         if progress is not None:
             if parts:
-                progress.message(f"{len(parts)} of {len(units)} parts are taken over from a run that was stopped.")
+                progress.message(f"{len(parts)} of {len(units)} parts are reused from a stopped run.")
             progress.phase("score", sum(sum(units[index].rows) for index in missing))
         model = self.executor.keep(self.model, f"dkernel-model-{self.name}")
         read: dict[int, Handle] = {}

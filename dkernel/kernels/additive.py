@@ -15,10 +15,19 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class AdditiveChi2(Kernel):
-    """k(x, z) = Σ_j 2 x_j z_j / (x_j + z_j), 0 where both are 0, for columns that are nowhere negative.
+    """Additive χ² kernel of histograms, k(x, z) = Σ_j 2 x_j z_j / (x_j + z_j).
 
-    The inner product that belongs to the χ² distance: k(x, x) + k(z, z) - 2 k(x, z) = Σ_j (x_j - z_j)² / (x_j + z_j)
-    (Vedaldi and Zisserman 2012).
+    A summand is 0 where both numbers are 0; features must not be negative. It is the inner product of the χ² distance:
+    k(x, x) + k(z, z) - 2 k(x, z) = Σ_j (x_j - z_j)² / (x_j + z_j).
+
+    See Also
+    --------
+    Gaussian : Radial kernel of real features.
+    SetKernel : Kernel of sets.
+
+    References
+    ----------
+    A. Vedaldi and A. Zisserman, "Efficient additive kernels via explicit feature maps", TPAMI 2012.
 
     Examples
     --------

@@ -47,7 +47,7 @@ class Composite(Kernel):
         return self._rebuilt(tuple(member.bind_columns(names) for member in self.members))
 
     def wants(self, names: Sequence[str]) -> dict[str, str]:
-        """What the members take each column as; two that want different things of one column are refused."""
+        """Kinds that the members take each column as; two kinds for one column are refused."""
         wanted: dict[str, str] = {}
         for member in self.members:
             for name, domain in member.wants(names).items():
@@ -59,33 +59,33 @@ class Composite(Kernel):
 
     @property
     def takes_sparse(self) -> bool:
-        """Whether all members do."""
+        """True if all members do."""
         return all(member.takes_sparse for member in self.members)
 
     @property
     def nonnegative(self) -> bool:
-        """Whether a member is."""
+        """True if a member is."""
         return any(member.nonnegative for member in self.members)
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """Those of the members, in their order."""
+        """Words of the members, in their order."""
         return tuple(name for member in self.members for name in member.column_names)
 
     @property
     def domain(self) -> str:
-        """What all members take."""
+        """Domain that all members take."""
         domains = {member.domain for member in self.members} - {"any"}
         return domains.pop() if domains else "any"
 
     @property
     def shift_invariant(self) -> bool:
-        """Whether all members are."""
+        """True if all members are."""
         return all(member.shift_invariant for member in self.members)
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """Those of the members, in their order."""
+        """Words of the members, in their order."""
         return tuple(word for member in self.members for word in member.placeholders)
 
 

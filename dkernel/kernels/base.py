@@ -1,4 +1,4 @@
-"""What a kernel is: an immutable value k with k(X, Z), its diagonal, its columns, its spectral law, and an algebra.
+"""Base class of kernels: a frozen value k with k(X, Z), its diagonal, its columns, its spectral law, and an algebra.
 
 The base class checks and delegates; a kernel writes the mathematics of one float64 block:
 
@@ -41,12 +41,17 @@ NOT_PSD = (
 
 
 class Kernel(ABC):
-    """A positive semi-definite function of two vectors: k(x, z) = ⟨φ(x), φ(z)⟩ for some φ.
+    """Positive semi-definite function of two vectors, k(x, z) = ⟨φ(x), φ(z)⟩ for some φ.
 
     `k(X, Z)` has shape (n, m) for X (n, p) and Z (m, p), in the float type of X. It is evaluated in float64 whatever
     the input, and rounded; the quick float32 way is `k.columns(Z)`. Kernels are frozen dataclasses: equal when their
     parameters are, hashable, picklable, and `repr(k)` is the expression that makes k again. `k1 + k2`, `k1 * k2`,
     `c * k` and `k.on(columns)` are kernels. `k(x, z)` of two single rows is a number.
+
+    See Also
+    --------
+    FunctionKernel : A kernel of a plain function, without a class.
+    register : Make a class known to the texts of kernels.
     """
 
     # numpy scalars must leave `c * k` to the kernel instead of making an object array of it.
@@ -72,59 +77,120 @@ class Kernel(ABC):
         )
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """The kernel columns of landmarks Z (m, p), prepared once per process for `rows` and `fill`."""
+        """Prepare the kernel columns of landmarks, once per process, for `rows` and `fill`.
+
+        Parameters
+        ----------
+        Z : ndarray of shape (m, p)
+            Landmarks.
+
+        Returns
+        -------
+        LandmarkColumns
+            Columns k(., z) of the landmarks, one cache tile at a time.
+
+        Raises
+        ------
+        DataError
+            If there are no landmarks.
+        """
         return PlainColumns(self._landmarks(Z), self._values)
 
     def on(self, columns: str | int | Sequence[str] | Sequence[int]) -> Kernel:
-        """The kernel of some columns alone, by name or by position: `k.on(["a", "b"])`, `k.on([0, 2])`.
+        """Restrict the kernel to some features, by name or by position.
 
-        Names wait until the names of the data are known: `bind_columns`, which a fit calls.
+        Parameters
+        ----------
+        columns : str, int, or sequence of str or int
+            Features, as in `k.on(["a", "b"])` or `k.on([0, 2])`. Names wait for the names of the data, which a fit
+            gives by `bind_columns`.
+
+        Returns
+        -------
+        Kernel
+            Kernel of these features alone.
         """
         return self._algebra["on"](self, columns)
 
     @property
     def domain(self) -> str:
-        """What its rows are: "numbers", "objects", or "any" of both."""
+        """Kind of rows that the kernel takes: "numbers", "objects", or "any"."""
         return "numbers"
 
     @property
     def takes_sparse(self) -> bool:
-        """Whether it is a function of products of rows, so that sparse rows need not become dense for it."""
+        """True for a function of products of rows: sparse rows need not become dense for it."""
         return False
 
     @property
     def nonnegative(self) -> bool:
-        """Whether it is of columns that are nowhere negative."""
+        """True for a kernel of features that are nowhere negative."""
         return False
 
     @property
     def column_names(self) -> tuple[str, ...]:
-        """The names of columns in it that are not positions yet; () when it can be evaluated."""
+        """Names of features that are not positions yet; () when the kernel can be evaluated."""
         return ()
 
     def bind_columns(self, names: Sequence[str]) -> Kernel:  # noqa: ARG002
-        """The kernel with the names of its columns found among the names of the data's columns."""
+        """Replace the names of features by their positions in the data.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the features of the data, in their order.
+
+        Returns
+        -------
+        Kernel
+            Kernel with positions.
+
+        Raises
+        ------
+        DataError
+            If a name is not among them.
+        """
         return self
 
     @property
     def shift_invariant(self) -> bool:
-        """Whether k(x, z) is a function of x - z alone."""
+        """True for a function of x - z alone."""
         return False
 
     @property
     def placeholders(self) -> tuple[str, ...]:
-        """The words in it that stand for a gamma still to be chosen from the data; () when it can be evaluated."""
+        """Words that stand for a gamma to be chosen from the data; () when the kernel can be evaluated."""
         return ()
 
     def bind(self, rule: Rule) -> Kernel:  # noqa: ARG002
-        """The kernel with every placeholder replaced by rule(metric, word), where metric is "l2" or "l1".
+        """Replace every placeholder by a number.
 
-        Inside a selection of columns it is rule(metric, word, columns), with their positions where they are known.
+        Parameters
+        ----------
+        rule : callable
+            Gives rule(metric, word), metric "l2" or "l1"; inside a selection of features rule(metric, word, columns),
+            with their positions where they are known.
+
+        Returns
+        -------
+        Kernel
+            Kernel with numbers.
         """
         return self
 
     def wants(self, names: Sequence[str]) -> dict[str, str]:
-        """What it takes each of the columns as, of those that it looks at: "numbers", "objects" or "any"."""
+        """Give the kind of each feature that the kernel reads.
+
+        Parameters
+        ----------
+        names : sequence of str
+            Names of the features of the data.
+
+        Returns
+        -------
+        dict
+            Name -> "numbers", "objects" or "any".
+        """
         return dict.fromkeys(names, self.domain)
 
     def __call__(self, X: Any, Z: Any = None) -> Any:
@@ -159,7 +225,25 @@ class Kernel(ABC):
         return out
 
     def diag(self, X: NDArray[Any]) -> NDArray[np.floating]:
-        """k(x, x) of every row of X (n, p): (n,), without the n² values beside them."""
+        """Compute k(x, x) of every row, without the n² other values.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, p)
+            Rows, numbers or objects as the kernel takes them.
+
+        Returns
+        -------
+        ndarray of shape (n,)
+            Values, in the float type of X.
+
+        Raises
+        ------
+        DataError
+            If the rows are not of the domain of the kernel.
+        RecipeError
+            If the kernel has placeholders.
+        """
         self._require_ready()
         X = self._block(X)
         if X.dtype.kind == "O":
@@ -167,15 +251,50 @@ class Kernel(ABC):
         return self._diag(X.astype(np.float64, copy=False)).astype(X.dtype, copy=False)
 
     def frequencies(self, p: int, m: int, rng: np.random.Generator, sampling: str = "iid") -> F64:
-        """m draws of the spectral law as rows, (m, p): k(x, z) = E cos⟨ω, x - z⟩.
+        """Draw frequencies ω of the spectral law, k(x, z) = E cos⟨ω, x - z⟩.
 
-        `sampling` is "iid", "orthogonal", "sobol" or "halton". Raises UnsupportedError where there is no such law.
+        Parameters
+        ----------
+        p : int
+            Features.
+        m : int
+            Number of draws.
+        rng : numpy.random.Generator
+            Source of the draws.
+        sampling : {"iid", "orthogonal", "sobol", "halton"}, default="iid"
+            Way to draw.
+
+        Returns
+        -------
+        ndarray of shape (m, p)
+            Frequencies, float64.
+
+        Raises
+        ------
+        UnsupportedError
+            If the kernel has no spectral law.
         """
         self._require_ready()
         return laws.draw(self._law(p), m, rng, sampling)
 
     def law(self, p: int) -> laws.Law:
-        """The spectral law of p columns; raises UnsupportedError where there is none."""
+        """Give the spectral law of p features.
+
+        Parameters
+        ----------
+        p : int
+            Features.
+
+        Returns
+        -------
+        Law
+            Law of the frequencies.
+
+        Raises
+        ------
+        UnsupportedError
+            If the kernel has no spectral law.
+        """
         self._require_ready()
         return self._law(p)
 
@@ -194,12 +313,18 @@ class Kernel(ABC):
         return {"numbers": as_numbers, "objects": as_objects, "any": as_any}[self.domain](X)
 
     def require_sparse(self) -> None:
-        """Refuse sparse rows where the kernel would make them dense."""
+        """Refuse sparse rows where the kernel would make them dense.
+
+        Raises
+        ------
+        UnsupportedError
+            If sparse rows would become dense.
+        """
         if not self.takes_sparse:
             raise UnsupportedError(
-                f"{self!r} cannot be taken of sparse rows: it is no function of their products, and all columns would "
-                "become dense. Use a kernel of the Euclidean distance or of the inner product, such as Gaussian or "
-                f"Polynomial, or at most {WIDE:,} columns, as by HashingVectorizer(n_features={WIDE})."
+                f"{self!r} cannot be taken of sparse rows: it is not a function of their products, and all columns "
+                "would become dense. Use a kernel of the Euclidean distance or of the inner product, such as Gaussian "
+                f"or Polynomial, or at most {WIDE:,} columns, as by HashingVectorizer(n_features={WIDE})."
             )
 
     def _require_ready(self) -> None:

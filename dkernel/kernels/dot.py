@@ -22,7 +22,16 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Linear(Kernel):
-    """k(x, z) = ⟨x, z⟩, or x^T A z with a symmetric positive semi-definite A, (p, p).
+    """Linear kernel k(x, z) = ⟨x, z⟩, or x^T A z.
+
+    Parameters
+    ----------
+    A : array-like of shape (p, p), default=None
+        Symmetric positive semi-definite matrix; None is the identity.
+
+    See Also
+    --------
+    Polynomial : Powers of the inner product.
 
     Examples
     --------
@@ -74,7 +83,19 @@ class Linear(Kernel):
 
 @dataclass(frozen=True)
 class Polynomial(Kernel):
-    """k(x, z) = (⟨x, z⟩ + c)^degree, with degree a positive integer and c at least 0.
+    """Polynomial kernel k(x, z) = (⟨x, z⟩ + c)^degree.
+
+    Parameters
+    ----------
+    degree : int, default=3
+        Positive degree.
+    c : float, default=1.0
+        Constant, at least 0.
+
+    See Also
+    --------
+    PowerSeries : Any power series with coefficients that are not negative.
+    MaclaurinFeatures : Random features of this kernel.
 
     Examples
     --------
@@ -113,10 +134,23 @@ class Polynomial(Kernel):
 
 @dataclass(frozen=True)
 class ArcCosine(Kernel):
-    """The kernel of one layer of infinitely many random units, steps (order 0) or ramps (order 1), by the angle θ:
+    """Arc-cosine kernel: one layer of infinitely many random units, steps or ramps.
 
-    k(x, z) = 1 - θ / π, or ‖x‖ ‖z‖ (sin θ + (π - θ) cos θ) / π (Cho and Saul 2009); 2 E f(⟨w, x⟩) f(⟨w, z⟩) with w
-    normal, f a step (1/2 at 0) or max(0, .).
+    With the angle θ of x and z, k(x, z) = 1 - θ / π (order 0) or ‖x‖ ‖z‖ (sin θ + (π - θ) cos θ) / π (order 1). It is 2
+    E f(⟨w, x⟩) f(⟨w, z⟩) with w normal, f a step (1/2 at 0) or max(0, .).
+
+    Parameters
+    ----------
+    order : {0, 1}, default=1
+        0 for steps, 1 for ramps.
+
+    See Also
+    --------
+    Polynomial : Polynomial of the inner product.
+
+    References
+    ----------
+    Y. Cho and L. Saul, "Kernel methods for deep learning", NeurIPS 2009.
 
     Examples
     --------

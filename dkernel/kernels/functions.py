@@ -50,10 +50,22 @@ class OfFunction(Kernel):
 
 @dataclass(frozen=True, repr=False)
 class FunctionKernel(OfFunction):
-    """k(X, Z) = function(X, Z), (n, m), for a function that is symmetric and positive semi-definite: `is_psd` looks.
+    """Kernel of any symmetric positive semi-definite function, k(X, Z) = function(X, Z).
 
-    The blocks are float64 (n, p) and (m, p), or arrays of objects (n,) and (m,). With
-    `dkernel.kernels.register("name", function)` its text reads back, and a model file holds the name.
+    The blocks are float64 (n, p) and (m, p), or arrays of objects (n,) and (m,). With `dkernel.register("name",
+    function)` its text reads back, and a model file holds the name.
+
+    Parameters
+    ----------
+    function : callable or str
+        Function of two blocks -> (n, m), or the name that `dkernel.register` gave it.
+    name : str, default=None
+        Name of the function; by default that of its registration.
+
+    See Also
+    --------
+    is_psd : Look for rows that prove a function to be no kernel.
+    register : Name a function for texts and model files.
 
     Examples
     --------
@@ -89,7 +101,19 @@ class FunctionKernel(OfFunction):
 
 @dataclass(frozen=True, repr=False)
 class FeatureMapKernel(OfFunction):
-    """k(x, z) = ⟨φ(x), φ(z)⟩ for any function φ of a block, (n, p) -> (n, D): a kernel whatever φ is.
+    """Kernel k(x, z) = ⟨φ(x), φ(z)⟩ of any function φ of a block.
+
+    Parameters
+    ----------
+    function : callable or str
+        Function φ, (n, p) -> (n, D), or the name that `dkernel.register` gave it.
+    name : str, default=None
+        Name of the function; by default that of its registration.
+
+    See Also
+    --------
+    FunctionKernel : A kernel given as a function of two blocks.
+    register : Name a function for texts and model files.
 
     Examples
     --------

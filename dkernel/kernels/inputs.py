@@ -1,4 +1,4 @@
-"""What a kernel may be given: rows of numbers, or objects (strings, sets, ...), one or several a row."""
+"""Inputs of a kernel: rows of numbers, or objects (strings, sets, ...), one or several a row."""
 
 from typing import Any
 

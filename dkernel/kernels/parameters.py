@@ -1,4 +1,4 @@
-"""What the numbers inside a kernel may be: each is checked once, when the kernel is made, and becomes a plain number.
+"""Checks of the parameters of a kernel: each is checked once, when the kernel is made, and becomes a plain number.
 
 Plain Python numbers, because a kernel's text is its stored form and the text of a numpy scalar is not an expression.
 """
@@ -28,7 +28,7 @@ GAMMA_WORDS = ("auto", "median", "scale")
 
 
 def is_number(value: Any) -> bool:
-    """Whether a value is a real number; True and False are not."""
+    """True if a value is a real number; True and False are not."""
     return isinstance(value, Real) and not isinstance(value, bool)
 
 

@@ -45,10 +45,27 @@ def kernel_names() -> tuple[str, ...]:
 
 
 def parse(text: str | Kernel) -> Kernel:
-    """The kernel that a text describes; a kernel is returned as it is.
+    """Make the kernel that a text describes; a kernel is returned as it is.
 
-    A name in any case ("gaussian", "rbf", "Laplacian"), a name with its parameters, and sums, products and positive
-    multiples of these, with parentheses. Anything else is a RecipeError.
+    Parameters
+    ----------
+    text : str or Kernel
+        A name in any case ("gaussian", "rbf", "Laplacian"), a name with its parameters, or sums, products and positive
+        multiples of these, with parentheses.
+
+    Returns
+    -------
+    Kernel
+        The kernel.
+
+    Raises
+    ------
+    RecipeError
+        If the text is no kernel.
+
+    See Also
+    --------
+    register : Add a name.
 
     Examples
     --------

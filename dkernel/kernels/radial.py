@@ -92,9 +92,19 @@ class LengthKernel(Kernel):
 
 @dataclass(frozen=True)
 class Exponential(LengthKernel):
-    """k(x, z) = exp(-‖x - z‖ / length): the Euclidean "Laplacian", Matern's with ν = 1/2.
+    """Exponential kernel k(x, z) = exp(-‖x - z‖ / length) of the Euclidean distance.
 
-    Its frequencies are z / (length |g|), z and g normal: multivariate Cauchy.
+    It is Matern with ν = 1/2. Its frequencies are z / (length |g|), z and g normal: multivariate Cauchy.
+
+    Parameters
+    ----------
+    length : float or str, default="auto"
+        Length scale, positive, or a word that a fit replaces by a number.
+
+    See Also
+    --------
+    Laplacian : The same function of the L1 distance.
+    Matern : The family that it belongs to.
 
     Examples
     --------
@@ -119,11 +129,27 @@ class Exponential(LengthKernel):
 
 @dataclass(frozen=True)
 class Matern(LengthKernel):
-    """k(x, z) = 2^(1-ν) / Γ(ν) · a^ν K_ν(a), a = √(2ν) ‖x - z‖ / length, with 0 < ν <= 50.
+    """Matérn kernel k(x, z) = 2^(1-ν) / Γ(ν) · a^ν K_ν(a), a = √(2ν) ‖x - z‖ / length.
 
-    ν = 1/2, 3/2, 5/2 are exp(-a), (1 + a) exp(-a), (1 + a + a²/3) exp(-a); ν → ∞ is Gaussian(sigma=length). The
-    functions of its space have ν derivatives (Rasmussen and Williams 2006, 4.14). Its frequencies are multivariate t
-    with 2ν degrees of freedom.
+    For ν = 1/2, 3/2, 5/2 it is exp(-a), (1 + a) exp(-a), (1 + a + a²/3) exp(-a); for ν → ∞ it is
+    Gaussian(sigma=length). The functions of its space have ν derivatives. Its frequencies are multivariate t with 2ν
+    degrees of freedom.
+
+    Parameters
+    ----------
+    nu : float, default=1.5
+        Smoothness ν, 0 < ν <= 50.
+    length : float or str, default="auto"
+        Length scale, positive, or a word that a fit replaces by a number.
+
+    See Also
+    --------
+    Exponential : The kernel of ν = 1/2.
+    Gaussian : The limit of large ν.
+
+    References
+    ----------
+    C. E. Rasmussen and C. Williams, "Gaussian Processes for Machine Learning", MIT Press 2006, equation 4.14.
 
     Examples
     --------
@@ -188,9 +214,22 @@ def _bessel(nu: float, a: F64) -> F64:
 
 @dataclass(frozen=True)
 class RationalQuadratic(LengthKernel):
-    """k(x, z) = (1 + ‖x - z‖² / (2 alpha length²))^-alpha: Gaussians of all lengths, mixed.
+    """Rational quadratic kernel k(x, z) = (1 + ‖x - z‖² / (2 alpha length²))^-alpha.
 
-    Its frequencies are √τ z, z normal, τ ~ Gamma(shape alpha, rate alpha length²).
+    It is a mixture of Gaussians of all lengths. Its frequencies are √τ z, z normal, τ ~ Gamma(shape alpha, rate alpha
+    length²).
+
+    Parameters
+    ----------
+    alpha : float, default=1.0
+        Shape of the mixture, positive.
+    length : float or str, default="auto"
+        Length scale, positive, or a word that a fit replaces by a number.
+
+    See Also
+    --------
+    Cauchy : The kernel of alpha = 1.
+    Gaussian : The limit of large alpha.
 
     Examples
     --------
@@ -222,7 +261,19 @@ class RationalQuadratic(LengthKernel):
 
 @dataclass(frozen=True)
 class Cauchy(LengthKernel):
-    """k(x, z) = 1 / (1 + ‖x - z‖² / length²), the radial one: RationalQuadratic with alpha = 1 and length / √2.
+    """Cauchy kernel k(x, z) = 1 / (1 + ‖x - z‖² / length²).
+
+    It is RationalQuadratic with alpha = 1 and length / √2.
+
+    Parameters
+    ----------
+    length : float or str, default="auto"
+        Length scale, positive, or a word that a fit replaces by a number.
+
+    See Also
+    --------
+    ProductCauchy : Product of Cauchy kernels of single features.
+    RationalQuadratic : The family that it belongs to.
 
     Examples
     --------
@@ -247,7 +298,18 @@ class Cauchy(LengthKernel):
 
 @dataclass(frozen=True)
 class ProductCauchy(LengthKernel):
-    """k(x, z) = Π_j 1 / (1 + (x_j - z_j)² / length²). Its frequencies are Laplace of scale 1 / length, coordinatewise.
+    """Product Cauchy kernel k(x, z) = Π_j 1 / (1 + (x_j - z_j)² / length²).
+
+    Its frequencies are Laplace of scale 1 / length in each coordinate.
+
+    Parameters
+    ----------
+    length : float or str, default="auto"
+        Length scale, positive, or a word that a fit replaces by a number.
+
+    See Also
+    --------
+    Cauchy : The radial Cauchy kernel.
 
     Examples
     --------

@@ -24,7 +24,29 @@ _FUNCTIONS: dict[str, Callable[..., Any]] = {}
 
 
 def register(name: str, function: Any = None) -> Any:
-    """Make `name` stand for a function, or for a class of kernels, in the text of a kernel; also as a decorator.
+    """Give a function or a class of kernels a name in the texts of kernels; also as a decorator.
+
+    Parameters
+    ----------
+    name : str
+        Name.
+    function : callable or type, default=None
+        Function, or class of kernels; None where this is a decorator.
+
+    Returns
+    -------
+    callable or type
+        The function itself.
+
+    Raises
+    ------
+    RecipeError
+        If the name is not an identifier, or belongs to another function.
+
+    See Also
+    --------
+    parse : Read the text of a kernel.
+    FunctionKernel : Kernel of a function.
 
     Examples
     --------

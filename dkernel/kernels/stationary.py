@@ -68,9 +68,19 @@ class Stationary(Kernel):
 
 @dataclass(frozen=True)
 class Gaussian(Stationary):
-    """k(x, z) = exp(-γ‖x - z‖²), or exp(-Σ_j γ_j (x_j - z_j)²) with a gamma for each column.
+    """Gaussian kernel k(x, z) = exp(-γ‖x - z‖²), or exp(-Σ_j γ_j (x_j - z_j)²).
 
-    `sigma` is another way to say gamma: γ = 1 / (2 sigma²), for all columns or for each.
+    Parameters
+    ----------
+    gamma : float, str or sequence of float, default="auto"
+        Inverse width γ, positive, for all features or for each; or a word that a fit replaces by a number.
+    sigma : float or sequence of float
+        Another way to give gamma: γ = 1 / (2 sigma²).
+
+    See Also
+    --------
+    Laplacian : Kernel of the L1 distance.
+    Matern : Kernels of less smooth functions.
 
     Examples
     --------
@@ -140,7 +150,19 @@ class Gaussian(Stationary):
 
 @dataclass(frozen=True)
 class Laplacian(Stationary):
-    """k(x, z) = exp(-γ‖x - z‖₁), the L1 distance. Its frequencies are Cauchy of scale γ.
+    """Laplacian kernel k(x, z) = exp(-γ‖x - z‖₁) of the L1 distance.
+
+    Its frequencies are Cauchy of scale γ.
+
+    Parameters
+    ----------
+    gamma : float or str
+        Inverse width γ, positive, or a word that a fit replaces by a number.
+
+    See Also
+    --------
+    Exponential : The same function of the Euclidean distance.
+    BinningFeatures : Sparse features of this kernel.
 
     Examples
     --------

@@ -111,9 +111,24 @@ class CountColumns(LandmarkColumns):
 
 @dataclass(frozen=True)
 class SpectrumKernel(CountKernel):
-    """k(s, t) = Σ_u count of u in s · count of u in t, over all strings u of k letters (Leslie et al. 2002).
+    """Spectrum kernel of strings, k(s, t) = Σ_u count of u in s · count of u in t.
 
-    Strings shorter than k have no such u, and the kernel is 0. `Normalized(SpectrumKernel(3))` forgets the lengths.
+    The sum is over all strings u of k letters. Strings shorter than k have none, and the kernel is 0.
+    `Normalized(SpectrumKernel(3))` does not depend on the lengths.
+
+    Parameters
+    ----------
+    k : int, default=3
+        Letters of the counted strings.
+
+    See Also
+    --------
+    SetKernel : Kernel of sets.
+    Normalized : Division by the lengths.
+
+    References
+    ----------
+    C. Leslie, E. Eskin and W. Noble, "The spectrum kernel: a string kernel for SVM protein classification", PSB 2002.
 
     Examples
     --------
@@ -134,10 +149,20 @@ class SpectrumKernel(CountKernel):
 
 @dataclass(frozen=True)
 class SetKernel(CountKernel):
-    """k(A, B) = |A ∩ B|, or Σ_{a in A} Σ_{b in B} kernel(a, b) for bags of points, each an array (points, p).
+    """Set kernel k(A, B) = |A ∩ B|, or Σ_{a in A} Σ_{b in B} kernel(a, b) for bags of points.
 
-    A text stands for the set of its words, which blanks divide: a column of a CSV file can hold sets.
-    `Normalized(SetKernel())` is |A ∩ B| / √(|A| |B|).
+    A bag is an array (points, p). A text stands for the set of its words, which blanks divide: a column of a CSV file
+    can hold sets. `Normalized(SetKernel())` is |A ∩ B| / √(|A| |B|).
+
+    Parameters
+    ----------
+    kernel : Kernel, default=None
+        Kernel of two points of bags; None for sets.
+
+    See Also
+    --------
+    SpectrumKernel : Kernel of strings.
+    Normalized : Division by the sizes.
 
     Examples
     --------

@@ -50,7 +50,18 @@ class UnaryKernel(Composite):
 
 @dataclass(frozen=True, repr=False)
 class PowerSeries(UnaryKernel):
-    """Σ_i a_i k(x, z)^i with a_i >= 0: a_0 + a_1 k + a_2 k² + ...
+    """Power series Σ_i a_i k(x, z)^i of a kernel, with a_i >= 0.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Kernel k.
+    coefficients : sequence of float
+        Coefficients a_0, a_1, ..., none negative.
+
+    See Also
+    --------
+    Exp : The exponential series.
 
     Examples
     --------
@@ -101,7 +112,16 @@ class PowerSeries(UnaryKernel):
 
 @dataclass(frozen=True, repr=False)
 class Exp(UnaryKernel):
-    """exp(k(x, z)): the power series with a_i = 1 / i!.
+    """Exponential exp(k(x, z)) of a kernel, the power series with a_i = 1 / i!.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Kernel k.
+
+    See Also
+    --------
+    PowerSeries : Any other power series.
 
     Examples
     --------
@@ -136,7 +156,21 @@ class Exp(UnaryKernel):
 
 @dataclass(frozen=True, repr=False)
 class Weighted(UnaryKernel):
-    """f(x) f(z) k(x, z) for any real function f of a block: (n, p) -> (n,).
+    """Weighted kernel f(x) f(z) k(x, z), f a real function of a block.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Kernel k.
+    function : callable or str
+        Function (n, p) -> (n,), or the name that `dkernel.register` gave it.
+    name : str
+        Name of the function; by default that of its registration.
+
+    See Also
+    --------
+    Normalized : Division by the lengths of the features.
+    register : Name a function for texts and model files.
 
     Examples
     --------
@@ -193,7 +227,18 @@ class Weighted(UnaryKernel):
 
 @dataclass(frozen=True, repr=False)
 class Normalized(UnaryKernel):
-    """k(x, z) / √(k(x, x) k(z, z)): the cosine of the features' angle; 0 where k(x, x) is 0.
+    """Normalized kernel k(x, z) / √(k(x, x) k(z, z)), the cosine of the angle of the features.
+
+    It is 0 where k(x, x) is 0.
+
+    Parameters
+    ----------
+    kernel : Kernel
+        Kernel k.
+
+    See Also
+    --------
+    Weighted : Multiplication by a function of each row.
 
     Examples
     --------
@@ -307,7 +352,7 @@ class Selection(UnaryKernel, operator="on"):
         return replace(self, kernel=self.kernel.bind(of_columns)) if self.placeholders else self
 
     def wants(self, names: Sequence[str]) -> dict[str, str]:
-        """What the kernel in it takes its columns as; nothing where some of them are not there."""
+        """Kinds that the kernel takes its columns as; nothing where some of them are missing."""
         own = list(self.names) if self.at is None else [names[i] for i in self.at if i < len(names)]
         there = len(own) == len(self.names) and set(own) <= set(names)
         return self.kernel.wants([str(name) for name in own]) if there else {}
@@ -354,4 +399,4 @@ def _column(name: Any) -> str | int:
         return name
     if isinstance(name, int | np.integer) and not isinstance(name, bool) and name >= 0:
         return int(name)
-    raise RecipeError(f"{name!r} is no column; a name, or a position from 0, is needed.")
+    raise RecipeError(f"{name!r} is not a column; a name, or a position from 0, is needed.")

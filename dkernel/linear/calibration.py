@@ -46,7 +46,7 @@ class Calibration(ABC):
 
     @abstractmethod
     def fits(self, outputs: int) -> bool:
-        """Whether these are rising curves of so many columns of scores, C."""
+        """True if these are rising curves of so many columns of scores, C."""
 
 
 @dataclass(frozen=True, eq=False)

@@ -38,57 +38,124 @@ Array = NDArray[np.floating]
 
 
 class Loss(ABC):
-    """ℓ(y, s). A new loss is one class, and one line in LOSSES."""
+    """Loss ℓ(y, s) of a target and a score. A new loss is one class, and one line in LOSSES.
+
+    See Also
+    --------
+    KernelClassifier : Takes a loss by its name.
+    """
 
     name: ClassVar[str]
     curvature: ClassVar[float]
     """A bound on the second derivative in s, the L of the step size 1 / L; a loss with kinks has none, and 1 serves."""
     attained: ClassVar[bool] = False
-    """Whether every row has that second derivative, wherever its score is; rows of a margin loss fall silent."""
+    """True if every row has that second derivative, wherever its score is; rows of a margin loss fall silent."""
     regresses: ClassVar[bool] = False
-    """Whether a real target is this loss's natural use."""
+    """True if a real target is this loss's natural use."""
     classifies: ClassVar[bool] = True
-    """Whether targets -1, +1 have a use with it."""
+    """True if targets -1, +1 have a use with it."""
     smooth: ClassVar[bool] = True
-    """Whether the derivative is continuous, as a batch solver needs it."""
+    """True if the derivative is continuous, as a batch solver needs it."""
     boxed: ClassVar[bool] = False
-    """Whether it is lines with corners, so that the dual is a quadratic program in a box."""
+    """True if it is lines with corners, so that the dual is a quadratic program in a box."""
     probable: ClassVar[bool] = False
-    """Whether its minimizer's scores stand for probabilities."""
+    """True if its minimizer's scores stand for probabilities."""
+    quadratic: ClassVar[bool] = False
+    """True if the optimum solves linear equations."""
+    joint: ClassVar[bool] = False
+    """True if the scores of a row count together, so that outputs cannot be solved for one by one."""
+    sklearn_name: ClassVar[str] = ""
+    """Name in scikit-learn's SGDClassifier, "" where it has none."""
     needed: ClassVar[str] = ""
     """Of its number, where it takes one, as a condition in words."""
 
     @property
     def number(self) -> float:
-        """Its number, 0 of a loss that takes none."""
+        """Parameter of the loss, 0 of a loss without one."""
         return _number(self) if is_dataclass(self) else 0.0
 
     def of(self, outputs: int) -> "Loss":  # noqa: ARG002
-        """The loss that does this one's work on so many columns of scores."""
+        """Give the loss that does the work of this one on several columns of scores.
+
+        Parameters
+        ----------
+        outputs : int
+            Columns of scores.
+
+        Returns
+        -------
+        Loss
+            The loss.
+        """
         return self
 
     def judged(self, y: Array, s: Array) -> Array:
-        """What rows that no gradient saw judge by: the loss, but where a small one says nothing."""
+        """Compute the value by which held-out rows are judged: the loss, but where a small one says nothing.
+
+        Parameters
+        ----------
+        y : ndarray
+            Targets.
+        s : ndarray
+            Scores.
+
+        Returns
+        -------
+        ndarray
+            Values, of the shape of s.
+        """
         return self.value(y, s)
 
     def is_valid(self) -> bool:
-        """Whether its number is one."""
+        """Check the parameter of the loss.
+
+        Returns
+        -------
+        bool
+            True for a value that the loss can have.
+        """
         return True
 
     @property
     def text(self) -> str:
-        """What `loss_named` makes it of again: the name, with a number that is not the usual one."""
+        """Text that `loss_named` reads: the name, with a parameter that is not the default."""
         if not is_dataclass(self) or self == LOSSES[self.name]:
             return self.name
         return f"{self.name}({_number(self)!r})"
 
     @abstractmethod
     def value(self, y: Array, s: Array) -> Array:
-        """ℓ(y, s), elementwise; of a loss that sees columns together, their shares of it."""
+        """Compute ℓ(y, s), elementwise; of a loss that sees columns together, their shares of it.
+
+        Parameters
+        ----------
+        y : ndarray
+            Targets.
+        s : ndarray
+            Scores.
+
+        Returns
+        -------
+        ndarray
+            Values, of the shape of s.
+        """
 
     @abstractmethod
     def derivative(self, y: Array, s: Array) -> Array:
-        """dℓ/ds, elementwise; at a kink, the one-sided value that keeps the set of active rows smallest."""
+        """Compute dℓ/ds, elementwise; at a kink, the one-sided value that keeps the set of active rows smallest.
+
+        Parameters
+        ----------
+        y : ndarray
+            Targets.
+        s : ndarray
+            Scores.
+
+        Returns
+        -------
+        ndarray
+            Derivatives, of the shape of s.
+        """
 
 
 class Hinge(Loss):
@@ -101,6 +168,7 @@ class Hinge(Loss):
     """
 
     name = "hinge"
+    sklearn_name = "hinge"
     curvature = 1.0
     smooth = False
     boxed = True
@@ -122,6 +190,7 @@ class SquaredHinge(Loss):
     """
 
     name = "squared_hinge"
+    sklearn_name = "squared_hinge"
     curvature = 1.0
 
     def value(self, y: Array, s: Array) -> Array:
@@ -141,6 +210,7 @@ class Logistic(Loss):
     """
 
     name = "logistic"
+    sklearn_name = "log_loss"
     curvature = 0.25
     probable = True
 
@@ -164,6 +234,8 @@ class Squared(Loss):
     """
 
     name = "squared"
+    quadratic = True
+    sklearn_name = "squared_error"
     curvature = 1.0
     attained = True
     regresses = True
@@ -186,6 +258,8 @@ class Softmax(Loss):
     """
 
     name = "softmax"
+    joint = True
+    sklearn_name = "log_loss"  # of two classes it is the logistic loss
     curvature = 0.5  # of diag p - p p^T, whose rows sum to p (1 - p) twice over
     probable = True
 
@@ -215,6 +289,7 @@ class Perceptron(Loss):
     """
 
     name = "perceptron"
+    sklearn_name = "perceptron"
     curvature = 1.0
     smooth = False
 

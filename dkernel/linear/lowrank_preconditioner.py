@@ -7,7 +7,7 @@ the directions V = B^T U (m μ)^{-1/2} are orthonormal, and with τ = μ_q + ρ,
     P = V diag(1 / (μ + ρ)) V^T + (I - V V^T) / τ = (I - V diag(1 - τ / (μ + ρ)) V^T) / τ
 
 is (S + ρ)^{-1} on the span of V, and a number on what it knows nothing of. V is never made: P and its root are numbers
-times I - B^T F B with F of the size of U. Source: ALGORITHMS 3.6; Ma and Belkin 2017; Halko, Martinsson and Tropp 2011.
+times I - B^T F B with F of the size of U. Source: Ma and Belkin 2017; Halko, Martinsson and Tropp 2011.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -2,7 +2,8 @@
 
 Everything here lives in a solver's coordinates v (see `features.base.Coordinates`): with S the mean of the outer
 products of the features and M the metric, P = (S + ρ M)^{-1} is applied to reduced gradients by two triangular solves.
-The intercept is one more coordinate, the last, with metric 1. Source: ALGORITHMS 3.2, steps C-F.
+The intercept is one more coordinate, the last, with metric 1. Source: Ma and Belkin 2017; leverage
+as in Rudi, Carratino and Rosasco 2017.
 """
 
 from collections.abc import Callable, Iterator
@@ -155,7 +156,7 @@ def ridge_for(
     eigenvalue of S M^{-1}: below what is rounding in S there is nothing to tell directions apart by.
 
     Bisection over ρ on a spectrum that a few Lanczos runs have measured once. The rule that uses it is flat over a
-    factor of two either way (ALGORITHMS 3.4), so a stochastic trace is exact enough. `root` is the `metric_root`, where
+    factor of two either way, so a stochastic trace is exact enough. `root` is the `metric_root`, where
     the metric is a matrix and somebody has it.
     """
     if root is None and not isinstance(metric, float):

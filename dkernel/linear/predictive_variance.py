@@ -1,4 +1,4 @@
-"""How sure a ridge regression is of its prediction at a row: its variance as a Gaussian process."""
+"""Variance of the prediction of a ridge regression at a row, as a Gaussian process."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -53,7 +53,7 @@ class Variance:
         return np.asarray(found if rest is None else found + prior * np.maximum(rest, 0.0))
 
     def fits(self, n_columns: int, targets: int = 1) -> bool:
-        """Whether it is one of a map with so many columns, and of so many targets."""
+        """True if it is one of a map with so many columns, and of so many targets."""
         factor, offset, scale = self.factor, self.offset, self.scale
         wanted = (3,) if targets == 1 else (3, targets)
         if any(array.dtype != np.float64 for array in (factor, offset, scale)) or scale.shape != wanted:

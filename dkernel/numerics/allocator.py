@@ -18,7 +18,7 @@ from contextlib import contextmanager
 __all__ = ["ONE_HEAP", "keep_pages", "kept_pages", "one_heap"]
 
 ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
-"""What to start a process with for `one_heap`."""
+"""Environment of a process that starts with `one_heap`."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of mallopt
 HELD = 16 * 2**20  # bytes at the end of a heap that are kept for the next array
@@ -27,8 +27,8 @@ LARGE = 4 * 2**20  # bytes of an array whose pages come from the system all the 
 
 
 def keep_pages() -> bool:
-    """Let this process keep up to HELD bytes of what it freed; whether its allocator could be told so."""
-    return _told({_MMAP_THRESHOLD: LARGE, _TRIM_THRESHOLD: HELD})
+    """Let this process keep up to HELD bytes of what it freed; False where its allocator has no such option."""
+    return _set_options({_MMAP_THRESHOLD: LARGE, _TRIM_THRESHOLD: HELD})
 
 
 @contextmanager
@@ -38,16 +38,16 @@ def kept_pages() -> Iterator[None]:
     try:
         yield
     finally:
-        begun = os.environ.get("MALLOC_TRIM_THRESHOLD_", "")  # Dask's nannies set it
-        _told({_MMAP_THRESHOLD: FIRST, _TRIM_THRESHOLD: int(begun) if begun.isdecimal() else FIRST})
+        before = os.environ.get("MALLOC_TRIM_THRESHOLD_", "")  # Dask's nannies set it
+        _set_options({_MMAP_THRESHOLD: FIRST, _TRIM_THRESHOLD: int(before) if before.isdecimal() else FIRST})
 
 
 def one_heap() -> bool:
-    """Have all threads of this process that begin from now on share a heap; whether its allocator could be told so."""
-    return _told({_ARENA_MAX: 1})
+    """Have all threads of this process that begin from now on share a heap; False where the allocator cannot."""
+    return _set_options({_ARENA_MAX: 1})
 
 
-def _told(options: Mapping[int, int]) -> bool:
+def _set_options(options: Mapping[int, int]) -> bool:
     if not sys.platform.startswith("linux"):
         return False
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # musl has none

@@ -1,7 +1,6 @@
 """The hot loops of kernels of a distance: squared distances refined where they cancel, and profiles of them.
 
-The rules of `tiles` hold here too: a compiled function has its plain numpy twin, its name with `_reference`, which
-defines it, and a profile takes ONE array.
+The rules of `numerics.tiling` hold here too.
 """
 
 from typing import Any
@@ -75,12 +74,6 @@ def decay_inplace(tile: NDArray[np.float32], b: float = 0.0, c: float = 0.0) -> 
     _decay(tile.reshape(-1), np.float32(b), np.float32(c))
 
 
-def decay_inplace_reference(tile: NDArray[np.float32], b: float = 0.0, c: float = 0.0) -> None:
-    """Define `decay_inplace`."""
-    t = np.minimum(np.sqrt(np.maximum(tile.astype(np.float64), 0.0)), 126.0)
-    tile[...] = (1 + b * t + c * t * t) * np.exp2(-t)
-
-
 def refine_squared(
     X: NDArray[np.float32], Z: NDArray[np.float32], limits: NDArray[np.float32], out: NDArray[np.float32]
 ) -> None:
@@ -93,12 +86,6 @@ def refine_squared(
     _refine(X, Z, limits, out)
 
 
-def refine_squared_reference(X: NDArray[Any], Z: NDArray[Any], limits: NDArray[Any], out: NDArray[Any]) -> None:
-    """Define `refine_squared`."""
-    exact = ((X[:, None].astype(np.float64) - Z) ** 2).sum(axis=2)
-    out[...] = np.where(out < limits[:, None], exact, out)
-
-
 def cauchy_products(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out: NDArray[np.float32]) -> None:
     """out[i, j] <- product over k of 1 / (1 + (X[i, k] - Z_transposed[k, j])²).
 
@@ -107,8 +94,3 @@ def cauchy_products(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], o
     X : float32 (rows, p);  Z_transposed : float32 (p, m);  out : float32 (rows, m); all C-contiguous
     """
     _cauchy(X, Z_transposed, out)
-
-
-def cauchy_products_reference(X: NDArray[Any], Z_transposed: NDArray[Any], out: NDArray[Any]) -> None:
-    """Define `cauchy_products`."""
-    out[...] = (1 / (1 + (X[:, :, None].astype(np.float64) - Z_transposed[None]) ** 2)).prod(axis=1)

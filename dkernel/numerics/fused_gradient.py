@@ -69,7 +69,7 @@ class PackedColumns:
 
     @classmethod
     def of(cls, function: str, block: F32, order: NDArray[np.intp] | None = None) -> "PackedColumns | None":
-        """Those of a block (k, width), or None where the fused products do not go."""
+        """Columns of a block (k, width), or None where the fused products do not go."""
         k, width = block.shape
         padded = np.zeros((k, -(-width // PANEL) * PANEL), np.float32)
         padded[:, :width] = block
@@ -86,7 +86,7 @@ class PackedColumns:
     def layers(self) -> int:
         return 2 if self.function == "sincos" else 1
 
-    def laid(self, coef: NDArray[np.floating]) -> F32:
+    def pack(self, coef: NDArray[np.floating]) -> F32:
         """Coefficients of the columns (D, heads) as the walk reads them, (heads, panels, layers, 64)."""
         heads, whole = coef.shape[1], len(self.packed)
         wide = np.zeros((heads, self.layers, whole * PANEL), np.float32)
@@ -99,7 +99,7 @@ class PackedColumns:
         out[...] = wide.reshape(heads, self.layers, whole, PANEL).transpose(0, 2, 1, 3)
         return out
 
-    def unlaid(self, G: F64) -> F64:
+    def unpack(self, G: F64) -> F64:
         """A gradient of that shape as one of the columns, (D, heads)."""
         heads, whole = G.shape[:2]
         layered = G.transpose(0, 2, 1, 3).reshape(heads, self.layers, whole * PANEL)[:, :, : self.width]
@@ -138,7 +138,7 @@ def descend(
     w[:n] = 1.0 if weight is None else weight[:, 0]
     shape = (len(panels.packed), panels.layers, tall, PANEL)
     tile = scratch(math.prod(shape))[: math.prod(shape)].reshape(shape)
-    laid = panels.laid(coef)
+    laid = panels.pack(coef)
     G, g, S = np.zeros(laid.size), np.zeros(heads), np.empty((whole, heads), np.float32)
     part, sums, R = aligned(laid.shape), aligned((tall, heads, LANES)), np.empty((tall, heads), np.float32)
     part[...] = 0.0
@@ -148,7 +148,7 @@ def descend(
         padded, panels.packed, laid, intercept.astype(np.float32), targets, w, code, number,
         tile, sums, sums.reshape(-1), R, S, part, part.reshape(-1), G, g,
     )  # fmt: skip
-    return panels.unlaid(G.reshape(laid.shape)), g, S[:n]
+    return panels.unpack(G.reshape(laid.shape)), g, S[:n]
 
 
 def _tall(panels: int, heads: int) -> int:

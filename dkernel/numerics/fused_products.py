@@ -60,7 +60,7 @@ def _wide_registers() -> bool:
 
 
 def supports_avx512(k: int) -> bool:
-    """Whether products over k columns of the data go this way on this processor."""
+    """True if products over k columns of the data go this way on this processor."""
     return k <= MOST and _wide_registers()
 
 
@@ -81,7 +81,7 @@ def packed(block: NDArray[np.float32]) -> NDArray[np.float32] | None:
 
 
 def fits(panels: NDArray[np.float32], out: NDArray[np.float32]) -> bool:
-    """Whether all of the block is wanted, of whole strips of rows."""
+    """True if all of the block is wanted, of whole strips of rows."""
     return out.shape[1] == PANEL * len(panels) and len(out) % STRIP == 0
 
 

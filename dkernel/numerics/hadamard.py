@@ -103,19 +103,3 @@ def hadamard_blocks(
     if order is None:
         order = np.broadcast_to(np.arange(q, dtype=np.int32), (blocks, q)).copy()
     _blocks(X, factors, order, scales, np.empty((2, q, _SLAB), np.float32), out)
-
-
-def hadamard_blocks_reference(
-    X: NDArray[Any], factors: NDArray[Any], order: NDArray[Any] | None, scales: NDArray[Any], out: NDArray[Any]
-) -> None:
-    """Define `hadamard_blocks`."""
-    H = np.ones((1, 1))
-    while len(H) < len(X):
-        H = np.block([[H, H], [H, -H]])
-    parts = []
-    for b, diagonals in enumerate(factors.astype(np.float64)):
-        Z = H @ (diagonals[0][:, None] * X)
-        for d in diagonals[1:]:
-            Z = H @ (d[:, None] * (Z if order is None else Z[order[b]]))
-        parts.append(Z.T)
-    out[...] = np.concatenate(parts, axis=1)[:, : len(scales)] * scales

@@ -21,7 +21,7 @@ import scipy.linalg.cython_blas as blas
 import scipy.linalg.cython_lapack as lapack
 from numpy.typing import NDArray
 
-from dkernel.numerics.threads import usable_cores
+from dkernel.numerics.threads import for_each, usable_cores
 
 __all__ = ["add_squares", "cholesky", "forward", "mirrored", "solved"]
 
@@ -81,7 +81,7 @@ def cholesky(A: Matrix) -> Matrix:
 
 
 def mirrored(A: Matrix, diagonal: Matrix) -> None:
-    """What stands above the diagonal of A stands below it too, in the place of what a factor left, and on it this.
+    """Copy the triangle above the diagonal of A below it, in the place of a factor, and set the diagonal.
 
     Examples
     --------
@@ -186,12 +186,7 @@ def add_squares(total: NDArray[Any], rows: NDArray[Any], threads: int = 1) -> No
 
     lines = [slice(i, min(i + SQUARE, n)) for i in range(0, n, SQUARE)]
     parts = [(mine, own) for i, mine in enumerate(lines) for own in lines[: i + 1]] if m else []
-    if threads > 1 and len(parts) > 1:
-        with ThreadPoolExecutor(threads) as pool:
-            list(pool.map(add, parts))
-    else:
-        for part in parts:
-            add(part)
+    for_each(add, parts, threads)
 
 
 def _less(out: Matrix, left: Matrix, right: Matrix) -> None:

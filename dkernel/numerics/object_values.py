@@ -139,7 +139,7 @@ def _number(value: Any) -> float:
     if _is_missing(value):
         raise ValueError("the value is missing. Remove or fill these rows.")
     if not isinstance(value, int | float | np.number):
-        raise TypeError(f"the value {str(value)[:50]!r} is no number; this column holds numbers.")
+        raise TypeError(f"the value {str(value)[:50]!r} is not a number; this column holds numbers.")
     number = float(value)
     if not math.isfinite(number):
         raise ValueError(f"the value {value} is not finite. Every number must be: remove or fill these rows.")

@@ -78,7 +78,7 @@ def named(columns: Sequence[str]) -> tuple[str, ...]:
 
 
 def is_wide(p: int, stored: float | None = None) -> bool:
-    """Whether rows of p columns stay sparse: of more than WIDE, no more than DENSE_SHARE of which are stored.
+    """True if rows of p columns stay sparse: of more than WIDE, no more than DENSE_SHARE of which are stored.
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ class SparseRows:
         return out
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What is held, for a file."""
+        """The arrays, for a file."""
         return {"values": self.data, "indices": self.indices, "starts": self.starts}
 
     @classmethod

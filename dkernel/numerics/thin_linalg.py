@@ -5,14 +5,13 @@ BLAS copies a square in blocks before it multiplies, which for few columns takes
 once for GROUP columns. Each sum is made by one thread in one order, so threads move no bit.
 """
 
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel.numerics.threads import usable_cores
+from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.numerics.tiling import FLAGS, compiled, inner
 
 __all__ = ["product", "solve", "solve_transposed"]
@@ -50,14 +49,7 @@ def product(M: Matrix, v: Matrix) -> Matrix:
             _product(M, rows[at : at + GROUP], out[at : at + GROUP], part.start, part.stop)
 
     # The same parts for any number of threads: how BLAS adds up depends on the shape of what it is given.
-    parts = range(0, n, CHUNK)
-    count = min(usable_cores(), MOST_THREADS, -(-n // LITTLE))
-    if count > 1:
-        with ThreadPoolExecutor(count) as pool:
-            list(pool.map(some, parts))
-    else:
-        for first in parts:
-            some(first)
+    for_each(some, range(0, n, CHUNK), min(usable_cores(), MOST_THREADS, -(-n // LITTLE)))
     return out[:heads].T
 
 
@@ -88,12 +80,7 @@ def _solved(L: Matrix, v: Matrix, transposed: bool) -> Matrix:
         return np.asarray(sl.solve_triangular(L, v, lower=True, trans=int(transposed), check_finite=False))
     rows, loop = _lines(v), _backward if transposed else _forward
     groups = [rows[at : at + GROUP] for at in range(0, len(rows), GROUP)]
-    if len(groups) > 1 and len(L) >= LITTLE and usable_cores() > 1:
-        with ThreadPoolExecutor(len(groups)) as pool:
-            list(pool.map(lambda group: loop(L, group), groups))
-    else:
-        for group in groups:
-            loop(L, group)
+    for_each(lambda group: loop(L, group), groups, len(groups) if len(L) >= LITTLE and usable_cores() > 1 else 1)
     return rows[: v.shape[1]].T
 
 

@@ -7,13 +7,15 @@ each other's. The libraries are imported first, since one that is loaded later s
 import importlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import cache
-from typing import Any
+from typing import Any, TypeVar
 
-__all__ = ["limit_this_process", "one_blas_thread", "usable_cores"]
+__all__ = ["for_each", "one_blas_thread", "usable_cores"]
 
+T = TypeVar("T")
 _LIBRARIES = ("numpy", "scipy.linalg", "numba")
 _lock = threading.Lock()
 _runs = 0
@@ -27,9 +29,14 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def limit_this_process() -> None:
-    """One BLAS thread from now until this process ends: for workers."""
-    _limit()
+def for_each(call: Callable[[T], object], parts: Sequence[T], threads: int) -> None:
+    """call(part) of every part, on so many threads; on this one where a second has nothing to do."""
+    if min(threads, len(parts)) > 1:
+        with ThreadPoolExecutor(threads) as pool:
+            list(pool.map(call, parts))
+    else:
+        for part in parts:
+            call(part)
 
 
 @contextmanager

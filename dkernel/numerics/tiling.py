@@ -1,6 +1,6 @@
 """The hot loops: what is done to one cache tile of columns, in place, in float32, and the walk over a block's tiles.
 
-Every compiled function has a plain numpy twin, its name with `_reference`, which defines it. A tile is a C-contiguous
+A numpy function of the same name in tests/numerics/references.py defines each compiled one. A tile is a C-contiguous
 float32 array; numba compiles one signature a function and keeps it on disk where it may. The in-place functions take
 ONE array: with two, LLVM cannot rule out that they overlap and gives up vectorising.
 
@@ -168,11 +168,6 @@ def exp2_inplace(tile: NDArray[np.float32]) -> None:
     _exp2(tile.reshape(-1))
 
 
-def exp2_inplace_reference(tile: NDArray[np.float32]) -> None:
-    """Define `exp2_inplace`."""
-    tile[...] = np.exp2(np.clip(tile.astype(np.float64), -126.0, 0.0))
-
-
 def cos_turns_inplace(tile: NDArray[np.float32]) -> None:
     """z <- cos(2 pi z), absolute error below 2e-6 for every finite z.
 
@@ -181,12 +176,6 @@ def cos_turns_inplace(tile: NDArray[np.float32]) -> None:
     tile : float32, C-contiguous, any shape, overwritten; angles in turns
     """
     _cos_turns(tile.reshape(-1))
-
-
-def cos_turns_inplace_reference(tile: NDArray[np.float32]) -> None:
-    """Define `cos_turns_inplace`."""
-    turns = tile.astype(np.float64)
-    tile[...] = np.cos(2 * np.pi * (turns - np.rint(turns)))
 
 
 def sincos_turns_inplace(tiles: NDArray[np.float32]) -> None:
@@ -199,13 +188,6 @@ def sincos_turns_inplace(tiles: NDArray[np.float32]) -> None:
     _sincos_turns(tiles.reshape(2, -1))
 
 
-def sincos_turns_inplace_reference(tiles: NDArray[np.float32]) -> None:
-    """Define `sincos_turns_inplace`."""
-    turns = tiles[0].astype(np.float64)
-    angle = 2 * np.pi * (turns - np.rint(turns))
-    tiles[0], tiles[1] = np.cos(angle), np.sin(angle)
-
-
 def l1_distances(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out: NDArray[np.float32]) -> None:
     """out[i, j] <- sum over k of |X[i, k] - Z_transposed[k, j]|.
 
@@ -216,20 +198,15 @@ def l1_distances(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out:
     _l1(X, Z_transposed, out)
 
 
-def l1_distances_reference(X: NDArray, Z_transposed: NDArray, out: NDArray) -> None:
-    """Define `l1_distances`."""
-    out[...] = np.abs(X[:, :, None].astype(np.float64) - Z_transposed[None]).sum(axis=1)
-
-
 class Columns(Protocol):
-    """What the walk needs of a map: how to prepare rows, and how to fill its groups of tiles."""
+    """Interface of a map for the walk: preparation of rows, and filling of its groups of tiles."""
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         """(first column, tiles k, width w): the columns first ... first + k w - 1 are k tiles side by side."""
 
     def rows(self, X: NDArray) -> Any:
-        """What `fill` wants to be given of ROWS raw rows."""
+        """Prepare ROWS raw rows for `fill`."""
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         """Write the columns of one group into out, float32 (k, ROWS, w)."""

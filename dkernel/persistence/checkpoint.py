@@ -58,7 +58,7 @@ PROTOCOL = 1  # of the files; FORMAT, of what stands in them, is a part of the r
 FORMAT = 1
 NAME = "checkpoint-{}.safetensors"
 _NO_STATE = (
-    "A model file holds no state of a solver, so no training can go on from it. Give --checkpoint the folder of the "
+    "A model file holds no state of a solver, so no training can continue from it. Give --checkpoint the folder of the "
     "training that was stopped, or a new one."
 )
 SHOWN = 5  # changed files that a refusal names
@@ -86,7 +86,7 @@ class Checkpoint:
 
     def __post_init__(self) -> None:
         if self.every < 1:
-            raise RecipeError(f"checkpoint_every={self.every} means nothing. Possible: a whole number of at least 1.")
+            raise RecipeError(f"checkpoint_every={self.every} is not valid. Possible: a whole number of at least 1.")
 
     @property
     def path(self) -> Path:
@@ -94,7 +94,7 @@ class Checkpoint:
 
     @property
     def begun(self) -> bool:
-        """Whether the folder holds anything that a fit has left there."""
+        """True if the folder holds anything that a fit has left there."""
         return any(self.path.glob(NAME.format("*")))
 
     @property
@@ -125,8 +125,8 @@ class Checkpoint:
             raise trouble(PermissionError(errno.EACCES, "Permission denied"), path)
         if self.begun and not self.resume:
             raise RecipeError(
-                f"{path}: there is a checkpoint here already. Add --resume to go on with it, or give --checkpoint "
-                "another folder to start afresh."
+                f"{path}: a checkpoint already exists here. Add --resume to continue it, or give --checkpoint "
+                "another folder to start from scratch."
             )
 
     @contextmanager
@@ -167,7 +167,7 @@ class FolderJournal(Journal):
         if not found:
             _check_room(self.folder, nbytes)
             if checkpoint.resume:
-                progress.message(f"checkpoint: nothing in {self.folder} yet, starting afresh")
+                progress.message(f"checkpoint: nothing in {self.folder} yet, starting from scratch")
 
     def stage(self, name: str, compute: Callable[[], T], valid: Callable[[T], bool] | None = None) -> T:
         kept: T | None = self.found(name)
@@ -292,7 +292,7 @@ class FolderJournal(Journal):
 
 
 def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any]:
-    """What decides a fit's result, as JSON: two runs with the same may go on from each other's checkpoints.
+    """Everything that decides a fit's result, as JSON: two runs with the same may go on from each other's checkpoints.
 
     Parameters
     ----------
@@ -330,7 +330,7 @@ def _refuse_other(folder: Path, there: Mapping[str, Any], here: Mapping[str, Any
     error = DataError if data else RecipeError
     raise error(
         f"{folder}: the checkpoint here is of another run: {'; '.join(data + rest)}. Go on with what that run began "
-        "with, or give --checkpoint another folder to start afresh."
+        "with, or give --checkpoint another folder to start from scratch."
     )
 
 

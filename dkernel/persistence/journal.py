@@ -1,4 +1,4 @@
-"""What a fit tells as it goes, and asks when it begins: here nothing is kept, in checkpoint.py all of it is."""
+"""Interface of checkpoints; this base class stores nothing, `persistence.checkpoint` stores everything."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -27,11 +27,11 @@ class Journal:
         return compute()
 
     def found(self, name: str) -> Any:  # noqa: ARG002
-        """What was kept of a stage; None for nothing."""
+        """The stored value of a stage; None where there is none."""
         return None
 
     def parts(self, name: str) -> list[Any]:  # noqa: ARG002
-        """What was kept of a stage that was not over, in order."""
+        """The stored parts of an unfinished stage, in order."""
         return []
 
     def part(self, name: str, value: Any) -> None:

@@ -47,9 +47,36 @@ _MEANINGLESS = (ArithmeticError, AttributeError, LookupError, NotImplementedErro
 
 
 def save(model: Any, path: str | os.PathLike[str]) -> str:
-    """Write a model, or that of a fitted estimator; `path` holds the old file or the whole new one, never a part.
+    """Write a model, or that of a fitted estimator, into a file.
 
-    Returns the sha256 of the file. Equal models are equal files.
+    Parameters
+    ----------
+    model : Model or fitted estimator
+        What to write. Equal models are equal files.
+    path : str or path-like
+        Place of the file; it holds the old file or the whole new one, never a part.
+
+    Returns
+    -------
+    str
+        Sha256 of the file.
+
+    Raises
+    ------
+    ModelFileError
+        If the object is no model, or holds numbers that are not finite.
+
+    See Also
+    --------
+    load : Read a model file.
+
+    Examples
+    --------
+    >>> try:
+    ...     save("not a model", "model.safetensors")
+    ... except ModelFileError as error:
+    ...     print(str(error).split(".")[0])
+    A str cannot be saved as a model
     """
     model = getattr(model, "model_", model)
     if not isinstance(model, Model):
@@ -62,7 +89,7 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
 
 
 def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """What the file says of its model (recipe, classes, columns, facts, ...), without reading the tensors."""
+    """Description of the model in a file (recipe, classes, columns, facts, ...), without reading the tensors."""
     with open_tensors(path) as file:
         document = read_document(file, str(path), PROTOCOL)
     _check_parts(document, str(path))
@@ -70,7 +97,37 @@ def read_header(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def load(path: str | os.PathLike[str]) -> Model:
-    """The model that `save` wrote, or a ModelFileError: every byte of the file is checked."""
+    """Load the model that `save` wrote.
+
+    Parameters
+    ----------
+    path : str or path-like
+        Model file.
+
+    Returns
+    -------
+    Model
+        The model.
+
+    Raises
+    ------
+    ModelFileError
+        If the file is missing, damaged or of a newer dkernel: every byte is checked.
+
+    See Also
+    --------
+    save : Write a model file.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from dkernel import KernelRegressor, save
+    >>> machine = KernelRegressor(gamma=1.0, n_components=8).fit(np.arange(20.0)[:, None], np.arange(20.0))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = save(machine, f"{folder}/model.safetensors")
+    ...     load(f"{folder}/model.safetensors").label
+    'label'
+    """
     place = str(path)
     with open_tensors(path) as file:
         document = read_document(file, place, PROTOCOL)
@@ -188,7 +245,7 @@ def _check_parts(document: Mapping[str, Any], place: str) -> None:
         raise ModelFileError(f"{place} does not describe a model: parts missing or unknown: {odd}.")
     listed = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
     if not listed and not _is_numbered(columns):
-        raise ModelFileError(f"{place} does not describe a model: its columns are no list of names.")
+        raise ModelFileError(f"{place} does not describe a model: its columns are not a list of names.")
     if not isinstance(label, str) or not isinstance(facts, dict) or not isinstance(document["recipe"], dict):
         raise ModelFileError(f"{place} does not describe a model: its label, facts or recipe are of the wrong type.")
 

@@ -39,7 +39,7 @@ T = TypeVar("T", bound=type)
 
 @dataclass(frozen=True)
 class TypeCodec:
-    """How values of a class become parts, and parts a value."""
+    """Conversion of the values of a class into parts, and back."""
 
     of: type
     parts: Callable[[Any], dict[str, Any]]

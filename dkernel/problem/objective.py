@@ -1,6 +1,5 @@
 """The statistics of a fit: the gradient of a round, the loss of some rows, the Gram matrix of the sample."""
 
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +14,7 @@ from dkernel.model import ScaledColumns
 from dkernel.numerics import linalg, tiling
 from dkernel.numerics.fused_gradient import DERIVATIVES, PackedColumns, descend
 from dkernel.numerics.random_streams import row_hash
-from dkernel.numerics.threads import usable_cores
+from dkernel.numerics.threads import for_each, usable_cores
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.targets import Targets
 from dkernel.streaming.reduction import Statistic
@@ -46,7 +45,7 @@ Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """What the rows of every piece mean to a fit; sent once, it does not change.
+    """Meaning of the rows of every piece to a fit; sent once, it does not change.
 
     Parameters
     ----------
@@ -213,7 +212,7 @@ class LossSums:
 
 @dataclass(frozen=True, eq=False)
 class LossStatistic(Statistic[LossSums, LossSums]):
-    """How good coefficients are on rows: what the loss judges by, as a rule itself, and right answers."""
+    """Figures of coefficients on rows: the value that the loss judges by, as a rule itself, and right answers."""
 
     problem: Problem
 
@@ -296,8 +295,7 @@ class GramSum:
             below = np.tril(gram[own, own].T)
             gram[own, own] = below + np.tril(below, -1).T
 
-        with ThreadPoolExecutor(min(usable_cores(), MIRRORS)) as pool:
-            list(pool.map(mirror, range(0, n, MIRRORED)))
+        for_each(mirror, range(0, n, MIRRORED), min(usable_cores(), MIRRORS))
         return GramSum(gram, self.moment, self.energy, self.weight)
 
 
@@ -305,8 +303,9 @@ class GramSum:
 class Gram(Statistic[GramSum, GramSum]):
     """Gram matrix of the columns as the passes have them, for a preconditioner.
 
-    Of float32 columns, whose rounding is noise that S + ρ M stands above, products and sums are in float64 (raw float32
-    normal equations fail: ALGORITHMS 2.4); where columns are well conditioned float32 will do for these too.
+    Of float32 columns, whose rounding is noise that S + ρ M stands above, products and sums are in float64 (float32
+    normal equations square the condition: Higham 2002, chapter 20); where columns are well conditioned float32 will do
+    for these too.
     """
 
     problem: Problem

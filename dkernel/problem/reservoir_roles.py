@@ -85,7 +85,7 @@ def split_reservoir(reservoir: Reservoir, sizes: Sizes) -> ReservoirSplit:
 
 
 class PositiveWeights(Statistic[int, int]):
-    """How many rows have a weight above 0."""
+    """Number of rows with a weight above 0."""
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> int:  # noqa: ARG002
         return piece.n if block.weight is None else int(np.count_nonzero(block.weight[piece.place.rows] > 0))

@@ -1,4 +1,4 @@
-"""How large all is: columns, reservoir, rounds, passes. Known from rows and columns alone, before anything is read."""
+"""Sizes of a fit: columns, reservoir, rounds, passes. They follow from rows and columns alone."""
 
 from dataclasses import dataclass
 
@@ -15,8 +15,8 @@ HELD = 2_000  # rows outside the preconditioner's sample that measure its levera
 CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than the uniform one chooses landmarks from
 # Flops of the setup that no data set is too small for: some seconds.
 FREE_FLOPS = 4e11
-# The sample is six rows a column (ALGORITHMS 3.3 insists on three), and as many more as are multiplied at once: what is
-# known of the covariance decides the step, and epochs on the sample are cheap passes. With many rows a column a pass
+# The sample is six rows a column (three at least), and as many more as are multiplied at once: what is known
+# of the covariance decides the step, and epochs on the sample are cheap passes. With many rows a column a pass
 # teaches what a smaller sample does not know: so many rows a column -> rows of the sample, and covtype's errors are the
 # same (15.3 % at 2,000 columns, 12.2 % at 5,000), as are those of a quadratic form of 28 columns. Of 260 rows a column
 # a sample of three cost covtype 0.3 points, and one of two 0.7 (2,000 columns, the mean of four seeds).
@@ -47,7 +47,7 @@ WIDE_SAMPLE = 16_384  # where a sketch of some of them does in place of a square
 
 
 def is_large(n: int, sample: int) -> bool:
-    """Whether the passes teach much that the sample does not know."""
+    """True if the passes teach much that the sample does not know."""
     return n >= LARGE * sample
 
 
@@ -62,7 +62,7 @@ def _setup_flops(columns: int) -> float:
 
 
 def _is_open(recipe: Recipe) -> bool:
-    """Whether nothing says how many passes there are to be; the loss bends, and it is float32's arithmetic."""
+    """True if nothing says how many passes there are to be; the loss bends, and it is float32's arithmetic."""
     passes = recipe.solver == "psgd" and recipe.passes == "auto" and not recipe.patience
     return passes and recipe.dtype == "float32" and loss_named(recipe.loss).smooth
 
@@ -184,7 +184,7 @@ class Sizes:
 
     @property
     def large(self) -> bool:
-        """Whether the source is, beside its sample."""
+        """True if the source is, beside its sample."""
         return is_large(self.n, self.sample)
 
     @property

@@ -1,4 +1,4 @@
-"""What is predicted: the task, the classes or the centre and width of the targets, and raw labels as targets."""
+"""Targets: the task, the classes or the centre and width of the targets, and raw labels as targets."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ def resolve_task(recipe: Recipe, kind: str | None) -> str:
     if recipe.task == "regress" or not loss.classifies:
         if kind == "text":
             hint = "" if loss.classifies else " and a loss for classes"
-            raise DataError(f"The label holds text, of which there is no regression. Use task='classify'{hint}.")
+            raise DataError(f"The label holds text, which cannot be a regression target. Use task='classify'{hint}.")
         return "regress"
     regresses = loss.regresses
     if recipe.task == "classify" or recipe.positive is not None:
@@ -127,7 +127,7 @@ class Targets:
             return np.asarray(seen.sum() / (len(seen) * np.maximum(seen, 1)))
         unknown = [c for c in class_weight if c not in self.classes.tolist()]
         if unknown:
-            raise RecipeError(f"class_weight names {unknown[0]!r}, which is no class; there are {self._some()}.")
+            raise RecipeError(f"class_weight names {unknown[0]!r}, which is not a class; there are {self._some()}.")
         return np.array([float(class_weight.get(c, 1.0)) for c in self.classes.tolist()])
 
     def weight(self, class_weight: Any, counts: Mapping[Any, float], rows: float) -> float:
@@ -149,7 +149,7 @@ def _centred(found: ColumnMoments, span: NDArray[np.float64], label: str | None,
         if low[j] == high[j]:
             raise DataError(f"{which} has one value in all rows: there is nothing to learn.")
         raise DataError(
-            f"{which} goes from {low[j]:.6g} to {high[j]:.6g}, and the square of its deviation is no float64 number. "
+            f"{which} goes from {low[j]:.6g} to {high[j]:.6g}, and the square of its deviation does not fit float64. "
             "Multiply it by a number that makes it neither so large nor so small."
         )
     if several:
@@ -158,7 +158,7 @@ def _centred(found: ColumnMoments, span: NDArray[np.float64], label: str | None,
 
 
 def make_targets(recipe: Recipe, survey: SurveyResult, label: str | None, n: int) -> tuple[Targets, dict[Any, float]]:
-    """What the survey found in the labels of n rows, as targets of the recipe's task; and the weight of each class."""
+    """Targets of the recipe's task by the survey of the labels of n rows; and the weight of each class."""
     if survey.weight == 0:
         raise DataError(
             f"The weights are 0 in all {n:,} rows: there is nothing to learn from. Give some rows a positive weight."

@@ -9,8 +9,9 @@ import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
+from sklearn.metrics import auc, roc_curve
 
-from dkernel.report.numbers import Learning, Quality, Regions, roc
+from dkernel.report.numbers import Learning, Quality, Regions
 
 __all__ = [
     "alphas",
@@ -260,16 +261,17 @@ def confusion(found: Quality) -> Figure:
 
 def curves(found: Quality) -> Figure | None:
     """ROC curves: one for two classes, else each of the first ten against the rest."""
-    all_curves = [(name, roc(positive, s, found.weight)) for name, positive, s in found.one_against_rest()]
-    drawn = [(name, curve) for name, curve in all_curves if curve is not None][:10]
+    rows = found.weight > 0
+    drawn = [(name, y, s) for name, y, s in found.one_against_rest() if len(np.unique(y[rows])) == 2][:10]
     if not drawn:
         return None
 
     def draw(axes: Any) -> None:
         axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":")
-        for i, (name, curve) in enumerate(drawn):
-            label = f"AUC {curve[1]:.4f}" if len(drawn) == 1 else f"{name}: {curve[1]:.3f}"
-            axes.plot(curve[0][:, 0], curve[0][:, 1], color=COLOURS[i % 10], label=label)
+        for i, (name, positive, s) in enumerate(drawn):
+            wrong, right, _ = roc_curve(positive, s, sample_weight=found.weight)
+            label = f"AUC {auc(wrong, right):.4f}" if len(drawn) == 1 else f"{name}: {auc(wrong, right):.3f}"
+            axes.plot(wrong, right, color=COLOURS[i % 10], label=label)
         axes.xaxis.set_major_formatter(FuncFormatter(_percent))
         axes.yaxis.set_major_formatter(FuncFormatter(_percent))
         axes.set_xlabel("false positive rate")
@@ -316,7 +318,7 @@ def predictions(found: Quality) -> Figure:
 
 
 def residuals(found: Quality) -> Figure:
-    """How the errors are spread."""
+    """Histogram of the errors."""
 
     def draw(axes: Any) -> None:
         error = found.found - found.truth

@@ -1,6 +1,6 @@
-"""What a report shows, as numbers: curves, tables and figures of merit from a fit's history and its holdout."""
+"""Numbers of a report: curves, tables and figures of merit from a fit's history and its holdout."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
@@ -8,6 +8,14 @@ from typing import Any
 import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
+from sklearn.metrics import (
+    accuracy_score,
+    confusion_matrix,
+    mean_absolute_error,
+    r2_score,
+    roc_auc_score,
+    root_mean_squared_error,
+)
 
 from dkernel.data.block import Block
 from dkernel.features import NystromMap
@@ -23,14 +31,12 @@ __all__ = [
     "learning",
     "quality",
     "regions",
-    "roc",
     "spectrum",
     "speed",
 ]
 
 Array = NDArray[np.float64]
 
-MOST_POINTS = 400  # of a curve: more cannot be told apart
 MOST_EIGEN = 1200
 GRID = 220
 BINS = 10
@@ -121,23 +127,20 @@ class Quality:
     def confusion(self) -> Array:
         """(C, C): weight of the rows of a class (row) that are called another (column)."""
         assert self.classes is not None
-        n = len(self.classes)
-        flat = np.bincount(self.truth * n + self.found, self.weight, n * n)
-        return flat.reshape(n, n).astype(np.float64)
+        names = range(len(self.classes))
+        found = confusion_matrix(self.truth, self.found, labels=names, sample_weight=self.weight)
+        return np.asarray(found, np.float64)
 
     @property
     def merits(self) -> dict[str, float]:
         """accuracy and auc (two classes), or rmse, mae and r2."""
-        total = float(self.weight.sum())
         if self.classes is None:
-            error = self.found - self.truth
-            squares = float(self.weight @ (self.truth - self.weight @ self.truth / total) ** 2)
-            squared = float(self.weight @ error**2)
-            merits = {"RMSE": (squared / total) ** 0.5, "MAE": float(self.weight @ np.abs(error)) / total}
-            return merits | ({"R²": 1 - squared / squares} if squares > 0 else {})
-        merits = {"accuracy": float(self.weight @ (self.truth == self.found)) / total}
-        if len(self.classes) == 2 and (curve := roc(self.truth == 1, self.scores[:, 0], self.weight)) is not None:
-            merits["AUC"] = curve[1]
+            rows = self.truth, self.found, self.weight
+            merits = {"RMSE": _of(root_mean_squared_error, *rows), "MAE": _of(mean_absolute_error, *rows)}
+            return merits | ({"R²": _of(r2_score, *rows)} if len(np.unique(self.truth[self.weight > 0])) > 1 else {})
+        merits = {"accuracy": _of(accuracy_score, self.truth, self.found, self.weight)}
+        if len(self.classes) == 2 and len(np.unique(self.truth[self.weight > 0])) == 2:
+            merits["AUC"] = _of(roc_auc_score, self.truth == 1, self.scores[:, 0], self.weight)
         return merits
 
     def one_against_rest(self) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float32]]]:
@@ -165,29 +168,8 @@ def quality(model: Model, holdout: Block | None) -> Quality | None:
     return Quality(truth, found, S, weight, [str(name) for name in model.classes.tolist()])
 
 
-def roc(positive: NDArray[np.bool_], scores: NDArray[np.floating], weight: Array) -> tuple[Array, float] | None:
-    """False and true positive rates (k, 2) from (0, 0) to (1, 1), and the area; None without rows of both kinds.
-
-    Examples
-    --------
-    >>> roc(np.array([False, True, False, True]), np.array([-1.0, 0.0, 2.0, 3.0]), np.ones(4))[1]
-    0.75
-    """
-    order = np.argsort(-scores, kind="stable")
-    s, w = scores[order], weight[order]
-    hits = positive[order]
-    last = np.append(np.flatnonzero(np.diff(s)), len(s) - 1)  # equal scores are one step
-    right = np.concatenate([[0.0], np.cumsum(w * hits)[last]])
-    wrong = np.concatenate([[0.0], np.cumsum(w * ~hits)[last]])
-    if not (right[-1] > 0 and wrong[-1] > 0):
-        return None
-    curve = np.column_stack([wrong / wrong[-1], right / right[-1]])
-    area = float(np.sum(np.diff(curve[:, 0]) * (curve[1:, 1] + curve[:-1, 1]) / 2))
-    if len(curve) > MOST_POINTS:
-        # Even steps along the curve, which is steep at its beginning.
-        length = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(curve, axis=0)).sum(axis=1))])
-        curve = curve[np.unique(np.searchsorted(length, np.linspace(0, length[-1], MOST_POINTS)))]
-    return curve, area
+def _of(metric: Callable[..., float], truth: NDArray[Any], found: NDArray[Any], weight: Array) -> float:
+    return float(metric(truth, found, sample_weight=weight))
 
 
 def calibration(model: Model, found: Quality) -> tuple[Array, str] | None:

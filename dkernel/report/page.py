@@ -64,8 +64,8 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
         _section("The search", "", _search(record)),
         _section("How it learned", "", _learned(result, trail)),
         _section("The feature map", "", _map(result)),
-        _section("What it took", "", _took(result, record)),
-        _section("What it is", "", _is(result, record)),
+        _section("What it took", "", _resources(result, record)),
+        _section("What it is", "", _identity(result, record)),
     ]
     title = html.escape(f"dkernel: {_name(record)}")
     return (
@@ -221,7 +221,7 @@ _SETUP = {
 }
 
 
-def _took(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
+def _resources(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     if record.get("phases"):
         yield _drawn("Time, by phase", figures.phases(record["phases"]), "")
     measured = []
@@ -232,7 +232,7 @@ def _took(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     yield _table("Plan and peaks", [*format_plan(result.plan), *measured])
 
 
-def _is(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
+def _identity(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     recipe = {name: value for name, value in result.model.recipe.to_dict().items() if value is not None}
     yield _table("Recipe", [(name.replace("_", " "), _plain(value)) for name, value in recipe.items()])
     if result.chosen:

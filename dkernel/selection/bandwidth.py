@@ -1,4 +1,4 @@
-"""What the words for a gamma stand for, once the rows are known."""
+"""Resolves gamma="auto", "median" and "scale" from the data."""
 
 from collections.abc import Sequence
 
@@ -16,7 +16,7 @@ __all__ = ["Gammas", "pair_median", "requested"]
 
 
 class Gammas:
-    """What the words for a gamma stand for: of all columns, or of those that a part of the kernel looks at.
+    """Values of the words for a gamma: of all columns, or of those that a part of the kernel looks at.
 
     Parameters
     ----------
@@ -52,7 +52,7 @@ class Gammas:
 
 
 def requested(recipe: Recipe, word: str) -> str | float:
-    """What fills a placeholder: the recipe's gamma for "auto", else what the kernel says itself."""
+    """Rule that fills a placeholder: the recipe's gamma for "auto", else what the kernel says itself."""
     return recipe.gamma if word == "auto" else word
 
 

@@ -1,4 +1,4 @@
-"""What a choice is judged by: ridge regression on a few columns, and the loss that is to be fitted on other rows."""
+"""Evaluation of a choice: ridge regression on a few columns, and the loss that is to be fitted on other rows."""
 
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Fidelity:
-    """How closely candidates are looked at: columns (landmarks are the first rows), rows to fit on and to judge on."""
+    """Fidelity of an evaluation: columns (landmarks are the first rows), rows to fit on and to judge on."""
 
     columns: int
     rows: int

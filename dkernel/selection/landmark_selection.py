@@ -80,7 +80,7 @@ def landmarks_of(
 def certificate(
     map: NystromMap, X: NDArray[np.floating], flops: float, known: tuple[NDArray[Any], NDArray[Any]] | None = None
 ) -> dict[str, float]:
-    """What the landmarks leave: the mean over rows that the fit did not learn from, and the landmarks' effective rank.
+    """Residual of the landmarks: the mean over rows that the fit did not learn from, and the landmarks' effective rank.
 
     Parameters
     ----------

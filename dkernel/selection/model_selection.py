@@ -196,7 +196,7 @@ class _Search:
         return self._bound(found.family, found.scaling, several, metric=found.metric, weights=found.weights)
 
     def metric_of(self, candidate: Candidate) -> str:
-        """What metric to learn for a candidate's kernel, "identity" for none."""
+        """Metric to learn for a candidate's kernel, "identity" for none."""
         asked_for = self.recipe.metric
         if asked_for != "auto":
             return asked_for
@@ -371,15 +371,15 @@ class _Search:
         rows = f"{len(self.half.X_judged):,} other rows"
         if len(self.families) > 1:
             names = ", ".join(type(kernel).__name__ for kernel in self.families)
-            self.why["kernel"] = f"{best.kernel!r}, of {names} and their sums"
+            self.why["kernel"] = f"{best.kernel!r}, the best of {names} and their sums"
         if losses := self.rounds.get(id(best.family)):
-            self.why["metric"] = f"{best.metric}: loss by rounds of learning it {losses}"
+            self.why["metric"] = f"{best.metric}; loss after each round of learning it: {losses}"
         if len({c.scaling.kind for c in candidates}) > 1:
             tried = " and ".join(dict.fromkeys(c.scaling.kind for c in candidates))
-            self.why["scale"] = f"{best.scaling.kind}, of {tried}, judged on {rows}"
+            self.why["scale"] = f"{best.scaling.kind}, the best of {tried} on {rows}"
         if len(self._grid(best.family)) > 1:
             self.why["gamma"] = (
-                f"{best.factor:g} times the median value, of {len(candidates)} tried: loss {loss:.4f} on {rows}"
+                f"{best.factor:g} times the median value, the best of {len(candidates)}: loss {loss:.4f} on {rows}"
             )
 
 
@@ -396,5 +396,5 @@ def _best_of_each(found: Sequence[Found]) -> list[Found]:
 
 
 def _is_next(candidate: Candidate, best: Candidate) -> bool:
-    """Whether it differs from `best` by one step of gamma upwards."""
+    """True if it differs from `best` by one step of gamma upwards."""
     return (candidate.family, candidate.scaling) == (best.family, best.scaling) and candidate.factor == 2 * best.factor

@@ -6,6 +6,7 @@ from dataclasses import replace
 import numpy as np
 
 from dkernel.data.block import Block
+from dkernel.linear.solvers.full_batch import batch_solver
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import solve_exact
 from dkernel.solving.full_batch import MOST_PASSES, solve_full_batch
@@ -36,7 +37,7 @@ def solve_on_all_rows(
     solver = prepared.solver
     if before is not None:
         only = solver.only([(list(solver.alphas).index(before.alpha), 1.0)])
-        name = "pcg" if recipe.loss == "squared" else "lbfgs"
+        name = batch_solver(solver.loss)
         found = solve_full_batch(
             whole, only, before.v, solver=name, limit=int(recipe.polish), dtype=recipe.dtype, stage="polish"
         )

@@ -23,9 +23,8 @@ from dkernel.errors import RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
 from dkernel.features.base import Coordinates
-from dkernel.linear.losses import Softmax
 from dkernel.linear.preconditioner import factorize
-from dkernel.linear.solvers.full_batch import BATCH
+from dkernel.linear.solvers.full_batch import BATCH, batch_solver
 from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
 from dkernel.linear.solvers.psgd import PSGD
@@ -61,7 +60,7 @@ JUDGED_COLUMNS = 1024  # landmarks of these fits, where not all rows are landmar
 
 
 def is_few(source: Source) -> bool:
-    """Whether the rows of a source can all be held, several times over."""
+    """True if the rows of a source can all be held, several times over."""
     return source.n_counted <= MOST_ROWS and source.n_counted * source.row_bytes <= MOST_BYTES
 
 
@@ -216,14 +215,14 @@ def _smaller(problem: Problem) -> Problem:
 
 
 def _is_expansion(problem: Problem, X: Any) -> bool:
-    """Whether the rows are the landmarks, in their order, and each output can be solved for alone."""
+    """True if the rows are the landmarks, in their order, and each output can be solved for alone."""
     map = problem.columns.map
     if not isinstance(map, NystromMap) or map.rank is not None or map.n_columns != len(X):
         return False
     Z = map.landmarks  # that may have been given, in another order
     given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"
     same = not given or np.array_equal(problem.columns.scaling.apply(X), Z)
-    return same and not isinstance(problem.loss, Softmax)
+    return same and not problem.loss.joint
 
 
 @dataclass(frozen=True, eq=False)
@@ -273,7 +272,7 @@ class _Rows:
         weighted, outputs = w[:, None] * self.F, self.Y.shape[1]
         P = factorize(self.F.T @ weighted, self.coordinates.metric, max(alpha, 1e-14), self.F[:1])
         settings = PSGD([P], [alpha], self.coordinates.metric, loss, outputs)
-        solver = BATCH["pcg" if loss.name == "squared" else "lbfgs"](settings, tolerance)
+        solver = BATCH[batch_solver(loss)](settings, tolerance)
         state = solver.start(P.solve(weighted.T @ self.Y) if start is None else start)
         limit = MOST_READINGS if tolerance <= TOLERANCE else FEW_READINGS
         while not solver.is_over(state) and state.passes < limit:

@@ -44,11 +44,11 @@ def solve_full_batch(
     found = whole.journal.stage(stage, lambda: _run(whole, made, start, limit, dtype, stage))
     v, outputs = found["v"], problem.outputs
     heads = {alpha: v[:, j * outputs : (j + 1) * outputs] for j, alpha in enumerate(problem.alphas)}
-    figures, told = whole.judged(heads, solver)
-    alpha = told[0]["alpha"] if told else problem.alphas[0]
+    figures, lines = whole.judged(heads, solver)
+    alpha = lines[0]["alpha"] if lines else problem.alphas[0]
     facts = {"solver": {name: found[name] for name in ("passes", "decrement", "converged")}}
     chosen = np.ascontiguousarray(heads[alpha])
-    return SolverResult(chosen, alpha, 1.0, solver, [*found["history"], *told], figures, facts)
+    return SolverResult(chosen, alpha, 1.0, solver, [*found["history"], *lines], figures, facts)
 
 
 def _run(whole: FullBatchContext, solver: Batch, start: Array, limit: int, dtype: str, stage: str) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _run(whole: FullBatchContext, solver: Batch, start: Array, limit: int, dtype
 def _read(
     whole: FullBatchContext, statistic: Gradient, held: Any, solver: Batch, state: BatchState, dtype: str
 ) -> dict[str, Any]:
-    """Mean loss and gradient at the candidates, and what is told of the first of them."""
+    """Mean loss and gradient at the candidates, and the figures of the first of them."""
     bench, points = whole.bench, solver.candidates(state)
     wanted: Any = bench.coefficients(points)
     if dtype == "float64":
@@ -95,6 +95,6 @@ def _read(
     total: GradientSum = whole.feed.fold(statistic, whole.pieces, key, whole.progress, held=held, broadcast=broadcast)
     bench.executor.release([broadcast])
     loss = total.loss / max(total.weight, 1e-300)
-    told = {"rows": total.n, "loss": float(loss[0])}
-    told |= merit(bench.problem.targets, float(total.right[0]), total.n)
-    return {"loss": loss, "gradient": mean_gradient(bench.coordinates, total), "told": told}
+    figures = {"rows": total.n, "loss": float(loss[0])}
+    figures |= merit(bench.problem.targets, float(total.right[0]), total.n)
+    return {"loss": loss, "gradient": mean_gradient(bench.coordinates, total), "told": figures}

@@ -1,4 +1,4 @@
-"""What a solver is given that reads all rows at once, in whatever order they come: normal, pcg and lbfgs."""
+"""Arguments of the solvers that read all rows at once, in whatever order they come: normal, pcg and lbfgs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -64,5 +64,5 @@ class FullBatchContext:
         figures = {"loss": float(losses[i]), "rows": int(total.n)}
         figures |= merit(self.bench.problem.targets, float(total.right[i]), total.n)
         path = {f"{alpha:g}": float(loss) for alpha, loss in zip(alphas, losses, strict=True)}
-        told = {"holdout": name, "iterate": name, "alpha": alphas[i], "share_of_step": 1.0, **figures, "path": path}
-        return figures, [told]
+        line = {"holdout": name, "iterate": name, "alpha": alphas[i], "share_of_step": 1.0, **figures, "path": path}
+        return figures, [line]

@@ -48,8 +48,8 @@ def solve_normal_equations(whole: FullBatchContext, alphas: Sequence[float], sam
     """
     found = whole.journal.stage("normal", lambda: _path(whole, alphas, sample))
     v, best, path = found["v"], found["best"], found["path"]
-    outcome, told = whole.judged({alphas[best]: v}, "normal")
-    history = [*found["history"], *told]
+    outcome, lines = whole.judged({alphas[best]: v}, "normal")
+    history = [*found["history"], *lines]
     return SolverResult(v, alphas[best], 1.0, "normal", history, outcome, {"ridge": path}, found["variance"])
 
 
@@ -85,9 +85,9 @@ def _path(whole: FullBatchContext, alphas: Sequence[float], sample: Block) -> di
     best = int(np.argmin(figures.get("kfold", figures["gcv"])))
     v = ridge.coefficients(alphas[best])
     mse = float(ridge.error(alphas[best]).sum())
-    told: dict[str, Any] = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * mse}
+    line: dict[str, Any] = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * mse}
     variance = _variance(ridge, alphas[best]) if problem.targets.classes is None else None
-    return {"v": v, "best": best, "path": figures, "history": [told], "variance": variance}
+    return {"v": v, "best": best, "path": figures, "history": [line], "variance": variance}
 
 
 def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:

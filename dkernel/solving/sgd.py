@@ -1,4 +1,4 @@
-"""The passes over the data: rounds, progress, and the holdout that chooses. ALGORITHMS 3.2, steps H and I."""
+"""The passes over the data: rounds, progress, and the holdout that chooses."""
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -132,7 +132,7 @@ class Passes:
         losses = [line["loss"] for line in spot.history if "holdout" in line]
         since = len(losses) - 1 - int(np.argmin(losses)) if losses and not spot.state.done else 0
         if self.patience and since >= self.patience:
-            self.progress.message(f"no smaller loss on the holdout in {since} pass(es): these were the last")
+            self.progress.message(f"the loss on the holdout did not fall in {since} pass(es): stopped early")
             return True
         return False
 

@@ -1,4 +1,4 @@
-"""Before the passes: preconditioner, step and warm start, all from the reservoir. ALGORITHMS 3.2, steps C to G."""
+"""Before the passes: preconditioner, step and warm start, all from the reservoir."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -58,7 +58,7 @@ PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 LARGE_SHARE, SMALL_SHARE = 0.75, 0.5  # of the columns that effective dimensions may be: steps of few rows want fewer
 GRAM_LEAVES = 2  # pieces of the Gram matrix's sum: each holds D x D numbers, whose pages are dear, so they are few
-# Rows of the sample for each effective dimension; ALGORITHMS 3.4 has 16, without the tamed directions. A large source,
+# Rows of the sample for each effective dimension; 16 are needed without the tamed directions. A large source,
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
 NEAR = 4  # times ρ: alphas of a large source are none above that
@@ -97,7 +97,7 @@ class SampleEvaluator:
         return replace(self, executor=ThreadsExecutor(self.executor.slots)) if here else self
 
     def coefficients(self, v: Array) -> Coefficients:
-        """What the workers are sent for v, (n + 1, heads)."""
+        """The value that workers get for v, (n + 1, heads)."""
         return self.coordinates.expand(v[:-1]).astype(np.float32), v[-1].astype(np.float32)
 
     def over(
@@ -134,7 +134,7 @@ class Prepared:
 
 
 def runs_on_client(executor: Executor, wide: bool) -> bool:
-    """Whether the work on the reservoir is done in this process: it has as many cores as the workers, or is all there
+    """True if the work on the reservoir is done in this process: it has as many cores as the workers, or is all there
     is. The rows are here already, and a square of the columns takes longer to travel than to make."""
     return executor.name != "cluster" or (not wide and usable_cores() >= executor.slots)
 
@@ -175,7 +175,7 @@ def prepare(
 
 @dataclass(frozen=True)
 class _CovarianceEstimate:
-    """What the preconditioners of a fit are made of.
+    """Parts of the preconditioners of a fit.
 
     Parameters
     ----------
@@ -192,7 +192,7 @@ class _CovarianceEstimate:
 
 
 def is_wide(coordinates: Coordinates) -> bool:
-    """Whether a square of the coordinates has no room, so that a sketch of the sample must do."""
+    """True if a square of the coordinates has no room, so that a sketch of the sample must do."""
     return coordinates.n > MOST_DENSE and not isinstance(coordinates.basis, np.ndarray)
 
 

@@ -1,4 +1,4 @@
-"""What the preconditioner of very many columns is made of: the sample, sketched on the workers. See
+"""Parts of the preconditioner of very many columns: the sample, sketched on the workers. See
 `linear.lowrank_preconditioner`.
 
 The range of the sketch is that of K Ω, K the kernel's own Gram matrix of the sample's rows, Ω random: rows of features

@@ -1,7 +1,7 @@
-"""Are the chunks alike? If not, rounds of whole chunks would each teach something else.
+"""Tests whether the chunks are alike: if not, each round of whole chunks would teach something else.
 
 Two tests on what the survey counted anyway: chi-squared of the classes in each chunk against the whole, and the z of
-each chunk's feature means. Source: ALGORITHMS 3.9.
+each chunk's feature means (two-sample tests as in Lehmann and Romano 2005, chapters 5 and 14).
 """
 
 from collections import Counter
@@ -33,7 +33,7 @@ class Exchange:
 
 
 def exchangeable(survey: SurveyResult) -> Exchange:
-    """Whether the chunks could be random parts of one whole, at the level 1e-6."""
+    """True if the chunks could be random parts of one whole, at the level 1e-6."""
     groups = _groups(survey)
     if len(groups) < 2:
         return Exchange(True, 1.0, "one chunk")

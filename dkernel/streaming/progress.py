@@ -1,4 +1,4 @@
-"""What a run shows while it goes: a bar on a terminal, a line now and then in a log, objects for a machine, or nothing.
+"""Progress of a run: a bar on a terminal, a line now and then in a log, objects for a machine, or nothing.
 
 Only a terminal ever gets control characters. Everything goes to stderr: stdout belongs to the result.
 """
@@ -35,6 +35,7 @@ class Progress:
     kind : "bar" | "log" | "json" | "none" | "auto": a bar on a terminal, else a log; a bar without a terminal is a log
     stream : where to; stderr when None
     every : seconds between two lines of "log" and "json"; inside `with` they come also while nothing is finished
+    choices : show what is chosen when it is chosen; "json" always does
 
     Attributes
     ----------
@@ -55,6 +56,7 @@ class Progress:
         stream: TextIO | None = None,
         every: float = LOG_EVERY,
         clock: Callable[[], float] = time.monotonic,
+        choices: bool = True,
     ) -> None:
         if kind not in KINDS:
             raise RecipeError(f"progress={kind!r} is unknown; there are {', '.join(KINDS)}.")
@@ -65,6 +67,7 @@ class Progress:
         self.kind = kind
         self._every = BAR_EVERY if kind == "bar" else every
         self._clock = clock
+        self._choices = choices
         self._lock = threading.RLock()
         self._name = ""
         self._total: int | None = None
@@ -124,6 +127,11 @@ class Progress:
             elif self.kind != "none":
                 self._erase()
                 self._line(text)
+
+    def choice(self, name: str, text: str) -> None:
+        """What was chosen and why; one who will show it at the end may leave it out here."""
+        if self._choices or self.kind == "json":
+            self.message(f"{name}: {text}")
 
     def close(self) -> None:
         """End the last phase; nothing is left half drawn."""

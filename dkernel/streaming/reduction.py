@@ -37,18 +37,64 @@ TASKS_A_SLOT = 2  # enough to even out pieces of unequal cost, few enough that t
 
 
 class Statistic(ABC, Generic[S, R]):
-    """What one reading of the data accumulates. Values are never modified once they have been merged."""
+    """Sum over pieces of the data, made by one reading.
+
+    A value is never modified once it has been merged.
+
+    See Also
+    --------
+    BlockReader : Reads the data and sums a statistic.
+    """
 
     @abstractmethod
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> S:
-        """The statistic of one piece, which stands in this block."""
+        """Compute the statistic of one piece.
+
+        Parameters
+        ----------
+        block : Block
+            Block that holds the piece.
+        piece : RowSlice
+            Rows of the piece.
+        broadcast : object
+            Value that every piece gets.
+
+        Returns
+        -------
+        object
+            Statistic of the piece.
+        """
 
     @abstractmethod
     def merge(self, left: S, right: S) -> S:
-        """The statistic of two neighbours; may reuse `left`, whom nobody else knows."""
+        """Merge the statistics of two neighbours.
+
+        Parameters
+        ----------
+        left : object
+            Statistic of the left one; may be modified in place, since it is not shared.
+        right : object
+            Statistic of the right one.
+
+        Returns
+        -------
+        object
+            Statistic of both.
+        """
 
     def finish(self, total: S) -> R:
-        """What the reader of the whole wants to know."""
+        """Make the result of the statistic of all pieces.
+
+        Parameters
+        ----------
+        total : object
+            Statistic of all pieces.
+
+        Returns
+        -------
+        object
+            Result.
+        """
         return total  # type: ignore[return-value]
 
 

@@ -121,7 +121,7 @@ class Partition(Sequence[RowSlice]):
         return [(unit, np.arange(first, last)) for (unit, _, _), first, last in pairs]
 
     def rows(self) -> Numbers:
-        """How many rows each piece has."""
+        """Rows of each piece."""
         counts = np.diff(self._numbers)
         k = np.arange(len(self)) - np.repeat(self._numbers[:-1], counts)
         n, parts = np.repeat([n for _, _, n in self._chunks], counts), np.repeat(self._parts, counts)
@@ -190,7 +190,7 @@ def cut_pieces(units: Sequence[Sequence[int]], rounds: int = 1, strided: bool = 
 
 
 def bundle_size(units: Sequence[Sequence[int]], row_bytes: int) -> int:
-    """How many units are mixed with each other: all of a small source, else some that a worker or two can hold.
+    """Number of units that are mixed with each other: all of a small source, else some that a worker or two can hold.
 
     A round should find its rows in several units, since the blocks of one unit are on one worker. What is held at a
     time is two bundles. The rule knows sizes alone: the order, and so the bits, may not follow the memory there is.

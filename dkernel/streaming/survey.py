@@ -60,7 +60,7 @@ class ColumnMoments:
 
     @classmethod
     def none(cls, p: int) -> "ColumnMoments":
-        """Those of no row."""
+        """Moments of no row."""
         return cls(0.0, np.zeros(p), np.zeros(p))
 
     def merge(self, other: "ColumnMoments") -> "ColumnMoments":
@@ -109,7 +109,7 @@ class Reservoir:
 @stored("Seen")
 @dataclass
 class ChunkCounts:
-    """What a survey has seen so far; `rows` are lists of parts, joined at the end."""
+    """Sums of a survey; `rows` are lists of parts, joined at the end."""
 
     moments: ColumnMoments
     low: NDArray[np.float64]
@@ -127,7 +127,7 @@ class ChunkCounts:
 @stored("SurveyResult")
 @dataclass(frozen=True, eq=False)
 class SurveyResult:
-    """What the survey found.
+    """Result of the survey.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""What a fit leaves behind: its outcome in the columns of the map, probabilities, variance and facts, as a model."""
+"""Makes the model of a solver's result: coefficients of the map's columns, probabilities, variance and facts."""
 
 from dataclasses import replace
 from typing import Any, Protocol

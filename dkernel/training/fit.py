@@ -214,9 +214,9 @@ class Fit:
             why = f": {which}" if exact and self.features == "nystrom" else ", by rows and by what the setup may cost"
             self._note("n_components", f"{asked:,}{why}")
         if self.recipe.passes == "auto" and self.sizes.passes > 1:
-            self._note("passes", f"{self.sizes.passes}: {self.sizes.n / asked:.0f} rows for each column are few")
+            self._note("passes", f"{self.sizes.passes}: {self.sizes.n / asked:.0f} rows per component are few")
         if self.recipe.polish == "auto" and self.sizes.polish:
-            self._note("polish", f"{self.sizes.polish}: passes are short beside the setup")
+            self._note("polish", f"{self.sizes.polish} passes, which are cheap beside the setup")
 
     @cached_property
     def features(self) -> str:
@@ -240,7 +240,7 @@ class Fit:
 
     def _note(self, name: str, text: str) -> None:
         self.chosen[name] = text
-        self.progress.message(f"{name}: {text}")
+        self.progress.choice(name, text)
 
     def problem(self, survey: SurveyResult, targets: Targets, roles: ReservoirSplit) -> tuple[Problem, ReservoirSplit]:
         return self.problem_of(self.settled or self.choice(survey, targets, roles), targets, roles)

@@ -58,7 +58,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TuneResult:
-    """What a search found.
+    """Result of a search.
 
     Parameters
     ----------
@@ -155,8 +155,8 @@ class _Search:
         asked = [(c.recipe.to_text(), c.factor) for c in self.candidates]
         self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
         self.identity = run_of(source, recipe)
-        told = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
-        words = {name: " | ".join(dict.fromkeys(values)) for name, values in told.items()}
+        values = {name: [str(c.asked[name]) for c in self.candidates] for name in self.candidates[0].asked}
+        words = {name: " | ".join(dict.fromkeys(found)) for name, found in values.items()}
         self.identity["recipe"] |= {"grid": words, "budget": repr(budget)}
 
     def _fit(self, recipe: Recipe) -> Fit:
@@ -198,7 +198,7 @@ class _Search:
         return lanes
 
     def _chosen(self, candidate: Candidate, survey: SurveyResult) -> SelectedModel:
-        """What the candidate's words stand for; multiples of one gamma are chosen once."""
+        """The candidate with numbers for its words; multiples of one gamma are chosen once."""
         fit, recipe = self.fits[candidate.of_map], candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
@@ -257,10 +257,10 @@ class _Search:
             done, rung = done + len(turns), rung + 1
             last |= {number: (rung, Score(*score)) for number, score in after["scores"].items()}
             alive = sorted(alive, key=lambda n: (self._measure(last[n][1]), n))[: -(-len(alive) // 2)]
-        return self._told(last, alive, done / length)
+        return self._result(last, alive, done / length)
 
     def _may(self, rounds: int, length: int, spent: float) -> bool:
-        """Whether the budget has room for a rung up to so many rounds; it will take about as long as the one before."""
+        """True if the budget has room for a rung up to so many rounds; it will take about as long as the one before."""
         if rounds > self.budget.passes * length + 1e-3:
             return False
         return self.clock() - self.began + spent <= self.budget.seconds
@@ -283,7 +283,7 @@ class _Search:
         return {"v": v, "scores": {number: (s.loss, s.right, s.weight, s.n) for number, s in scores.items()}}
 
     def _measure(self, score: Score) -> float:
-        """What candidates are compared by: their loss where all have the same, else the error, or the rmse."""
+        """Figure to compare candidates by: their loss where all have the same, else the error, or the rmse."""
         one = len({c.recipe.loss for c in self.candidates}) == 1
         value = score.loss / max(score.weight, 1e-300) if one else self._figure(score)[1]
         return value if np.isfinite(value) else math.inf
@@ -293,7 +293,7 @@ class _Search:
             return "rmse", self.targets.rmse(max(score.right, 0.0), score.n)
         return "error", 1 - score.right / max(score.n, 1)
 
-    def _told(self, last: Mapping[int, tuple[int, Score]], alive: Sequence[int], passes: float) -> dict[str, Any]:
+    def _result(self, last: Mapping[int, tuple[int, Score]], alive: Sequence[int], passes: float) -> dict[str, Any]:
         """The leaderboard and the survivor."""
         # Those that ran as far as each other are compared on the rows of the rung that they ended with.
         order = sorted(

@@ -1,4 +1,4 @@
-"""What a search is asked for: its budget, its axes, and the candidates that they make."""
+"""Settings of a search: its budget, its axes, and the candidates that they make."""
 
 import itertools
 import math
@@ -18,7 +18,7 @@ from dkernel.validation import nearest_name
 __all__ = ["AXES", "Budget", "Candidate", "candidates_of", "scaled"]
 
 AXES = ("kernel", "gamma", "metric", "scale", "features", "landmarks", "sampling", "n_components", "loss", "alpha")
-"""What can be searched, in the order in which a candidate is named."""
+"""Parameters that can be searched, in the order in which a candidate is named."""
 
 OF_HEADS = ("loss", "alpha")
 """Axes whose values are heads beside each other on the columns of one map."""
@@ -34,7 +34,7 @@ _TIMES = re.compile(r"(?P<factor>[^*]+)\*(?P<word>auto|median|scale)")
 
 @dataclass(frozen=True)
 class Budget:
-    """How long a search may go on: so many passes over the data, or so many seconds; it ends with a rung.
+    """Limit of a search: so many passes over the data, or so many seconds; it ends with a rung.
 
     Examples
     --------
@@ -55,7 +55,7 @@ class Budget:
         number = float(found["number"]) if found else 0.0
         if unit not in _UNITS or not number > 0 or isinstance(text, bool):
             raise RecipeError(
-                f"budget={text!r} is no budget. Possible: 5passes (readings of the data; parts of one count), or a "
+                f"budget={text!r} is not a budget. Possible: 5passes (readings of the data; parts of one count), or a "
                 "time, which stops the search at the end of a rung: 90s | 10min | 2h."
             )
         return cls(seconds=number * _UNITS[unit]) if _UNITS[unit] else cls(passes=number)
@@ -103,11 +103,11 @@ def _axes(recipe: Recipe, grid: dict[str, Any], p: int, objects: bool) -> dict[s
     for name, values in grid.items():
         if name not in AXES:
             raise RecipeError(
-                f"grid names {name!r}, which is no axis of a search.{nearest_name(str(name), AXES)} Possible: "
+                f"grid names {name!r}, which is not a parameter of a search.{nearest_name(str(name), AXES)} Possible: "
                 f"{' | '.join(AXES)}."
             )
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
-            raise RecipeError(f"grid[{name!r}]={values!r} is no list of values. Give one, or more, in brackets.")
+            raise RecipeError(f"grid[{name!r}]={values!r} is not a list of values. Give one, or more, in brackets.")
     axes = {name: tuple(_plain(value) for value in values) for name, values in grid.items()}
     families = [k for text in axes.get("kernel", (recipe.kernel,)) for k in recipe.replace(kernel=text).kernels]
     open_gamma = any("auto" in kernel.placeholders for kernel in families)
@@ -130,7 +130,7 @@ def _plain(value: Any) -> Any:
 
 
 def _gamma(value: Any) -> tuple[Any, float]:
-    """What the recipe understands of a gamma, and the factor before it.
+    """Split the text of a gamma into the word or number of the recipe and the factor before it.
 
     Examples
     --------

@@ -152,7 +152,7 @@ class RacedMap:
         return Gradient(replace(self.problem, loss=parts[0][0] if len(parts) == 1 else MixedLoss(parts)))
 
     def coefficients(self) -> Coefficients:
-        """What the workers are sent."""
+        """The value that workers get."""
         v = np.concatenate([entry.v for entry in self.entries], axis=1)
         return self.coordinates.expand(v[:-1]).astype(np.float32), v[-1].astype(np.float32)
 
@@ -169,7 +169,7 @@ class RacedMap:
 
 @dataclass
 class Score:
-    """What a candidate did on rows before it used them: sums of its loss and of its right answers, over n rows."""
+    """Progressive figures of a candidate: sums of loss and right answers over n rows, each scored before its use."""
 
     loss: float = 0.0
     right: float = 0.0

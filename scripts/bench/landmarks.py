@@ -61,7 +61,7 @@ def run_set(place: Path, name: str, landmarks: int, seed: int) -> list[dict[str,
 
 
 def as_markdown(rows: list[dict[str, Any]]) -> str:
-    """README's table: a line a rule, the data sets side by side."""
+    """The table of dkernel/features/README.md: a line a rule, the data sets side by side."""
     names = list(dict.fromkeys(row["data"] for row in rows))
     heads = ["rule", *(f"{name}: {what}" for name in names for what in ("left", "test", "seconds"))]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]

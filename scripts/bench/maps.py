@@ -150,7 +150,7 @@ def run_set(place: Path, name: str, columns: list[int], rows: int, seed: int) ->
 
 
 def as_markdown(rows: list[dict[str, Any]], columns: int) -> str:
-    """The table of README at one number of columns: a line a map, the figures of each data set side by side."""
+    """The table of dkernel/features/README.md: a line a map, the figures of each data set side by side."""
     names = list(dict.fromkeys(row["data"] for row in rows))
     heads = ["map", *(f"{name}: {what}" for name in names for what in ("kernel", "test", "ns"))]
     lines = ["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"]
@@ -228,7 +228,12 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=10_000, help="of the training rows, at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--png", type=Path, help="draw a picture into this file")
-    parser.add_argument("--table", type=int, metavar="COLUMNS", help="print README's table, at this number of columns")
+    parser.add_argument(
+        "--table",
+        type=int,
+        metavar="COLUMNS",
+        help="print the table of dkernel/features/README.md, at this number of columns",
+    )
     parser.add_argument("--json", action="store_true", help="print the JSON line alone")
     options = parser.parse_args()
     rows = []

@@ -1,6 +1,6 @@
 """How near the tiles come to the machine: rows/s of training and scoring beside a roof that is measured on the spot.
 
-One thread. The roof of a row is the time of what cannot be left out (ALGORITHMS 5.3):
+One thread. The roof of a row is the time of what cannot be left out (Williams, Waterman and Patterson 2009):
 
     t_row = D ((2 p' + 4 C h) / F + t) + 4 p / B
 

@@ -1,6 +1,6 @@
 """The table of bad inputs: a name, a group, what comes of it in words, and a function that shows it through every door.
 
-Read by test_bad_input.py, which tries every entry, and by the README's section "Bad input" (`python -m
+Read by test_bad_input.py, which tries every entry, and by the section "Bad input" of dkernel/data/README.md (`python -m
 tests.bad_input` prints it, tests/bad_input/test_table.py compares).
 """
 
@@ -43,7 +43,7 @@ def bad(group: str, name: str, outcome: str, said: str, rejects: bool = False) -
 
 
 def markdown() -> str:
-    """The table as the README shows it: one table a group."""
+    """The table as that page shows it: one table a group."""
     parts = []
     for group in GROUPS:
         rows = [entry for entry in TABLE.values() if entry.group == group]

@@ -1,4 +1,4 @@
-"""The README shows the table of bad inputs as it is tested."""
+"""The page on data shows the table of bad inputs as it is tested."""
 
 from pathlib import Path
 
@@ -6,7 +6,7 @@ from tests.bad_input import cases
 from tests.bad_input.table import markdown
 
 
-def test_the_readme_has_the_table():
-    text = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+def test_the_page_has_the_table():
+    text = (Path(__file__).parents[2] / "dkernel/data/README.md").read_text(encoding="utf-8")
     assert len(cases.CASES) == 65
-    assert markdown() in text, "python -m tests.bad_input prints what the section Bad input must hold"
+    assert markdown() in text, "python -m tests.bad_input prints what its section Bad input must hold"

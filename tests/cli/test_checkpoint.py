@@ -65,7 +65,7 @@ def test_a_signal_and_the_same_command_again(number, code, limit, data, model, r
     found, stderr, seconds = stopped(tmp_path, number, *args)
     assert found == code
     assert seconds < limit
-    assert f"stopped by {number.name}; the checkpoint in c holds what was done. To go on: " in stderr
+    assert f"stopped by {number.name}; the checkpoint in c holds the progress. To continue: " in stderr
     assert "--out" in stderr
     assert stderr.rstrip().endswith("--checkpoint c --resume")
     assert not (tmp_path / "m").exists()
@@ -87,7 +87,7 @@ def test_a_process_that_does_not_end_is_ended(data, tmp_path):
     args = ["train", data / "train.parquet", "--label", "y", "--out", "m", *FEATURES, "--checkpoint", "c"]
     code, stderr, _ = stopped(tmp_path, signal.SIGTERM, *args, ending="time.sleep(300)", before="exits.GRACE = 0.5")
     assert code == 75
-    assert "Go on with --resume" in stderr
+    assert "Continue with --resume" in stderr
     assert (tmp_path / "c" / "checkpoint-rounds-00000004.safetensors").exists()
 
 
@@ -112,8 +112,8 @@ def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monke
     monkeypatch.setattr(sys, "argv", ["dkernel", *map(str, args)])
     result = run(*args)
     assert result.exit_code == 75
-    assert f"nothing in {tmp_path / 'c'} yet, starting afresh" in result.stderr
-    assert "The scheduler at tcp://host:8786 is gone. To go on: " in result.stderr
+    assert f"nothing in {tmp_path / 'c'} yet, starting from scratch" in result.stderr
+    assert "The scheduler at tcp://host:8786 is gone. To continue: " in result.stderr
     assert result.stderr.rstrip().endswith(f"--checkpoint {tmp_path / 'c'} --resume")
     monkeypatch.setattr(sgd.Passes, "_after_round", after_round)
     result = run(*args, "--json")
@@ -135,7 +135,7 @@ def test_a_full_disk_can_be_resumed(what, run, data, model, tmp_path, monkeypatc
         patch.setattr(checkpoints if what == "checkpoint" else model_file, "write_tensors", full)
         result = run(*args)
     assert result.exit_code == 75
-    assert "To go on: " in result.stderr
+    assert "To continue: " in result.stderr
     assert not (tmp_path / "m").exists()
     assert run(*args).exit_code == 0
     assert (tmp_path / "m").read_bytes() == model.read_bytes()

@@ -28,9 +28,9 @@ def test_mistakes(run, model, tmp_path):
     out = tmp_path / "m.onnx"
     for code, words, arguments in [
         (2, "is not 'onnx'", [model, "--format", "pmml", "--out", out]),
-        (2, "Missing option '--out'", [model]),
+        (2, "Missing option '-o' / '--out'", [model]),
         (65, "absent", [tmp_path / "absent", "--out", out]),
-        (2, "There is no folder", [model, "--out", tmp_path / "no" / "m.onnx"]),
+        (2, "does not exist", [model, "--out", tmp_path / "no" / "m.onnx"]),
     ]:
         done = run("export", *arguments)
         assert done.exit_code == code, done.output

@@ -127,7 +127,7 @@ def test_a_class_of_kernels_that_a_model_names(run, folder, monkeypatch):
     [
         ("no_such_module", None, "there is no such module"),
         ("no_such_file.py", None, "cannot be read"),
-        ("odd-name.py", "", "no name for a module"),
+        ("odd-name.py", "", "not a module name"),
         ("json.py", "", "another module 'json'"),
         ("broken.py", "x = (", "SyntaxError"),
         ("fails.py", "1 / 0", "ZeroDivisionError"),

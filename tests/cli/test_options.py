@@ -128,9 +128,15 @@ def test_missing_config_is_refused(tmp_path):
         (["train", "--label", "y", "--out", "m"], ["DATA"]),
         (["train", "x.csv", "--label", "y", "--out", "m", "--loss", "hing"], ["Did you mean 'hinge'?"]),
         (["train", "x.csv", "--label", "y", "--out", "m", "--kernel", "Gausian(1)"], ["Gausian"]),
-        (["train", "x.csv", "--label", "y", "--out", "m", "--n-components", "1.5"], ["n_components=1.5"]),
-        (["train", "x.csv", "--label", "y", "--out", "m", "--alpha", "much"], ["alpha='much'"]),
-        (["train", "x.csv", "--label", "y", "--out", "m", "--task", "regress", "--loss", "hinge"], ["loss='squared'"]),
+        (
+            ["train", "x.csv", "--label", "y", "--out", "m", "--n-components", "1.5"],
+            ["--n-components 1.5 is not valid"],
+        ),
+        (["train", "x.csv", "--label", "y", "--out", "m", "--alpha", "much"], ["--alpha much"]),
+        (
+            ["train", "x.csv", "--label", "y", "--out", "m", "--task", "regress", "--loss", "hinge"],
+            ["Use --loss squared"],
+        ),
         (["train", "x.csv", "--label", "y", "--out", "m", "--workers", "0"], ["--workers"]),
         (["train", "x.csv", "--label", "y", "--out", "m", "--memory-limit", "much"], ["2GiB"]),
         (["train", "x.csv", "--label", "y", "--out", "m", "--progress", "dots"], ["--progress"]),

@@ -72,5 +72,5 @@ def test_a_constant_label_is_refused_as_such(run, tmp_path, value):
 def test_a_label_without_squares_is_refused_in_words(run, tmp_path, width):
     table(500, 0.0, width).to_parquet(tmp_path / "ts.parquet")
     done = run("train", tmp_path / "ts.parquet", *OPTIONS, "--out", tmp_path / "m", code=65)
-    assert "no float64 number" in done.stderr
+    assert "does not fit float64" in done.stderr
     assert "Multiply it" in done.stderr

@@ -80,7 +80,7 @@ def test_bad_lines_are_left_out_and_named(model, files, run, tmp_path):
 @pytest.mark.parametrize(("option", "message"), [
     (["--exclude", "7"], "exclude names the column '7'"),
     (["--weight", "8"], "weight names the column '8'"),
-    (["--scale", "standard"], "scale='standard' shifts the columns"),
+    (["--scale", "standard"], "--scale standard shifts the columns"),
 ])  # fmt: skip
 def test_what_takes_single_columns_or_shifts_them_is_refused(files, run, tmp_path, option, message):
     folder, *_ = files

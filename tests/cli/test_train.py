@@ -127,7 +127,7 @@ def test_a_gamma_that_the_kernel_has_no_place_for_is_refused(run, data, tmp_path
         gamma = [] if "--grid" in command else ["--gamma", "10"]
         result = run(*command, data / "train.parquet", *args, *gamma)
         assert result.exit_code == 2, result.output
-        assert "leave gamma out" in result.stderr
+        assert "leave --gamma out" in result.stderr
 
 
 def test_dry_run_writes_nothing(run, data, tmp_path, monkeypatch):
@@ -171,7 +171,7 @@ def test_a_loss_for_classes_is_refused_for_a_floating_label(run, data, tmp_path,
         "train", data / "train.parquet", "--label", "price", *FLOATING, "--loss", loss, "--out", tmp_path / "m"
     )
     assert result.exit_code == 2
-    assert "Use loss='squared', or task='classify'" in result.stderr
+    assert "Use --loss squared, or --task classify" in result.stderr
     assert not (tmp_path / "m").exists()
 
 

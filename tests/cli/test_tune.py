@@ -77,7 +77,7 @@ def test_what_is_refused_is_said_in_a_line(data, run, tmp_path, options, said):
 def test_help_has_examples(run):
     text = run("tune", "--help").stdout
     assert "--budget 10min" in text
-    assert "progressive" in text
+    assert "successive halving" in text
 
 
 def test_a_report_shows_the_search(data, run, tmp_path):

@@ -123,7 +123,7 @@ def test_damaged_zarr(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a\.zarr, rows 1 to 10: a chunk is truncated"):
         values(source)
     (tmp_path / "b.zarr").mkdir()
-    with pytest.raises(DataError, match=r"b\.zarr.*no Zarr store"):
+    with pytest.raises(DataError, match=r"b\.zarr.*not a Zarr store"):
         open_source(tmp_path / "b.zarr")
 
 

@@ -157,7 +157,7 @@ def test_overwriting_never_deletes_a_folder_of_others(tmp_path):
         write(tmp_path / "out", {**JOB, "model": "m2"}, overwrite=True)
     (tmp_path / "a.zarr").mkdir()
     (tmp_path / "a.zarr" / "b").write_text("precious")
-    with pytest.raises(DataError, match="no output"):
+    with pytest.raises(DataError, match="did not write"):
         write(tmp_path / "a.zarr", overwrite=True)
 
 

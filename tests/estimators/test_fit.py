@@ -161,7 +161,7 @@ def test_weights_and_class_weights_move_the_border():
     )
     with pytest.raises(DataError, match=r"[Nn]egative"):
         KernelClassifier(**SMALL).fit(X, y, sample_weight=np.full(1500, -1.0))
-    with pytest.raises(RecipeError, match="names 'maybe', which is no class"):
+    with pytest.raises(RecipeError, match="names 'maybe', which is not a class"):
         KernelClassifier(**SMALL, class_weight={"maybe": 2}).fit(X, y)
 
 

@@ -65,7 +65,7 @@ def test_a_larger_source_than_the_sample_goes_on_to_the_optimum_of_all_rows(monk
     v, first = begin(F, 0.1)
     path = Path(v, widths(first), 0.1)
     while not path.over:
-        path.told(sums_of(F, path.points, path.width))
+        path.update(sums_of(F, path.points, path.width))
     h = widths(first)[-1]
     mine = np.append(machine.coef_, machine.offset_)
     both = np.stack([path.v, mine], axis=1)

@@ -70,8 +70,8 @@ def test_workers_of_our_own_begin_with_one_heap_and_nobody_takes_their_calls(exe
 
 def process_of(executor, handle):
     """The process number of the only worker that has the value."""
-    handle.live().result(timeout=30)
-    (holders,) = executor.client.who_has([handle.live()]).values()
+    handle.ensure().result(timeout=30)
+    (holders,) = executor.client.who_has([handle.ensure()]).values()
     (pid,) = executor.client.run(os.getpid, workers=list(holders)[:1]).values()
     return pid
 
@@ -146,8 +146,8 @@ def test_workers_of_our_own_read_as_many_units_each_and_sums_are_made_where_they
     asked = executor.places(units)  # known before they are there
     assert sorted(asked.count(worker) for worker in executor.processes()) == [4, 4]
     for unit, worker in zip(units, asked, strict=True):
-        unit.live().result(timeout=30)
-        assert [*executor.client.who_has([unit.live()]).values()] == [(worker,)]
+        unit.ensure().result(timeout=30)
+        assert [*executor.client.who_has([unit.ensure()]).values()] == [(worker,)]
     assert executor.places(units) == asked
     executor.release(units)
 
@@ -238,7 +238,7 @@ def test_what_somebody_cancelled_is_asked_for_again(executor, tmp_path):
     from distributed import Future
 
     state = executor.keep(7, "seven")
-    executor.client.cancel([state.live()])
+    executor.client.cancel([state.ensure()])
     calls = [Call(f"times-{i}", jobs.noted_square, (str(tmp_path), i, 0.2)) for i in range(4)]
 
     def cancel():
@@ -478,7 +478,7 @@ def test_a_script_says_its_own_error_only_and_ends_with_its_workers_asleep(tmp_p
     script.write_text(SCRIPT.format(folder=str(tmp_path)))
     env = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
     done = subprocess.run(
-        [sys.executable, str(script)], capture_output=True, text=True, timeout=30, env=env, check=False
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=300, env=env, check=False
     )
     assert (done.returncode, done.stdout) == (0, "train.csv, row 17: the value nan is not finite.\n")
     assert done.stderr == ""

@@ -162,7 +162,7 @@ def settle(executor, seconds):
 
 def holders(executor, handle):
     """Process numbers of the workers that have the value."""
-    future = handle.live()
+    future = handle.ensure()
     future.result(timeout=LEAST_LIMIT)
     (addresses,) = executor.client.who_has([future]).values()
     return list(executor.client.run(os.getpid, workers=list(addresses)).values())

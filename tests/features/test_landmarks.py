@@ -101,7 +101,7 @@ def test_more_landmarks_than_the_kernel_has_directions(rule):
 
 
 def test_a_rule_that_does_not_exist():
-    with pytest.raises(RecipeError, match=r"landmarks='best' means nothing. Possible: uniform \| stratified"):
+    with pytest.raises(RecipeError, match=r"landmarks='best' is not valid. Possible: uniform \| stratified"):
         select("best", Linear(), points(9), 3)
 
 

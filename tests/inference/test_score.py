@@ -18,7 +18,6 @@ from dkernel.data import Unit, from_arrays
 from dkernel.data.rejected_rows import REJECTS
 from dkernel.data.writers.atomic import digest
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.inference import score as scoring
@@ -207,7 +206,7 @@ def test_an_interrupted_run_goes_on_without_scoring_again(tmp_path):
     assert first.held == 0
     result = score(LinearModel(TEXT), source, tmp_path / "out", second, progress=progress)
     assert (first.scored, second.scored, result.reused) == ([0, 1, 2], [3, 4], 3)
-    assert progress.told == ["3 of 5 parts are taken over from a run that was stopped.", ("score", 6), 1, 5]
+    assert progress.told == ["3 of 5 parts are reused from a stopped run.", ("score", 6), 1, 5]
     assert digest(tmp_path / "out") == digest(tmp_path / "ref")
 
 
@@ -291,13 +290,12 @@ def test_every_executor_writes_the_same_bytes_and_names_the_model(tmp_path):
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("name", ["out", "out.csv"])
-def test_processes_write_the_same_bytes(tmp_path, name):
+def test_processes_write_the_same_bytes(tmp_path, name, two_workers):
     source, _ = a_source(rows=((3, 2), (4,), (1, 0, 1), (2,), (7,)))
     (tmp_path / "serial").mkdir()
     score(real_model(), source, tmp_path / "serial" / name, SerialExecutor())
-    with connect(workers=2) as executor:
-        score(real_model(), source, tmp_path / name, executor)
-        score(real_model(), made_by_two(source), tmp_path / f"two-{name}", executor)
+    score(real_model(), source, tmp_path / name, two_workers)
+    score(real_model(), made_by_two(source), tmp_path / f"two-{name}", two_workers)
     for found in (name, f"two-{name}"):
         assert digest(tmp_path / found) == digest(tmp_path / "serial" / name)
 

@@ -13,7 +13,6 @@ from dask.delayed import Delayed
 from dkernel.data import Unit
 from dkernel.data.writers import atomic
 from dkernel.errors import DataError
-from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.inference.score import score
 from tests.execution import jobs
@@ -129,15 +128,14 @@ def test_a_disk_that_fails_twice_is_asked_again(tmp_path, executor):
 
 
 @pytest.mark.cluster
-def test_the_same_on_a_cluster(tmp_path):
-    with connect(workers=2) as executor:
-        for last, name in ((DataError, "bad"), (OSError, "flaky")):
-            (tmp_path / name).mkdir()
-            source = with_an_error(tmp_path / name, last)
-            if last is DataError:
-                with pytest.raises(DataError, match="row 17"):
-                    score(LinearModel([0, 1]), source, tmp_path / "out", executor)
-                assert len(jobs.ran(tmp_path / name, "unit3")) == 1
-            else:
-                assert score(LinearModel([0, 1]), source, tmp_path / "out", executor).rows == 10
-                assert len(jobs.ran(tmp_path / name, "unit3")) == 3
+def test_the_same_on_a_cluster(tmp_path, two_workers):
+    for last, name in ((DataError, "bad"), (OSError, "flaky")):
+        (tmp_path / name).mkdir()
+        source = with_an_error(tmp_path / name, last)
+        if last is DataError:
+            with pytest.raises(DataError, match="row 17"):
+                score(LinearModel([0, 1]), source, tmp_path / "out", two_workers)
+            assert len(jobs.ran(tmp_path / name, "unit3")) == 1
+        else:
+            assert score(LinearModel([0, 1]), source, tmp_path / "out", two_workers).rows == 10
+            assert len(jobs.ran(tmp_path / name, "unit3")) == 3

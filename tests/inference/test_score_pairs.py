@@ -137,18 +137,28 @@ def test_every_row_of_every_pair(tmp_path, model, kind, record_property):
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("workers", [1, 2, pytest.param(4, marks=pytest.mark.slow)])
+def test_two_workers_write_the_same_bytes(tmp_path, model, two_workers):
+    check_workers(tmp_path, model, two_workers)
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+@pytest.mark.parametrize("workers", [1, 4])
 def test_workers_write_the_same_bytes(tmp_path, model, workers):
     with connect(workers=workers) as executor:
-        for kind, ending in zip(INPUTS, (*OUTPUTS, *OUTPUTS), strict=False):
-            folder = tmp_path / kind
-            folder.mkdir()
-            outs = [folder / f"{name}" / f"out.{ending}" for name in ("serial", "cluster")]
-            for out, place in zip(outs, (SerialExecutor(), executor), strict=True):
-                out.parent.mkdir()
-                run(folder, model(kind), kind, out, place)
-            serial, cluster = ({p.name: atomic.digest(p) for p in out.parent.iterdir()} for out in outs)
-            assert serial == cluster, (kind, ending)
+        check_workers(tmp_path, model, executor)
+
+
+def check_workers(tmp_path, model, executor):
+    for kind, ending in zip(INPUTS, (*OUTPUTS, *OUTPUTS), strict=False):
+        folder = tmp_path / kind
+        folder.mkdir()
+        outs = [folder / f"{name}" / f"out.{ending}" for name in ("serial", "cluster")]
+        for out, place in zip(outs, (SerialExecutor(), executor), strict=True):
+            out.parent.mkdir()
+            run(folder, model(kind), kind, out, place)
+        serial, cluster = ({p.name: atomic.digest(p) for p in out.parent.iterdir()} for out in outs)
+        assert serial == cluster, (kind, ending)
 
 
 RAW = ["3.50", "007", '"quoted"', '"a,b"', '"two\nlines"', '"say ""no"""', '5" pipe', "", '""', " x ", "1e5", "é"]

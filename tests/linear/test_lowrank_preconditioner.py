@@ -32,7 +32,7 @@ def sketch_of(A, metric, q=Q):
 
 
 def dense(B, metric, rho):
-    """The formula of ALGORITHMS 3.6 with every matrix there is, in the coordinates v."""
+    """The formula of `linear.lowrank_preconditioner` with every matrix there is, in the coordinates v."""
     mu, U = np.linalg.eigh(B @ B.T / M)
     V = B.T @ U / np.sqrt(M * mu)
     tail = mu[0] + rho

@@ -176,7 +176,7 @@ def test_what_is_said(tmp_path, stop_after, capsys):
     stop_after(6)
     with pytest.raises(Killed):
         fit(tmp_path / "c", progress=Progress("log"))
-    assert f"checkpoint: nothing in {tmp_path / 'c'} yet, starting afresh" in capsys.readouterr().err
+    assert f"checkpoint: nothing in {tmp_path / 'c'} yet, starting from scratch" in capsys.readouterr().err
     fit(tmp_path / "c", progress=Progress("log"))
     assert "resumed from pass 1 round 6/20" in capsys.readouterr().err
     fit(tmp_path / "c", progress=Progress("log"))

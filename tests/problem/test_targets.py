@@ -33,7 +33,7 @@ def test_squared_on_whole_numbers_must_be_said(kind):
 
 def test_text_is_never_regressed():
     assert resolve_task(Recipe(loss="squared"), "text") == "classify"
-    with pytest.raises(DataError, match="text, of which there is no regression"):
+    with pytest.raises(DataError, match="text, which cannot be a regression target"):
         resolve_task(Recipe(loss="squared", task="regress"), "text")
 
 
@@ -98,7 +98,7 @@ def test_balanced_weights_give_every_class_the_same_sum():
 def test_weights_by_class():
     targets, counts = Targets(np.array([0, 1, 2])), {0: 1.0, 1: 1.0, 2: 1.0}
     assert targets.weights_of({2: 5.0}, counts).tolist() == [1.0, 1.0, 5.0]
-    with pytest.raises(RecipeError, match="class_weight names 7, which is no class; there are 0, 1, 2"):
+    with pytest.raises(RecipeError, match="class_weight names 7, which is not a class; there are 0, 1, 2"):
         targets.weights_of({7: 1.0}, counts)
 
 

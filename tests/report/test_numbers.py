@@ -1,11 +1,11 @@
 import numpy as np
 import pytest
-from sklearn.metrics import confusion_matrix, mean_absolute_error, r2_score, roc_auc_score, roc_curve
+from sklearn.metrics import confusion_matrix, mean_absolute_error, r2_score, roc_auc_score
 
 from dkernel.data import from_arrays
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.report.numbers import MOST_POINTS, calibration, learning, quality, regions, roc, spectrum, speed
+from dkernel.report.numbers import calibration, learning, quality, regions, spectrum, speed
 from dkernel.training.fit import train
 
 
@@ -38,29 +38,6 @@ def test_two_classes_have_the_figures_that_scikit_learn_gives_them(two):
     assert found.merits["accuracy"] == pytest.approx(two.model.facts["holdout"]["accuracy"], abs=0.01)
     assert found.confusion.tolist() == confusion_matrix(truth, two.model.predict(two.holdout.X)).tolist()
     assert [name for name, *_ in found.one_against_rest()] == ["out"]
-
-
-def test_the_curve_is_scikit_learns_and_ties_are_one_step():
-    rng = np.random.default_rng(0)
-    scores, truth = rng.integers(0, 30, 500).astype(float), rng.random(500) < 0.4
-    curve, area = roc(truth, scores, np.ones(500))
-    wanted = np.column_stack(roc_curve(truth, scores, drop_intermediate=False)[:2])
-    assert np.allclose(curve, wanted)
-    assert area == pytest.approx(roc_auc_score(truth, scores))
-
-
-def test_a_long_curve_is_thinned_and_keeps_its_ends():
-    rng = np.random.default_rng(0)
-    truth = rng.random(20_000) < 0.5
-    curve, area = roc(truth, truth + rng.normal(size=20_000), np.ones(20_000))
-    assert len(curve) <= MOST_POINTS + 1
-    assert curve[0].tolist() == [0, 0]
-    assert curve[-1].tolist() == [1, 1]
-    assert np.sum(np.diff(curve[:, 0]) * (curve[1:, 1] + curve[:-1, 1]) / 2) == pytest.approx(area, abs=1e-3)
-
-
-def test_one_class_alone_has_no_curve():
-    assert roc(np.ones(5, bool), np.arange(5.0), np.ones(5)) is None
 
 
 def test_several_classes(three):

@@ -136,7 +136,7 @@ def test_a_loss_for_numbers_regresses_on_any_numbers(name, kind):
 
 @pytest.mark.parametrize("name", NUMBERS)
 def test_a_loss_for_numbers_is_refused_for_classes(name):
-    with pytest.raises(DataError, match="text, of which there is no regression"):
+    with pytest.raises(DataError, match="text, which cannot be a regression target"):
         resolve_task(Recipe(loss=name), "text")
     for wish in ({"task": "classify"}, {"positive": "a"}, {"class_weight": "balanced"}):
         with pytest.raises(RecipeError, match=r"for classes|predicts classes"):

@@ -288,7 +288,7 @@ def test_the_most_passes_are_those_that_are_asked_for():
         ({"solver": "lbfgs", "loss": "quantile"}, "or loss='huber'"),
         ({"polish": 2, "loss": "perceptron"}, "polish=2 needs a loss without kinks"),
         ({"polish": 2, "solver": "normal"}, "Leave polish out"),
-        ({"solver": "newton"}, "solver='newton' means nothing"),
+        ({"solver": "newton"}, "solver='newton' is not valid"),
     ],
 )
 def test_refuses_what_a_solver_cannot_do(changes, said):

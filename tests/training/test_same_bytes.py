@@ -96,8 +96,22 @@ def test_twice(serial, tmp_path):
     assert digest("open", SerialExecutor(), tmp_path) == serial["open"]
 
 
+@pytest.fixture(scope="module")
+def two_workers():
+    """Two worker processes for the tests of this file: they keep nothing of one fit that another could use."""
+    with connect(workers=2, memory_limit=0, patience=60) as executor:
+        yield executor
+
+
 @pytest.mark.cluster
-@pytest.mark.parametrize(("workers", "names"), [(1, ["three"]), (2, ["open", "targets"]), (4, ["fourier"])])
+@pytest.mark.parametrize("name", ["open", "targets"])
+def test_two_processes(name, two_workers, serial, tmp_path):
+    assert two_workers.workers == 2
+    assert digest(name, two_workers, tmp_path) == serial[name]
+
+
+@pytest.mark.cluster
+@pytest.mark.parametrize(("workers", "names"), [(1, ["three"]), (4, ["fourier"])])
 def test_processes(workers, names, serial, tmp_path):
     with connect(workers=workers, memory_limit=0, patience=60) as executor:
         assert executor.workers == workers
@@ -106,22 +120,22 @@ def test_processes(workers, names, serial, tmp_path):
 
 
 @pytest.mark.cluster
-def test_processes_that_read_again_in_each_pass(serial, tmp_path, reread):  # noqa: ARG001
-    with connect(workers=2, memory_limit=0, patience=60) as executor:
-        assert digest("weights", executor, tmp_path) == serial["weights"]
+def test_processes_that_read_again_in_each_pass(serial, tmp_path, two_workers, reread):  # noqa: ARG001
+    assert digest("weights", two_workers, tmp_path) == serial["weights"]
 
 
 @pytest.mark.cluster
 @pytest.mark.parametrize("cores", [1, 2])
-def test_the_sample_is_worked_on_by_the_workers_or_by_a_client_with_as_many_cores(monkeypatch, cores, serial, tmp_path):
+def test_the_sample_is_worked_on_by_the_workers_or_by_a_client_with_as_many_cores(
+    monkeypatch, cores, two_workers, serial, tmp_path
+):
     monkeypatch.setattr(sgd_setup, "usable_cores", lambda: cores)
     seen = []
     monkeypatch.setattr(Gram, "step", lambda *args, step=Gram.step: seen.append(1) or step(*args))
-    with connect(workers=2, memory_limit=0, patience=60) as executor:
-        assert sgd_setup.runs_on_client(executor, False) == (cores == 2)
-        assert not sgd_setup.runs_on_client(executor, True)
-        for name in ("open", "fourier"):
-            assert digest(name, executor, tmp_path) == serial[name]
+    assert sgd_setup.runs_on_client(two_workers, False) == (cores == 2)
+    assert not sgd_setup.runs_on_client(two_workers, True)
+    for name in ("open", "fourier"):
+        assert digest(name, two_workers, tmp_path) == serial[name]
     assert bool(seen) == (cores == 2)
 
 

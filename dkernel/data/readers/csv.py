@@ -46,7 +46,7 @@ def _header(file: File) -> Header:
     while True:
         data = file.read(0, size)
         if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
-            raise DataError(f"{file.name}: the file is in UTF-16 or is no text; CSV is read as UTF-8.")
+            raise DataError(f"{file.name}: the file is in UTF-16 or is not text; CSV is read as UTF-8.")
         skip = len(_BOM) if data.startswith(_BOM) else 0
         final = len(data) < size
         ends, _, _ = row_ends(data[skip:], delimiter.encode(), final)

@@ -101,7 +101,7 @@ def _header(file: File, opened: BinaryIO, start: int, stop: int) -> _Array:
     opened.seek(start)
     head = opened.read(8)
     if head[:6] != _MAGIC or len(head) < 8 or head[6] not in (1, 2, 3):
-        raise DataError(f"{file.name}: the file is no NPY array, or a damaged one (it begins with {head!r}).")
+        raise DataError(f"{file.name}: the file is not an NPY array, or a damaged one (it begins with {head!r}).")
     width, code = (2, "<H") if head[6] == 1 else (4, "<I")
     raw_length = opened.read(width)
     length = struct.unpack(code, raw_length)[0] if len(raw_length) == width else 0

@@ -50,7 +50,7 @@ def _open(file: File) -> Any:
     try:
         return zarr.open(file.path, mode="r", storage_options=dict(file.options) or None)
     except (OSError, ValueError, KeyError) as error:
-        raise DataError(f"{file.name}: this is no Zarr store, or a damaged one ({error}).") from None
+        raise DataError(f"{file.name}: this is not a Zarr store, or a damaged one ({error}).") from None
 
 
 def _members(opened: Any) -> list[Member]:

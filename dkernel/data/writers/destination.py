@@ -149,16 +149,16 @@ class Destination:
             if manifest is None:
                 why = "and has no manifest of dkernel's"
             elif differing := sorted(k for k in {*job, *manifest.job} if job.get(k) != manifest.job.get(k)):
-                why = f"and is of another job (different: {', '.join(differing)})"
+                why = f"and comes from another job (different: {', '.join(differing)})"
             else:
                 why = "and was changed since it was written"
             raise DataError(
-                f"{self.path} is there already {why}. Choose another name, or ask for it to be overwritten."
+                f"{self.path} already exists {why}. Choose another name, or give --overwrite (overwrite=True)."
             )
         foreign = self._foreign(manifest)
         if foreign:
             raise DataError(
-                f"{self.path} is a folder with files that are no output of dkernel's ({', '.join(foreign[:3])}), and "
+                f"{self.path} is a folder with files that dkernel did not write ({', '.join(foreign[:3])}), and "
                 "overwriting would delete them. Choose another name, or move them away."
             )
 

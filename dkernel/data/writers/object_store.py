@@ -153,14 +153,18 @@ class StoreDestination:
                 why = "and has no manifest of dkernel's"
             else:
                 differing = sorted(k for k in {*job, *found.job} if job.get(k) != found.job.get(k))
-                why = f"and is of another job (different: {', '.join(differing)})" if differing else "and was changed"
+                why = (
+                    f"and comes from another job (different: {', '.join(differing)})"
+                    if differing
+                    else "and was changed"
+                )
             raise DataError(
-                f"{self.path} is there already {why}. Choose another name, or ask for it to be overwritten."
+                f"{self.path} already exists {why}. Choose another name, or give --overwrite (overwrite=True)."
             )
         known = {"_manifest.json", "_SUCCESS", REJECTS_NAME, *(e.name for e in (found.files if found else ()))}
         if self.format.folder and (foreign := sorted(there - known)):
             raise DataError(
-                f"{self.path} holds objects that are no output of dkernel ({', '.join(foreign[:3])}), and overwriting "
+                f"{self.path} holds objects that dkernel did not write ({', '.join(foreign[:3])}), and overwriting "
                 "would delete them. Choose another name, or move them away."
             )
 

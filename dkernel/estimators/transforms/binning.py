@@ -13,6 +13,7 @@ from dkernel.data.collections.dask_arrays import as_array
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import Seed
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of
 from dkernel.estimators.validation import checked_rows, is_dask, seed_of, source_of
@@ -73,7 +74,14 @@ class BinningFeatures(TransformerBase):
     ((5, 16384), 320)
     """
 
-    def __init__(self, gamma="auto", *, n_grids=256, n_bins=2**14, random_state=None):
+    def __init__(
+        self,
+        gamma: str | float = "auto",
+        *,
+        n_grids: int = 256,
+        n_bins: int = 2**14,
+        random_state: Seed = None,
+    ) -> None:
         self.gamma = gamma
         self.n_grids = n_grids
         self.n_bins = n_bins
@@ -87,8 +95,9 @@ class BinningFeatures(TransformerBase):
         Parameters
         ----------
         X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Read once, for the center and for a gamma that asks for it.
-        y : ignored
+            Rows, read once, for the center and for a gamma that asks for it.
+        y : object, default=None
+            Ignored.
 
         Returns
         -------
@@ -116,20 +125,22 @@ class BinningFeatures(TransformerBase):
         return self
 
     def transform(self, X: Any) -> Any:
-        """Bins of the rows.
+        """Compute the bins of the rows.
 
         Parameters
         ----------
-        X : array, dataframe or Dask collection of shape (n_samples, n_features)
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
 
         Returns
         -------
         scipy.sparse.csr_array or dask.array.Array
-            Shape (n_samples, n_components_), in the dtype of X. A Dask collection gives a Dask array of sparse chunks.
+            Bins of shape (n_samples, n_components_), in the dtype of X. A Dask collection gives a Dask array of sparse
+            chunks.
 
         Raises
         ------
-        sklearn.exceptions.NotFittedError
+        NotFittedError
             Before `fit`.
         DataError
             If X holds values that are not finite numbers, or other features than those of `fit`.

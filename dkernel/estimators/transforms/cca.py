@@ -13,6 +13,7 @@ from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import as_array
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.decomposition import OnFeatures, component_rows
 from dkernel.estimators.transforms.kernel_maps import dtype_of
 from dkernel.estimators.validation import checked_rows, is_dask, is_frame
@@ -26,7 +27,15 @@ __all__ = ["KernelCCA"]
 class View(OnFeatures):
     """One of the two views: its map, and afterwards the projections of its rows."""
 
-    def __init__(self, kernel="gaussian", *, gamma="auto", features="auto", n_columns=1024, random_state=None):
+    def __init__(
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_columns: int = 1024,
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.features = features
@@ -57,7 +66,7 @@ class View(OnFeatures):
 
 
 class KernelCCA(OnFeatures):
-    """Canonical correlation analysis in the spaces of two kernels: the functions of each view that vary together most.
+    """Kernel canonical correlation analysis: the functions of two views that vary together most.
 
     maximize over f, g:  cov(f(x), g(y))  with  var f(x) + alpha |f|² = 1 = var g(y) + alpha |g|²,  one pair after the
     other, f = w . (φ(x) - mean φ), each uncorrelated with those before it
@@ -69,20 +78,49 @@ class KernelCCA(OnFeatures):
 
     Parameters
     ----------
-    n_components : pairs of functions, at most as many as the smaller view has columns
-    kernel, gamma, features, n_columns : of the first view, as of KernelFeatures
-    kernel_y, gamma_y : of the second view; None as of the first
-    alpha : strength of the regularization, in the unit of var φ
-    random_state : seed; None is 0
+    n_components : int, default=2
+        Pairs of functions, at most as many as the smaller view has columns.
+    kernel : Kernel or str, default="gaussian"
+        Kernel of the first view, its expression, or its name.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
+        rule.
+    kernel_y : Kernel or str, default=None
+        Kernel of the second view; None as of the first.
+    gamma_y : float or {"auto", "median", "scale"}, default=None
+        Gamma of the second view; None as of the first.
+    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
+        Kind of the map.
+    n_columns : int, default=512
+        Number of landmarks, or of random features, of each view.
+    alpha : float, default=0.001
+        Strength of the regularization, in the unit of var φ.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed; None is 0.
 
     Attributes
     ----------
-    correlations_ : of the pairs as they are regularized, cov(f, g), largest first, float64 (n_components_,)
-    x_weights_, y_weights_ : w of the features, float64 (m_x, n_components_), (m_y, n_components_)
-    x_view_, y_view_ : the two views, with kernel_, map_ and mean_ of the features;  n_components_ : pairs
-    kernel_, map_, n_columns_ : of the first view
+    correlations_ : ndarray of shape (n_components_,)
+        Regularized correlations cov(f, g) of the pairs, largest first.
+    x_weights_, y_weights_ : ndarray of shape (n_columns_, n_components_)
+        Coefficients w of the features of each view, float64.
+    x_view_, y_view_ : object
+        The two views, with kernel_, map_ and mean_ of the features.
+    n_components_ : int
+        Pairs.
+    kernel_, map_, n_columns_ : object
+        Those of the first view.
 
-    Source: Akaho 2001; Bach and Jordan 2002; on random features Lopez-Paz et al. 2014.
+    See Also
+    --------
+    KernelPCA : Components of one view.
+
+    References
+    ----------
+    S. Akaho, "A kernel method for canonical correlation analysis", IMPS 2001.
+    F. Bach and M. Jordan, "Kernel independent component analysis", JMLR 2002.
+    D. Lopez-Paz, S. Sra, A. Smola, Z. Ghahramani and B. Schölkopf, "Randomized nonlinear component analysis", ICML
+    2014.
 
     Examples
     --------
@@ -98,9 +136,18 @@ class KernelCCA(OnFeatures):
     """
 
     def __init__(
-        self, n_components=2, *, kernel="gaussian", gamma="auto", kernel_y=None, gamma_y=None, features="auto",
-        n_columns=512, alpha=1e-3, random_state=None,
-    ):  # fmt: skip
+        self,
+        n_components: int = 2,
+        *,
+        kernel: KernelLike = "gaussian",
+        gamma: str | float = "auto",
+        kernel_y: KernelLike | None = None,
+        gamma_y: str | float | None = None,
+        features: str = "auto",
+        n_columns: int = 512,
+        alpha: float = 1e-3,
+        random_state: Seed = None,
+    ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.gamma = gamma
@@ -116,7 +163,22 @@ class KernelCCA(OnFeatures):
 
         Parameters
         ----------
-        X, y : the views, (n, p) and (n, q): numpy, pandas, Dask; y may also be one column, (n,)
+        X : array, dataframe or Dask collection of shape (n_samples, p)
+            First view.
+        y : array, dataframe or Dask collection of shape (n_samples, q) or (n_samples,), default=None
+            Second view.
+
+        Returns
+        -------
+        KernelCCA
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the views have different numbers of rows, or values that are not finite numbers.
         """
         self._check()
         if y is None:
@@ -191,7 +253,27 @@ class KernelCCA(OnFeatures):
         self.y_view_.project(mean[m:], weights[1])
 
     def transform(self, X: Any, y: Any = None) -> Any:
-        """f of the rows of the first view, (n, n_components_); with y, g of the second beside it."""
+        """Compute the functions f of the first view, and with y also g of the second.
+
+        Parameters
+        ----------
+        X : array, dataframe or Dask collection of shape (n_samples, p)
+            First view.
+        y : array, dataframe or Dask collection of shape (n_samples, q) or (n_samples,), default=None
+            Second view.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, n_components_)
+            Values f; with y the pair of f and g. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "x_weights_")
         if y is None:
             return self.x_view_.transform(checked_rows(self, X))
@@ -199,7 +281,27 @@ class KernelCCA(OnFeatures):
         return self.x_view_.transform(X), self.y_view_.transform(Y)
 
     def correlations(self, X: Any, y: Any) -> NDArray[np.float64]:
-        """The correlation of f(x) and g(y) over these rows, (n_components_,): new rows say what the pairs are worth."""
+        """Compute the correlation of f(x) and g(y) over these rows.
+
+        Parameters
+        ----------
+        X : array, dataframe or Dask collection of shape (n_samples, p)
+            First view.
+        y : array, dataframe or Dask collection of shape (n_samples, q) or (n_samples,)
+            Second view.
+
+        Returns
+        -------
+        ndarray of shape (n_components_,)
+            Correlations; those of new rows show what the pairs are worth.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         F, G = (np.asarray(Z, np.float64) for Z in self.transform(X, y))
         F, G = F - F.mean(axis=0), G - G.mean(axis=0)
         size = np.sqrt((F**2).sum(axis=0) * (G**2).sum(axis=0))

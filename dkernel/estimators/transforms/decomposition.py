@@ -1,6 +1,5 @@
 """KernelPCA and KernelKMeans: the linear methods on φ of the rows, for data of any size."""
 
-import hashlib
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,8 @@ from sklearn.base import BaseEstimator, ClusterMixin
 from dkernel.data import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import BlockPrediction, apply
+from dkernel.estimators.parameters import KernelLike, Seed
+from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of, nystrom_rows, random_rows
 from dkernel.estimators.transforms.sketches import KernelFeatures
 from dkernel.estimators.validation import checked_rows, seed_of, source_of
@@ -56,10 +56,8 @@ class Embedding(BaseEstimator):
         return source, Phi(nystrom_rows, (inner.kernel_, wide(inner.landmarks_), inner.whitening_)), seed
 
     def _key(self, source: Source) -> str:
-        digest = hashlib.sha256(f"{source.token}{self.map_.spec()!r}".encode())
-        for array in self.map_.arrays().values():
-            digest.update(np.ascontiguousarray(array).data)
-        return f"dkernel-{type(self).__name__}-{digest.hexdigest()[:16]}"
+        key = content_key(f"{source.token}{self.map_.spec()!r}", *self.map_.arrays().values())
+        return f"dkernel-{type(self).__name__}-{key[:16]}"
 
 
 class OnFeatures(Embedding, TransformerBase):
@@ -69,26 +67,55 @@ class OnFeatures(Embedding, TransformerBase):
 
 
 class KernelPCA(OnFeatures):
-    """Principal components in the space of a kernel: z(x) = (φ(x) - mean φ)^T V, V the eigenvectors of cov φ.
+    """Kernel principal component analysis: z(x) = (φ(x) - mean φ)^T V, V the eigenvectors of cov φ.
 
-    The covariance of the features, (m, m), is summed in one pass over the data: n never has to fit in memory. With
+    The covariance of the features is summed in one pass over the data: the rows never have to fit in memory. With
     Nystrom features and all rows as landmarks it is `sklearn.decomposition.KernelPCA`, up to the signs of components.
 
     Parameters
     ----------
-    n_components : components to keep; None for all whose eigenvalue is not rounding
-    kernel, gamma, features : as of KernelFeatures
-    n_columns : landmarks, or random features
-    random_state : seed; None is 0
+    n_components : int, default=None
+        Components to keep; None for all whose eigenvalue is not rounding.
+    kernel : Kernel or str, default="gaussian"
+        Kernel, its expression, or its name.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
+        rule.
+    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
+        Kind of the map.
+    n_columns : int, default=1024
+        Number of landmarks, or of random features.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed; None is 0.
 
     Attributes
     ----------
-    eigenvalues_ : of the centred Gram matrix of all rows, largest first, float64 (n_components_,)
-    explained_variance_ratio_ : their share of the variance of φ
-    components_ : V^T, float64 (n_components_, n_columns_); mean_ : mean φ
-    kernel_ : the kernel with numbers;  map_ : the map;  n_components_ : columns of the output
+    eigenvalues_ : ndarray of shape (n_components_,)
+        Eigenvalues of the centred Gram matrix of all rows, largest first.
+    explained_variance_ratio_ : ndarray of shape (n_components_,)
+        Their share of the variance of φ.
+    components_ : ndarray of shape (n_components_, n_columns_)
+        V^T, float64.
+    mean_ : ndarray of shape (n_columns_,)
+        Mean of φ.
+    kernel_ : Kernel
+        Kernel with numbers.
+    map_ : FeatureMap
+        The map.
+    n_columns_ : int
+        Columns of the map.
+    n_components_ : int
+        Components of the output.
 
-    Source: Schölkopf, Smola and Müller 1998.
+    See Also
+    --------
+    KernelCCA : Components that two views share.
+    KernelFeatures : The features themselves.
+
+    References
+    ----------
+    B. Schölkopf, A. Smola and K.-R. Müller, "Nonlinear component analysis as a kernel eigenvalue problem", Neural
+    Computation 1998.
 
     Examples
     --------
@@ -98,8 +125,15 @@ class KernelPCA(OnFeatures):
     """
 
     def __init__(
-        self, n_components=None, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, random_state=None
-    ):
+        self,
+        n_components: int | None = None,
+        *,
+        kernel: KernelLike = "gaussian",
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_columns: int = 1024,
+        random_state: Seed = None,
+    ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.gamma = gamma
@@ -108,7 +142,27 @@ class KernelPCA(OnFeatures):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "KernelPCA":  # noqa: ARG002
-        """Choose the map, and sum the covariance in one more pass over X (n, p): numpy, pandas, Dask, or a Source."""
+        """Choose the map, and sum the covariance in one more pass over X.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        KernelPCA
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        """
         wanted = self.n_components
         if wanted is not None and (not isinstance(wanted, int | np.integer) or wanted < 1):
             raise RecipeError(f"n_components={wanted!r}: a positive whole number, or None, is needed.")
@@ -131,7 +185,25 @@ class KernelPCA(OnFeatures):
         return self
 
     def transform(self, X: Any) -> Any:
-        """The components of the rows, (n, n_components_), in the dtype of X."""
+        """Compute the components of the rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, n_components_)
+            Components, in the dtype of X. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "components_")
         carried = (self._phi, self.mean_, np.ascontiguousarray(self.components_.T))
         return self._transform(X, component_rows, carried, *self.map_.arrays().values(), *carried[1:])
@@ -140,11 +212,30 @@ class KernelPCA(OnFeatures):
 class Clustering(ClusterMixin, OnFeatures):
     """Clusters of an embedding of the rows: k-means on a sample of them, then Lloyd's steps over all."""
 
-    n_clusters: Any
-    n_init: Any
-    max_iter: Any
-    tol: Any
     _phi: Phi
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        kernel: KernelLike = "gaussian",
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_columns: int = 1024,
+        n_init: int = 10,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        random_state: Seed = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_columns = n_columns
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
 
     def _clusters_asked(self, source: Source) -> int:
         k = self.n_clusters
@@ -177,56 +268,141 @@ class Clustering(ClusterMixin, OnFeatures):
         self.n_components_ = k
 
     def fit_predict(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
-        """The clusters of the rows of X, (n,)."""
+        """Find the clusters of X, and give those of its rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples,)
+            Clusters, int64.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        """
         return self.fit(X).labels_
 
     def predict(self, X: Any) -> Any:
-        """The cluster of each row, int64 (n,)."""
+        """Find the nearest centre of each row.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples,)
+            Clusters, int64. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "cluster_centers_")
         names = self._names()
         X = checked_rows(self, X, objects=bool(self.map_.objects))
         objects = tuple(names[j] for j in self.map_.objects)
         centers = self.cluster_centers_
-        digest = hashlib.sha256(repr(self.map_.spec()).encode())
-        for array in (*self.map_.arrays().values(), centers):
-            digest.update(np.ascontiguousarray(array).data)
-        return apply(
-            BlockPrediction(cluster_rows, (self._phi, centers), lambda: f"clusters-{digest.hexdigest()}", names,
-            dtype_of(X), np.int64, None, objects),
-            X,
-        )  # fmt: skip
+        key = content_key(repr(self.map_.spec()), *self.map_.arrays().values(), centers)
+        carried = (self._phi, centers)
+        answer = BlockPrediction(
+            cluster_rows, carried, lambda: f"clusters-{key}", names, dtype_of(X), np.int64, None, objects
+        )
+        return apply(answer, X)
 
     def transform(self, X: Any) -> Any:
-        """|φ(x) - c| of each row and centre, (n, n_clusters), in the dtype of X."""
+        """Compute the distance |φ(x) - c| of each row to each centre.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, n_clusters)
+            Distances, in the dtype of X. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "cluster_centers_")
         carried = (self._phi, self.cluster_centers_)
         return self._transform(X, distance_rows, carried, *self.map_.arrays().values(), self.cluster_centers_)
 
 
 class KernelKMeans(Clustering):
-    """k-means in the space of a kernel: minimize Σ |φ(x) - c(x)|² over k centres, by Lloyd's steps.
+    """Kernel k-means: minimize Σ |φ(x) - c(x)|² over k centres, by Lloyd's steps.
 
     It begins with scikit-learn's KMeans on φ of up to 20,000 rows drawn by hash; then each step is one pass over the
-    data, until no centre moves or `max_iter`. With Nystrom features and all rows as landmarks it is kernel k-means.
+    data, until no centre moves or `max_iter`. With Nystrom features and all rows as landmarks it is exact kernel
+    k-means.
 
     Parameters
     ----------
-    n_clusters : k
-    kernel, gamma, features, n_columns : as of KernelPCA
-    n_init : beginnings on the sample, of which the best is taken
-    max_iter : passes at most
-    tol : a step in which the centres move by less than this share of the variance of φ is the last
-    random_state : seed; None is 0
+    n_clusters : int, default=8
+        Number k of clusters.
+    kernel : Kernel or str, default="gaussian"
+        Kernel, its expression, or its name.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
+        rule.
+    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
+        Kind of the map.
+    n_columns : int, default=1024
+        Number of landmarks, or of random features.
+    n_init : int, default=10
+        Starts on the sample, of which the best is taken.
+    max_iter : int, default=100
+        Most passes over the data.
+    tol : float, default=0.0001
+        A step in which the centres move by less than this share of the variance of φ is the last.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed; None is 0.
 
     Attributes
     ----------
-    labels_ : cluster of each row of fit, (n,); of Dask collections a Dask array, of a Source None
-    cluster_centers_ : centres in the space of φ, float64 (k, n_columns_)
-    inertia_ : Σ |φ(x) - c(x)|² before the last step;  n_iter_ : passes
-    model_ : of two clusters and more the Model, for `dkernel.save` and `dkernel score`: its labels are the clusters
-    kernel_, map_, n_columns_ : as of KernelPCA
+    labels_ : ndarray, dask.array.Array or None
+        Cluster of each row of `fit`; None of a Source.
+    cluster_centers_ : ndarray of shape (n_clusters, n_columns_)
+        Centres in the space of φ, float64.
+    inertia_ : float
+        Σ |φ(x) - c(x)|² before the last step.
+    n_iter_ : int
+        Passes.
+    model_ : Model
+        For `dkernel.save` and `dkernel score`, of two clusters and more: its labels are the clusters.
+    kernel_ : Kernel
+        Kernel with numbers.
+    map_ : FeatureMap
+        The map.
+    n_columns_ : int
+        Columns of the map.
 
-    Source: Dhillon, Guan and Kulis 2004.
+    See Also
+    --------
+    SpectralClustering : Clusters of a graph of similar rows.
+
+    References
+    ----------
+    I. Dhillon, Y. Guan and B. Kulis, "Kernel k-means, spectral clustering and normalized cuts", KDD 2004.
 
     Examples
     --------
@@ -238,22 +414,28 @@ class KernelKMeans(Clustering):
     (1, 1)
     """
 
-    def __init__(
-        self, n_clusters=8, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, n_init=10,
-        max_iter=100, tol=1e-4, random_state=None,
-    ):  # fmt: skip
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_columns = n_columns
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-
     def fit(self, X: Any, y: Any = None) -> "KernelKMeans":  # noqa: ARG002
-        """Find the clusters of X (n, p): numpy, pandas, Dask, or a Source."""
+        """Find the clusters of X.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        KernelKMeans
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        """
         source, self._phi, seed = self._embed(X)
         self._cluster(source, self._phi, seed)
         self.labels_ = None if isinstance(X, Source) else self.predict(X)
@@ -272,7 +454,7 @@ def linear_model(
     machine: Embedding, source: Source, weights: NDArray[np.float64], offsets: NDArray[np.float64],
     classes: NDArray[np.int64], facts: dict[str, Any], alpha: float = 0.0,
 ) -> Model:  # fmt: skip
-    """What a machine whose answers are signs or maxima of φ(x) . weights + offsets leaves in a file."""
+    """Make the Model of a machine whose answers are signs or maxima of φ(x) . weights + offsets."""
     T = machine.map_.whitening if machine.whitening_ is None else machine.whitening_
     coef = weights * T if isinstance(T, float) else T @ weights
     features = "nystrom" if machine.whitening_ is not None else "random"

@@ -1,6 +1,5 @@
 """FourierFeatures and NystromFeatures: the feature maps alone, as transformers of scikit-learn."""
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from functools import wraps
 from typing import Any
@@ -13,7 +12,8 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.prediction import BlockPrediction, apply
+from dkernel.estimators.parameters import KernelLike, Landmarks, Seed
+from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.validation import checked_rows, is_dask, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap, FourierMap, NystromMap
@@ -75,10 +75,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         self, X: Any, function: Any, carried: Any, *arrays: NDArray[Any], made: Mapping[str, str] | None = None
     ) -> Any:
         def key() -> str:
-            digest = hashlib.sha256(repr(self.map_.spec()).encode())
-            for array in arrays:
-                digest.update(np.ascontiguousarray(array).data)
-            return f"map-{digest.hexdigest()}"
+            return f"map-{content_key(repr(self.map_.spec()), *arrays)}"
 
         names, places = self._names(), self.map_.objects
         X = checked_rows(self, X, objects=bool(places))
@@ -102,7 +99,29 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
 
 
 def _fit_transform(self: Any, X: Any, y: Any = None, **parameters: Any) -> Any:
-    """`fit`, then `transform` of the same rows."""
+    """Fit to the rows, and transform the same rows.
+
+    Parameters
+    ----------
+    X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+        Rows to learn from.
+    y : array of shape (n_samples,), default=None
+        Labels, where `fit` uses them.
+    **parameters : dict
+        Further arguments of `fit`.
+
+    Returns
+    -------
+    ndarray, sparse matrix or dask.array.Array
+        What `transform` gives.
+
+    Raises
+    ------
+    RecipeError
+        If a parameter has no meaning.
+    DataError
+        If the data hold values that are not finite numbers, or too few rows.
+    """
     if not is_dask(X):
         return TransformerMixin.fit_transform(self, X, y, **parameters)
     return self.fit(X, y, **parameters).transform(X)
@@ -127,24 +146,47 @@ def _lazily_framed(wrapped: Any) -> Any:
 
 
 class FourierFeatures(TransformerBase):
-    """φ(x) = (2 / D)^{1/2} [cos Ωx, sin Ωx], with φ(x) . φ(z) ≈ k(x, z); Ω from the kernel's spectral law.
+    """Random Fourier features φ(x) = (2 / D)^{1/2} [cos Ωx, sin Ωx], φ(x) . φ(z) ≈ k(x, z).
 
-    X is used as it is, never scaled. Each row of `transform` is computed in the dtype of X.
+    Ω is drawn from the spectral law of the kernel. X is used as it is, never scaled. Each row of `transform` is
+    computed in the dtype of X.
 
     Parameters
     ----------
-    kernel : a shift-invariant Kernel, its expression or its name
-    gamma : number | "auto" | "median" | "scale"; without a label to judge by, "auto" is the median value
-    n_components : D, columns of the output; an odd number gives (2 / D)^{1/2} cos(Ωx + b), which needs no pairs
-    sampling : "auto" | "iid" | "orthogonal" | "sobol" | "halton" | "structured" | "fastfood"
-    form : "auto" | "pairs" | "offset" | "exponential", D^{-1/2} exp(i Ωx), complex: then φ(x) . conj(φ(z)) ≈ k(x, z)
-    random_state : seed; None is 0
+    kernel : Kernel or str, default="gaussian"
+        Shift-invariant kernel, its expression, or its name.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
+        rule.
+    n_components : int, default=1024
+        D, components of the output; an odd number gives (2 / D)^{1/2} cos(Ωx + b), which needs no pairs.
+    sampling : {"auto", "iid", "orthogonal", "sobol", "halton", "structured", "fastfood"}, default="auto"
+        Way to draw the frequencies.
+    form : {"auto", "pairs", "offset", "exponential"}, default="auto"
+        Form of the features; "exponential" is D^{-1/2} exp(i Ωx), complex, with φ(x) . conj(φ(z)) ≈ k(x, z).
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed; None is 0.
 
     Attributes
     ----------
-    kernel_ : the kernel with numbers
-    frequencies_ : Ω, float64 (D / 2, p) of pairs, else (D, p)
-    map_ : the FourierMap;  n_components_ : D
+    kernel_ : Kernel
+        Kernel with numbers.
+    frequencies_ : ndarray of shape (D / 2, p) or (D, p)
+        Ω, float64; D / 2 rows for pairs.
+    map_ : FourierMap
+        The map.
+    n_components_ : int
+        D.
+
+    See Also
+    --------
+    NystromFeatures : Features of any kernel from landmarks.
+    BinningFeatures : Sparse features of the Laplacian kernel.
+    KernelFeatures : The map that suits the kernel.
+
+    References
+    ----------
+    A. Rahimi and B. Recht, "Random features for large-scale kernel machines", NeurIPS 2007.
 
     Examples
     --------
@@ -153,8 +195,15 @@ class FourierFeatures(TransformerBase):
     """
 
     def __init__(
-        self, kernel="gaussian", *, gamma="auto", n_components=1024, sampling="auto", form="auto", random_state=None
-    ):
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        n_components: int = 1024,
+        sampling: str = "auto",
+        form: str = "auto",
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.n_components = n_components
@@ -163,10 +212,33 @@ class FourierFeatures(TransformerBase):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "FourierFeatures":  # noqa: ARG002
-        """Draw the frequencies; X is read only for a gamma that asks for it, or when it is in memory, to check it."""
+        """Draw the frequencies.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows; read only for a gamma that asks for it, and checked where they are in memory.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        FourierFeatures
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        UnsupportedError
+            If the kernel has no such map.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        """
         form = ("offset" if _is_odd(self.n_components) else "pairs") if self.form == "auto" else self.form
         recipe = Recipe(
-            kernel=self.kernel, gamma=self.gamma, features="fourier", n_components=self.n_components, form=form,
+            kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
+            gamma=self.gamma, features="fourier", n_components=self.n_components, form=form,
             sampling=self.sampling, seed=seed_of(self.random_state),
         )  # fmt: skip
         D = columns_of(recipe) * (2 if form == "exponential" else 1)
@@ -181,11 +253,29 @@ class FourierFeatures(TransformerBase):
 
     @property
     def frequencies_(self) -> NDArray[np.float64]:
-        """Ω of the map."""
+        """Frequencies Ω of the map."""
         return self.map_.frequencies
 
     def transform(self, X: Any) -> Any:
-        """φ of the rows, (n, n_components_), in the dtype of X."""
+        """Compute the features φ of the rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, n_components_)
+            Features, in the dtype of X. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "map_")
         arrays = self.map_.arrays().values()
         if self.map_.form == "exponential":
@@ -194,27 +284,51 @@ class FourierFeatures(TransformerBase):
 
 
 class NystromFeatures(TransformerBase):
-    """φ(x) = k(x, Z) U Λ^{-1/2}, with k(Z, Z) = U Λ U^T: φ(x) . φ(z) = k(x, z) when x or z is a landmark.
+    """Nyström features φ(x) = k(x, Z) U Λ^{-1/2}, with k(Z, Z) = U Λ U^T.
 
-    The landmarks Z are chosen from rows of X drawn by hash, whatever the chunks. X is used as it is, never scaled.
-    Columns and whitening are computed in float64, and eigenvalues under 1e-14 of the largest are left out, so there may
-    be fewer columns than landmarks; with fewer rows than `n_components`, all rows are landmarks.
+    φ(x) . φ(z) = k(x, z) when x or z is a landmark. The landmarks Z are chosen from rows of X drawn by hash, whatever
+    the chunks. X is used as it is, never scaled. Columns and whitening are computed in float64, and eigenvalues under
+    1e-14 of the largest are left out, so there may be fewer components than landmarks; with fewer rows than
+    `n_components`, all rows are landmarks.
 
     Parameters
     ----------
-    kernel : a Kernel, its expression or its name
-    gamma : number | "auto" | "median" | "scale"; without a label to judge by, "auto" is the median value
-    n_components : landmarks, and columns of the output at most
-    rank : keep this many eigenvalues only
-    landmarks : "uniform" | "stratified" (by the classes y) | "kmeans" | "leverage" | "rpcholesky"; or an array of them
-        (c, p), used as they are
-    random_state : seed; None is 0
+    kernel : Kernel or str, default="gaussian"
+        Kernel, its expression, or its name.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
+        rule.
+    n_components : int, default=1024
+        Number of landmarks, and of components of the output at most.
+    rank : int, default=None
+        Number of eigenvalues to keep; None for all.
+    landmarks : {"uniform", "stratified", "kmeans", "leverage", "rpcholesky"} or array, default="uniform"
+        Rule that chooses the landmarks ("stratified" by the classes y), or landmarks that are used as they are.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed; None is 0.
 
     Attributes
     ----------
-    kernel_ : the kernel with numbers
-    landmarks_ : Z, (c, p);  whitening_ : U Λ^{-1/2}, float64 (c, n_components_)
-    map_ : the NystromMap;  n_components_ : columns of the output
+    kernel_ : Kernel
+        Kernel with numbers.
+    landmarks_ : ndarray of shape (c, p)
+        Landmarks Z.
+    whitening_ : ndarray of shape (c, n_components_)
+        U Λ^{-1/2}, float64.
+    map_ : NystromMap
+        The map.
+    n_components_ : int
+        Components of the output.
+
+    See Also
+    --------
+    FourierFeatures : Random features of shift-invariant kernels.
+    KernelFeatures : The map that suits the kernel.
+    nystrom_operator : The approximate Gram matrix as a linear operator.
+
+    References
+    ----------
+    C. Williams and M. Seeger, "Using the Nyström method to speed up kernel machines", NeurIPS 2001.
 
     Examples
     --------
@@ -226,8 +340,15 @@ class NystromFeatures(TransformerBase):
     """
 
     def __init__(
-        self, kernel="gaussian", *, gamma="auto", n_components=1024, rank=None, landmarks="uniform", random_state=None
-    ):
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        n_components: int = 1024,
+        rank: int | None = None,
+        landmarks: Landmarks = "uniform",
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.n_components = n_components
@@ -236,10 +357,31 @@ class NystromFeatures(TransformerBase):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "NystromFeatures":
-        """Choose the landmarks in one pass over X, and whiten them; y only says the classes of stratified ones."""
+        """Choose the landmarks in one pass over X, and whiten them.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : array of shape (n_samples,), default=None
+            Classes, for stratified landmarks; else ignored.
+
+        Returns
+        -------
+        NystromFeatures
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        """
         word, given = rule_of(self.landmarks)
         recipe = Recipe(
-            kernel=self.kernel, gamma=self.gamma, features="nystrom", n_components=self.n_components, rank=self.rank,
+            kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
+            gamma=self.gamma, features="nystrom", n_components=self.n_components, rank=self.rank,
             landmarks=word, seed=seed_of(self.random_state),
         )  # fmt: skip
         source = source_of(self, X, dtype=dtype_of(X))
@@ -258,7 +400,25 @@ class NystromFeatures(TransformerBase):
         return self
 
     def transform(self, X: Any) -> Any:
-        """φ of the rows, (n, n_components_), in the dtype of X."""
+        """Compute the features φ of the rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, n_components_)
+            Features, in the dtype of X. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "map_")
         # A worker is sent the whitening too: to make it again costs a decomposition, which might round differently.
         carried = (self.kernel_, wide(self.landmarks_), self.whitening_)

@@ -1,11 +1,12 @@
 """MaclaurinFeatures, TensorSketchFeatures and KernelFeatures: any map that the kernel can have, as a transformer."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 from dkernel.data import Source
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures, TransformerBase, columns_of, random_rows
 from dkernel.estimators.validation import seed_of
 from dkernel.features import choose_map, features_named
@@ -55,26 +56,108 @@ class _Chosen(TransformerBase):
         return self
 
     def transform(self, X: Any) -> Any:
-        """φ of the rows, (n, n_components_), in the dtype of X."""
+        """Compute the features φ of the rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, n_components_)
+            Features, in the dtype of X. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "map_")
         return self._transform(X, random_rows, self.map_, *self.map_.arrays().values())
 
 
-class MaclaurinFeatures(_Chosen):
-    """Products of random signs for each degree of a power series of ⟨x, z⟩ (Kar and Karnick 2012), unbiased.
+class _Sketch(_Chosen):
+    """A transformer of one kind of random map, of polynomials."""
 
-    Degrees 0 and 1 are exact. The variance grows as |x|^{2 degree}: rows should have a length of 1 or so.
+    _features: ClassVar[str]
+
+    def __init__(
+        self,
+        kernel: KernelLike = "polynomial",
+        *,
+        gamma: str | float = "auto",
+        n_components: int = 1024,
+        random_state: Seed = None,
+    ) -> None:
+        self.kernel = kernel
+        self.gamma = gamma
+        self.n_components = n_components
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
+        """Draw the map; X is only checked.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        object
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        UnsupportedError
+            If the kernel has no such map.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        """
+        return self._fit(X, self._features)
+
+
+class MaclaurinFeatures(_Sketch):
+    """Random Maclaurin features: products of random signs for each degree of a power series of ⟨x, z⟩.
+
+    The features are unbiased; degrees 0 and 1 are exact. The variance grows as |x|^{2 degree}: rows should have a
+    length of 1 or so.
 
     Parameters
     ----------
-    kernel : a polynomial or power series of ⟨x, z⟩, its expression or its name
-    gamma : for a kernel with a gamma in it
-    n_components : columns of the output, at most
-    random_state : seed; None is 0
+    kernel : Kernel or str, default="polynomial"
+        Polynomial or power series of ⟨x, z⟩, its expression, or its name.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel with a gamma in it.
+    n_components : int, default=1024
+        Components of the output, at most.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed; None is 0.
 
     Attributes
     ----------
-    kernel_ : the kernel with numbers;  map_ : the MaclaurinMap;  n_components_ : columns of the output
+    kernel_ : Kernel
+        Kernel with numbers.
+    map_ : FeatureMap
+        The map.
+    n_components_ : int
+        Components of the output.
+
+    See Also
+    --------
+    KernelFeatures : The map that suits the kernel.
+    TensorSketchFeatures : Another random map of polynomials.
+
+    References
+    ----------
+    P. Kar and H. Karnick, "Random feature maps for dot product kernels", AISTATS 2012.
 
     Examples
     --------
@@ -83,30 +166,40 @@ class MaclaurinFeatures(_Chosen):
     (3, 32)
     """
 
-    def __init__(self, kernel="polynomial", *, gamma="auto", n_components=1024, random_state=None):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_components = n_components
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None) -> "MaclaurinFeatures":  # noqa: ARG002
-        """Draw the signs; X is only checked."""
-        return self._fit(X, "maclaurin")
+    _features = "maclaurin"
 
 
-class TensorSketchFeatures(_Chosen):
-    """Count sketches, convolved by the Fourier transform: polynomials (Pham and Pagh 2013), and products of kernels.
+class TensorSketchFeatures(_Sketch):
+    """Tensor sketches: count sketches convolved by the Fourier transform, for polynomials and products.
 
     Parameters
     ----------
-    kernel : a polynomial of ⟨x, z⟩ or a product, its expression or its name
-    gamma : for a kernel with a gamma in it
-    n_components : columns of the output
-    random_state : seed; None is 0
+    kernel : Kernel or str, default="polynomial"
+        Polynomial of ⟨x, z⟩ or product of kernels, its expression, or its name.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel with a gamma in it.
+    n_components : int, default=1024
+        Components of the output.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed; None is 0.
 
     Attributes
     ----------
-    kernel_ : the kernel with numbers;  map_ : the map;  n_components_ : columns of the output
+    kernel_ : Kernel
+        Kernel with numbers.
+    map_ : FeatureMap
+        The map.
+    n_components_ : int
+        Components of the output.
+
+    See Also
+    --------
+    KernelFeatures : The map that suits the kernel.
+    MaclaurinFeatures : Another random map of polynomials.
+
+    References
+    ----------
+    N. Pham and R. Pagh, "Fast and scalable polynomial kernels via explicit feature maps", KDD 2013.
 
     Examples
     --------
@@ -115,32 +208,41 @@ class TensorSketchFeatures(_Chosen):
     (3, 32)
     """
 
-    def __init__(self, kernel="polynomial", *, gamma="auto", n_components=1024, random_state=None):
-        self.kernel = kernel
-        self.gamma = gamma
-        self.n_components = n_components
-        self.random_state = random_state
-
-    def fit(self, X: Any, y: Any = None) -> "TensorSketchFeatures":  # noqa: ARG002
-        """Draw the sketches; X is only checked."""
-        return self._fit(X, "tensorsketch")
+    _features = "tensorsketch"
 
 
 class KernelFeatures(_Chosen):
-    """The map that suits the kernel: Nystrom up to 20,000 columns, above it the random maps of its parts.
+    """Features of any kernel: Nyström up to 20,000 components, above it the random maps of its parts.
 
     Parameters
     ----------
-    kernel : any Kernel, its expression or its name
-    gamma : number | "auto" | "median" | "scale"; without a label to judge by, "auto" is the median value
-    features : "auto" | "nystrom" | "random" | "exact" | "fourier" | "maclaurin" | "tensorsketch"
-    n_components : columns of the output, at most
-    sampling : of frequencies, as in FourierFeatures
-    random_state : seed; None is 0
+    kernel : Kernel or str, default="gaussian"
+        Kernel, its expression, or its name.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
+        rule.
+    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
+        Kind of the map.
+    n_components : int, default=1024
+        Components of the output, at most.
+    sampling : str, default="auto"
+        Way to draw the frequencies, as of FourierFeatures.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed; None is 0.
 
     Attributes
     ----------
-    kernel_ : the kernel with numbers;  map_ : the map;  n_components_ : columns of the output
+    kernel_ : Kernel
+        Kernel with numbers.
+    map_ : FeatureMap
+        The map.
+    n_components_ : int
+        Components of the output.
+
+    See Also
+    --------
+    NystromFeatures : Features from landmarks.
+    FourierFeatures : Random Fourier features.
 
     Examples
     --------
@@ -152,8 +254,15 @@ class KernelFeatures(_Chosen):
     """
 
     def __init__(
-        self, kernel="gaussian", *, gamma="auto", features="auto", n_components=1024, sampling="auto", random_state=None
-    ):
+        self,
+        kernel: KernelLike = "gaussian",
+        *,
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_components: int = 1024,
+        sampling: str = "auto",
+        random_state: Seed = None,
+    ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.features = features
@@ -162,7 +271,29 @@ class KernelFeatures(_Chosen):
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "KernelFeatures":  # noqa: ARG002
-        """Choose the map, and draw it, or its landmarks from X."""
+        """Choose the map, and draw it, or its landmarks from X.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        KernelFeatures
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        UnsupportedError
+            If the kernel has no such map.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        """
         seed = seed_of(self.random_state)
         recipe = Recipe(
             kernel=self.kernel, gamma=self.gamma, features=self.features, n_components=self.n_components,
@@ -186,6 +317,24 @@ class KernelFeatures(_Chosen):
         return self
 
     def transform(self, X: Any) -> Any:
-        """φ of the rows, (n, n_components_), in the dtype of X."""
+        """Compute the features φ of the rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, n_components_)
+            Features, in the dtype of X. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
         require_fitted(self, "map_")
         return super().transform(X) if self.nystrom_ is None else self.nystrom_.transform(X)

@@ -17,25 +17,62 @@ TINY = 1e-12  # of the largest possible degree: a row that nothing is like
 
 
 class SpectralClustering(Clustering):
-    """k-means on the leading eigenvectors of the normalized affinity D^{-1/2} K D^{-1/2}, K the kernel of all pairs.
+    """Spectral clustering: k-means on the eigenvectors of D^{-1/2} K D^{-1/2}, K the kernel of all pairs.
 
     With φ(x) . φ(z) ≈ k(x, z) the degree of a row is d(x) = φ(x) . Σ φ, and the eigenvectors are those of the small
-    matrix Σ φ φ^T / d: two passes over the data, nothing of size n² or n m. A row is embedded as
-    y(x) = Λ^{-1/2} V^T φ(x) / d(x)^{1/2}, scaled to length 1, which is also defined for new rows.
+    matrix Σ φ φ^T / d: two passes over the data, nothing of size n² or n m. A row is embedded as y(x) = Λ^{-1/2} V^T
+    φ(x) / d(x)^{1/2}, scaled to length 1, which is also defined for new rows.
 
     Parameters
     ----------
-    n_clusters : k, also the number of eigenvectors
-    kernel, gamma, features, n_columns, n_init, max_iter, tol, random_state : as of KernelKMeans; the kernel should not
-        be negative
+    n_clusters : int, default=8
+        Number k of clusters, also of eigenvectors.
+    kernel : Kernel or str, default="gaussian"
+        Kernel, its expression, or its name; it should not be negative.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
+        rule.
+    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
+        Kind of the map.
+    n_columns : int, default=1024
+        Number of landmarks, or of random features.
+    n_init : int, default=10
+        Starts on the sample, of which the best is taken.
+    max_iter : int, default=100
+        Most passes over the data.
+    tol : float, default=0.0001
+        A step in which the centres move by less than this share of the variance of φ is the last.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed; None is 0.
 
     Attributes
     ----------
-    eigenvalues_ : of the normalized affinity, largest first, float64 (k,); the first is 1, and others near 1 say that
-        there are so many clusters
-    labels_, cluster_centers_, inertia_, n_iter_, kernel_, map_, n_columns_ : as of KernelKMeans, in the space of y
+    eigenvalues_ : ndarray of shape (n_clusters,)
+        Eigenvalues of the normalized affinity, largest first; the first is 1, and others near 1 show that there are so
+        many clusters.
+    labels_ : ndarray, dask.array.Array or None
+        Cluster of each row of `fit`; None of a Source.
+    cluster_centers_ : ndarray of shape (n_clusters, n_clusters)
+        Centres in the space of y, float64.
+    inertia_ : float
+        Σ |φ(x) - c(x)|² before the last step.
+    n_iter_ : int
+        Passes.
+    kernel_ : Kernel
+        Kernel with numbers.
+    map_ : FeatureMap
+        The map.
+    n_columns_ : int
+        Columns of the map.
 
-    Source: Ng, Jordan and Weiss 2002; with landmarks Fowlkes, Belongie, Chung and Malik 2004.
+    See Also
+    --------
+    KernelKMeans : Clusters in the space of the kernel itself.
+
+    References
+    ----------
+    A. Ng, M. Jordan and Y. Weiss, "On spectral clustering", NeurIPS 2002.
+    C. Fowlkes, S. Belongie, F. Chung and J. Malik, "Spectral grouping using the Nyström method", TPAMI 2004.
 
     Examples
     --------
@@ -47,22 +84,28 @@ class SpectralClustering(Clustering):
     (1, 1)
     """
 
-    def __init__(
-        self, n_clusters=8, *, kernel="gaussian", gamma="auto", features="auto", n_columns=1024, n_init=10,
-        max_iter=100, tol=1e-4, random_state=None,
-    ):  # fmt: skip
-        self.n_clusters = n_clusters
-        self.kernel = kernel
-        self.gamma = gamma
-        self.features = features
-        self.n_columns = n_columns
-        self.n_init = n_init
-        self.max_iter = max_iter
-        self.tol = tol
-        self.random_state = random_state
-
     def fit(self, X: Any, y: Any = None) -> "SpectralClustering":  # noqa: ARG002
-        """Find the clusters of X (n, p): numpy, pandas, Dask, or a Source."""
+        """Find the clusters of X.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        SpectralClustering
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        """
         source, phi, seed = self._embed(X)
         k, key = self._clusters_asked(source), self._key(source)
         with default_executor() as executor:

@@ -1,12 +1,8 @@
 """The sampled map of the additive chi-squared kernel: its Fourier series in log x, cut off."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel import kernels
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features.dense_maps import WholeMap
 from dkernel.kernels import AdditiveChi2, Kernel
@@ -39,6 +35,7 @@ class Chi2Map(WholeMap):
     """
 
     kind = "chi2"
+    arguments = ("kernel", "n_in", "steps")
 
     def __init__(self, kernel: Kernel, n_in: int, steps: int) -> None:
         if kernel != AdditiveChi2():
@@ -75,16 +72,3 @@ class Chi2Map(WholeMap):
             angle = X.dtype.type(j * L) * log
             out[:, 2 * j - 1], out[:, 2 * j] = size * np.cos(angle), size * np.sin(angle)
         return out.reshape(len(X), -1)
-
-    def spec(self) -> dict[str, Any]:
-        return {"kind": self.kind, "kernel": repr(self.kernel), "n_in": self.n_in, "steps": self.steps}
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {}
-
-    @classmethod
-    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "Chi2Map":  # noqa: ARG003
-        return cls(kernels.parse(spec["kernel"]), spec["n_in"], spec["steps"])
-
-    def __reduce__(self) -> Any:
-        return Chi2Map, (self.kernel, self.n_in, self.steps)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel import kernels
 from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
-from dkernel.features.base import Coordinates, FeatureMap, in_tiles
+from dkernel.features.base import Coordinates, FeatureMap, FromArguments, in_tiles
 from dkernel.features.random.projections import FAST, MOST_STORED, Dense, Projection, Seeded, projected
 from dkernel.features.random.sparse_frequencies import SCATTERED, Scattered
 from dkernel.kernels import Kernel
@@ -27,7 +27,7 @@ MOST_DRAWN = 2**28  # frequencies of a model file that go by their seed
 _PAIR = COLUMNS // 2  # frequencies a group of tiles: its cosines and sines together have the size of one tile
 
 
-class FourierMap(FeatureMap):
+class FourierMap(FromArguments, FeatureMap):
     """φ(x) = m^{-1/2} [cos Ωx, sin Ωx] (pairs, m = D / 2), or (2 / D)^{1/2} cos(Ωx + b) (offset).
 
     Pairs are the default: |φ(x)| = 1 exactly, the variance (1 - k^2)^2 / D for the Gaussian kernel is the smaller
@@ -50,6 +50,7 @@ class FourierMap(FeatureMap):
     """
 
     kind = "fourier"
+    arguments = ("kernel", "projection", "offsets", "form")
     gram_dtype = "float32"  # their Gram matrix is well conditioned, and a float64 cosine costs thirty times as much
 
     def __init__(
@@ -114,7 +115,7 @@ class FourierMap(FeatureMap):
 
     @property
     def sampling(self) -> str:
-        """How the frequencies were drawn, "" where that is not known."""
+        """Way in which the frequencies were drawn, "" where that is not known."""
         return self.projection.sampling
 
     @property
@@ -217,6 +218,3 @@ class FourierMap(FeatureMap):
             return cls(kernel, Seeded(kernel, p, m, seed, sampling), arrays.get("offsets"), spec["form"])
         projection = Projection.build(sampling, spec.get("n_in", 0), arrays)
         return cls(kernel, projection, arrays.get("offsets"), spec["form"])
-
-    def __reduce__(self) -> Any:
-        return FourierMap, (self.kernel, self.projection, self.offsets, self.form)

@@ -1,16 +1,13 @@
 """Random Maclaurin features: products of random signs for each degree of a power series of ⟨x, z⟩."""
 
-from collections.abc import Mapping
 from functools import cached_property
 from itertools import accumulate
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel import kernels
 from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.features.dense_maps import PlainMap, in_groups, same_dtype
+from dkernel.features.dense_maps import TiledMap, in_groups
 from dkernel.features.power_series import series_of, shares
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
@@ -18,7 +15,7 @@ from dkernel.numerics.random_streams import stream
 __all__ = ["MaclaurinMap"]
 
 
-class MaclaurinMap(PlainMap):
+class MaclaurinMap(TiledMap):
     """φ_i(x) = (a_N / (D P_N))^{1/2} Π_{j ≤ N} ⟨ω_ij, x⟩, ω of random signs, N drawn with probability P_N.
 
     k(x, z) = Σ a_N ⟨x, z⟩^N (Kar and Karnick 2012). Degrees 0 and 1 need no drawing: a_0^{1/2} and a_1^{1/2} x stand
@@ -35,12 +32,14 @@ class MaclaurinMap(PlainMap):
 
     Examples
     --------
+    >>> from dkernel import kernels
     >>> phi = MaclaurinMap.draw(kernels.Polynomial(degree=3, c=1.0), n_in=4, n_components=64, seed=0)
     >>> phi(np.ones((1, 4)) / 2).shape
     (1, 64)
     """
 
     kind = "maclaurin"
+    arguments = ("kernel", "counts", "weights", "signs", "exact")
 
     def __init__(
         self,
@@ -113,35 +112,8 @@ class MaclaurinMap(PlainMap):
         for j in range(degree):
             out *= X @ self._directions[degree][j, :, start : start + width].astype(X.dtype, copy=False)
 
-    def rows(self, X: NDArray) -> Any:
-        return same_dtype(X, "float32")
-
-    def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
-        self._write(rows, first, out[0])
-
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
-        X = same_dtype(X, dtype)
-        out = np.empty((len(X), self.n_columns), dtype)
-        for first, _, width in self.groups:
-            self._write(X, first, out[:, first : first + width])
-        return out
-
-    def spec(self) -> dict[str, Any]:
-        return {"kind": self.kind, "kernel": repr(self.kernel), "exact": self.exact}
-
-    def arrays(self) -> dict[str, NDArray]:
-        return {"counts": self.counts, "weights": self.weights, "signs": self.signs}
-
-    @classmethod
-    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "MaclaurinMap":
-        kernel = kernels.parse(spec["kernel"])
-        return cls(kernel, arrays["counts"], arrays["weights"], arrays["signs"], spec["exact"])
-
-    def __reduce__(self) -> Any:
-        return MaclaurinMap, (self.kernel, self.counts, self.weights, self.signs, self.exact)
-
 
 def _no_series(kernel: Kernel) -> UnsupportedError:
     return UnsupportedError(
-        f"{kernel!r} has no Maclaurin features: it is no power series of the inner product. Use features='nystrom'."
+        f"{kernel!r} has no Maclaurin features: it is not a power series of the inner product. Use features='nystrom'."
     )

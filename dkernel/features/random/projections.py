@@ -5,18 +5,19 @@ A structured projection needs 3 log2(q) sums a frequency instead of p products, 
 as good as orthogonal directions. Cosines included, a column costs as much as by a product at p = 64 and at 90 (q =
 128), 0.4 of it at 256 and a sixth at 784. Lengths are drawn from the kernel's own law in q dimensions; the directions
 are sums of q random signs, uniform on the sphere but for a part that falls with q, so q is at least 32: at 8 a bias can
-be measured (ALGORITHMS 1.3, 1.4). Frequencies of Fastfood follow the law exactly.
+be measured (see LEAST). Frequencies of Fastfood follow the law exactly.
 """
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DKernelError, UnsupportedError
+from dkernel.features.base import FromArguments
 from dkernel.kernels import Kernel
 from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.fused_products import supports_avx512
@@ -45,20 +46,20 @@ SEEDED = 256  # frequencies of one draw: those of a tile of cosines and its sine
 LEAST = 32  # coordinates of a block: at p = 5, 8 of them have a bias of six standard errors of 400 seeds, 32 none
 
 
-class Projection(ABC):
+class Projection(FromArguments, ABC):
     """Ω, (m, p), and z = X Ω^T tile by tile."""
 
     sampling: str
     m: int
     p: int
 
-    @abstractmethod
     def widths(self, most: int) -> list[int]:
-        """How many frequencies each `fill` writes, in their order; `most` where the projection can choose."""
+        """Numbers of frequencies that each `fill` writes, in their order; `most` where the projection can choose."""
+        return [min(most, self.m - first) for first in range(0, self.m, most)]
 
-    @abstractmethod
-    def rows(self, X: NDArray) -> Any:
-        """What `fill` wants of ROWS rows, float32."""
+    def rows(self, X: NDArray) -> NDArray[np.float32]:
+        """Prepare ROWS rows for `fill`, float32."""
+        return np.ascontiguousarray(X, dtype=np.float32)
 
     @abstractmethod
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
@@ -70,7 +71,7 @@ class Projection(ABC):
         return None
 
     def panels(self, first: int, width: int) -> NDArray[np.float32] | None:  # noqa: ARG002 - a matrix has them
-        """What `dkernel.numerics.fused_products` wants of the frequencies from `first` on, None where it is of no
+        """Packed frequencies from `first` on for `dkernel.numerics.fused_products`, None where it is of no
         use."""
         return None
 
@@ -89,7 +90,7 @@ class Projection(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray]:
-        """What it is made of."""
+        """Arrays that the projection is made of."""
 
     @staticmethod
     def build(sampling: str, p: int, arrays: Mapping[str, NDArray]) -> "Projection":
@@ -103,6 +104,8 @@ class Projection(ABC):
 class Dense(Projection):
     """A matrix, one product a tile."""
 
+    arguments = ("_frequencies", "sampling")
+
     def __init__(self, frequencies: NDArray[np.float64], sampling: str = "") -> None:
         self._frequencies, self.sampling = frequencies, sampling
         self.m, self.p = frequencies.shape
@@ -110,9 +113,6 @@ class Dense(Projection):
     @property
     def frequencies(self) -> NDArray[np.float64]:
         return self._frequencies
-
-    def widths(self, most: int) -> list[int]:
-        return [min(most, self.m - first) for first in range(0, self.m, most)]
 
     @cached_property
     def _blocks(self) -> dict[tuple[int, int], NDArray[np.float32]]:
@@ -128,9 +128,6 @@ class Dense(Projection):
     def panels(self, first: int, width: int) -> NDArray[np.float32] | None:
         return None if self.whole is None else self.whole.some(first, width)
 
-    def rows(self, X: NDArray) -> NDArray[np.float32]:
-        return np.ascontiguousarray(X, dtype=np.float32)
-
     def fill(self, rows: NDArray[np.float32], first: int, out: NDArray[np.float32]) -> None:
         block = self._blocks.get((first, out.shape[1]))
         if block is None:
@@ -142,9 +139,6 @@ class Dense(Projection):
 
     def arrays(self) -> dict[str, NDArray]:
         return {"frequencies": self._frequencies}
-
-    def __reduce__(self) -> Any:
-        return Dense, (self._frequencies, self.sampling)
 
 
 class Seeded(Projection):
@@ -166,15 +160,11 @@ class Seeded(Projection):
     (1000, 3)
     """
 
+    arguments: ClassVar[tuple[str, ...]] = ("kernel", "p", "m", "seed", "sampling", "divisor")
+
     def __init__(self, kernel: Kernel, p: int, m: int, seed: int, sampling: str, divisor: float = 1.0) -> None:
         self.kernel, self.p, self.m, self.seed, self.sampling = kernel, p, m, seed, sampling
         self.divisor = divisor
-
-    def widths(self, most: int) -> list[int]:
-        return [min(most, self.m - first) for first in range(0, self.m, most)]
-
-    def rows(self, X: NDArray) -> NDArray[np.float32]:
-        return np.ascontiguousarray(X, dtype=np.float32)
 
     def fill(self, rows: NDArray[np.float32], first: int, out: NDArray[np.float32]) -> None:
         place = first, out.shape[1]
@@ -208,11 +198,8 @@ class Seeded(Projection):
         return {}
 
     def spec(self) -> dict[str, int]:
-        """What it is made of, beside kernel and sampling."""
+        """Numbers that the projection is made of, beside kernel and sampling."""
         return {"n_in": self.p, "frequencies": self.m, "seed": self.seed}
-
-    def __reduce__(self) -> Any:
-        return Seeded, (self.kernel, self.p, self.m, self.seed, self.sampling, self.divisor)
 
 
 class Fast(Projection):
@@ -228,6 +215,8 @@ class Fast(Projection):
     lengths : float64 (m,), l_i
     gaussians, order : float64 and int32 (blocks, q), of Fastfood
     """
+
+    arguments = ("sampling", "p", "signs", "lengths", "gaussians", "order")
 
     def __init__(
         self,
@@ -317,12 +306,9 @@ class Fast(Projection):
             arrays |= {"gaussians": self.gaussians, "order": self.order}
         return arrays
 
-    def __reduce__(self) -> Any:
-        return Fast, (self.sampling, self.p, self.signs, self.lengths, self.gaussians, self.order)
-
 
 def is_isotropic(kernel: Kernel) -> bool:
-    """Whether the spectral law of a kernel is the same in every direction."""
+    """True if the spectral law of a kernel is the same in every direction."""
     try:
         kernel.frequencies(2, 1, stream(0, "isotropic"), sampling="orthogonal")
     except DKernelError:

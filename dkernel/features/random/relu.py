@@ -36,6 +36,7 @@ class ReluMap(PlainMap):
     """
 
     kind = "relu"
+    arguments = ("kernel", "projection")
 
     def __init__(self, kernel: Kernel, projection: Projection) -> None:
         if not isinstance(kernel, ArcCosine):
@@ -62,7 +63,7 @@ class ReluMap(PlainMap):
         return float(np.sqrt(2.0 / self.n_columns))
 
     def _fire(self, z: NDArray[np.floating]) -> NDArray[np.floating]:
-        """What neurons do, in place."""
+        """Apply the activation, in place."""
         if self.order == 0:
             z[...] = z > 0
             return z
@@ -93,6 +94,3 @@ class ReluMap(PlainMap):
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> "ReluMap":
         return cls(kernels.parse(spec["kernel"]), Projection.build(spec["sampling"], spec["n_in"], arrays))
-
-    def __reduce__(self) -> Any:
-        return ReluMap, (self.kernel, self.projection)

@@ -1,7 +1,5 @@
 """Frequencies of sparse rows, of which a tile asks for those of its own columns alone."""
 
-from typing import Any
-
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
@@ -32,6 +30,8 @@ class Scattered(Seeded):
     >>> Scattered(Gaussian(gamma=0.5), 2**20, 8, 0).of_column(77).shape
     (8,)
     """
+
+    arguments = ("kernel", "p", "m", "seed", "divisor")
 
     def __init__(self, kernel: Kernel, p: int, m: int, seed: int, divisor: float = 1.0) -> None:
         super().__init__(kernel, p, m, seed, SCATTERED, divisor)
@@ -77,6 +77,3 @@ class Scattered(Seeded):
 
     def divided(self, number: float) -> "Scattered":
         return Scattered(self.kernel, self.p, self.m, self.seed, self.divisor * number)
-
-    def __reduce__(self) -> Any:
-        return Scattered, (self.kernel, self.p, self.m, self.seed, self.divisor)

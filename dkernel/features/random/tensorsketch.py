@@ -42,6 +42,7 @@ class TensorSketchMap(WholeMap):
     """
 
     kind = "tensorsketch"
+    arguments = ("kernel", "maps", "powers", "n_columns", "places", "signs")
 
     def __init__(
         self,
@@ -108,9 +109,6 @@ class TensorSketchMap(WholeMap):
         maps = inner_maps(spec["maps"], arrays)
         kernel = kernels.parse(spec["kernel"])
         return cls(kernel, maps, spec["powers"], spec["n_columns"], arrays["places"], arrays["signs"])
-
-    def __reduce__(self) -> Any:
-        return TensorSketchMap, (self.kernel, self.maps, self.powers, self.n_columns, self.places, self.signs)
 
 
 def inner_maps(specs: Sequence[Mapping[str, Any]], arrays: Mapping[str, NDArray]) -> list[FeatureMap]:

@@ -40,7 +40,7 @@ def slopes(kernel: Kernel, X: F64, Z: F64) -> F64:
 
 
 def is_radial(kernel: Kernel) -> bool:
-    """Whether `slopes` knows the kernel; its lengths may still be words."""
+    """True if `slopes` knows the kernel; its lengths may still be words."""
     try:
         slope_rule(kernel)
     except UnsupportedError:
@@ -49,7 +49,7 @@ def is_radial(kernel: Kernel) -> bool:
 
 
 def has_gradient(kernel: Kernel) -> bool:
-    """Whether `gradients` knows the kernel; its lengths may still be words."""
+    """True if `gradients` knows the kernel; its lengths may still be words."""
     return isinstance(kernel, Laplacian) or is_radial(kernel)
 
 
@@ -79,8 +79,9 @@ Rule = Callable[[F64, F64], F64]
 def slope_rule(kernel: Kernel) -> Rule:
     """The function of (X, Z) that `slopes` calls; one for each class of kernels."""
     raise UnsupportedError(
-        f"{kernel!r} is no function of ‖x - z‖ alone, and has no slope. A learned metric needs Gaussian, Exponential, "
-        "Matern, RationalQuadratic, Cauchy, or sums, products and multiples of these; or use metric='identity'."
+        f"{kernel!r} is not a function of ‖x - z‖ alone, and has no slope. A learned metric needs Gaussian, "
+        "Exponential, Matern, RationalQuadratic, Cauchy, or sums, products and multiples of these; or use "
+        "metric='identity'."
     )
 
 

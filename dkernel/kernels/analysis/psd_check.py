@@ -1,4 +1,4 @@
-"""Whether a function is a kernel, as far as some rows can tell: the smallest eigenvalue, and the witness against it."""
+"""Test of a function for being a kernel, on some rows: the smallest eigenvalue, and the witness against it."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +19,7 @@ F64 = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Definiteness:
-    """What `is_psd` found; true when no rows speak against the kernel.
+    """Result of `is_psd`; true when no rows speak against the kernel.
 
     Attributes
     ----------
@@ -49,14 +49,31 @@ class Definiteness:
 
 
 def is_psd(k: Any, X: Any) -> Definiteness:
-    """Look for a witness against a kernel among some rows: the eigenvalues of its Gram matrix there.
+    """Look for a witness against a kernel among some rows.
 
-    Finding none proves nothing; a witness v with v^T K v < 0 proves that it is no kernel.
+    The eigenvalues of the Gram matrix of the rows are computed. Finding no witness proves nothing; a witness v with v^T
+    K v < 0 proves that the function is no kernel.
 
     Parameters
     ----------
-    k : a kernel, its text, or any function of two blocks, (n, p) and (m, p) -> (n, m)
-    X : rows (n, p), a list of numbers, or objects; n³ operations and n² numbers
+    k : Kernel, str or callable
+        Kernel, its text, or any function of two blocks, (n, p) and (m, p) -> (n, m).
+    X : array-like of shape (n, p)
+        Rows, a list of numbers, or objects; n³ operations and n² numbers.
+
+    Returns
+    -------
+    Definiteness
+        True where no witness was found; holds the smallest eigenvalue and the witness.
+
+    Raises
+    ------
+    DataError
+        If the function does not give a finite symmetric matrix.
+
+    See Also
+    --------
+    gram : Gram matrix of a kernel.
 
     Examples
     --------

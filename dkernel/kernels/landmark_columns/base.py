@@ -59,7 +59,7 @@ class LandmarkColumns(ABC):
         return None
 
     def rows(self, X: F32) -> Any:
-        """What `fill` needs of a tile of rows, computed once for all its blocks of columns."""
+        """Prepare a tile of rows for `fill`, once for all its blocks of columns."""
         return X
 
     @abstractmethod

@@ -1,8 +1,8 @@
 """Draws from the spectral law of a shift-invariant kernel: the frequencies ω with k(x - z) = E cos⟨ω, x - z⟩.
 
-Four ways to draw, all unbiased (ALGORITHMS 1.3): "iid"; "orthogonal", blocks of p orthogonal directions with
-independent lengths (Yu et al. 2016); "sobol" and "halton", a scrambled low-discrepancy sequence through the inverse
-distribution functions.
+Four ways to draw, all unbiased: "iid"; "orthogonal", blocks of p orthogonal directions with independent lengths (Yu et
+al. 2016); "sobol" and "halton", a scrambled low-discrepancy sequence through the inverse distribution functions (Avron,
+Sindhwani, Yang and Mahoney 2016).
 """
 
 from abc import ABC, abstractmethod

@@ -3,7 +3,7 @@
 Pure state machines, as P-SGD is: `candidates` says at which coefficients the gradient over all rows is wanted,
 `advance` makes the next state of what comes back. One reading of the data gives the gradients of several candidates, so
 there are no readings that only look for a step. Heads are columns of v: for each α of the path, one for each output.
-The order of the rows means nothing to them. Source: ALGORITHMS 3.9; Nocedal and Wright 2006, chapters 5 and 7.
+The order of the rows means nothing to them. Source: Nocedal and Wright 2006, chapters 5 and 7.
 """
 
 from abc import ABC, abstractmethod
@@ -13,9 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.linear.losses import Loss
 from dkernel.linear.solvers.psgd import PSGD
 
-__all__ = ["BATCH", "LBFGS", "PCG", "Batch", "BatchState"]
+__all__ = ["BATCH", "LBFGS", "PCG", "Batch", "BatchState", "batch_solver"]
 
 Array = NDArray[np.float64]
 
@@ -77,7 +78,7 @@ class Batch(ABC):
         return BatchState(v, zeros, zeros, np.inf * each, np.inf * each, (), each, 0 * each)
 
     def is_over(self, state: BatchState) -> bool:
-        """Whether every α has come to its end."""
+        """True if every α has come to its end."""
         return bool(((state.decrement <= self.tolerance) | (state.failures >= MOST_FAILURES)).all())
 
     @abstractmethod
@@ -189,7 +190,7 @@ class LBFGS(Batch):
         return self._turned(moved)
 
     def _taken(self, state: BatchState, values: Array, gradients: list[Array]) -> Array:
-        """What is to be small of each candidate and α, (k, paths), infinite where the candidate is no step forward.
+        """Merit of each candidate and α, (k, paths), small is good, infinite where the candidate is no step forward.
 
         The value, where it fell as the slope promised (Armijo). Near the optimum that is below the rounding of sums, of
         which slopes still tell: then the slope, where it has come down and the value has not risen by more than that
@@ -223,3 +224,8 @@ class LBFGS(Batch):
 
 
 BATCH: dict[str, type[Batch]] = {"pcg": PCG, "lbfgs": LBFGS}
+
+
+def batch_solver(loss: Loss) -> str:
+    """Name of the solver that suits a loss."""
+    return "pcg" if loss.quadratic else "lbfgs"

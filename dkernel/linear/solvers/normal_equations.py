@@ -5,7 +5,7 @@
 With H, m and c the centred covariance of the features, their mean and their covariance with the targets, and M = L L^T
 the metric: L^{-1} H L^{-T} = U Λ U^T, and w_α = L^{-T} U (Λ + α)^{-1} U^T L^{-1} c, b_α = mean y - m . w_α. Errors on
 the training rows, degrees of freedom and generalized cross-validation need nothing else; leaving a row out needs its
-features, and leaving a fold out that fold's sums. Source: ALGORITHMS 3.8; Golub, Heath and Wahba 1979.
+features, and leaving a fold out that fold's sums. Source: Golub, Heath and Wahba 1979.
 """
 
 from collections.abc import Sequence

@@ -120,7 +120,7 @@ class Path:
     >>> v, first = begin(F, 0.1)
     >>> path = Path(v, widths(first), 0.1)
     >>> while not path.over:
-    ...     _ = path.told(sums_of(F, path.points, path.width))
+    ...     _ = path.update(sums_of(F, path.points, path.width))
     >>> round(float((F @ path.v[:-1] < path.v[-1]).mean()), 2)
     0.1
     """
@@ -132,7 +132,7 @@ class Path:
 
     @property
     def over(self) -> bool:
-        """Whether the last width is done."""
+        """True if the last width is done."""
         return not self.left
 
     @property
@@ -140,7 +140,7 @@ class Path:
         """Of the zone in which the sums at `points` are wanted."""
         return self.left[0]
 
-    def told(self, total: OneClassSum) -> bool:
+    def update(self, total: OneClassSum) -> bool:
         """Go on from the sums at `points`; returns whether the first of them is `v` now."""
         found = values(total, self.points, self.nu)
         share = self._share

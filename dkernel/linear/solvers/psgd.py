@@ -4,7 +4,7 @@
 
 P, M: see `linear.preconditioner`. Heads are columns of v: for each λ of the path, one for each output. The mean over
 the last part of a pass is the answer, the last iterate at constant η being worse by points; at very large n the mean
-lags, so several windows are kept and the holdout chooses. Source: ALGORITHMS 3.2, step H; Polyak and Juditsky 1992.
+lags, so several windows are kept and the holdout chooses. Source: Polyak and Juditsky 1992.
 
 What a pass does not reach are directions in which the loss is flatter than P takes it for: those below ρ, and all of
 them where most rows are beyond the margin and only few bend the loss. There more rows make no longer steps. Momentum
@@ -19,7 +19,6 @@ Mikolov and Bengio 2013, in the norm of P).
 """
 
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -28,6 +27,7 @@ from numpy.typing import NDArray
 from dkernel.linear.losses import Loss
 from dkernel.linear.preconditioner import Metric, Preconditioner
 from dkernel.numerics import thin_linalg
+from dkernel.numerics.threads import for_each
 
 __all__ = ["PSGD", "WINDOWS", "State"]
 
@@ -124,8 +124,7 @@ class PSGD:
             gone_on[heads] = self.momentum(shares[heads], batch / P.leverage, rounds)
 
         groups = self.by_preconditioner()
-        with ThreadPoolExecutor(len(groups)) as pool:
-            list(pool.map(move, groups))
+        for_each(move, groups, len(groups))
         lengths = np.sqrt(np.maximum(squares, 0.0))  # of each head for itself: a target is learned as it would be alone
         usual = lengths if state.usual is None else state.usual
         kept = np.minimum(1.0, CLIP * usual / np.maximum(lengths, 1e-300))
@@ -153,11 +152,11 @@ class PSGD:
 
     @staticmethod
     def counted(window: str, rounds: int) -> int:
-        """How many of a pass's rounds a window averages, at least one."""
+        """Number of rounds of a pass that a window averages, at least one."""
         return max(1, round(WINDOWS[window] * rounds))
 
     def candidates(self, state: State, rounds: int) -> dict[str, Array]:
-        """What the pass offers at its end: its means and its last iterate."""
+        """Candidates at the end of the pass: its means and its last iterate."""
         means = {name: total / self.counted(name, rounds) for name, total in state.sums.items()}
         return {**means, "last": state.v}
 

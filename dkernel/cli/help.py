@@ -1,0 +1,168 @@
+"""The help of a command in groups, the usual options first, and an answer to an option that does not exist."""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, NoReturn
+
+import click
+
+__all__ = ["Grouped", "grouped", "in_options"]
+
+GROUPS: Mapping[str, tuple[str, ...]] = {
+    "Data": (
+        "label", "exclude", "weight", "keep", "categorical", "missing", "allow_extra", "max_bad_rows", "delimiter",
+        "no_header", "encoding", "n_features", "zero_based", "dtype", "scratch",
+    ),
+    "Model": (
+        "task", "kernel", "gamma", "n_components", "loss", "alpha", "local", "n_grids", "budget", "grid", "effort",
+        "positive", "class_weight", "features", "rank", "landmarks", "sampling", "form", "metric", "scale", "solver",
+        "passes", "patience", "polish", "holdout", "calibration", "baselines", "seed", "import",
+    ),
+    "Output": ("out", "write", "report", "overwrite", "json", "quiet", "verbose", "progress", "record", "format"),
+    "Run": (
+        "dry_run", "checkpoint", "resume", "checkpoint_every", "max_seconds", "workers", "memory_limit", "config",
+        "print_config", "debug",
+    ),
+    "Cluster": ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key", "cluster_timeout"),
+}  # fmt: skip
+USUAL = (
+    "label", "exclude", "categorical", "missing", "keep", "max_bad_rows", "task", "kernel", "gamma", "n_components",
+    "loss", "alpha", "local", "budget", "grid", "out", "write", "report", "overwrite", "quiet", "verbose", "dry_run",
+    "checkpoint", "resume", "workers", "memory_limit", "scheduler", "help",
+)  # fmt: skip
+FEW = 12  # options of a command that has no need of groups
+LONG = 40  # letters of an option's words
+SYNONYMS = {
+    "--target": "--label", "--y": "--label", "-y": "--label", "--label-column": "--label", "--response": "--label",
+    "--output": "--out", "--model": "--out",
+    "--C": "--alpha C=NUMBER", "--c": "--alpha C=NUMBER", "-C": "--alpha C=NUMBER", "--cost": "--alpha C=NUMBER",
+    "--lambda": "--alpha", "--regularization": "--alpha", "--l2": "--alpha", "--reg": "--alpha",
+    "--epochs": "--passes", "--max-iter": "--passes", "--n-epochs": "--passes", "--iterations": "--passes",
+    "--sigma": "--kernel 'Gaussian(sigma=NUMBER)'", "--bandwidth": "--kernel 'Gaussian(sigma=NUMBER)'",
+    "--degree": "--kernel 'Polynomial(degree=3)'", "--nu": "--kernel 'Matern(nu=1.5)'",
+    "--random-state": "--seed", "--random-seed": "--seed",
+    "--jobs": "--workers", "--n-jobs": "--workers", "-j": "--workers", "--threads": "--workers",
+    "--processes": "--workers",
+    "--probability": "--loss logistic", "--probabilities": "--write probability", "--proba": "--write probability",
+    "--components": "--n-components", "--n-landmarks": "--n-components", "--columns": "--n-components",
+    "--drop": "--exclude", "--ignore": "--exclude", "--id": "--exclude", "--features-exclude": "--exclude",
+    "--weights": "--weight", "--sample-weight": "--weight", "--sample-weights": "--weight",
+    "--validation": "--holdout", "--test-size": "--holdout", "--validation-fraction": "--holdout",
+    "--early-stopping": "--patience", "--standardize": "--scale standard", "--scaling": "--scale",
+    "--scaler": "--scale",
+    "--memory": "--memory-limit", "--address": "--scheduler", "--client": "--scheduler",
+    "--objective": "--loss", "--kernels": "--kernel", "--force": "--overwrite",
+    "--plan": "--dry-run", "--html": "--report",
+}  # fmt: skip
+"""What users of other tools type -> the option here."""
+
+
+def group_of(name: str | None) -> str:
+    return next((group for group, names in GROUPS.items() if name in names), "Run")
+
+
+def grouped(params: Iterable[click.Parameter], every: bool = True) -> dict[str, list[click.Option]]:
+    """Group -> its options, the usual ones first; those that are not usual only if `every`."""
+    found: dict[str, list[click.Option]] = {group: [] for group in GROUPS}
+    for option in params:
+        if isinstance(option, click.Option) and not option.hidden and (every or option.name in USUAL):
+            found[group_of(option.name)].append(option)
+    return {group: sorted(options, key=lambda o: o.name not in USUAL) for group, options in found.items() if options}
+
+
+class Grouped(click.Command):
+    """A command whose `--help` has the usual options in groups and whose `--help-all` has all of them."""
+
+    def get_params(self, ctx: click.Context) -> list[click.Parameter]:
+        params = super().get_params(ctx)
+        if self._is_short() or ctx.resilient_parsing:
+            return params
+        shown = "Print all options and exit."
+        return [*params, click.Option(["--help-all"], is_flag=True, is_eager=True, expose_value=False,
+                                      callback=_help_all, help=shown)]  # fmt: skip
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        params = super().get_params(ctx)
+        if self._is_short():
+            super().format_options(ctx, formatter)
+            return
+        every = bool(ctx.meta.get("dkernel.help_all"))
+        for group, options in grouped([p for p in params if p.name != "help"], every).items():
+            with formatter.section(group):
+                formatter.write_dl([record for option in options if (record := _record(option, ctx, every))])
+        if not every:
+            formatter.write_paragraph()
+            formatter.write_text("--help-all lists all options, with clusters, solvers and settings.")
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            _refuse(error, self, ctx)
+
+    def _is_short(self) -> bool:
+        return len(self.params) <= FEW
+
+
+def _record(option: click.Option, ctx: click.Context, every: bool) -> tuple[str, str] | None:
+    """A line of the help; words that would fill a line are left to --help-all."""
+    record = option.get_help_record(ctx)
+    words = option.metavar or ""
+    if record is None or every or len(words) <= LONG:
+        return record
+    first = ", ".join(words.split("|")[:3])
+    return record[0].replace(words, "NAME"), f"{first}, ... {record[1]}"
+
+
+def _help_all(ctx: click.Context, _: click.Parameter, asked: bool) -> None:
+    if asked:
+        ctx.meta["dkernel.help_all"] = True
+        click.echo(ctx.get_help(), color=ctx.color)
+        ctx.exit()
+
+
+def _refuse(error: click.NoSuchOption, command: click.Command, ctx: click.Context) -> NoReturn:
+    """The option that was meant, or nothing where none is like it."""
+    from dkernel.validation import nearest_name
+
+    name = error.option_name
+    known = [flag for param in command.params for flag in param.opts]
+    meant = SYNONYMS.get(name) or SYNONYMS.get(name.lower().replace("_", "-"))
+    if meant and meant.split()[0] in known:
+        hint = f" Did you mean {meant}?"
+    elif (dashed := name.replace("_", "-")) in known:
+        hint = f" Did you mean {dashed}?"
+    else:
+        hint = nearest_name(name, known).replace("'", "")
+        hint = hint if hint.startswith(" Did") else f" {ctx.command_path} --help-all lists them."
+    raise click.UsageError(f"There is no option {name}.{hint}", ctx) from None
+
+
+def in_options(message: str, command: click.Command) -> str:
+    """The message of a recipe in the words of the command line: n_components=3 becomes --n-components 3.
+
+    Arguments in brackets, as in Gaussian(gamma='auto'), stay what they are.
+
+    Examples
+    --------
+    >>> command = click.Command("train", params=[click.Option(["--n-components"]), click.Option(["--loss"])])
+    >>> in_options("n_components=-3 is not valid. Use loss='hinge', or leave loss out.", command)
+    '--n-components -3 is not valid. Use --loss hinge, or leave --loss out.'
+    """
+    flags = {
+        p.name: next(o for o in p.opts if o.startswith("--")) for p in command.params if isinstance(p, click.Option)
+    }
+    if "seed" in flags:
+        flags["random_state"] = flags["seed"]
+    names = "|".join(sorted((name for name in flags if name), key=len, reverse=True))
+    if not names:
+        return message
+
+    def flag(match: Any) -> str:
+        value = match["text"] if match["text"] is not None else match["value"]
+        quoted = f"'{value}'" if match["text"] is not None and re.search(r"[\s()*|]", value) else value
+        return f"{flags[match['name']]} {quoted}"
+
+    pattern = rf"(?<![\w(.,'-])(?<![,(] )(?P<name>{names})=(?:'(?P<text>[^']*)'|(?P<value>[\w.+-]*\w))"
+    message = re.sub(pattern, flag, message)
+    return re.sub(rf"\b([Ll]eave|[Ll]ower|[Rr]aise) ({names})\b", lambda m: f"{m[1]} {flags[m[2]]}", message)

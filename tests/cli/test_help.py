@@ -1,0 +1,125 @@
+"""The help fits a screen, and what users of other tools type is answered with the word here."""
+
+import click
+import pytest
+from click.testing import CliRunner
+
+from dkernel.cli import main
+from dkernel.cli.help import FEW, GROUPS, SYNONYMS, grouped
+from dkernel.recipe import CHOICES
+from dkernel.validation import SYNONYMS as VALUES
+
+COMMANDS = ("train", "tune", "score", "evaluate", "doctor")
+SCREEN = 50
+
+
+def run(*args):
+    return CliRunner().invoke(main, [str(a) for a in args], terminal_width=80)
+
+
+def command(name):
+    return main.get_command(click.Context(main), name)
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_fits_one_screen_and_comes_in_groups(name):
+    lines = run(name, "--help").stdout.splitlines()
+    assert len(lines) <= SCREEN
+    headings = [line.rstrip(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
+    assert headings == [group for group in GROUPS if group in headings]
+    assert len(headings) >= 4
+    assert "--help-all" in lines[-1]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_all_has_every_option(name):
+    shown = run(name, "--help-all").stdout
+    flags = [flag for option in command(name).params if isinstance(option, click.Option) for flag in option.opts]
+    assert [flag for flag in flags if f"{flag} " not in shown and f"{flag}," not in shown] == []
+
+
+def test_every_option_has_a_group_of_its_own():
+    names = [name for group in GROUPS.values() for name in group]
+    assert len(names) == len(set(names))
+    options = {o.name for each in COMMANDS for o in command(each).params if isinstance(o, click.Option)}
+    assert sorted(options - set(names)) == []
+
+
+def test_few_options_are_not_grouped():
+    assert len(command("show").params) <= FEW
+    assert "Options:" in run("show", "--help").stdout
+    assert "--help-all" not in run("show", "--help").stdout
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("--target", "--label"),
+        ("--C", "--alpha C=NUMBER"),
+        ("--epochs", "--passes"),
+        ("--n_components", "--n-components"),
+        ("--random-state", "--seed"),
+        ("--lable", "--label"),
+    ],
+)
+def test_an_option_of_another_tool(typed, meant):
+    result = run("train", "x.csv", typed, "3")
+    assert result.exit_code == 2
+    assert f"There is no option {typed}. Did you mean {meant}?" in result.stderr
+
+
+def test_an_option_like_no_other():
+    assert "dkernel train --help-all lists them" in run("train", "--zzz").stderr.replace("main train", "dkernel train")
+
+
+def test_synonyms_lead_to_options_that_exist():
+    known = {flag for name in COMMANDS for option in command(name).params for flag in option.opts}
+    assert {meant.split()[0] for meant in SYNONYMS.values()} <= known
+    assert set(SYNONYMS) & known == set()
+
+
+@pytest.mark.parametrize(
+    ("option", "typed", "meant"),
+    [
+        ("--loss", "log_loss", "logistic"),
+        ("--loss", "mse", "squared"),
+        ("--loss", "squared_error", "squared"),
+        ("--task", "regression", "regress"),
+        ("--kernel", "poly", "polynomial"),
+        ("--calibration", "sigmoid", "platt"),
+        ("--features", "rff", "fourier"),
+        ("--landmarks", "random", "uniform"),
+    ],
+)
+def test_a_value_of_another_tool(option, typed, meant):
+    result = run("train", "x.csv", "--label", "y", "--out", "m", option, typed)
+    assert result.exit_code == 2
+    assert f"Did you mean '{meant}'?" in result.stderr
+
+
+def test_values_of_other_tools_are_no_values_here():
+    words = {word for words in CHOICES.values() for word in words}
+    assert {meant for meant in VALUES.values() if meant not in words} <= {
+        "polynomial",
+        "gaussian",
+        "laplacian",
+        "linear",
+    }
+
+
+def test_numbers_in_scientific_form_are_numbers():
+    result = run("train", "--n-components", "1e3", "--print-config")
+    assert "n_components = 1000\n" in result.stdout
+
+
+def test_errors_speak_of_options():
+    result = run("train", "x.csv", "--label", "y", "--out", "m", "--n-components", "-3")
+    assert "--n-components -3 is not valid. Possible: auto | a whole number of at least 1." in result.stderr
+    result = run("train", "x.csv", "--label", "y", "--out", "m", "--solver", "pcg", "--loss", "hinge")
+    assert "Use --loss squared, or --solver psgd." in result.stderr
+
+
+def test_a_short_option_for_each_of_the_usual_ones():
+    found = grouped(command("train").params)["Output"]
+    assert [option.opts for option in found[:1]] == [["-o", "--out"]]
+    assert {"-q", "-v"} <= {flag for option in found for flag in option.opts}

@@ -1,0 +1,84 @@
+"""What people look for on a fitted estimator: alpha_, kernel_, n_iter_, feature weights, and a word while it fits."""
+
+import inspect
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator
+
+import dkernel
+from dkernel import Gaussian, KernelClassifier, KernelRegressor, Tuner
+
+RNG = np.random.default_rng(0)
+X = pd.DataFrame(RNG.normal(size=(400, 3)), columns=["left", "right", "noise"])
+Y = (X["left"] * X["right"] > 0).to_numpy()
+
+
+@pytest.fixture(scope="module")
+def machine():
+    return KernelClassifier("gaussian", gamma=0.5, alpha=1e-4, n_components=32).fit(X, Y)
+
+
+def test_the_choices_are_attributes(machine):
+    assert machine.kernel_ == Gaussian(gamma=0.5)
+    assert machine.alpha_ == 1e-4
+    assert machine.n_iter_ >= 1
+
+
+def test_feature_weights_have_names(machine):
+    assert machine.feature_weights_.to_dict() == pytest.approx(dict.fromkeys(X.columns, 1 / 3))
+    learned = KernelClassifier("gaussian", metric="diagonal", n_components=64).fit(X, Y).feature_weights_
+    assert list(learned.index) == list(X.columns)
+    assert learned.sum() == pytest.approx(1)
+    assert learned.idxmin() == "noise"
+
+
+def test_attributes_are_not_there_before_a_fit():
+    unfitted = KernelRegressor()
+    for name in ("kernel_", "alpha_", "n_iter_", "feature_weights_"):
+        assert not hasattr(unfitted, name)
+
+
+def test_a_fit_is_silent_unless_asked(capsys):
+    quiet = KernelClassifier("gaussian", gamma=0.5, n_components=32, solver="psgd").fit(X, Y)
+    assert capsys.readouterr() == ("", "")
+    loud = KernelClassifier("gaussian", gamma=0.5, n_components=32, solver="psgd", verbose=True).fit(X, Y)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "pass 1/" in said.err
+    assert "alpha: " in said.err
+    assert (loud.coef_ == quiet.coef_).all()
+
+
+def test_a_search_has_the_results_of_a_search():
+    machine = KernelClassifier("gaussian", metric="identity", n_components=32)
+    tuner = Tuner(machine, {"gamma": [1e-3, 0.5], "alpha": [1e-6, 1e-4]}).fit(X, Y)
+    results = pd.DataFrame(tuner.cv_results_)
+    assert len(results) == len(tuner.leaderboard_)
+    assert {"params", "param_gamma", "param_alpha", "mean_test_score", "rank_test_score"} <= set(results)
+    assert tuner.best_score_ == results["mean_test_score"][tuner.best_index_] == results["mean_test_score"].max()
+    assert results["rank_test_score"][tuner.best_index_] == 1
+
+
+ESTIMATORS = [
+    kind
+    for name in dkernel.__all__
+    if isinstance(kind := getattr(dkernel, name), type) and issubclass(kind, BaseEstimator)
+]
+
+
+@pytest.mark.parametrize("kind", ESTIMATORS, ids=lambda kind: kind.__name__)
+def test_every_parameter_has_a_type(kind):
+    parameters = [p for p in inspect.signature(kind.__init__).parameters.values() if p.name != "self"]
+    assert [p.name for p in parameters if p.annotation is inspect.Parameter.empty] == []
+
+
+def test_a_model_shows_itself_in_a_line_and_in_a_table(machine):
+    assert repr(machine.model_) == (
+        "<Model: classifier of 2 classes of 'label', 3 features, Gaussian(gamma=0.5), 32 components>"
+    )
+    html = machine.model_._repr_html_()
+    assert "<th>kernel</th><td>Gaussian(gamma=0.5)</td>" in html
+    assert "32 components" in html
+    assert "kernelclassifier" in machine._repr_html_().lower()

@@ -1,0 +1,81 @@
+"""Docstrings of the public names and of the classes to extend follow numpydoc."""
+
+import inspect
+from functools import cached_property
+
+import pytest
+from numpydoc.validate import validate
+
+import dkernel
+from dkernel.features.base import FeatureMap
+from dkernel.kernels.base import Kernel
+from dkernel.linear.losses import Loss
+from dkernel.streaming.reduction import Statistic
+
+TO_EXTEND = (Kernel, FeatureMap, Loss, Statistic)
+EXTENDED = "ES01"  # one sentence may say all
+ASKED_OF_METHODS = {"EX01", "SA01"}  # the example and the related names of a method are those of its class
+NO_PROPERTY = {"RT01"}
+VERBLESS = ("What ", "Whether ", "Who ", "How ", "That ", "Those ", "As ")
+
+
+def public() -> dict[str, tuple[object, bool]]:
+    """Dotted name -> the object, and whether it is a method: each function once, where a class first has it."""
+    classes = [getattr(dkernel, name) for name in dkernel.__all__ if name not in ("__version__", "errors")]
+    found, seen = {}, set()
+    for one in (*TO_EXTEND, *classes):
+        name = f"{one.__module__}.{one.__qualname__}"
+        found[name] = (one, False)
+        if not inspect.isclass(one):
+            continue
+        for member in dir(one):
+            value = inspect.getattr_static(one, member)
+            function = function_of(value)
+            # What a class does with a method of a class to extend is said there.
+            extends = any(hasattr(base, member) for base in TO_EXTEND if base is not one and issubclass(one, base))
+            if member.startswith("_") or function is None or extends or function.__code__ in seen:
+                continue
+            if function.__module__.startswith("dkernel."):
+                seen.add(function.__code__)
+                found[f"{name}.{member}"] = (value, True)
+    return found
+
+
+def function_of(value: object):
+    if isinstance(value, property):
+        return value.fget
+    if isinstance(value, cached_property):
+        return value.func
+    if isinstance(value, (classmethod, staticmethod)):
+        value = value.__func__
+    value = getattr(value, "fn", value)  # of scikit-learn's available_if
+    return inspect.unwrap(value) if inspect.isfunction(value) else None
+
+
+PUBLIC = public()
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_a_public_docstring_follows_numpydoc(name):
+    value, is_method = PUBLIC[name]
+    passed_over = {EXTENDED} | (ASKED_OF_METHODS if is_method else set())
+    if isinstance(value, (property, cached_property)):
+        passed_over |= NO_PROPERTY
+    if value in TO_EXTEND:
+        passed_over.add("EX01")  # an abstract class is shown by those that extend it
+    wrong = [f"{code}: {text}" for code, text in validate(name)["errors"] if code not in passed_over]
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", sorted(PUBLIC))
+def test_a_public_summary_has_a_subject_or_a_verb(name):
+    value, _ = PUBLIC[name]
+    assert not inspect.getdoc(value).startswith(VERBLESS)
+
+
+@pytest.mark.parametrize("name", sorted(n for n, (v, _) in PUBLIC.items() if inspect.isfunction(v)))
+def test_a_public_function_says_what_it_raises(name):
+    value, _ = PUBLIC[name]
+    of_a_class_to_extend = any(name.startswith(f"{one.__module__}.{one.__qualname__}.") for one in TO_EXTEND)
+    if not of_a_class_to_extend:
+        assert "Raises\n------" in inspect.getdoc(value)
