@@ -92,6 +92,16 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "",
         "Fit probabilities to the scores of the holdout. Default: the probabilities of the loss, if it has any.",
     ),
+    "categorical": (
+        "auto|none|COL,...",
+        "auto",
+        "Features that are categories: text and what is stored as categories (auto), none, or these too.",
+    ),
+    "missing": (
+        "indicator|mean|error",
+        "indicator",
+        "Missing values of features: the mean with a 0/1 input beside it, the mean alone, or an error.",
+    ),
     "seed": ("N", "0", "Seed of all random choices."),
     "dtype": (
         "float32|float64",
@@ -107,7 +117,7 @@ def recipe_options(command: Any) -> Any:
         command = click.option(
             f"--{name.replace('_', '-')}",
             cls=Setting,
-            type=click.STRING if name in ("positive", "kernel") else WORD_OR_NUMBER,
+            type=click.STRING if name in ("positive", "kernel", "categorical") else WORD_OR_NUMBER,
             metavar=words,
             help=f"{text} Default: {default}." if default and words.split("|")[0] != default else text,
         )(command)
@@ -232,6 +242,8 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         exclude=values["exclude"] or (),
         dtype=recipe.dtype if values["dtype"] else "auto",
         kernel=recipe.kernels[0],
+        categorical=recipe.categorical,
+        missing=recipe.missing,
         scratch=values["scratch"],
         **svmlight_of(values),
     )

@@ -97,6 +97,22 @@ class Checkpoint:
         """True if the folder holds anything that a fit has left there."""
         return any(self.path.glob(NAME.format("*")))
 
+    @property
+    def run(self) -> Mapping[str, Any] | None:
+        """What decides the result of the fit that is there, from `run_of`; None where nothing can be read."""
+        for path in sorted(self.path.glob(NAME.format("*"))):
+            try:
+                with open_tensors(path) as file:
+                    return read_document(file, str(path), PROTOCOL)["checkpoint"]["run"]  # type: ignore[no-any-return]
+            except (ModelFileError, LookupError, TypeError):
+                continue
+        return None
+
+    def clear(self) -> None:
+        """Forget a fit that has to begin again."""
+        for path in self.path.glob(NAME.format("*")):
+            path.unlink(missing_ok=True)
+
     def check(self) -> None:
         """Refuse, before anything is read and without a trace, what could only fail later."""
         path = self.path
@@ -293,7 +309,8 @@ def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any
             "content": source.fingerprint or source.token,
             "rows": source.n_rows,
             "chunks": hashlib.sha256(chunks).hexdigest(),
-            "columns": list(named(source.columns)),
+            "columns": list(named(source.table_columns)),
+            **({} if source.encoding is None else {"encoding": source.encoding.to_json()}),
             "label": source.label,
             "weight": source.weight,
             "files": dict(zip(source.files, source.stamps, strict=False)),
