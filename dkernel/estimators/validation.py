@@ -181,7 +181,7 @@ def rule_of(landmarks: Any) -> tuple[Any, Any]:
 
 
 def is_mixed(X: Any) -> bool:
-    """Whether it is a Polars frame or an Arrow table with columns that are no numbers."""
+    """True if it is a Polars frame or an Arrow table with columns that are no numbers."""
     if not hasattr(X, "to_pandas") or is_dask(X) or hasattr(X, "iloc"):
         return False
     dtypes = X.dtypes if hasattr(X, "dtypes") else X.schema.types
