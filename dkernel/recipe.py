@@ -46,12 +46,16 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "class_weight": ("balanced",),
     "calibration": tuple(CALIBRATIONS),
     "dtype": ("float32", "float64"),
+    "local": ("none", "grids"),
+    "n_grids": ("auto",),
 }
 """The words that each parameter understands; some take numbers too."""
 
 AUTO_KERNELS = ("gaussian", "laplacian")
 # Younger than the first model files, and what there was before: a text without them means that, and is what it was.
-YOUNGER: Mapping[str, Any] = {"solver": "psgd", "polish": 0, "calibration": None, "patience": 0}
+YOUNGER: Mapping[str, Any] = {"solver": "psgd", "polish": 0, "calibration": None, "patience": 0,
+    "local": "none", "n_grids": "auto",
+}  # fmt: skip
 
 GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
 
@@ -87,6 +91,8 @@ class Recipe:
     positive : this label against the rest
     holdout : share of the rows kept out of training to judge by; 0 for none
     calibration : None, or how the holdout makes probabilities of the scores: "platt" or "isotonic"
+    local : "grids", random binning fitted to what the features leave, left out where the holdout gains nothing
+    n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
 
     Examples
     --------
@@ -123,6 +129,8 @@ class Recipe:
     seed: int = 0
     dtype: str = "float32"
     calibration: str | None = None
+    local: str = "none"
+    n_grids: str | int = "auto"
 
     def __post_init__(self) -> None:
         for name, check in _CHECKS.items():
@@ -161,6 +169,11 @@ class Recipe:
             raise RecipeError(
                 f"calibration={self.calibration!r} is fitted on the rows of the holdout, and {which} keeps none. Use "
                 f"{instead}."
+            )
+        if self.local != "none" and self.solver == "exact":
+            raise RecipeError(
+                f"local={self.local!r} is judged on the rows of the holdout, and solver='exact' keeps none. Use "
+                "solver='psgd'."
             )
         if self.landmarks != "uniform" and self.features not in ("auto", "nystrom"):
             raise RecipeError(
@@ -396,4 +409,6 @@ _CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "seed": _whole(0),
     "dtype": _word,
     "calibration": _or_none(_word),
+    "local": _word,
+    "n_grids": _word_or(_whole(1)),
 }

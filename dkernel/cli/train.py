@@ -32,7 +32,7 @@ __all__ = ["RECIPE", "check_fit", "lines_of", "open_for", "recipe_of", "recipe_o
 RECIPE: dict[str, tuple[str, str, str]] = {
     "task": ("auto|classify|regress", "auto", "auto: regression if the label is float."),
     "positive": ("VALUE", "", "Learn this label against all others; the classes are then False and True."),
-    "kernel": ("auto|EXPRESSION", "auto", "Name, or an expression: 'Laplacian() + Linear()'."),
+    "kernel": ("auto|EXPRESSION", "auto", "Name, or 'Laplacian() + Linear()'."),
     "gamma": ("auto|median|scale|NUMBER", "auto", "Width of a kernel that is given by name."),
     "features": (
         "auto|nystrom|random|exact|fourier|maclaurin|tensorsketch",
@@ -73,6 +73,8 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "After psgd, at most N passes of pcg or lbfgs towards the exact optimum. auto: up to 10 if there are few rows "
         "per component.",
     ),
+    "local": ("none|grids", "none", "grids: random binning fits the residual, if it helps."),
+    "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",

@@ -136,6 +136,8 @@ class Checkpoint:
 class FolderJournal(Journal):
     """The journal of a run that keeps all of it in a folder; made by `Checkpoint.opened`."""
 
+    keeps = True
+
     def __init__(self, checkpoint: Checkpoint, run: Mapping[str, Any], nbytes: int, progress: Any) -> None:
         self.folder, self.every, self.progress = checkpoint.path, checkpoint.every, progress
         self.run = dict(run)
