@@ -3,20 +3,27 @@
 A message says who refuses, what was found, what is needed and what to do.
 """
 
+import errno
 from collections.abc import Callable
 
 __all__ = [
+    "NO_ROOM",
     "ClusterError",
     "ConvergenceWarning",
     "DKernelError",
     "DKernelWarning",
     "DataError",
     "MemoryBudgetError",
+    "MissingValueError",
     "ModelFileError",
     "RecipeError",
     "TooLargeError",
     "UnsupportedError",
 ]
+
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Of an OSError that more room mends: on the disk, in a quota, under a limit of the size of a file."""
 
 
 class DKernelError(Exception):
@@ -25,6 +32,10 @@ class DKernelError(Exception):
 
 class DataError(DKernelError, ValueError):
     """The data are not what was promised: the message names file, row and column where they are known."""
+
+
+class MissingValueError(DataError):
+    """A value is missing where every one is needed."""
 
 
 class TooLargeError(DataError):

@@ -8,6 +8,7 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.encoding import Encoding
 from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
@@ -60,11 +61,12 @@ class Model:
     coef : float64 (n_columns, C), C = 1 for two classes and for a regression, else one column a class or a target
     intercept : float64 (C,)
     classes : the labels in the order of their scores, None for a regression
-    columns : names of the inputs, in order; numbered ones of sparse rows
+    columns : names of the columns of a table, in order; numbered ones of sparse rows
     facts : what is worth knowing of the fit, JSON; no time, host, path or number of workers
     calibration : what makes probabilities of the scores, None where the loss does or nothing
     variance : of a regression by the normal equations, how sure it is
     local : grids whose scores are added, None for none
+    encoding : what makes the inputs of the columns, None where they are the inputs. Blocks (n, p) are of inputs
     """
 
     recipe: Recipe
@@ -79,6 +81,24 @@ class Model:
     calibration: Calibration | None = None
     variance: Variance | None = None
     local: GridMachine | None = None
+    encoding: Encoding | None = None
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """Names of the inputs, the columns of a block."""
+        return self.columns if self.encoding is None else self.encoding.names
+
+    @cached_property
+    def reading(self) -> Encoding | None:
+        """What makes inputs of the rows that come: the encoding, or the means of training where values are missing.
+
+        None of sparse rows and of objects, and where missing values are refused or no means are known.
+        """
+        if self.encoding is not None or self.map.sparse or self.map.objects:
+            return self.encoding
+        if self.recipe.missing == "error" or self.scaling.kind not in ("standard", "global"):
+            return None
+        return Encoding.filling(self.columns, self.scaling.shift)
 
     def __repr__(self) -> str:
         """One line: arrays are left to those who ask for them."""
@@ -121,15 +141,15 @@ class Model:
     @property
     def objects(self) -> tuple[str, ...]:
         """The names of the columns that hold objects; the others hold numbers."""
-        return tuple(self.columns[j] for j in self.map.objects)
+        return tuple(self.inputs[j] for j in self.map.objects)
 
     def block(self, X: Any) -> Any:
         """The gate: a block (n, p) of the numbers or objects that the map is of, or of sparse rows."""
         if self.map.sparse:
             return as_sparse(X, self.columns, dtype=self.recipe.dtype)
         if self.map.objects:
-            return as_cells(X, self.columns, self.objects, "row {}".format)
-        return as_features(X, self.columns, dtype=self.recipe.dtype)
+            return as_cells(X, self.inputs, self.objects, "row {}".format)
+        return as_features(X, self.inputs, dtype=self.recipe.dtype)
 
     def scores(self, X: NDArray) -> NDArray[np.floating]:
         """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it.
@@ -239,7 +259,7 @@ class Model:
         return _of_classes(np.where(S >= 0, 1.0, e) / (1.0 + e))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_columns"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_columns", "reading")}
 
 
 def _overflowing() -> np.errstate:

@@ -33,8 +33,8 @@ def doctor(ctx: click.Context, /, **values: Any) -> None:
         click.echo(config_text(ctx, values))
         return
     place = place_of(ctx, values)
-    place.pop("patience")  # a diagnosis waits for nobody
-    found = _diagnosis(values, place)
+    patience = place.pop("patience")  # of the run; a diagnosis waits for nobody
+    found = _diagnosis(values, place, patience)
     if values["json"]:
         click.echo(json.dumps({"ok": not found["findings"], **found}))
     elif not values["quiet"] or found["findings"]:
@@ -42,7 +42,7 @@ def doctor(ctx: click.Context, /, **values: Any) -> None:
     ctx.exit(1 if found["findings"] else 0)
 
 
-def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
+def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any], patience: float) -> dict[str, Any]:
     from dkernel.diagnostics.doctor import diagnose
     from dkernel.errors import ClusterError
     from dkernel.execution.connect import client_at, dashboard_of
@@ -50,12 +50,12 @@ def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str,
     job = _job(values)
     try:
         with client_at(**place) as client:
-            found = diagnose(client, job).as_dict()
+            found = diagnose(client, job, patience).as_dict()
             return found if client is None else {**_cluster(client, dashboard_of(client)), **found}
     except ClusterError as error:
         finding = {"check": "workers", "where": "scheduler", "found": str(error)}
         remedy = "Start a scheduler (dask scheduler), or mend the address."
-        return {"processes": {}, "plan": None, "findings": [{**finding, "remedy": remedy}]}
+        return {"processes": {}, "plan": None, "findings": [{**finding, "remedy": remedy}], "limits": {}}
 
 
 def _cluster(client: Any, dashboard: str | None) -> dict[str, Any]:
@@ -97,6 +97,9 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         words = dict(format_plan(found["plan"]))
         names = ("rows", "features", "components", "memory, each worker", "memory, client", "time, about")
         yield "\nplan: " + ", ".join(f"{name} {words[name]}" for name in names if name in words)
+    if found["limits"]:
+        named = ", ".join(f"{name} {seconds:g} s" for name, seconds in found["limits"].items())
+        yield f"\nlimits of the cluster that are shorter than --cluster-timeout: {named}"
     findings = found["findings"]
     if not findings:
         yield f"\nNothing wrong: {len(CHECKS)} checks, {len(found['processes'])} process(es)."

@@ -74,6 +74,7 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
 def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> dict[str, Any]:
     from dkernel.cli.run_record import running
     from dkernel.data import open_source
+    from dkernel.data.encoded_columns import reading_of
     from dkernel.data.writers.atomic import digest
     from dkernel.inference.evaluate import evaluate as run
     from dkernel.persistence import model_file
@@ -92,6 +93,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
             exclude=values["exclude"] or (),
             dtype=model.recipe.dtype,
             kernel=model.map.kernel,
+            **reading_of(model),
             scratch=values["scratch"],
             **svmlight_of(values),
             allow_extra=values["allow_extra"],
@@ -110,9 +112,13 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
 
 
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
+    from dkernel.encoding.encoding import described
+
     for name, value in figures.items():
         if name == "per_class":
             yield from _table(value)
+        elif name == "filled":
+            yield from described(value)
         elif value is not None:
             yield f"{name:<10} {_text(value)}"
 

@@ -87,6 +87,16 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "",
         "Fit probabilities to the scores of the holdout. Default: the probabilities of the loss, if it has any.",
     ),
+    "categorical": (
+        "auto|none|COL,...",
+        "auto",
+        "Features that are categories: text and what is stored as categories (auto), none, or these too.",
+    ),
+    "missing": (
+        "indicator|mean|error",
+        "indicator",
+        "Missing values of features: the mean with a 0/1 input beside it, the mean alone, or an error.",
+    ),
     "seed": ("N", "0", "Seed of all random choices."),
     "dtype": (
         "float32|float64",
@@ -102,7 +112,7 @@ def recipe_options(command: Any) -> Any:
         command = click.option(
             f"--{name.replace('_', '-')}",
             cls=Setting,
-            type=click.STRING if name in ("positive", "kernel") else WORD_OR_NUMBER,
+            type=click.STRING if name in ("positive", "kernel", "categorical") else WORD_OR_NUMBER,
             metavar=words,
             help=f"{text} Default: {default}." if default and words.split("|")[0] != default else text,
         )(command)
@@ -150,10 +160,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     """
     recipe = recipe_of(values)
     if values["print_config"]:
-        settled = {name: getattr(recipe, name) for name in RECIPE}
-        if values["loss"] is None and recipe.task == "auto":
-            settled["loss"] = None  # the label decides it
-        click.echo(config_text(ctx, {**values, **settled}))
+        click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
         return
     require(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
     place = place_of(ctx, values)
@@ -175,6 +182,16 @@ def train(ctx: click.Context, /, **values: Any) -> None:
         _train(values, recipe, place, record)
     if not values["quiet"] or values["json"]:
         click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(lines_of(record)))
+
+
+def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
+    """The options of the recipe, without what the data will decide."""
+    found = {name: getattr(recipe, name) for name in RECIPE}
+    if values["loss"] is None and recipe.task == "auto":
+        found["loss"] = None  # the label decides it
+    if values["dtype"] is None:
+        found["dtype"] = None  # the first rows do
+    return found
 
 
 def check_fit(values: Mapping[str, Any]) -> None:
@@ -220,6 +237,8 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         exclude=values["exclude"] or (),
         dtype=recipe.dtype if values["dtype"] else "auto",
         kernel=recipe.kernels[0],
+        categorical=recipe.categorical,
+        missing=recipe.missing,
         scratch=values["scratch"],
         **svmlight_of(values),
     )

@@ -18,7 +18,7 @@ from dkernel.cli.options import (
     run_options,
     svmlight_options,
 )
-from dkernel.cli.train import RECIPE, check_fit, lines_of, open_for, recipe_of, recipe_options, report_on
+from dkernel.cli.train import check_fit, lines_of, open_for, recipe_of, recipe_options, report_on, settled
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -69,10 +69,7 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
     """
     recipe = recipe_of(values)
     if values["print_config"]:
-        settled = {name: getattr(recipe, name) for name in RECIPE}
-        if values["loss"] is None and recipe.task == "auto":
-            settled["loss"] = None
-        click.echo(config_text(ctx, {**values, **settled}))
+        click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
         return
     require(ctx, values, ["data", "label", "out"])
     place = place_of(ctx, values)
@@ -120,6 +117,7 @@ def _tune(
 ) -> None:  # fmt: skip
     from dkernel.cli.run_record import running
     from dkernel.persistence.model_file import save
+    from dkernel.training.missing_values import with_missing_values
     from dkernel.tuning.search import tune as run
 
     record.note(paths=list(values["data"]), label=values["label"], grid=dict(grid), budget=str(values["budget"]))
@@ -130,10 +128,15 @@ def _tune(
             source, recipe = open_for(asked, recipe if "loss" not in grid else recipe.replace(loss=asked["loss"]))
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, rows_in=source.n_rows, rows_rejected=0)
         with record.phase("train"):
-            found = run(
-                source, recipe, executor, grid, budget, progress=progress, scratch=values["scratch"],
-                checkpoint=_checkpoint(values),
-            )  # fmt: skip
+            checkpoint = _checkpoint(values)
+
+            def search(source: Any, recipe: "Recipe") -> Any:
+                return run(
+                    source, recipe, executor, grid, budget, progress=progress, scratch=values["scratch"],
+                    checkpoint=checkpoint,
+                )  # fmt: skip
+
+            found = with_missing_values(search, source, recipe, checkpoint, progress)
         with record.phase("save"):
             digest = save(found.fit.model, values["out"])
     result = found.fit

@@ -56,7 +56,7 @@ class File:
 
     @property
     def local(self) -> bool:
-        """Whether it is a path of a mounted file system."""
+        """True if it is a path of a mounted file system."""
         return "://" not in self.path
 
     @property
@@ -142,7 +142,7 @@ def _text(item: str | os.PathLike) -> str:
 
 @dataclass(frozen=True)
 class _Found:
-    """What a text names: one file, or what may be data in a folder or of the matches of a glob, in order."""
+    """Files that a text names: one file, or the data of a folder or among the matches of a glob, in order."""
 
     text: str
     paths: list[str]
@@ -171,7 +171,7 @@ def _found(text: str, options: dict[str, Any]) -> _Found:
 
 @dataclass(frozen=True)
 class _System:
-    """What is asked of a file system: is it a folder, which names are in it, open it to read."""
+    """Interface of a file system: is it a folder, which names are in it, open it to read."""
 
     isdir: Callable[[str], bool]
     names: Callable[[str], Sequence[str]]
@@ -237,7 +237,7 @@ _MARKED = 128  # bytes in which these stand
 
 
 def _is_own(path: str, system: _System) -> bool:
-    """Whether a file or folder that is named like no data is one that dkernel has written."""
+    """True if a file or folder that is named like no data is one that dkernel has written."""
     if _split(path)[0] in FORMATS:
         return False
     try:

@@ -1,6 +1,7 @@
 """Base class of classifier and regressor: parameters to a recipe, a fit, and the model's answers."""
 
 import warnings
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,12 +13,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
+from dkernel.data.collections.tables import as_frame
+from dkernel.data.encoded_columns import reading_of
+from dkernel.encoding import Encoding
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import check_callbacks, require_fitted
 from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
-from dkernel.estimators.validation import checked_rows, dtype_of_rows, rule_of, seed_of, source_of
+from dkernel.estimators.validation import categorical_of, checked_rows, dtype_of_rows, rule_of, seed_of, source_of
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
@@ -31,7 +35,8 @@ from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
 from dkernel.streaming.progress import Progress
-from dkernel.training.fit import train
+from dkernel.training.fit import TrainResult, train
+from dkernel.training.missing_values import with_missing_values
 
 __all__ = ["KernelMachine"]
 
@@ -70,6 +75,8 @@ class KernelMachine(BaseEstimator):
         scale: str | None,
         metric: str,
         random_state: Seed,
+        categorical_features: Any,
+        missing: str,
         checkpoint: Folder,
         warm_start: bool,
         callbacks: Callbacks,
@@ -91,6 +98,8 @@ class KernelMachine(BaseEstimator):
         self.scale = scale
         self.metric = metric
         self.random_state = random_state
+        self.categorical_features = categorical_features
+        self.missing = missing
         self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.callbacks = callbacks
@@ -102,6 +111,7 @@ class KernelMachine(BaseEstimator):
         seed = seed_of(parameters.pop("random_state"))
         for name in _OF_THE_RUN:
             del parameters[name]
+        parameters["categorical"] = categorical_of(parameters.pop("categorical_features"))
         if parameters["solver"] == "auto":
             parameters["solver"] = "psgd"
         parameters["landmarks"], _ = rule_of(parameters["landmarks"])
@@ -116,17 +126,22 @@ class KernelMachine(BaseEstimator):
         recipe = self._recipe()
         check_callbacks(self.callbacks)
         recipe = recipe.replace(dtype=dtype_of_rows(X))
-        source = source_of(self, X, y, sample_weight, recipe.dtype)
-        with default_executor() as executor, self._progress() as progress:
+        source = source_of(self, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing})
+        checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
+
+        def run(source: Source, recipe: Recipe) -> TrainResult:
             source = counted(source, executor)
-            judges = None if validation is None else self._judges(validation, recipe, executor)
+            judges = None if validation is None else self._judges(validation, recipe, source.encoding, executor)
             if self._merges(X, source):
                 source = deduplicate(source, recipe, executor)
                 recipe = recipe.replace(solver="exact") if self._is_exact(recipe, validation) else recipe
-            checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
             landmarks = rule_of(self.landmarks)[1]
-            result = train(source, recipe, executor, progress=progress, landmarks=landmarks, checkpoint=checkpoint,
-                           validation=judges, told=self._tell if self.callbacks else None)  # fmt: skip
+            return train(replace(source, filled=None), recipe, executor, progress=progress, landmarks=landmarks,
+                         checkpoint=checkpoint, validation=judges,
+                         told=self._tell if self.callbacks else None)  # fmt: skip
+
+        with default_executor() as executor, self._progress() as progress:
+            result = with_missing_values(run, source, recipe, checkpoint, progress)
         self._keep_for_report(result, progress)
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
@@ -203,13 +218,13 @@ class KernelMachine(BaseEstimator):
         loss = loss_named(recipe.loss)
         return self.solver == "auto" and (loss.smooth or loss.boxed) and not streams
 
-    def _judges(self, validation: Any, recipe: Recipe, executor: Executor) -> Block:
+    def _judges(self, validation: Any, recipe: Recipe, encoding: Encoding | None, executor: Executor) -> Block:
         """The rows of a validation set, a uniform sample of them where they are many."""
         parts = validation if isinstance(validation, tuple) else (validation,)
         if not 1 <= len(parts) <= 3 or (len(parts) == 1 and not isinstance(parts[0], Source)):
             raise DataError("validation is a tuple (X, y) or (X, y, sample_weight), or a Source with a label.")
         X, y, weight = (*parts, None, None)[:3]
-        source = source_of(self, X, y, weight, recipe.dtype, fitting=False)
+        source = source_of(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": encoding})
         if source.label is None:
             raise DataError("The validation set has no label to judge by: open the source with one.")
         return rows_of(source, executor, MOST_HOLDOUT, recipe.seed)
@@ -227,6 +242,11 @@ class KernelMachine(BaseEstimator):
             )
         before, self._finished = getattr(self, "_partial", None), None
         fitted = hasattr(self, "model_")
+        if fitted and self.model_.encoding is not None:
+            raise UnsupportedError(
+                "This model encodes categories, dates or missing values, which partial_fit does not: it learns from "
+                "numbers. Fit all rows together, or encode them first, in a pipeline."
+            )
         recipe = self._recipe().replace(dtype=dtype_of_rows(X)) if before is None else before.recipe
         if before is None and fitted:
             recipe = recipe.replace(dtype=self.model_.recipe.dtype)
@@ -299,21 +319,27 @@ class KernelMachine(BaseEstimator):
     def _answer(self, X: Any, function: Any, dtype: Any, width: int | None = None) -> Any:
         require_fitted(self, "model_")
         model = self.model_
-        X = checked_rows(self, X, objects=bool(model.objects))
+        X = self._checked(X)
         answer = BlockPrediction(
             function, model, lambda: f"model-{digest_of(model)}", model.columns, model.recipe.dtype, dtype, width,
-            model.objects, None if model.classes is None else model.classes.tolist,
+            model.objects, None if model.classes is None else model.classes.tolist, model.reading,
         )  # fmt: skip
         return apply(answer, X)
+
+    def _checked(self, X: Any) -> Any:
+        """Rows for the model: of a table that it encodes, lists and arrays of several types too."""
+        if self.model_.encoding is not None and hasattr(self, "feature_names_in_"):
+            X = as_frame(X, self.model_.columns)
+        return checked_rows(self, X, objects=bool(self.model_.objects))
 
     def _figure(self, name: str, X: Any, y: Any, sample_weight: Any) -> float:
         """A figure of `evaluate`, for Dask collections."""
         require_fitted(self, "model_")
         model = self.model_
-        X = checked_rows(self, X, objects=bool(model.objects))
+        X = self._checked(X)
         source = from_arrays(
             X, y, sample_weight, dtype=model.recipe.dtype, kernel=model.map.kernel, sparse=model.map.sparse,
-            columns=model.columns if model.map.sparse else None,
+            columns=model.columns if model.map.sparse else None, **reading_of(model),
         )  # fmt: skip
         with default_executor() as executor:
             return float(evaluate(model, source, executor)[name])
@@ -322,6 +348,8 @@ class KernelMachine(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.categorical = True
         return tags
 
 

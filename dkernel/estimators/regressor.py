@@ -30,7 +30,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Loss, with numbers of your own: of "huber" and "epsilon_insensitive" in standard deviations of y.
     alpha, solver, passes, patience, polish, local, n_grids, scale, metric : object
         As of KernelClassifier.
-    random_state, checkpoint, warm_start, callbacks, verbose : object
+    random_state, categorical_features, missing, checkpoint, warm_start, callbacks, verbose : object
         As of KernelClassifier.
 
     Attributes
@@ -86,6 +86,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         scale: str | None = "auto",
         metric: str = "auto",
         random_state: Seed = None,
+        categorical_features: Any = "from_dtype",
+        missing: str = "indicator",
         checkpoint: Folder = None,
         warm_start: bool = False,
         callbacks: Callbacks = None,
@@ -95,6 +97,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
             n_grids=n_grids, scale=scale, metric=metric, random_state=random_state,
+            categorical_features=categorical_features, missing=missing,
             checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
         )  # fmt: skip
 

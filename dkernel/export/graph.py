@@ -20,7 +20,7 @@ __all__ = ["graph_of"]
 
 OPSET, IR = 17, 8  # of 2022: what a runtime of the last years reads
 LARGEST = 2_000_000_000  # bytes of a protobuf message
-QUARTER = np.pi / 2
+QUARTER = np.pi / 2  # turns a cosine into a sine
 SEEN = 256  # landmarks whose scores are looked at
 CANCELLED = 30.0  # times the scores: longer coefficients lose more than 1e-5 of these
 _MAPS = f"{KERNELS} Random features leave as Fourier and exact ones, and what is made of them."

@@ -1,7 +1,7 @@
 """Scaling of the inputs: the affine map that stands before every feature map."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -49,6 +49,7 @@ class Scaling:
         variance: NDArray[np.float64],
         low: NDArray[np.float64],
         high: NDArray[np.float64],
+        unscaled: NDArray[np.bool_] | None = None,
         *,
         free: bool = False,
         rounding: float = 1e-7,
@@ -64,9 +65,18 @@ class Scaling:
 
         Parameters
         ----------
+        unscaled : bool (p,), columns that are centred as the others and keep their unit
         free : the kernel sees no shift
         rounding : of the rows, relative to the size of a column
         """
+        if unscaled is not None and unscaled.any():
+            moments = (mean, variance, low, high)
+            inner = cls.of(kind, *[np.where(unscaled, 0.0, each) for each in moments], free=free, rounding=rounding)
+            if kind == "global" and not unscaled.all():
+                rest = cls.of(kind, *[each[~unscaled] for each in moments])  # type: ignore[arg-type]
+                inner = replace(inner, factor=np.full(len(mean), rest.factor[0]))
+            centre = np.where(unscaled & (inner.kind not in ("none", "maxabs")), mean, inner.shift)
+            return cls(kind, centre, np.where(unscaled, 1.0, inner.factor))
         deviation = np.sqrt(variance)
         # A column that is constant up to rounding has no scale of its own: blowing its noise up would invent one.
         constant = deviation <= rounding * np.maximum(np.abs(mean), np.abs(high - low))

@@ -1,6 +1,8 @@
 """Evaluation: how good a model is on labelled rows, as one statistic that does not grow with them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -8,6 +10,8 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.data.source import Source
+from dkernel.encoding import Encoding
+from dkernel.encoding.encoding import Counted, added
 from dkernel.errors import DataError, TooLargeError
 from dkernel.execution.base import Executor
 from dkernel.inference.score import digest_of
@@ -26,12 +30,13 @@ Array = NDArray[np.float64]
 
 
 def evaluate(model: Model, source: Source, executor: Executor, progress: Progress | None = None) -> dict[str, Any]:
-    """Figures of a model on the labelled rows of a source, weighted where the source has weights.
+    """Figures of a model on the labelled rows of a source, weighted where it has weights; a row of weight 0 is none.
 
     For classes n, accuracy, error, auc (two classes), log_loss (of a model that gives probabilities) and per_class,
     a list of label, n, precision, recall; for a regression n, rmse, mae, r2, of several targets their means. Fractions;
     None where a figure has no meaning: auc with rows of one class, the precision of a class that is never predicted, r2
-    of a constant label.
+    of a constant label. `filled` is there where values came that training never saw: "missing" or "unknown" ->
+    column -> how many.
     """
     if source.label is None:
         raise DataError("Evaluation needs a label: open the source with one.")
@@ -48,6 +53,8 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     where = _Rows.of(source)
     targets = Targets(model.classes, model.recipe.positive)
     statistic: Any = _Regression(model, where) if model.classes is None else _Classes(model, where, targets)
+    if model.reading is not None:
+        statistic = _Counting(statistic, model.reading)
     key = f"dkernel-evaluate-{digest_of(model)[:16]}-{source.token}"
     held = executor.keep(statistic, key)
     feed = BlockReader(executor, source, keep=False)
@@ -86,20 +93,42 @@ class _Rows:
         unit = piece.place.unit
         return f"{self.files[unit]}, row {piece.first + row * piece.step - self.firsts[unit]}"
 
-    def scores(self, model: Model, X: NDArray[Any], piece: RowSlice) -> NDArray[np.floating]:
-        """The scores of the rows of a piece; a row that has none is refused with its place."""
+    def scores(self, model: Model, X: NDArray[Any], name: Callable[[int], str]) -> NDArray[np.floating]:
+        """The scores of rows; one that has none is refused with its name."""
         try:
             return model.scores(X)
         except TooLargeError as error:
-            raise DataError(error.at(lambda row: self.name(piece, row))) from None
+            raise DataError(error.at(name)) from None
+
+    def parts(self, block: Block, piece: RowSlice) -> tuple[NDArray[Any], NDArray[Any], Array, Callable[[int], str]]:
+        """Features, labels and weights of the rows of a piece that count, and what names each of them."""
+        assert block.y is not None
+        X, y = block.X[piece.place.rows], block.y[piece.place.rows]
+        if block.weight is None:
+            return X, y, np.ones(piece.n), partial(self.name, piece)
+        weight = block.weight[piece.place.rows]
+        some = np.flatnonzero(weight)
+        if len(some) == len(weight):
+            return X, y, weight, partial(self.name, piece)
+        return X[some], y[some], weight[some], lambda row: self.name(piece, int(some[row]))
 
 
-def _parts(block: Block, piece: RowSlice) -> tuple[NDArray[Any], NDArray[Any], Array]:
-    """Features, labels and weights of a piece."""
-    rows = piece.place.rows
-    assert block.y is not None
-    weight = np.ones(piece.n) if block.weight is None else block.weight[rows]
-    return block.X[rows], block.y[rows], weight
+@dataclass(frozen=True, eq=False)
+class _Counting(Statistic[tuple[Any, Counted], dict[str, Any]]):
+    """Another statistic, and beside it the values that training never saw."""
+
+    inner: Any
+    encoding: Encoding
+
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, Counted]:
+        marks = None if block.marks is None else block.marks[piece.place.rows]
+        return self.inner.step(block, piece, broadcast), self.encoding.counted(marks)
+
+    def merge(self, left: tuple[Any, Counted], right: tuple[Any, Counted]) -> tuple[Any, Counted]:
+        return self.inner.merge(left[0], right[0]), added(left[1], right[1])
+
+    def finish(self, total: tuple[Any, Counted]) -> dict[str, Any]:
+        return {**self.inner.finish(total[0]), **({"filled": total[1]} if total[1] else {})}
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,9 +157,9 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
     targets: Targets
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Counts:  # noqa: ARG002
-        X, y, weight = _parts(block, piece)
-        codes = self.targets.codes(y, lambda row: self.where.name(piece, row))
-        S = self.where.scores(self.model, X, piece)
+        X, y, weight, name = self.where.parts(block, piece)
+        codes = self.targets.codes(y, name) if len(y) else np.empty(0, np.intp)
+        S = self.where.scores(self.model, X, name)
         found = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
         n_classes = len(self.targets.classes)  # type: ignore[arg-type]
 
@@ -201,13 +230,11 @@ class _Regression(Statistic[_Errors, dict[str, Any]]):
     where: _Rows
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Errors:  # noqa: ARG002
-        X, y, weight = _parts(block, piece)
-        if y.dtype.kind == "U":
-            raise DataError(
-                f"{self.where.name(piece, 0)}: the label is the text {str(y[0])!r}; this model predicts numbers."
-            )
+        X, y, weight, name = self.where.parts(block, piece)
+        if y.dtype.kind == "U" and len(y):
+            raise DataError(f"{name(0)}: the label is the text {str(y[0])!r}; this model predicts numbers.")
         Y = (y[:, None] if y.ndim == 1 else y).astype(np.float64)
-        error = self.where.scores(self.model, X, piece) - Y
+        error = self.where.scores(self.model, X, name) - Y
         total = float(weight.sum())
         mean = weight @ Y / total if total else np.zeros(Y.shape[1])
         return _Errors(len(y), total, mean, weight @ (Y - mean) ** 2, weight @ error**2, weight @ np.abs(error))

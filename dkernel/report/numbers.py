@@ -37,9 +37,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-MOST_EIGEN = 1200
-GRID = 220
-BINS = 10
+MOST_EIGEN = 1200  # their decomposition takes a second
+GRID = 220  # points of a side of the plane
+BINS = 10  # groups of as many rows each
 
 
 @dataclass(frozen=True, eq=False)

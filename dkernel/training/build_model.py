@@ -70,11 +70,12 @@ def build_model(
         coef=np.ascontiguousarray(fit.bench.coordinates.expand(outcome.v[:-1]) * targets.width),
         intercept=outcome.v[-1] * targets.width + targets.center,
         classes=targets.classes,
-        columns=fit.source.columns,
+        columns=fit.source.table_columns,
         label=fit.source.label or "label",
         facts=facts,
         variance=variance,
         local=None if local is None else local.machine,
+        encoding=fit.source.encoding,
     )
     return model if fit.recipe.calibration is None else calibrate(model, roles.holdout, targets)
 

@@ -55,6 +55,7 @@ from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.build_model import build_model
 from dkernel.training.local_stage import LocalStage, check_local, grid_context, grid_pieces, local_stage
 from dkernel.training.memory_plan import Plan
+from dkernel.training.missing_values import with_missing_values
 from dkernel.training.result import TrainResult
 
 __all__ = ["Fit", "TrainResult", "plan", "train"]
@@ -84,6 +85,19 @@ def train(
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
+
+    def run(source: Source, recipe: Recipe) -> TrainResult:
+        source = _checked(source, recipe, executor, chosen, validation)
+        with one_blas_thread(), progress or Progress("none") as shown:
+            return Fit(source, recipe, executor, shown, scratch, landmarks, chosen, validation, told).run(checkpoint)
+
+    return with_missing_values(run, source, recipe, checkpoint, progress)
+
+
+def _checked(
+    source: Source, recipe: Recipe, executor: Executor, chosen: SelectedModel | None, validation: Block | None
+) -> Source:
+    """The source as it is learned from, or a refusal of what does not go together."""
     source = counted(source, executor)
     if source.n_counted < 2:
         raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
@@ -97,8 +111,7 @@ def train(
         if validation is not None:
             raise RecipeError("solver='exact' judges alpha on its own rows. Use solver='psgd' with a validation set.")
         source = deduplicate(source, recipe, executor)
-    with one_blas_thread(), progress or Progress("none") as shown:
-        return Fit(source, recipe, executor, shown, scratch, landmarks, chosen, validation, told).run(checkpoint)
+    return source
 
 
 class Fit:
@@ -149,6 +162,8 @@ class Fit:
         try:
             survey = self.journal.stage("survey", lambda: self.survey(feed))
             self.data = digest(self.source.n_rows, (*named(self.source.columns), self.source.label or ""), survey.sums)
+            for name, text in self.source.told.items():
+                self._note(name, text)
             targets = self.targets(survey)
             roles = split_reservoir(survey.reservoir, self.sizes)
             roles = roles if self.validation is None else replace(roles, holdout=self.validation)
@@ -238,7 +253,8 @@ class Fit:
         loss = loss_named(self.recipe.loss).of(targets.outputs)
         self.progress.phase("choose scale and gamma")
         asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
-        rest = self.plan.flops, self.executor, key, self.drawing
+        encoding = self.source.encoding
+        rest = self.plan.flops, self.executor, key, self.drawing, None if encoding is None else encoding.unscaled
         return self.journal.stage(
             "choose", lambda: select_model(asked, survey, roles.fitted, targets, loss, wanted, *rest)
         )

@@ -34,7 +34,7 @@ __all__ = ["Stream", "start_stream", "update", "with_classes"]
 
 Array = NDArray[np.float64]
 
-ROUND = 1024
+ROUND = 1024  # rows of a round of partial_fit: a step of fewer would cost more than their columns
 
 
 @dataclass(frozen=True, eq=False)

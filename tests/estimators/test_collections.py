@@ -193,7 +193,7 @@ def test_one_row_costs_no_more_than_its_tile(fitted):
 
 def test_saved_and_loaded(fitted, tmp_path):
     dkernel.save(fitted, tmp_path / "m.safetensors")
-    model = dkernel.load(tmp_path / "m.safetensors")
+    model = dkernel.load(tmp_path / "m.safetensors").model_
     X, _ = ball(50, seed=3)
     np.testing.assert_array_equal(model.predict(X), fitted.predict(X))
     with pytest.raises(DKernelError, match="NystromFeatures cannot be saved"):

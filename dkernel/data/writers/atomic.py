@@ -12,14 +12,12 @@ import os
 import shutil
 from pathlib import Path
 
-from dkernel.errors import ClusterError, DataError, DKernelError
+from dkernel.errors import NO_ROOM, ClusterError, DataError, DKernelError
 
 __all__ = ["appear", "digest", "is_empty_folder", "restore", "sync", "sync_tree", "trouble", "write_file"]
 
-_RENAME_EXCHANGE = 2
-_AT_FDCWD = -100
-_BLOCK = 1 << 20
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_RENAME_EXCHANGE = 2  # of linux/fs.h
+_AT_FDCWD = -100  # of fcntl.h
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -32,7 +30,7 @@ def trouble(error: OSError, path: Path) -> DKernelError:
     'ClusterError'
     """
     what = error.strerror or str(error)
-    if error.errno in _FULL:
+    if error.errno in NO_ROOM:
         return ClusterError(
             f"{path}: no room to write ({what}). What is finished is kept beside it: make room, then run the same "
             "command again, or choose another place."
