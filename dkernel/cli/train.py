@@ -51,7 +51,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "loss": (
         "squared_hinge|hinge|logistic|softmax|perceptron|squared|huber|epsilon_insensitive|quantile",
         "",
-        "Default: squared_hinge; squared for regression.",
+        "Default: by the task.",
     ),
     "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Regularization; C=10 is 1 / (10 n)."),
     "solver": (
@@ -73,7 +73,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "After psgd, at most N passes of pcg or lbfgs towards the exact optimum. auto: up to 10 if there are few rows "
         "per component.",
     ),
-    "local": ("none|grids", "none", "grids: random binning fits the residual, if it helps."),
+    "local": ("none|grids", "none", "grids: random binning of the residual."),
     "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
     "metric": (
         "auto|identity|diagonal|full",
@@ -90,12 +90,12 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "categorical": (
         "auto|none|COL,...",
         "auto",
-        "Features that are categories: text and what is stored as categories (auto), none, or these too.",
+        "auto: text and stored categories.",
     ),
     "missing": (
         "indicator|mean|error",
         "indicator",
-        "Missing values of features: the mean with a 0/1 input beside it, the mean alone, or an error.",
+        "Missing features: mean and 0/1 input, mean, or error.",
     ),
     "seed": ("N", "0", "Seed of all random choices."),
     "dtype": (
