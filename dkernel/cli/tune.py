@@ -61,8 +61,6 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 def tune(ctx: click.Context, /, **values: Any) -> None:
     """Search for the best settings on DATA by successive halving, train with them, and write the model to --out.
 
-    A TIME stops the search after a rung, and the budget in passes that repeats it is printed.
-
     \b
     dkernel tune data/ --label y -o m.safetensors --budget 10min --grid 'gamma=auto|4*median|0.5'
 

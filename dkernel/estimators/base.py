@@ -178,10 +178,10 @@ class KernelMachine(BaseEstimator):
 
     @property
     def feature_weights_(self) -> Any:
-        """Share of each feature in the learned metric, a pandas Series by name; equal shares where none was learned."""
+        """Share of each input in the learned metric, a pandas Series by name; equal shares where none was learned."""
         import pandas as pd
 
-        columns = self.model_.columns
+        columns = self.model_.inputs
         weights = self.model_.facts.get("weights")
         return pd.Series(weights or [1 / len(columns)] * len(columns), index=list(columns), name="weight")
 

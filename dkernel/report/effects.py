@@ -33,9 +33,9 @@ class Dependence:
 def strongest(model: Model) -> list[tuple[str, float]]:
     """Features and their shares in the learned metric, the largest first; nothing where no metric was learned."""
     weights = model.facts.get("weights") or []
-    if len(weights) != len(model.columns):
+    if len(weights) != len(model.inputs):
         return []
-    return sorted(zip(model.columns, map(float, weights), strict=True), key=lambda pair: -pair[1])
+    return sorted(zip(model.inputs, map(float, weights), strict=True), key=lambda pair: -pair[1])
 
 
 def importances(model: Model, rows: Block, found: Quality) -> list[tuple[str, float]]:
@@ -49,7 +49,7 @@ def importances(model: Model, rows: Block, found: Quality) -> list[tuple[str, fl
     for j in places:
         shuffled = X.copy()
         shuffled[:, j] = X[order, j]
-        grown.append((model.columns[j], _error(model, shuffled, truth, weight) - before))
+        grown.append((model.inputs[j], _error(model, shuffled, truth, weight) - before))
     return sorted(grown, key=lambda pair: -pair[1])
 
 
@@ -58,7 +58,7 @@ def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]
     X, _ = _rows(model, rows)
     found, X = [], X[: MOST_ROWS // 4]
     for name in names[:SHOWN]:
-        j = list(model.columns).index(name)
+        j = list(model.inputs).index(name)
         grid = np.unique(np.quantile(X[:, j].astype(np.float64), np.linspace(0.02, 0.98, STEPS)))
         answers = []
         for value in grid:
@@ -71,12 +71,12 @@ def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]
 
 def _rows(model: Model, rows: Block) -> tuple[NDArray[Any], list[int]]:
     """Rows to try on, and the features to try: those of numbers, the strongest where they are many."""
-    width = len(model.columns)
+    width = len(model.inputs)
     if model.map.sparse or model.objects or rows.X.shape[1] != width:
         return np.empty((0, 0)), []
     places = list(range(width))
     if width > MOST_FEATURES:
-        names = list(model.columns)
+        names = list(model.inputs)
         places = [names.index(name) for name, _ in strongest(model)[:MOST_FEATURES]]
     return rows.X[:MOST_ROWS], places
 

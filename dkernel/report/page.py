@@ -179,7 +179,7 @@ def _quality(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:
         text = "Answers over the two features, with rows that the fit did not learn from."
         if found.classes is not None and len(found.classes) == 2:
             text += " Solid: score 0; dashed: -1 and 1."
-        yield _drawn("Decision regions", figures.decision(plane, model.columns, found.classes), text)
+        yield _drawn("Decision regions", figures.decision(plane, model.inputs, found.classes), text)
 
 
 def _effects(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:

@@ -83,3 +83,20 @@ def test_evaluate_writes_the_page_of_a_test(run, data, tmp_path, label):
     assert "Pictures of 500 of the 500 rows" in text
     refused = run("evaluate", model, data / "test.parquet", *exclude, "--report", data / "test.parquet")
     assert refused.exit_code == 65
+
+
+def test_a_table_with_categories_has_its_inputs_on_the_page(run, tmp_path):
+    table = pd.DataFrame({"city": ["Bern", "Rome", "Oslo"] * 200, "warmth": RNG.normal(size=600)})
+    table["y"] = np.where((table["city"] == "Rome") == (table["warmth"] > 0), "yes", "no")
+    table.to_csv(tmp_path / "t.csv", index=False)
+    machine = KernelClassifier("gaussian", metric="diagonal", n_components=64).fit(
+        table[["city", "warmth"]], table["y"]
+    )
+    assert machine.feature_weights_.index.tolist() == list(machine.model_.inputs)
+    machine.report(tmp_path / "fit.html")
+    options = ["--label", "y", "--kernel", "gaussian", "--metric", "diagonal", "--n-components", "64"]
+    assert run("train", tmp_path / "t.csv", *options, "--out", tmp_path / "m").exit_code == 0
+    assert run("show", tmp_path / "m").exit_code == 0
+    result = run("evaluate", tmp_path / "m", tmp_path / "t.csv", "--report", tmp_path / "test.html")
+    assert result.exit_code == 0, result.output
+    assert "<h3>Partial dependence: warmth</h3>" in (tmp_path / "test.html").read_text()
