@@ -14,6 +14,7 @@ from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
 from dkernel.linear.losses import Loss, Softmax, loss_named
 from dkernel.linear.predictive_variance import Variance
+from dkernel.local.machine import GridMachine
 from dkernel.numerics import tiling
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.sparse_rows import as_sparse
@@ -65,6 +66,7 @@ class Model:
     calibration : what makes probabilities of the scores, None where the loss does or nothing
     variance : of a regression by the normal equations, how sure it is
     encoding : what makes the inputs of the columns, None where they are the inputs. Blocks (n, p) are of inputs
+    local : grids whose scores are added, None for none
     """
 
     recipe: Recipe
@@ -79,6 +81,7 @@ class Model:
     calibration: Calibration | None = None
     variance: Variance | None = None
     encoding: Encoding | None = None
+    local: GridMachine | None = None
 
     @property
     def inputs(self) -> Sequence[str]:
@@ -162,10 +165,14 @@ class Model:
         X = self.block(X)
         with one_blas_thread(), _overflowing():
             if self.classes is not None:
-                return _finite(tiling.scores(self._columns, X, self.coef, self.intercept), "score")
+                S = tiling.scores(self._columns, X, self.coef, self.intercept)
+                if self.local is not None:
+                    S += self.local.scores(X).astype(S.dtype)
+                return _finite(S, "score")
             unit = np.ldexp(1.0, np.frexp(np.abs(self.coef).max(axis=0, initial=0.0))[1] - 1)
             S = tiling.scores(self._columns, X, self.coef / unit, np.zeros_like(self.intercept))
-            return _finite(S * unit + self.intercept, "score")
+            S = S * unit + self.intercept
+            return _finite(S if self.local is None else S + self.local.scores(X), "score")
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of each row of a block (n, p), (n,): how little the landmarks say of it.
@@ -197,6 +204,8 @@ class Model:
 
     def known_variance(self) -> Variance:
         """The variance, of a model that has one."""
+        if self.local is not None:
+            raise UnsupportedError("A model with a local stage does not know its variance. Train with local='none'.")
         if self.variance is None:
             raise UnsupportedError(
                 f"A model of solver={self.recipe.solver!r} and loss={self.recipe.loss!r} does not know its variance. "

@@ -23,7 +23,8 @@ __all__ = ["CHOICES", "GIVEN", "Label", "Recipe"]
 AUTO_KERNELS = ("gaussian", "laplacian")
 # Younger than the first model files, and what there was before: a text without them means that, and is what it was.
 YOUNGER: Mapping[str, Any] = {
-    "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator"
+    "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
+    "local": "none", "n_grids": "auto",
 }  # fmt: skip
 
 
@@ -60,6 +61,8 @@ class Recipe:
     calibration : None, or how the holdout makes probabilities of the scores: "platt" or "isotonic"
     categorical : which features are categories: "auto", "none", or names beside those of "auto"
     missing : values of features: "indicator", "mean" or "error"; see `dkernel.encoding`
+    local : "grids", random binning fitted to what the features leave, left out where the holdout gains nothing
+    n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
 
     Examples
     --------
@@ -98,6 +101,8 @@ class Recipe:
     calibration: str | None = None
     categorical: str | tuple[str, ...] = "auto"
     missing: str = "indicator"
+    local: str = "none"
+    n_grids: str | int = "auto"
 
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():
@@ -136,6 +141,11 @@ class Recipe:
             raise RecipeError(
                 f"calibration={self.calibration!r} is fitted on the rows of the holdout, and {which} keeps none. Use "
                 f"{instead}."
+            )
+        if self.local != "none" and self.solver == "exact":
+            raise RecipeError(
+                f"local={self.local!r} is judged on the rows of the holdout, and solver='exact' keeps none. Use "
+                "solver='psgd'."
             )
         if self.landmarks != "uniform" and self.features not in ("auto", "nystrom"):
             raise RecipeError(

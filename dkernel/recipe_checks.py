@@ -40,6 +40,8 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "dtype": ("float32", "float64"),
     "categorical": ("auto", "none"),
     "missing": MISSING_WORDS,
+    "local": ("none", "grids"),
+    "n_grids": ("auto",),
 }
 """The words that each parameter understands; some take numbers too."""
 
@@ -188,4 +190,6 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "calibration": _or_none(_word),
     "categorical": _columns,
     "missing": _word,
+    "local": _word,
+    "n_grids": _word_or(_whole(1)),
 }

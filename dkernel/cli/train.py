@@ -73,6 +73,13 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "After psgd, at most N passes of pcg or lbfgs towards the exact optimum. auto: up to 10 if there are few rows "
         "per component.",
     ),
+    "local": (
+        "none|grids",
+        "none",
+        "What learns the residual of the features: grids (random binning), for rough targets; left out where the "
+        "holdout gains nothing.",
+    ),
+    "n_grids": ("auto|N", "auto", "Of --local grids: 128 to 1,024, by rows."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",

@@ -40,7 +40,7 @@ def open_source(
     columns: Sequence[str] | None = None,
     exclude: str | Sequence[str] = (),
     keep: str | Sequence[str] = (),
-    dtype: str = "float32",
+    dtype: str = "auto",
     scratch: str | PathLike | None = None,
     storage_options: Mapping[str, Any] | None = None,
     n_features: int | None = None,
@@ -73,7 +73,7 @@ def open_source(
         Columns that are no features.
     keep : str or sequence of str, default=()
         Columns that are no features and are carried along untouched.
-    dtype : {"float32", "float64", "auto"}, default="float32"
+    dtype : {"auto", "float32", "float64"}, default="auto"
         Dtype of the blocks; "auto" is float64 where float32 has no digits for a column, by its first rows: 1e9 + N(0,
         1).
     scratch : str or path-like, default=None

@@ -67,6 +67,8 @@ class KernelMachine(BaseEstimator):
         passes: str | int,
         patience: int,
         polish: str | int,
+        local: str,
+        n_grids: str | int,
         scale: str | None,
         metric: str,
         random_state: Seed,
@@ -88,6 +90,8 @@ class KernelMachine(BaseEstimator):
         self.passes = passes
         self.patience = patience
         self.polish = polish
+        self.local = local
+        self.n_grids = n_grids
         self.scale = scale
         self.metric = metric
         self.random_state = random_state
@@ -199,6 +203,7 @@ class KernelMachine(BaseEstimator):
             recipe.passes not in ("auto", 1)
             or recipe.polish not in ("auto", 0)
             or recipe.calibration
+            or recipe.local != "none"
             or validation is not None
         )
         loss = loss_named(recipe.loss)
@@ -221,6 +226,11 @@ class KernelMachine(BaseEstimator):
         return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
+        if self.local != "none":
+            raise UnsupportedError(
+                f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
+                "local='none'."
+            )
         before = getattr(self, "_partial", None)
         fitted = hasattr(self, "model_")
         if fitted and self.model_.encoding is not None:

@@ -71,6 +71,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     polish : int or "auto", default="auto"
         Most passes of "pcg" or "lbfgs" after "psgd"; "auto" is up to 10 of rows that are few for their columns, where
         passes are "auto" too and the loss has no kinks.
+    local : {"none", "grids"}, default="none"
+        Local stage, which learns the residual of the map: "grids" is random binning, for targets that are too rough for
+        some thousand components. It is left out where the holdout gains less than one standard error, it needs a loss
+        without kinks, and there is no `partial_fit`.
+    n_grids : int or "auto", default="auto"
+        Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows.
     scale : {"auto", "standard", "minmax", "global", "none"}, default="auto"
         Scaling of the features; None is "none".
     metric : {"auto", "identity", "diagonal", "full"}, default="auto"
@@ -164,6 +170,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         passes: str | int = "auto",
         patience: int = 0,
         polish: str | int = "auto",
+        local: str = "none",
+        n_grids: str | int = "auto",
         scale: str | None = "auto",
         metric: str = "auto",
         class_weight: ClassWeight = None,
@@ -178,8 +186,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     ) -> None:
         super().__init__(
             kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
-            alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, scale=scale, metric=metric,
-            random_state=random_state, categorical_features=categorical_features, missing=missing,
+            alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
+            n_grids=n_grids, scale=scale, metric=metric, random_state=random_state,
+            categorical_features=categorical_features, missing=missing,
             checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight

@@ -13,7 +13,7 @@ from dkernel.errors import RecipeError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.validation import rule_of, source_of
+from dkernel.estimators.validation import dtype_of_rows, rule_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.reservoir_roles import counted
@@ -171,7 +171,7 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
                 f"{machine!r} is none."
             )
         best = clone(machine)
-        recipe = best._recipe()
+        recipe = best._recipe().replace(dtype=dtype_of_rows(X))
         source = source_of(best, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing})
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
 

@@ -6,6 +6,7 @@ Names and widths are checked by scikit-learn's own functions; values go through 
 from collections.abc import Mapping
 from typing import Any
 
+import dask.base
 import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
@@ -13,7 +14,8 @@ from sklearn.utils.validation import _check_sample_weight, validate_data
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import targets_in
-from dkernel.data.collections.dask_arrays import is_dask
+from dkernel.data.collections.arrays import matrix
+from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.object_arrays import holds_objects, object_table
 from dkernel.data.collections.tables import as_frame
 from dkernel.data.digits import HEAD, dtype_for
@@ -56,16 +58,25 @@ def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 
 
 
 def dtype_of_rows(X: Any) -> str:
-    """The dtype of blocks that has the digits of these rows; of Dask's, which are not looked at, float32."""
+    """The dtype of blocks that has the digits of these rows, by the first of them, which are computed of Dask's."""
     if isinstance(X, Source):
         return "float64" if X.dtype == "float64" else "float32"
-    if is_dask(X) or hasattr(X, "tocsr"):
+    if hasattr(X, "tocsr") or getattr(X, "ndim", 2) != 2:
         return "float32"
+
+    def numbers(frame: Any) -> Any:
+        return matrix(frame.select_dtypes(["number", "bool"]), "float64")
+
     try:
-        head = X.iloc[:HEAD].select_dtypes("number").to_numpy(np.float64) if is_frame(X) else np.asarray(X[:HEAD])
-    except (TypeError, ValueError):  # what it is says the gate
+        if is_dask(X):
+            kinds = list(X.dtypes) if hasattr(X, "dtypes") else [X.dtype]
+            exact = all(kind == np.float32 for kind in kinds)
+            head = None if exact else first_rows(X, HEAD, numbers, dask.base.compute)
+        else:
+            head = numbers(X.iloc[:HEAD]) if is_frame(X) else np.asarray(X[:HEAD])
+    except (TypeError, ValueError, DataError):  # what it is says the gate
         return "float32"
-    return dtype_for(head if head.ndim == 2 else None)
+    return dtype_for(head if head is None or head.ndim == 2 else None)
 
 
 def source_of(

@@ -28,6 +28,10 @@ _MAPS = f"{KERNELS} Random features leave as Fourier and exact ones, and what is
 
 def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
     """The graph of `dkernel.to_onnx`."""
+    if model.local is not None:
+        raise UnsupportedError(
+            "ONNX has no grids: this model has a local stage. Score with dkernel, or train with local='none'."
+        )
     if 8 * model.map.n_columns * (model.map.n_in + model.coef.shape[1]) > LARGEST:
         raise UnsupportedError(
             f"This model has {model.map.n_columns:,} columns of {model.map.n_in:,} numbers; an ONNX file holds at most "

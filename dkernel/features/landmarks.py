@@ -12,7 +12,7 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.features.nystrom import wide
+from dkernel.features.nystrom import indefinite, wide
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.sparse_rows import SparseRows
@@ -184,7 +184,10 @@ def _scored(kernel: Kernel, X: NDArray[np.floating], members: NDArray[np.floatin
     J = wide(members)
     A = np.array(kernel(J, J), np.float64)
     A.flat[:: len(J) + 1] += np.maximum(ridges, 1e-13 * A.diagonal().max() * len(J))
-    factor = sl.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+    try:
+        factor = sl.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
+    except sl.LinAlgError:
+        raise indefinite(kernel) from None
     for i in range(0, len(X), STRIP):
         K = kernel(wide(X[i : i + STRIP]), J)
         half = sl.solve_triangular(factor, K.T, lower=True, check_finite=False)
@@ -200,6 +203,9 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
     """
     X, rng = wide(X), stream(seed, "pivots")
     left = np.array(kernel.diag(X), np.float64)
+    if left.min() < -1e-12 * np.abs(left).max():  # below 0 by more than rounding
+        raise indefinite(kernel)
+    np.maximum(left, 0.0, out=left)
     enough = 1e-13 * float(left.sum())
     F = np.zeros((len(X), n))
     pivots = np.empty(0, dtype=np.intp)

@@ -38,6 +38,11 @@ SQUARE_STRIP = 128  # rows of the landmarks' own Gram matrix that are made, and 
 MOST_THREADS = 16  # that make strips
 
 
+def indefinite(kernel: Kernel) -> DataError:
+    """The refusal of a kernel that is none."""
+    return DataError(f"{kernel!r} is not positive semi-definite on these rows; use a kernel that is.")
+
+
 def wide(X: NDArray) -> NDArray:
     """Numbers in float64; objects (strings, sets) as they are."""
     return X if X.dtype.kind == "O" else X.astype(np.float64, copy=False)
@@ -173,10 +178,7 @@ class NystromMap(FeatureMap):
         try:
             return BlockBasis([sl.cholesky(_regular(part._gram()), lower=True, check_finite=False) for part in parts])
         except sl.LinAlgError:
-            raise self._no_kernel() from None
-
-    def _no_kernel(self) -> DataError:
-        return DataError(f"{self.kernel!r} is not positive semi-definite on these landmarks; use a kernel that is.")
+            raise indefinite(self.kernel) from None
 
     @cached_property
     def _root(self) -> NDArray[np.float64]:
@@ -189,7 +191,7 @@ class NystromMap(FeatureMap):
                 return linalg.cholesky(regular)
             except sl.LinAlgError:
                 continue
-        raise self._no_kernel()
+        raise indefinite(self.kernel)
 
     def residual(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of every row, (n,): what the approximation leaves of its own norm.

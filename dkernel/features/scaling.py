@@ -16,6 +16,7 @@ __all__ = ["SCALINGS", "SPARSE", "Scaling"]
 SCALINGS = ("standard", "minmax", "global", "maxabs", "none")
 SPARSE = ("none", "maxabs")
 """Scalings that keep 0, so that sparse rows stay sparse."""
+FAR = 1e4  # deviations from 0: float32 has three digits of a column's variation, and fewer beyond
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,6 +49,9 @@ class Scaling:
         variance: NDArray[np.float64],
         low: NDArray[np.float64],
         high: NDArray[np.float64],
+        *,
+        free: bool = False,
+        rounding: float = 1e-7,
         unscaled: NDArray[np.bool_] | None = None,
     ) -> "Scaling":
         """The scaling of that kind for data of these moments, (p,) each.
@@ -55,26 +59,34 @@ class Scaling:
         standard: every column to variance 1; minmax: to [0, 1]; maxabs: to [-1, 1] with 0 where it was; global: one
         factor for all, to mean variance 1, which keeps the columns' own proportions (pixels); none: as it is. The first
         two and global centre: no shift-invariant kernel sees a shift and float32 distances are more exact near the
-        origin; dot products do see it, so maxabs and none leave the shift 0.
-        A constant column is centred and its factor is 1: it carries nothing. Those that are `unscaled`, bool (p,), are
-        centred as the others and keep their unit.
+        origin; dot products do see it, so maxabs and none leave the shift 0 but of columns that are FAR from 0, where
+        the kernel sees none.
+        A constant column is centred and its factor is 1: it carries nothing.
+
+        Parameters
+        ----------
+        free : the kernel sees no shift
+        rounding : of the rows, relative to the size of a column
+        unscaled : columns that are centred as the others and keep their unit, bool (p,)
         """
         if unscaled is not None and unscaled.any():
             moments = (mean, variance, low, high)
-            inner = cls.of(kind, *[np.where(unscaled, 0.0, each) for each in moments])
+            zeroed = [np.where(unscaled, 0.0, each) for each in moments]
+            inner = cls.of(kind, zeroed[0], zeroed[1], zeroed[2], zeroed[3], free=free, rounding=rounding)
             if kind == "global" and not unscaled.all():
-                rest = cls.of(kind, *[each[~unscaled] for each in moments])  # type: ignore[arg-type]
-                inner = replace(inner, factor=np.full(len(mean), rest.factor[0]))
+                rest = [each[~unscaled] for each in moments]
+                factor = cls.of(kind, rest[0], rest[1], rest[2], rest[3], rounding=rounding).factor[0]
+                inner = replace(inner, factor=np.full(len(mean), factor))
             centre = np.where(unscaled & (inner.kind not in ("none", "maxabs")), mean, inner.shift)
             return cls(kind, centre, np.where(unscaled, 1.0, inner.factor))
         deviation = np.sqrt(variance)
         # A column that is constant up to rounding has no scale of its own: blowing its noise up would invent one.
-        constant = deviation <= 1e-7 * np.maximum(np.abs(mean), np.abs(high - low))
+        constant = deviation <= rounding * np.maximum(np.abs(mean), np.abs(high - low))
         one = np.ones_like(mean)
-        if kind == "none":
-            return cls(kind, np.zeros_like(mean), one)
-        if kind == "maxabs":
-            return cls(kind, np.zeros_like(mean), _reciprocals(np.maximum(np.abs(low), np.abs(high))))
+        if kind in SPARSE:
+            far = ~constant & (deviation < np.abs(mean) / FAR)
+            factor = one if kind == "none" else _reciprocals(np.maximum(np.abs(low), np.abs(high)))
+            return cls(kind, np.where(far & free, mean, 0.0), factor)
         if kind == "standard":
             return cls(kind, mean, np.where(constant, 1.0, 1.0 / np.where(constant, 1.0, deviation)))
         if kind == "minmax":

@@ -4,7 +4,8 @@
     kept ..., label, score ..., probability ...
 
 One part per reading unit. A task reads a unit, scores it block by block and writes the part itself; only the part's
-record comes back, so the client holds no rows. Every worker has its next tasks before it has ended this one.
+record comes back, so the client holds no rows. A task does so with many small units, one after the other. Every worker
+has its next tasks before it has ended this one.
 """
 
 import hashlib
@@ -35,6 +36,7 @@ from dkernel.execution.base import Call, Executor, Handle
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import save
+from dkernel.streaming.read_groups import Task, grouped
 
 __all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
 
@@ -128,7 +130,8 @@ def score(
         reused = len(parts)
         try:
             with one_blas_thread():
-                _Run(executor, model, name, words, source.kept).fill(staging, units, parts, max_bad_rows, progress)
+                run = _Run(executor, model, name, words, source.kept, source.row_bytes)
+                run.fill(staging, units, parts, max_bad_rows, progress)
             if not any(part.rows for part in parts.values()):
                 raise DataError(_refusal(staging, parts, "every row of the input is bad"))
         except DataError:
@@ -256,6 +259,7 @@ class _Run:
     name: str
     words: tuple[str, ...]
     kept: tuple[str, ...]
+    row_bytes: int
 
     def fill(
         self, staging: AnyStaging, units: Sequence[Unit], parts: dict[int, OutputPart], max_bad_rows: int, progress: Any
@@ -274,50 +278,62 @@ class _Run:
             # Writing a file is no pure function of the arguments: another run must not be given this one's record, so
             # the key is this run's own.
             token = uuid.uuid4().hex
-            for index in missing:
+            for group in grouped([units[index] for index in missing], self.row_bytes):
                 # What is begun comes to its end before the run does: nobody writes then in a folder that is removed.
                 if _rejected(parts) > max_bad_rows:
                     return
-                function, blocks = self._reading(units[index])
+                numbers = missing[group.start : group.stop]
+                function, blocks = self._reading([units[index] for index in numbers])
                 if isinstance(blocks, Handle):
-                    read[index] = blocks
-                place = staging.place(index, sum(units[index].rows))
-                args = (model, blocks, self.words, self.kept, place)
-                yield Call(f"dkernel-score-{token}-{index}", function, args)
+                    read[numbers[0]] = blocks
+                places = [staging.place(index, units[index].n_rows) for index in numbers]
+                args = (model, blocks, self.words, self.kept, places)
+                yield Call(f"dkernel-score-{token}-{numbers[0]}", function, args)
 
         try:
             with closing(self.executor.as_they_come(calls())) as records:
-                for part in records:
-                    parts[part.index] = part
-                    if part.index in read:
-                        self.executor.release([read.pop(part.index)])
+                for record in records:
+                    parts.update((part.index, part) for part in record)
+                    if record[0].index in read:
+                        self.executor.release([read.pop(record[0].index)])
                     if progress is not None:
-                        progress.advance(part.rows + part.rejected)
+                        progress.advance(sum(part.rows + part.rejected for part in record))
         finally:
             self.executor.release([model, *read.values()])
         _check_rejected(staging, parts, max_bad_rows)
 
-    def _reading(self, unit: Unit) -> tuple[Callable[..., OutputPart], Any]:
-        """The function that scores a unit, and what it gets for its blocks.
+    def _reading(self, units: Sequence[Unit]) -> tuple[Callable[..., list[OutputPart]], Any]:
+        """The function that scores a group of units, and what it gets for their blocks.
 
-        Where one task reads them the task that scores them does it, else (arrays that other tasks make) the executor.
+        Where one task reads a unit the task that scores it does it, else (arrays that other tasks make; such a unit is
+        a group alone) the executor.
         """
-        graph = unit.task.__dask_graph__()
-        if len(graph) == 1:
-            return score_unit, (dict(graph), unit.task.key)
-        _, [handle] = self.executor.compute((), [unit.task])
-        return score_part, handle
+        graphs = [dict(unit.task.__dask_graph__()) for unit in units]
+        if all(len(graph) == 1 for graph in graphs):
+            return score_units, [(graph, unit.task.key) for graph, unit in zip(graphs, units, strict=True)]
+        _, [handle] = self.executor.compute((), [unit.task for unit in units])
+        return score_made, handle
 
 
-def score_unit(
-    model: Model, task: tuple[Mapping[str, Any], str], words: Sequence[str], kept: Sequence[str], place: OutputPlace
-) -> OutputPart:
-    """Read a unit, the value of a key of a graph, and score it; runs on a worker.
+def score_units(
+    model: Model, tasks: Sequence[Task], words: Sequence[str], kept: Sequence[str], places: Sequence[OutputPlace]
+) -> list[OutputPart]:
+    """Read units one after the other and score each; runs on a worker.
 
     Blocks that are handed from task to task are in new pages for every unit, and to be given those takes longer than
     to read.
     """
-    return score_part(model, get_sync(*task), words, kept, place, partial(_without, *task))
+    return [
+        score_part(model, get_sync(*task), words, kept, place, partial(_without, *task))
+        for task, place in zip(tasks, places, strict=True)
+    ]
+
+
+def score_made(
+    model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str], places: Sequence[OutputPlace]
+) -> list[OutputPart]:
+    """Score the blocks that other tasks have made of one unit; runs on a worker."""
+    return [score_part(model, blocks, words, kept, place) for place in places]
 
 
 def score_part(

@@ -55,7 +55,7 @@ EVERY = 4
 """Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
 
 PROTOCOL = 1  # of the files; FORMAT, of what stands in them, is a part of the run
-FORMAT = 1
+FORMAT = 2
 NAME = "checkpoint-{}.safetensors"
 _NO_STATE = (
     "A model file holds no state of a solver, so no training can continue from it. Give --checkpoint the folder of the "
@@ -151,6 +151,8 @@ class Checkpoint:
 
 class FolderJournal(Journal):
     """The journal of a run that keeps all of it in a folder; made by `Checkpoint.opened`."""
+
+    keeps = True
 
     def __init__(self, checkpoint: Checkpoint, run: Mapping[str, Any], nbytes: int, progress: Any) -> None:
         self.folder, self.every, self.progress = checkpoint.path, checkpoint.every, progress

@@ -21,6 +21,7 @@ from dkernel.kernels import Kernel, Selection
 from dkernel.kernels.registry import UnregisteredError
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.predictive_variance import Variance
+from dkernel.local.machine import GridMachine
 from dkernel.model import Model
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
@@ -162,6 +163,7 @@ def _document_of(model: Model) -> dict[str, Any]:
         "map": model.map.spec(),
         "facts": model.facts,
         **({} if model.encoding is None else {"encoding": model.encoding.to_json()}),
+        **({} if model.local is None else {"local": model.local.spec()}),
     }
 
 
@@ -169,7 +171,7 @@ def _arrays_of(model: Model) -> dict[str, NDArray[Any]]:
     arrays = {"coef": model.coef, "intercept": model.intercept}
     for part, held in (("map", model.map.arrays()), ("scaling", model.scaling.arrays())):
         arrays |= {f"{part}.{name}": array for name, array in held.items()}
-    for part, known in (("calibration", model.calibration), ("variance", model.variance)):
+    for part, known in (("calibration", model.calibration), ("variance", model.variance), ("local", model.local)):
         if known is not None:
             arrays |= {f"{part}.{name}": array for name, array in known.arrays().items()}
     return arrays
@@ -202,6 +204,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         calibration=None if kind is None else CALIBRATIONS[kind].build(held("calibration.")),
         variance=Variance.build(variance) if variance else None,
         encoding=encoding,
+        local=GridMachine.build(document["local"], held("local.")) if "local" in document else None,
     )
     for last in (max(found.at) for found in _parts_of(model.map.kernel) if isinstance(found, Selection) and found.at):
         if last >= model.map.n_in:
@@ -240,8 +243,8 @@ def _parts_of(kernel: Any) -> Iterator[Kernel]:
 
 def _check_parts(document: Mapping[str, Any], place: str) -> None:
     columns, label, facts = document.get("columns"), document.get("label"), document.get("facts")
-    if document.keys() - {"encoding"} != _PARTS:
-        odd = ", ".join(sorted(document.keys() ^ _PARTS))
+    if (found := document.keys() - {"encoding", "local"}) != _PARTS:
+        odd = ", ".join(sorted(found ^ _PARTS))
         raise ModelFileError(f"{place} does not describe a model: parts missing or unknown: {odd}.")
     listed = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
     if not listed and not _is_numbered(columns):

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import UnsupportedError
 from dkernel.features import Scaling
+from dkernel.features.scaling import SPARSE
 from dkernel.kernels.distances import l2
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.recipe import Recipe
@@ -59,7 +60,8 @@ def requested(recipe: Recipe, word: str) -> str | float:
 def _variance(scaling: Scaling, survey: SurveyResult, columns: Sequence[int] | None) -> float:
     """Variance of all scaled numbers of some columns together, the `X.var()` of gamma="scale"."""
     some = slice(None) if columns is None else list(columns)
-    mean = ((survey.moments.mean - scaling.shift) * scaling.factor)[some]
+    shift = 0.0 if scaling.kind in SPARSE else scaling.shift  # what keeps digits there is no part of the scaling
+    mean = ((survey.moments.mean - shift) * scaling.factor)[some]
     variance = float(np.mean((survey.moments.variance * scaling.factor**2)[some]) + np.var(mean))
     return variance if variance > 0 else 1.0
 

@@ -167,14 +167,14 @@ class _Search:
             kinds = ("standard",) if number_columns(self.rows.X) else ("none",)
         if self.sparse and self.recipe.scale == "auto":
             kinds = SPARSE
-        scalings = [self._scaling(kind) for kind in kinds]
-        if np.allclose(scalings[0].factor, scalings[-1].factor, rtol=1e-3):  # data that were scaled before
-            scalings = scalings[:1]
+        factors = [self._scaling(kind).factor for kind in kinds]
+        if np.allclose(factors[0], factors[-1], rtol=1e-3):  # data that were scaled before
+            kinds = kinds[:1]
         return [
             candidate
             for family in self.families
-            for scaling in scalings
-            for candidate in self._bound(family, scaling, self._grid(family))
+            for kind in kinds
+            for candidate in self._bound(family, self._scaling(kind, family.shift_invariant), self._grid(family))
         ]
 
     def _grid(self, family: Kernel) -> tuple[float, ...]:
@@ -183,7 +183,7 @@ class _Search:
         return LAPLACIAN_GRID if isinstance(family, Laplacian) else GRID
 
     def _bound(self, family: Kernel, scaling: Scaling, factors: Sequence[float], **of: Any) -> list[Candidate]:
-        scaled = scaling.apply(self.rows.X[:1000])
+        scaled = scaling.apply(self.rows.X[:1000], "float64" if self.rows.X.dtype == np.float64 else "float32")
         rows = (scaled if self.sparse else numbers_of(scaled)).astype(np.float64)
         rule = Gammas(self.recipe, self.survey, scaling, rows)
         if len(self._grid(family)) == 1:
@@ -314,7 +314,7 @@ class _Search:
             for part in range(MOMENT_PARTS)
         ]
         moment = sum(self.executor.compute(calls)[0])
-        base = self._scaling(candidate.scaling.kind)
+        base = self._scaling(candidate.scaling.kind, candidate.family.shift_invariant)
         # Gradients are of the scaled rows as they are now; the metric is one of the rows before it.
         now = candidate.scaling.rotation if kind == "full" else np.diag(candidate.scaling.factor / base.factor)
         if now is not None:
@@ -323,11 +323,15 @@ class _Search:
         weights = np.diag(moment) / max(float(np.trace(moment)), 1e-300)
         return replace(candidate, scaling=with_metric(base, root, X, kind == "diagonal"), metric=kind, weights=weights)
 
-    def _scaling(self, kind: str) -> Scaling:
+    def _scaling(self, kind: str, free: bool = False) -> Scaling:
         if self.survey.largest is not None:
             return Scaling.of_sparse(kind, self.survey.largest)
-        moments = self.survey.moments
-        return Scaling.of(kind, moments.mean, moments.variance, self.survey.low, self.survey.high, self.unscaled)
+        found, rounding = self.survey, 1e-14 if self.rows.X.dtype == np.float64 else 1e-7
+        moments = found.moments
+        return Scaling.of(
+            kind, moments.mean, moments.variance, found.low, found.high, free=free, rounding=rounding,
+            unscaled=self.unscaled,
+        )  # fmt: skip
 
     def _stacked(self, found: list[Found]) -> list[Found]:
         """The best, and sums of it with up to two other kernels where they are clearly better."""

@@ -23,7 +23,7 @@ from dkernel.errors import RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
 from dkernel.features.base import Coordinates
-from dkernel.linear.preconditioner import factorize
+from dkernel.linear.preconditioner import factorize, metric_root
 from dkernel.linear.solvers.full_batch import BATCH, batch_solver
 from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
@@ -138,6 +138,8 @@ def solve_exact(whole: FullBatchContext, recipe: Recipe, rows: Block) -> SolverR
 
 def _found(whole: FullBatchContext, recipe: Recipe, rows: Block) -> dict[str, Any]:
     problem, n = whole.inside.problem, len(rows.X)
+    if isinstance(whole.bench.coordinates.metric, np.ndarray):
+        metric_root(whole.bench.coordinates.metric)  # refuses a kernel that is none
     losses: dict[float, float] = {}
     judged: dict[float, dict[str, float]] = {}
     if recipe.alpha == "auto":

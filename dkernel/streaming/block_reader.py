@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +16,7 @@ from dkernel.data.source import Source
 from dkernel.errors import ClusterError, DKernelError
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.persistence.journal import Journal
-from dkernel.streaming.read_groups import grouped, task_of
+from dkernel.streaming.read_groups import MOST_BYTES, call_each, grouped, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels, sum_groups
 from dkernel.streaming.schedule import RowSlice, bundle_size
 from dkernel.streaming.shares import Node, nodes_of, shares, whole_chunks
@@ -25,6 +25,7 @@ __all__ = ["BlockReader"]
 
 FARTHEST = 16  # rounds to look ahead for units to read
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
+GROUPS = 8  # tasks of a window for each slot, where units are small: what asking workers costs is paid once for them
 # Of a long reading, what a journal is told at a time: a sixteenth, and at least so many bytes of the source.
 PARTS, PART_BYTES = 16, 256 * 2**20
 
@@ -39,36 +40,44 @@ class _Parts(Generic[S]):
 
     def __init__(self, merge: Callable[[S, S], S], journal: Journal, name: str, least: float) -> None:
         self.journal, self.name, self.least = journal, name, least
-        self.units = 0
+        self.units = self.blocks = 0
         self._sum = TreeAccumulator(merge)
-        self._new: list[tuple[int, list[S]]] = []
+        self._new: list[tuple[int, list[tuple[int, S]]]] = []
         for part in journal.parts(name):
             # A signal between a part's writing and its mark here has had it written twice.
             if part["first"] == self.units:
-                self._add(part["units"], part["sums"])
+                nodes = list(zip(part["levels"], part["sums"], strict=True))
+                self._add(part["units"], nodes)
+                self._count(nodes)
 
-    def add(self, units: int, sums: Iterable[S]) -> None:
-        self._new.append((units, list(sums)))
+    def add(self, units: int, nodes: Iterable[tuple[int, S]]) -> None:
+        """The sums of the next units' blocks, as nodes of the tree with their levels, in order."""
+        self._new.append((units, list(nodes)))
+        self._count(self._new[-1][1])
         if sum(n for n, _ in self._new) >= self.least:
             self._keep()
 
     def total(self) -> S:
         """The sum over all units."""
-        for units, sums in self._new:
-            self._add(units, sums)
+        for units, nodes in self._new:
+            self._add(units, nodes)
         return self._sum.total()
 
     def _keep(self) -> None:
-        units, sums = sum(n for n, _ in self._new), [value for _, some in self._new for value in some]
+        units, nodes = sum(n for n, _ in self._new), [node for _, some in self._new for node in some]
         if units:
-            self.journal.part(self.name, {"first": self.units, "units": units, "sums": sums})
+            levels, sums = [level for level, _ in nodes], [value for _, value in nodes]
+            self.journal.part(self.name, {"first": self.units, "units": units, "levels": levels, "sums": sums})
             self._new = []
-            self._add(units, sums)
+            self._add(units, nodes)
 
-    def _add(self, units: int, sums: Iterable[S]) -> None:
+    def _add(self, units: int, nodes: Iterable[tuple[int, S]]) -> None:
         self.units += units
-        for value in sums:
-            self._sum.add(value)
+        for level, value in nodes:
+            self._sum.add(value, level)
+
+    def _count(self, nodes: Iterable[tuple[int, S]]) -> None:
+        self.blocks += sum(1 << level for level, _ in nodes)
 
     def __enter__(self) -> None:
         pass
@@ -132,7 +141,7 @@ class BlockReader:
             ahead = [unit for unit in coming if unit not in self._units]
             there = set(window)
             mine = pieces if len(windows) == 1 else [piece for piece in pieces if piece.place.unit in there]
-            sums |= self._sums(statistic, mine, key, held, broadcast, ahead, positions)
+            sums |= self._sums(statistic, _by_chunk(mine), positions, key, held, broadcast, ahead)
             if not self.keep:
                 self._forget([unit for unit in window if unit not in later])
         return statistic.finish(merge_levels(((node.level, sums[node]) for node in sorted(sums)), statistic.merge))
@@ -177,19 +186,17 @@ class BlockReader:
     def _sums(
         self,
         statistic: Statistic[S, R],
-        pieces: Sequence[RowSlice],
+        inside: Mapping[int, list[RowSlice]],
+        positions: Mapping[int, int],
         key: str,
         held: Handle | None,
         broadcast: Handle | None,
         ahead: Sequence[int],
-        positions: Mapping[int, int] | None = None,
     ) -> dict[Node, S]:
-        """The sums of these pieces, while the units `ahead` are read.
+        """The sums of the pieces inside chunks or blocks, while the units `ahead` are read.
 
-        One of each block, or with the positions of the chunks in the round the nodes of the tree over these that the
-        tasks could make.
+        They are the nodes of the tree over the positions of these chunks that the tasks could make.
         """
-        inside = self._by_block(pieces) if positions is None else _by_chunk(pieces)
         sizes = {chunk: [piece.n for piece in mine] for chunk, mine in inside.items()}
         found = self.executor.places([self._units[mine[0].place.unit] for mine in inside.values()])
         places = dict(zip(inside, found, strict=True))
@@ -200,7 +207,7 @@ class BlockReader:
             # The pieces of a chunk stand in one block, but in a shuffled copy in many.
             blocks = {_block_of(piece): piece for runs in mine for run in runs for piece in run}
             number = {block: i for i, block in enumerate(blocks)}
-            handles = [self._block(piece) for piece in blocks.values()]
+            handles = [self.block(piece) for piece in blocks.values()]
             lists = [[[(number[_block_of(piece)], piece) for piece in run] for run in runs] for runs in mine]
             name = f"{key}-{share.runs[0].chunk}-{sha256(repr(share.runs).encode()).hexdigest()[:12]}"
             calls.append(Call(name, sum_groups, (held or statistic, broadcast, handles, lists), share.at))
@@ -222,7 +229,7 @@ class BlockReader:
         journal: Journal | None = None,
         name: str = "",
     ) -> R:
-        """The statistic of the whole source: the sum of each chunk, and over these sums the same tree again.
+        """The statistic of the whole source: the sum of each block, and over these sums the same tree again.
 
         So what is read at once may follow the workers, and the result does not.
 
@@ -244,8 +251,10 @@ class BlockReader:
                 self._read([unit for unit in window if unit not in self._units])
                 mine = [pieces[number] for unit in window for number in inside[unit]]
                 ahead = [unit for unit in following if unit not in self._units]
-                sums = self._sums(statistic, mine, key, held, broadcast, ahead)
-                kept.add(len(window), [sums[node] for node in sorted(sums)])
+                blocks = self._by_block(mine)
+                positions = {block: kept.blocks + i for i, block in enumerate(blocks)}
+                sums = self._sums(statistic, blocks, positions, key, held, broadcast, ahead)
+                kept.add(len(window), [(node.level, sums[node]) for node in sorted(sums)])
                 if not self.keep:
                     self._forget(window)
                 progress.advance(sum(piece.n for piece in mine))
@@ -256,17 +265,62 @@ class BlockReader:
         found: list[Any] = []
         for window in self._windows_of_groups(range(len(self.source.units))):
             self._read([unit for unit in window if unit not in self._units])
-            calls = [Call(f"{key}-{unit}", function, (self._units[unit], *args(unit))) for unit in window]
-            found += self._compute(calls)
+            groups = {
+                group[0]: [(self._units[unit], *args(unit)) for unit in group] for group in self._by_group(window)
+            }
+            calls = [Call(f"{key}-{first}", call_each, (function, items)) for first, items in groups.items()]
+            found += chain.from_iterable(self._compute(calls))
             if not self.keep:
                 self._forget(window)
             progress.advance(sum(self.source.units[unit].n_rows for unit in window))
         return found
 
+    def visit(
+        self,
+        windows: Sequence[Sequence[int]],
+        calls: Callable[[Sequence[int]], list[Call]],
+        readers: Mapping[int, str | None],
+        following: Sequence[int] = (),
+    ) -> Iterator[list[Any]]:
+        """The results of the calls that each window of units is to have, while the next window is being read.
+
+        The blocks of a window are there until the next one is asked for.
+
+        Parameters
+        ----------
+        readers : the worker that is to read a unit, where that counts
+        following : units that are read while the calls of the last window run
+        """
+        for window, coming in zip(windows, [*windows[1:], following], strict=True):
+            self._compute([], [unit for unit in window if unit not in self._units], readers)
+            ahead = [unit for unit in coming if unit not in self._units]
+            yield self._compute(calls(window), ahead, readers)
+            if not self.keep:
+                self._forget([unit for unit in window if unit not in coming])
+
+    def windows(self, units: Sequence[int]) -> list[list[int]]:
+        """These units in their order, as many at a time as are held: all of a source that is kept."""
+        return [list(units[i : i + self._window]) for i in range(0, len(units), self._window)]
+
+    def place(self, unit: int) -> str | None:
+        """The worker that has a unit which has been read; None where nobody knows."""
+        return self.executor.places([self._units[unit]])[0] if unit in self._units else None
+
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
-        """These units, as many at a time as one task for each slot reads."""
-        parts, slots = self._by_group(units), self.executor.slots
-        return [list(chain.from_iterable(parts[i : i + slots])) for i in range(0, len(parts), slots)]
+        """These units, as many at a time as one task for each slot reads; of groups of small ones several for each."""
+        row_bytes, slots = self.source.row_bytes + ROW_OVERHEAD, self.executor.slots
+        windows: list[list[list[int]]] = []
+        held = 0
+        for group in self._by_group(units):
+            size = sum(self.source.units[unit].n_rows for unit in group) * row_bytes
+            little = held + size <= slots * MOST_BYTES and windows and len(windows[-1]) < slots * GROUPS
+            if little or (windows and len(windows[-1]) < slots):
+                windows[-1].append(group)
+                held += size
+            else:
+                windows.append([group])
+                held = size
+        return [list(chain.from_iterable(window)) for window in windows]
 
     def _by_group(self, units: Iterable[int]) -> list[list[int]]:
         """These units, those that one task reads together."""
@@ -275,14 +329,22 @@ class BlockReader:
             groups.setdefault(self._groups[unit], []).append(unit)
         return list(groups.values())
 
-    def _compute(self, calls: Sequence[Call], ahead: Sequence[int] = ()) -> list[Any]:
+    def _compute(
+        self, calls: Sequence[Call], ahead: Sequence[int] = (), readers: Mapping[int, str | None] | None = None
+    ) -> list[Any]:
         """As the executor does, but what ended its workers is named by the rows that it reads."""
+        if not calls and not ahead:
+            return []
         groups: dict[range, list[int]] = {}
         for unit in ahead:
             groups.setdefault(self._groups[unit], []).append(unit)
         try:
             tasks = [task_of(self.source.units[group.start : group.stop]) for group in groups]
-            results, handles = self.executor.compute(calls, tasks)
+            if readers:
+                wanted = [readers.get(group.start) for group in groups]
+                results, handles = self.executor.compute(calls, tasks, wanted)
+            else:
+                results, handles = self.executor.compute(calls, tasks)
         except ClusterError as error:
             where = self._where(getattr(error, "key", ""), calls)
             if where is None:
@@ -301,9 +363,11 @@ class BlockReader:
         numbers = [] if first is None else [*self._groups[first]] if "-to-" in key else [first]
         for call in calls:
             if key.startswith(call.key):
-                numbers = [unit for unit, handle in self._units.items() if handle is call.args[0]]
                 if call.function is sum_groups:
                     numbers += [piece.place.unit for lists in call.args[-1] for some in lists for _, piece in some]
+                else:
+                    handles = [item[0] for item in call.args[-1]]
+                    numbers += [unit for unit, handle in self._units.items() if any(handle is one for one in handles)]
         if not numbers:
             return None
         number = numbers[0]
@@ -328,7 +392,8 @@ class BlockReader:
             found.setdefault(self._first_blocks[piece.place.unit] + piece.place.block, []).append(piece)
         return found
 
-    def _block(self, piece: RowSlice) -> Handle:
+    def block(self, piece: RowSlice) -> Handle:
+        """The block that a piece stands in, whose unit has been read."""
         return self.executor.pick(self._units[piece.place.unit], piece.place.block)
 
     def _forget(self, units: Iterable[int]) -> None:

@@ -1,6 +1,6 @@
 """Small units of a source that one task reads, scores or writes: what a task costs is paid once for all of them."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from hashlib import sha256
 from typing import Any
@@ -10,7 +10,7 @@ from dask.local import get_sync
 
 from dkernel.data.source import Unit
 
-__all__ = ["Task", "grouped", "read_together", "task_of"]
+__all__ = ["Task", "call_each", "grouped", "read_together", "task_of"]
 
 # What is read together stays small beside any other block, and many small files are still tasks for many workers.
 MOST_BYTES, MOST_UNITS = 2**20, 64
@@ -56,3 +56,8 @@ def task_of(units: Sequence[Unit]) -> Delayed:
 def read_together(tasks: Sequence[Task]) -> tuple[Any, ...]:
     """The values of these tasks; runs on a worker."""
     return tuple(get_sync(dict(graph), key) for graph, key in tasks)
+
+
+def call_each(function: Callable[..., Any], items: Sequence[Sequence[Any]]) -> list[Any]:
+    """The function of each of these arguments, in order; runs on a worker."""
+    return [function(*item) for item in items]

@@ -96,22 +96,21 @@ def _grains(pieces: int) -> list[tuple[int, int]]:
     return [(first, min(first + grain, pieces)) for first in range(0, pieces, grain)]
 
 
-def nodes_of(share: Share, sizes: Sizes, positions: Mapping[int, int] | None) -> list[tuple[Node, list[Run]]]:
+def nodes_of(share: Share, sizes: Sizes, place: Mapping[int, int]) -> list[tuple[Node, list[Run]]]:
     """The sums that a share is, each with the runs that it is made of.
 
     Parameters
     ----------
-    positions : of each chunk among all of the round, whose neighbours are summed too; None for a sum of each chunk
+    place : of each chunk its position among all of the sum, whose neighbours are summed too
     """
     found: list[tuple[Node, list[Run]]] = []
     whole: list[Run] = []
-    place = positions or {chunk: i for i, chunk in enumerate(sizes)}
 
     def neighbours() -> None:
         while whole:
             begin = place[whole[0].chunk]
             count = 1
-            while positions and count < len(whole) and place[whole[count].chunk] == begin + count:
+            while count < len(whole) and place[whole[count].chunk] == begin + count:
                 count += 1
             for first, last, level in tree_nodes(begin, begin + count):
                 found.append((Node(first, None, level), whole[first - begin : last - begin]))

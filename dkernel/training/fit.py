@@ -53,6 +53,7 @@ from dkernel.streaming.schedule import RowSlice, Schedule, bundle_size, cut_piec
 from dkernel.streaming.shuffle import rewrite_shuffled, scratch_folder
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.build_model import build_model
+from dkernel.training.local_stage import LocalStage, check_local, grid_context, grid_pieces, local_stage
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.result import TrainResult
@@ -105,6 +106,7 @@ def _checked(
     if source.objects:
         check_gamma([kernel], "auto" if chosen else recipe.gamma)
     check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
+    check_local(recipe, loss_named(recipe.loss), bool(source.objects), source.sparse)
     if recipe.solver == "exact":
         if validation is not None:
             raise RecipeError("solver='exact' judges alpha on its own rows. Use solver='psgd' with a validation set.")
@@ -175,12 +177,13 @@ class Fit:
             if outcome is None or self.recipe.polish:
                 pieces = tuple(piece for turn in rounds for piece in turn) or cut_pieces(self.units)
                 outcome = self._exactly(problem, prepared, roles, feed, pieces, outcome)
+            local = self._local(problem, outcome, roles, survey, feed, rounds)
         finally:
             feed.close()
         self.progress.phase("finish")
         return {
-            "model": build_model(self, problem, prepared, outcome, roles),
-            "history": outcome.history,
+            "model": build_model(self, problem, prepared, outcome, roles, local),
+            "history": [*outcome.history, *(local.history if local else ())],
             "chosen": self.chosen,
             "holdout": roles.holdout if len(roles.holdout.X) else None,
             "sample": roles.fitted,
@@ -392,6 +395,26 @@ class Fit:
                 self.told(dict(line))
         path = outcome.facts.get("ridge") or outcome.facts.get("exact") or {"alpha": prepared.solver.alphas}
         return self._settled(outcome, path["alpha"])
+
+    def _local(
+        self, problem: Problem, outcome: SolverResult, roles: ReservoirSplit, survey: SurveyResult, feed: BlockReader,
+        rounds: Sequence[tuple[RowSlice, ...]],
+    ) -> LocalStage | None:  # fmt: skip
+        """The local stage, where one is asked for."""
+        if self.recipe.local == "none":
+            return None
+        weighted = self.source.weight is not None or problem.class_weights is not None
+        weight = problem.targets.weight(self.recipe.class_weight, self.counts, survey.weight) if weighted else None
+        # A copy that was shuffled on scratch is read by the pieces of its rounds.
+        copied = feed.source is not self.source
+        pieces = [piece for turn in rounds for piece in turn] if copied else grid_pieces(self.units)
+        start = self.bench.coefficients(outcome.v)
+        context = grid_context(
+            problem, start, feed, pieces, roles, survey, weight, self.key, self.progress, self.journal
+        )
+        found = local_stage(context, survey, self.recipe, self.sizes.n, self.told)
+        self._note("local", found.why)
+        return found
 
     def _settled(self, outcome: SolverResult, found: Sequence[float]) -> SolverResult:
         if self.recipe.alpha == "auto":

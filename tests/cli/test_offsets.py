@@ -1,12 +1,25 @@
 """Features that are far from 0 for their spread are as good as without the offset, from files and in the estimators."""
 
 import json
+from functools import partial
 
+import dask.array as da
+import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.metrics.pairwise import laplacian_kernel, rbf_kernel
 
-from dkernel import KernelClassifier, KernelRegressor, open_source
+import dkernel
+from dkernel import (
+    BinningFeatures,
+    FourierFeatures,
+    KernelClassifier,
+    KernelRegressor,
+    NystromFeatures,
+    Tuner,
+    open_source,
+)
 from dkernel.data.digits import dtype_for
 
 OPTIONS = ("--label", "y", "--task", "classify", "--n-components", 128, "--kernel", "gaussian")
@@ -78,8 +91,96 @@ def test_blocks_that_come_one_by_one_and_sources():
     assert machine.score(X, y) > 0.9
 
 
+def in_dask(X):
+    return da.from_array(X, chunks=(700, 3))
+
+
+def in_a_dask_frame(X):
+    return dd.from_pandas(pd.DataFrame(X, columns=["a", "b", "c"]), npartitions=4)
+
+
+@pytest.mark.parametrize("features", ["nystrom", "fourier"])
+@pytest.mark.parametrize("scale", ["auto", "none"])
+@pytest.mark.parametrize("wrap", [in_dask, in_a_dask_frame])
+def test_collections_of_dask_too(wrap, scale, features):
+    settings = {"kernel": "gaussian", "n_components": 128, "random_state": 0, "scale": scale, "features": features}
+    found = []
+    for offset in (0.0, 1e9):
+        X, y = rows(offset)
+        machine = KernelClassifier(**settings).fit(wrap(X), da.from_array(y, chunks=700))
+        found.append(np.mean(np.asarray(machine.predict(wrap(X))) == y))
+    assert found[0] > 0.95
+    assert found[1] > found[0] - 0.02
+
+
+@pytest.mark.parametrize("scale", ["none", "maxabs", "minmax", "global"])
+@pytest.mark.parametrize("features", ["nystrom", "fourier"])
+@pytest.mark.parametrize("solver", ["auto", "psgd"])
+def test_every_scale_under_a_kernel_that_sees_no_shift(scale, features, solver):
+    found = []
+    for offset in (0.0, 1e9):
+        X, y = rows(offset)
+        machine = KernelClassifier(
+            "gaussian", n_components=128, random_state=0, scale=scale, features=features, solver=solver
+        )
+        found.append(machine.fit(X, y).score(X, y))
+    assert found[0] > 0.95
+    assert found[1] > found[0] - 0.02
+
+
+def test_the_saved_model_and_its_pipeline_know_the_shift(tmp_path):
+    X, y = rows(1e9)
+    machine = KernelClassifier("gaussian", n_components=64, random_state=0, scale="none").fit(X, y)
+    dkernel.save(machine.model_, tmp_path / "m")
+    np.testing.assert_array_equal(dkernel.load(tmp_path / "m").scores(X)[:, 0], machine.decision_function(X))
+    there = dkernel.to_sklearn(machine.model_).decision_function(X)
+    np.testing.assert_allclose(there, machine.decision_function(X), atol=1e-3)
+
+
+def test_a_column_of_little_variation_is_not_constant():
+    rng = np.random.default_rng(0)
+    signal, noise = rng.normal(size=2000), rng.normal(size=(2000, 2))
+    X = np.column_stack([noise, 1e5 + 1e-3 * signal])
+    machine = KernelClassifier("gaussian", n_components=128, random_state=0, scale="standard")
+    assert machine.fit(X, signal > 0).score(X, signal > 0) > 0.95
+    constant = np.column_stack([X, np.full(2000, 1e9 + 0.1)])  # and one that is has no scale
+    assert machine.fit(constant, signal > 0).score(constant, signal > 0) > 0.95
+
+
+@pytest.mark.parametrize("gamma", ["auto", "median", "scale"])
+@pytest.mark.parametrize(
+    ("make", "exact", "atol"),
+    [
+        (partial(FourierFeatures, n_components=4096), rbf_kernel, 0.05),
+        (partial(NystromFeatures, n_components=300), rbf_kernel, 1e-6),
+        (partial(BinningFeatures, n_grids=512, n_bins=256), laplacian_kernel, 0.2),
+    ],
+    ids=["fourier", "nystrom", "binning"],
+)
+def test_transformers_have_the_gamma_and_the_kernel_of_float64(make, exact, atol, gamma):
+    far = rows(1e9, n=300)[0]
+    near = far - 1e9  # exactly
+    machine = make(gamma=gamma, random_state=0).fit(far)
+    assert machine.kernel_.gamma == pytest.approx(make(gamma=gamma, random_state=0).fit(near).kernel_.gamma, rel=1e-6)
+    phi = machine.transform(far)
+    phi = phi.toarray() if hasattr(phi, "toarray") else phi
+    np.testing.assert_allclose(phi @ phi.T, exact(near, gamma=machine.kernel_.gamma), atol=atol)
+
+
+def test_the_tuner_too():
+    X, y = rows(1e9)
+    tuner = Tuner(KernelClassifier("gaussian", n_components=64, random_state=0), {"alpha": [1e-6, 1e-4]})
+    assert tuner.fit(X, y).score(X, y) > 0.95
+
+
+def test_nullable_columns_of_pandas_too():
+    X, y = rows(1e9)
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).astype("Float64")
+    assert KernelClassifier("gaussian", n_components=128, random_state=0).fit(frame, y).score(frame, y) > 0.95
+
+
 def test_a_source_opened_by_its_rows(tmp_path):
-    source = open_source(written(tmp_path, "parquet", 1e9), label="y", dtype="auto")
+    source = open_source(written(tmp_path, "parquet", 1e9), label="y")
     assert source.dtype == "float64"
     X, y = rows(1e9)
     assert (
@@ -88,7 +189,7 @@ def test_a_source_opened_by_its_rows(tmp_path):
         .score(pd.DataFrame(X, columns=["a", "b", "c"]), y.astype(int))
         > 0.9
     )
-    assert open_source(written(tmp_path, "csv", 0.0), label="y", dtype="auto").dtype == "float32"
+    assert open_source(written(tmp_path, "csv", 0.0), label="y").dtype == "float32"
 
 
 def test_the_rows_that_want_float64():

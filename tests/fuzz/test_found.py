@@ -7,8 +7,10 @@ import pytest
 from click.testing import CliRunner
 
 import dkernel
-from dkernel import KernelClassifier
+import tests.kernels.catalogue  # noqa: F401 - registers a kernel that is none
+from dkernel import FunctionKernel, KernelClassifier
 from dkernel.cli import main
+from dkernel.errors import DKernelError
 
 ROWS = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
 
@@ -77,3 +79,15 @@ def test_a_checkpoint_by_a_link_to_nothing_is_refused_at_the_start(model, monkey
     (model.parent / "link").symlink_to("nothing")
     result = CliRunner().invoke(main, ["train", "rows.parquet", "--label=label", "--out=n", "--checkpoint=link"])
     assert (result.exit_code, "link to a folder" in result.stderr) == (65, True), result.output
+
+
+@pytest.mark.parametrize("landmarks", ["uniform", "stratified", "kmeans", "leverage", "rpcholesky"])
+@pytest.mark.parametrize("solver", ["auto", "psgd"])
+def test_a_kernel_that_is_none_is_refused_whatever_the_landmarks_and_the_solver(landmarks, solver):
+    """Pivots were drawn with negative probabilities, and an exact fit had a loss of 1e19."""
+    machine = KernelClassifier(
+        FunctionKernel("tests: sum of minima"), landmarks=landmarks, solver=solver, n_components=50, alpha=1e-6
+    )
+    with pytest.raises(ValueError, match=r"The kernel is none|not positive semi-definite") as refused:
+        machine.fit(ROWS, ROWS[:, 0] > 0)
+    assert isinstance(refused.value, DKernelError)

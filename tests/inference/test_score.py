@@ -57,6 +57,12 @@ def real_model() -> Model:
     )
 
 
+@pytest.fixture
+def one_a_task(monkeypatch):
+    """Units are scored each by a task of its own, however small they are."""
+    monkeypatch.setattr(scoring, "grouped", lambda units, _: [range(i, i + 1) for i in range(len(units))])
+
+
 class Watched(SerialExecutor):
     """Notes what is scored, and how many values are held: the model, and units that other tasks made."""
 
@@ -64,7 +70,7 @@ class Watched(SerialExecutor):
         super().__init__()
         self.fail_at = fail_at
         self.scored: list[int] = []
-        self.held = self.most = 0
+        self.held = self.most = self.calls = 0
 
     def keep(self, value, key):
         self.held += 1
@@ -77,8 +83,9 @@ class Watched(SerialExecutor):
         for call in calls:
             if self.fail_at is not None and len(self.scored) == self.fail_at:
                 raise KeyboardInterrupt
+            self.calls += 1
             results += super().compute([call])[0]
-            self.scored.append(call.args[-1].index)
+            self.scored += [place.index for place in call.args[-1]]
         return results, super().compute((), ahead)[1]
 
     def release(self, handles):
@@ -196,6 +203,7 @@ def test_the_same_command_does_nothing_and_another_is_refused(tmp_path):
     assert digest(tmp_path / "out") != before
 
 
+@pytest.mark.usefixtures("one_a_task")
 def test_an_interrupted_run_goes_on_without_scoring_again(tmp_path):
     source, _ = a_source(rows=((3,), (2,), (4,), (1,), (5,)))
     score(LinearModel(TEXT), source, tmp_path / "ref", Watched())
@@ -247,6 +255,7 @@ class Slow(LinearModel):
         return super().scores(X)
 
 
+@pytest.mark.usefixtures("one_a_task")
 def test_what_is_begun_comes_to_its_end_before_the_run_is_refused(tmp_path):
     source, _ = a_source(rows=((2,),) * 20)
     table = pa.table([["in.csv"], [1], [7], ["a"], ["?"], ["?"]], schema=REJECTS)
@@ -257,6 +266,40 @@ def test_what_is_begun_comes_to_its_end_before_the_run_is_refused(tmp_path):
         score(model, replace(source, units=(first, *source.units[1:])), tmp_path / "out", ThreadsExecutor(2))
     assert 1 <= len(model.begun) == len(model.over) < 20
     assert list(tmp_path.iterdir()) == []
+
+
+def test_many_small_units_are_few_tasks_and_the_same_bytes(tmp_path, request):
+    source, _ = a_source(rows=((1,),) * 150 + ((0, 2), (100_000,), (1,), (3,)))
+    score(LinearModel(TEXT), source, tmp_path / "few", few := Watched())
+    request.getfixturevalue("one_a_task")
+    score(LinearModel(TEXT), source, tmp_path / "many", many := Watched())
+    assert (few.calls, many.calls) == (5, 154)  # of 64, 64 and 23 units, the large one, and two more
+    assert few.scored == many.scored == list(range(154))
+    assert digest(tmp_path / "few") == digest(tmp_path / "many")
+
+
+def test_a_run_that_is_stopped_in_a_group_keeps_what_it_has_written(tmp_path):
+    source, _ = a_source(rows=((1,),) * 9)
+    score(LinearModel(TEXT), source, tmp_path / "ref", SerialExecutor())
+    with pytest.raises(KeyboardInterrupt):
+        score(Interrupted(TEXT), source, tmp_path / "out", SerialExecutor())
+    result = score(LinearModel(TEXT), source, tmp_path / "out", again := Watched())
+    assert (result.reused, again.scored) == (4, [4, 5, 6, 7, 8])
+    assert digest(tmp_path / "out") == digest(tmp_path / "ref")
+
+
+class Interrupted(LinearModel):
+    """Somebody stops the run when four units are scored."""
+
+    def __init__(self, classes):
+        super().__init__(classes)
+        self.left = 4
+
+    def scores(self, X):
+        if not self.left:
+            raise KeyboardInterrupt
+        self.left -= 1
+        return super().scores(X)
 
 
 def test_an_input_that_lost_rows_is_refused(tmp_path):

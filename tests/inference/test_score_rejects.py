@@ -17,7 +17,7 @@ from dkernel.errors import DataError
 from dkernel.execution.local import SerialExecutor
 from dkernel.inference.score import score
 from tests.inference.score_kills import LinearModel, a_source
-from tests.inference.test_score import Watched, _stand_in  # noqa: F401 - a fixture of every test
+from tests.inference.test_score import Watched, _stand_in, one_a_task  # noqa: F401 - fixtures
 
 
 def rejecting(source, bad):
@@ -65,6 +65,7 @@ def test_the_list_comes_with_the_output_and_both_are_counted(tmp_path, name):
         assert sorted(p.name for p in (tmp_path / name).glob("part-*"))[-1] == "part-00003.parquet"
 
 
+@pytest.mark.usefixtures("one_a_task")
 def test_too_many_end_the_run_with_the_first_ten(tmp_path):
     source = rejecting(a_source(rows=((2,),) * 6)[0], {0: 1, 1: 9, 4: 9})
     with pytest.raises(DataError) as refused:
@@ -82,6 +83,7 @@ def test_too_many_end_the_run_with_the_first_ten(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.usefixtures("one_a_task")
 @pytest.mark.parametrize("name", NAMES)
 def test_a_stopped_run_goes_on_with_its_lists_and_the_next_output_has_its_own(tmp_path, name):
     source, model = a_rejecting_source(), LinearModel([0, 1])
@@ -102,6 +104,7 @@ def test_a_stopped_run_goes_on_with_its_lists_and_the_next_output_has_its_own(tm
     assert [n for n in lists(tmp_path) if not (tmp_path / "ref" / n).exists() and n != "_rejects.csv"] == []
 
 
+@pytest.mark.usefixtures("one_a_task")
 def test_a_list_that_is_damaged_means_scoring_the_part_again(tmp_path):
     source, model = a_rejecting_source(), LinearModel([0, 1])
     with pytest.raises(KeyboardInterrupt):

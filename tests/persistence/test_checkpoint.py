@@ -187,6 +187,7 @@ def test_what_is_said(tmp_path, stop_after, capsys):
 def test_a_survey_goes_on_in_its_middle(damage, tmp_path, whole, monkeypatch):
     monkeypatch.setattr(block_reader, "PART_BYTES", 0)
     monkeypatch.setattr(read_groups, "MOST_UNITS", 1)  # small units are read together otherwise
+    monkeypatch.setattr(block_reader, "GROUPS", 1)
     step, seen = Survey.step, []
 
     def counted(self, block, piece, broadcast):

@@ -6,21 +6,26 @@ import pytest
 from dkernel.data import open_source
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.streaming import block_reader
+from dkernel.streaming import block_reader, read_groups
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.progress import Progress
+from dkernel.streaming.schedule import cut_pieces
+from dkernel.streaming.survey import Survey
 from dkernel.training.fit import train
 
 FILES = 90
 
 
 class Counting(SerialExecutor):
-    """Counts the tasks that read."""
+    """Counts the tasks that read, and the times that workers would be asked for something."""
 
     def __init__(self):
         super().__init__()
-        self.read = 0
+        self.read = self.asked = 0
 
     def compute(self, calls, ahead=()):
         self.read += len(ahead)
+        self.asked += 1
         return super().compute(calls, ahead)
 
 
@@ -47,3 +52,29 @@ def test_many_small_files_are_few_tasks_and_the_same_model(source, monkeypatch):
     alone, many = job()
     assert together == alone
     assert few < many / 20
+
+
+def test_a_reading_of_many_small_files_asks_a_few_times(source):
+    executor = Counting()
+    feed = BlockReader(executor, source, keep=True)
+    pieces = cut_pieces([unit.rows for unit in source.units])
+    for reading in ("one", "two"):
+        before = executor.asked
+        survey = feed.fold(Survey(0, source.n_rows, 8), pieces, reading, Progress("none"))
+        assert survey.weight == FILES
+        assert executor.asked - before <= 2
+    assert feed.each(lambda blocks: len(blocks[0].X), "each", Progress("none"), lambda _: ()) == [1] * FILES
+    feed.close()
+
+
+def test_the_sums_of_a_reading_do_not_know_how_it_was_cut(source, monkeypatch):
+    def job():
+        feed = BlockReader(SerialExecutor(), source, keep=False)
+        pieces = cut_pieces([unit.rows for unit in source.units])
+        return feed.fold(Survey(0, source.n_rows, 8), pieces, "one", Progress("none")).moments.variance.tobytes()
+
+    whole = job()
+    for groups, units in ((1, 1), (1, 7), (3, 5), (2, 16)):
+        monkeypatch.setattr(block_reader, "GROUPS", groups)
+        monkeypatch.setattr(read_groups, "MOST_UNITS", units)
+        assert job() == whole

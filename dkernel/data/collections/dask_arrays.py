@@ -23,6 +23,7 @@ __all__ = [
     "concrete",
     "dense",
     "dense_blocks",
+    "first_rows",
     "in_memory",
     "is_dask",
     "known",
@@ -108,6 +109,23 @@ def as_array(values: Any, matrix: Callable[..., Any]) -> "da.Array":
     meta = np.empty((0, 0), matrix.keywords["dtype"])  # type: ignore[attr-defined]
     blocks = [da.from_delayed(part, (np.nan, len(values.columns)), meta=meta) for part in _parts(values, matrix)]
     return da.concatenate(blocks, axis=0, allow_unknown_chunksizes=True)
+
+
+def first_rows(values: Any, n: int, matrix: Callable[..., Any], compute: Callable[..., Any]) -> NDArray[Any] | None:
+    """The first n rows of an array or a dataframe, of its first chunks alone; None of sparse ones."""
+    found: list[NDArray[Any]] = []
+    for chunks in as_array(values, matrix).to_delayed():
+        parts = compute(*(delayed(_top)(chunk, n) for chunk in chunks))
+        if any(part is None for part in parts):
+            return None
+        found.append(np.concatenate(parts, axis=1))
+        if sum(len(part) for part in found) >= n:
+            break
+    return np.concatenate(found)[:n] if found else None
+
+
+def _top(block: Any, n: int) -> NDArray[Any] | None:
+    return None if hasattr(block, "tocsr") else np.asarray(block[:n])
 
 
 def _parts(frame: Any, function: Callable[..., Any]) -> list[Any]:
