@@ -4,6 +4,7 @@ Names and widths are checked by scikit-learn's own functions; values go through 
 """
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import dask.base
@@ -57,6 +58,11 @@ def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 
         )  # fmt: skip
 
 
+def _numbers(frame: Any, dtype: str) -> Any:
+    """The columns of a frame that hold numbers, as an array."""
+    return matrix(frame.select_dtypes(["number", "bool"]), dtype)
+
+
 def dtype_of_rows(X: Any) -> str:
     """The dtype of blocks that has the digits of these rows, by the first of them, which are computed of Dask's."""
     if isinstance(X, Source):
@@ -64,9 +70,7 @@ def dtype_of_rows(X: Any) -> str:
     if hasattr(X, "tocsr") or getattr(X, "ndim", 2) != 2:
         return "float32"
 
-    def numbers(frame: Any) -> Any:
-        return matrix(frame.select_dtypes(["number", "bool"]), "float64")
-
+    numbers = partial(_numbers, dtype="float64")
     try:
         if is_dask(X):
             kinds = list(X.dtypes) if hasattr(X, "dtypes") else [X.dtype]
