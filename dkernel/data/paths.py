@@ -22,6 +22,7 @@ __all__ = ["FORMATS", "File", "expand", "named", "natural"]
 FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".parq": "parquet",
     ".csv": "csv",
     ".tsv": "csv",
     ".npy": "npy",

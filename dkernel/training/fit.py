@@ -231,8 +231,7 @@ class Fit:
         loss = loss_named(self.recipe.loss).of(targets.outputs)
         self.progress.phase("choose scale and gamma")
         asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
-        encoding = self.source.encoding
-        rest = self.plan.flops, self.executor, key, self.drawing, None if encoding is None else encoding.unscaled
+        rest = self.plan.flops, self.executor, key, self.drawing, self.source.encoding
         return self.journal.stage(
             "choose", lambda: select_model(asked, survey, roles.fitted, targets, loss, wanted, *rest)
         )
