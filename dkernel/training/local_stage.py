@@ -25,7 +25,9 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 
-__all__ = ["LocalStage", "automatic_grids", "bits_of", "check_local", "grid_context", "grid_pieces", "local_stage"]
+__all__ = [
+    "LocalStage", "automatic_grids", "bits_of", "check_local", "grid_context", "grid_pieces", "grids_of", "local_stage",
+]  # fmt: skip
 
 PIECE_ROWS = 32_768  # of a piece of a reading: the table of a grid stays in the cache for all of them
 GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for: some ten seconds of one core
@@ -87,6 +89,12 @@ def automatic_grids(n: int) -> int:
     [1024, 528, 128]
     """
     return GROUP * int(np.clip(GRID_ROWS // max(n, 1), LEAST_GRIDS, MOST_GRIDS) // GROUP)
+
+
+def grids_of(recipe: Recipe, n: int) -> int:
+    """Grids that a recipe asks for, in whole groups."""
+    asked = recipe.n_grids if isinstance(recipe.n_grids, int) else automatic_grids(n)
+    return GROUP * max(1, -(-asked // GROUP))
 
 
 def bits_of(n: int) -> int:
@@ -159,8 +167,7 @@ def local_stage(
     context.progress.phase("prepare grids")
     gamma = context.journal.stage("relevance", lambda: relevances(context, survey))
     required = False
-    n_grids = recipe.n_grids if isinstance(recipe.n_grids, int) else automatic_grids(n)
-    n_grids = GROUP * max(1, -(-n_grids // GROUP))
+    n_grids = grids_of(recipe, n)
     judged = len(context.holdout.X) >= LEAST_HOLDOUT
     rows = sum(piece.n for piece in context.pieces)
     width, ridge = WIDTH, RIDGES[1]
