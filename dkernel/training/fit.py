@@ -55,6 +55,7 @@ from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.build_model import build_model
 from dkernel.training.memory_plan import Plan
 from dkernel.training.result import TrainResult
+from dkernel.validation import silent_overflow
 
 __all__ = ["Fit", "TrainResult", "plan", "train"]
 
@@ -128,7 +129,7 @@ class Fit:
 
     def run(self, checkpoint: Checkpoint | None = None) -> TrainResult:
         """The result; what was opened on the way is closed."""
-        with ExitStack() as self.open:
+        with silent_overflow(), ExitStack() as self.open:
             if checkpoint is not None:
                 opened = checkpoint.opened(self.identity, self.plan.checkpoint_bytes, self.progress)
                 self.journal = self.open.enter_context(opened)
