@@ -145,7 +145,7 @@ _HOME = {
     "Weighted": "dkernel.kernels",
     "gram": "dkernel.inference.gram_matrix",
     "is_psd": "dkernel.kernels",
-    "load": "dkernel.persistence.model_file",
+    "load": "dkernel.estimators.loading",
     "nystrom_operator": "dkernel.inference.nystrom_operator",
     "open_source": "dkernel.data",
     "parse": "dkernel.kernels",

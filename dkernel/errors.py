@@ -14,6 +14,7 @@ __all__ = [
     "DKernelWarning",
     "DataError",
     "MemoryBudgetError",
+    "MissingValueError",
     "ModelFileError",
     "RecipeError",
     "TooLargeError",
@@ -31,6 +32,10 @@ class DKernelError(Exception):
 
 class DataError(DKernelError, ValueError):
     """The data are not what was promised: the message names file, row and column where they are known."""
+
+
+class MissingValueError(DataError):
+    """A value is missing where every one is needed."""
 
 
 class TooLargeError(DataError):

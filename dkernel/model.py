@@ -8,11 +8,13 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.encoding import Encoding
 from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
 from dkernel.linear.losses import Loss, Softmax, loss_named
 from dkernel.linear.predictive_variance import Variance
+from dkernel.local.machine import GridMachine
 from dkernel.numerics import tiling
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.sparse_rows import as_sparse
@@ -59,10 +61,12 @@ class Model:
     coef : float64 (n_columns, C), C = 1 for two classes and for a regression, else one column a class or a target
     intercept : float64 (C,)
     classes : the labels in the order of their scores, None for a regression
-    columns : names of the inputs, in order; numbered ones of sparse rows
+    columns : names of the columns of a table, in order; numbered ones of sparse rows
     facts : what is worth knowing of the fit, JSON; no time, host, path or number of workers
     calibration : what makes probabilities of the scores, None where the loss does or nothing
     variance : of a regression by the normal equations, how sure it is
+    encoding : what makes the inputs of the columns, None where they are the inputs. Blocks (n, p) are of inputs
+    local : grids whose scores are added, None for none
     """
 
     recipe: Recipe
@@ -76,6 +80,25 @@ class Model:
     facts: dict[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
     variance: Variance | None = None
+    encoding: Encoding | None = None
+    local: GridMachine | None = None
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """Names of the inputs, the columns of a block."""
+        return self.columns if self.encoding is None else self.encoding.names
+
+    @cached_property
+    def reading(self) -> Encoding | None:
+        """What makes inputs of the rows that come: the encoding, or the means of training where values are missing.
+
+        None of sparse rows and of objects, and where missing values are refused or no means are known.
+        """
+        if self.encoding is not None or self.map.sparse or self.map.objects:
+            return self.encoding
+        if self.recipe.missing == "error" or self.scaling.kind not in ("standard", "global"):
+            return None
+        return Encoding.filling(self.columns, self.scaling.shift)
 
     def __repr__(self) -> str:
         """One line: arrays are left to those who ask for them."""
@@ -118,15 +141,15 @@ class Model:
     @property
     def objects(self) -> tuple[str, ...]:
         """The names of the columns that hold objects; the others hold numbers."""
-        return tuple(self.columns[j] for j in self.map.objects)
+        return tuple(self.inputs[j] for j in self.map.objects)
 
     def block(self, X: Any) -> Any:
         """The gate: a block (n, p) of the numbers or objects that the map is of, or of sparse rows."""
         if self.map.sparse:
             return as_sparse(X, self.columns, dtype=self.recipe.dtype)
         if self.map.objects:
-            return as_cells(X, self.columns, self.objects, "row {}".format)
-        return as_features(X, self.columns, dtype=self.recipe.dtype)
+            return as_cells(X, self.inputs, self.objects, "row {}".format)
+        return as_features(X, self.inputs, dtype=self.recipe.dtype)
 
     def scores(self, X: NDArray) -> NDArray[np.floating]:
         """Scores (n, C) of a block (n, p); a row's do not depend on the rows beside it.
@@ -142,10 +165,14 @@ class Model:
         X = self.block(X)
         with one_blas_thread(), silent_overflow():
             if self.classes is not None:
-                return _finite(tiling.scores(self._columns, X, self.coef, self.intercept), "score")
+                S = tiling.scores(self._columns, X, self.coef, self.intercept)
+                if self.local is not None:
+                    S += self.local.scores(X).astype(S.dtype)
+                return _finite(S, "score")
             unit = np.ldexp(1.0, np.frexp(np.abs(self.coef).max(axis=0, initial=0.0))[1] - 1)
             S = tiling.scores(self._columns, X, self.coef / unit, np.zeros_like(self.intercept))
-            return _finite(S * unit + self.intercept, "score")
+            S = S * unit + self.intercept
+            return _finite(S if self.local is None else S + self.local.scores(X), "score")
 
     def novelty(self, X: NDArray) -> NDArray[np.float64]:
         """r(x) = k(x, x) - |φ(x)|^2 of each row of a block (n, p), (n,): how little the landmarks say of it.
@@ -177,6 +204,8 @@ class Model:
 
     def known_variance(self) -> Variance:
         """The variance, of a model that has one."""
+        if self.local is not None:
+            raise UnsupportedError("A model with a local stage does not know its variance. Train with local='none'.")
         if self.variance is None:
             raise UnsupportedError(
                 f"A model of solver={self.recipe.solver!r} and loss={self.recipe.loss!r} does not know its variance. "
@@ -230,7 +259,7 @@ class Model:
         return _of_classes(np.where(S >= 0, 1.0, e) / (1.0 + e))
 
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_columns"}
+        return {name: value for name, value in self.__dict__.items() if name not in ("_columns", "reading")}
 
 
 def _finite(answers: NDArray[_Number], what: str) -> NDArray[_Number]:

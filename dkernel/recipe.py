@@ -7,53 +7,25 @@ same words for the same thing, and they all pass through the checks of this room
 
 import hashlib
 import json
-import math
-import operator
-import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from dataclasses import replace as _replace
 from typing import Any
 
 from dkernel.errors import RecipeError
-from dkernel.features import FAST, FEATURES, FORMS
-from dkernel.features.scaling import SCALINGS
-from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, Kernel, parse
-from dkernel.linear.calibration import CALIBRATIONS
-from dkernel.linear.losses import LOSSES, Loss, loss_named
+from dkernel.kernels import Kernel, parse
+from dkernel.linear.losses import Loss, loss_named
+from dkernel.recipe_checks import CHECKS, CHOICES, GIVEN, LABELS, Label
 from dkernel.validation import nearest_name
 
 __all__ = ["CHOICES", "GIVEN", "Label", "Recipe"]
 
-Label = bool | int | float | str
-
-CHOICES: dict[str, tuple[str, ...]] = {
-    "task": ("auto", "classify", "regress"),
-    "gamma": GAMMA_WORDS,
-    "features": tuple(FEATURES),
-    "n_components": ("auto",),
-    "passes": ("auto",),
-    "polish": ("auto",),
-    "rounds": ("auto",),
-    "landmarks": ("uniform", "stratified", "kmeans", "leverage", "rpcholesky"),
-    "sampling": ("auto", *SAMPLINGS, *FAST),
-    "form": FORMS,
-    "loss": tuple(LOSSES),
-    "alpha": ("auto",),
-    "solver": ("psgd", "exact", "normal", "pcg", "lbfgs"),
-    "scale": ("auto", *SCALINGS),
-    "metric": ("auto", "identity", "diagonal", "full"),
-    "class_weight": ("balanced",),
-    "calibration": tuple(CALIBRATIONS),
-    "dtype": ("float32", "float64"),
-}
-"""The words that each parameter understands; some take numbers too."""
-
 AUTO_KERNELS = ("gaussian", "laplacian")
 # Younger than the first model files, and what there was before: a text without them means that, and is what it was.
-YOUNGER: Mapping[str, Any] = {"solver": "psgd", "polish": 0, "calibration": None, "patience": 0}
-
-GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
+YOUNGER: Mapping[str, Any] = {
+    "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
+    "local": "none", "n_grids": "auto",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -87,6 +59,10 @@ class Recipe:
     positive : this label against the rest
     holdout : share of the rows kept out of training to judge by; 0 for none
     calibration : None, or how the holdout makes probabilities of the scores: "platt" or "isotonic"
+    categorical : which features are categories: "auto", "none", or names beside those of "auto"
+    missing : values of features: "indicator", "mean" or "error"; see `dkernel.encoding`
+    local : "grids", random binning fitted to what the features leave, left out where the holdout gains nothing
+    n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
 
     Examples
     --------
@@ -123,9 +99,13 @@ class Recipe:
     seed: int = 0
     dtype: str = "float32"
     calibration: str | None = None
+    categorical: str | tuple[str, ...] = "auto"
+    missing: str = "indicator"
+    local: str = "none"
+    n_grids: str | int = "auto"
 
     def __post_init__(self) -> None:
-        for name, check in _CHECKS.items():
+        for name, check in CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
         self._check_together()
 
@@ -162,6 +142,11 @@ class Recipe:
                 f"calibration={self.calibration!r} is fitted on the rows of the holdout, and {which} keeps none. Use "
                 f"{instead}."
             )
+        if self.local != "none" and self.solver == "exact":
+            raise RecipeError(
+                f"local={self.local!r} is judged on the rows of the holdout, and solver='exact' keeps none. Use "
+                "solver='psgd'."
+            )
         if self.landmarks != "uniform" and self.features not in ("auto", "nystrom"):
             raise RecipeError(
                 f"landmarks={self.landmarks!r} is for Nystrom features and features={self.features!r} have no "
@@ -170,7 +155,7 @@ class Recipe:
         if isinstance(self.n_components, int) and self.rank is not None and self.rank > self.n_components:
             raise RecipeError(
                 f"rank={self.rank} is more than n_components={self.n_components}: a map of "
-                f"{self.n_components} columns has at most that rank. Lower rank or raise n_components."
+                f"{self.n_components} components has at most that rank. Lower rank or raise n_components."
             )
 
     def _check_solver(self, loss: Loss) -> None:
@@ -216,6 +201,8 @@ class Recipe:
         values = {name: getattr(self, name) for name in names}
         if isinstance(self.class_weight, Mapping):
             values["class_weight"] = [[label, weight] for label, weight in self.class_weight.items()]
+        if isinstance(self.categorical, tuple) and "categorical" in values:
+            values["categorical"] = list(self.categorical)
         return values
 
     @classmethod
@@ -227,7 +214,7 @@ class Recipe:
         if isinstance(pairs := values.get("class_weight"), list | tuple):
             if not all(isinstance(pair, list | tuple) and len(pair) == 2 for pair in pairs):
                 raise RecipeError(f"class_weight={pairs!r} is a list; pairs [label, weight] are needed.")
-            if not all(isinstance(label, _LABELS) for label, _ in pairs):
+            if not all(isinstance(label, LABELS) for label, _ in pairs):
                 raise RecipeError(f"class_weight={pairs!r}: a label is a bool, a number or a string.")
             values["class_weight"] = dict(pairs)
         return cls(**values)
@@ -258,142 +245,7 @@ class Recipe:
         return hashlib.sha256(self.to_text().encode()).hexdigest()
 
 
-_LABELS = (bool, int, float, str)
-
-
 def _refuse_unknown(name: str) -> None:
     names = [f.name for f in fields(Recipe)]
     if name not in names:
         raise RecipeError(f"A recipe has no parameter {name!r}.{nearest_name(str(name), names)}")
-
-
-def _plain(value: Any) -> Any:
-    """The Python value of a numpy scalar, whose repr and JSON would differ from the same number's."""
-    return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
-
-
-def _refuse(name: str, value: Any, needed: str) -> RecipeError:
-    words = CHOICES.get(name, ())
-    hint = nearest_name(value, words) if isinstance(value, str) and words else ""
-    hint = hint if hint.startswith(" Did") else ""
-    return RecipeError(f"{name}={value!r} is not valid.{hint} Possible: {needed}.")
-
-
-def _word(name: str, value: Any) -> str:
-    if not (isinstance(value, str) and value in CHOICES[name]):
-        raise _refuse(name, value, " | ".join(CHOICES[name]))
-    return str(value)
-
-
-def _loss(name: str, value: Any) -> str:
-    if isinstance(value, str) and "(" in value:
-        return loss_named(value).text
-    return _word(name, value)
-
-
-def _whole(least: int) -> Callable[[str, Any], int]:
-    def check(name: str, value: Any) -> int:
-        try:
-            number = -1 if isinstance(_plain(value), bool) else operator.index(value)
-        except TypeError:
-            number = -1
-        if number < least:
-            raise _refuse(name, value, " | ".join([*CHOICES.get(name, ()), f"a whole number of at least {least}"]))
-        return number
-
-    return check
-
-
-def _real(needed: str, holds: Callable[[float], bool]) -> Callable[[str, Any], float]:
-    def check(name: str, value: Any) -> float:
-        plain = _plain(value)
-        try:
-            number = math.nan if isinstance(plain, bool) or not isinstance(plain, int | float) else float(plain)
-        except OverflowError:
-            number = math.inf
-        if not holds(number):
-            raise _refuse(name, value, " | ".join([*CHOICES.get(name, ()), needed]))
-        return number
-
-    return check
-
-
-def _word_or(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    def either(name: str, value: Any) -> Any:
-        return str(value) if isinstance(value, str) and value in CHOICES[name] else check(name, value)
-
-    return either
-
-
-def _or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
-    return lambda name, value: None if value is None else check(name, value)
-
-
-def _kernel(name: str, value: Any) -> str:  # noqa: ARG001 - the refusal of `parse` names the kernel
-    if isinstance(value, str) and value == "auto":
-        return value
-    kernel = parse(value)
-    return value if isinstance(value, str) else repr(kernel)
-
-
-def _label(name: str, value: Any) -> Label:
-    label = _plain(value)
-    if not isinstance(label, _LABELS) or (isinstance(label, float) and not math.isfinite(label)):
-        raise _refuse(name, value, "a bool, a finite number or a string")
-    return str(label) if isinstance(label, str) else label
-
-
-def _class_weight(name: str, value: Any) -> str | dict[Label, float] | None:
-    if value is None or isinstance(value, str):
-        return None if value is None else _word(name, value)
-    if not isinstance(value, Mapping) or not value:
-        raise _refuse(name, value, "None | balanced | {label: weight}")
-    pairs: list[tuple[Label, float]] = [
-        (_label(f"{name} label", label), _weight(f"{name}[{label!r}]", weight)) for label, weight in value.items()
-    ]
-    return dict(sorted(pairs, key=_by_label))
-
-
-def _by_label(pair: tuple[Label, float]) -> tuple[str, Any]:
-    # Text and numbers have no order among themselves; equal dictionaries must still be equal texts.
-    return ("text", pair[0]) if isinstance(pair[0], str) else ("number", pair[0])
-
-
-_weight = _real("a finite number of at least 0", lambda v: math.isfinite(v) and v >= 0)
-
-
-def _alpha(name: str, value: Any) -> str | float:
-    C = re.fullmatch(r"C=(\d+\.?\d*(e[+-]?\d+)?)", value.replace(" ", "")) if isinstance(value, str) else None
-    if C is not None and 0 < float(C[1]) < math.inf:
-        return f"C={float(C[1])!r}"
-    return _word_or(_strength)(name, value)
-
-
-_strength = _real("a finite number of at least 0 | C=NUMBER above 0", lambda v: math.isfinite(v) and v >= 0)
-
-_CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
-    "task": _word,
-    "kernel": _kernel,
-    "gamma": _word_or(_real("a finite number above 0", lambda v: math.isfinite(v) and v > 0)),
-    "features": _word,
-    "n_components": _word_or(_whole(1)),
-    "rank": _or_none(_whole(1)),
-    "landmarks": lambda name, value: GIVEN if isinstance(value, str) and value == GIVEN else _word(name, value),
-    "sampling": _word,
-    "form": _word,
-    "loss": _loss,
-    "alpha": _alpha,
-    "solver": _word,
-    "passes": _word_or(_whole(1)),
-    "patience": _whole(0),
-    "polish": _word_or(_whole(0)),
-    "rounds": _word_or(_whole(1)),
-    "scale": lambda name, value: _word(name, "none" if value is None else value),
-    "metric": _word,
-    "class_weight": _class_weight,
-    "positive": _or_none(_label),
-    "holdout": _real("a share of at least 0 and less than 1", lambda v: 0 <= v < 1),
-    "seed": _whole(0),
-    "dtype": _word,
-    "calibration": _or_none(_word),
-}

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.errors import DataError
+from dkernel.errors import DataError, MissingValueError
 
 __all__ = ["as_features", "nearest_name", "silent_overflow"]
 
@@ -65,7 +65,7 @@ def _refuse_nonfinite(X: NDArray, block: NDArray, columns: Sequence[str] | int, 
     value = X[row, column]
     why = f"too large for {block.dtype}" if np.isfinite(value) else "not finite"
     more = int(bad.sum()) - 1
-    raise DataError(
+    raise (MissingValueError if np.isnan(value) else DataError)(
         f"{place(row)}, column {name!r}: the value {value} is {why}"
         + (f" (and {more} more in this block)" if more else "")
         + ". Every feature must be a number, neither NaN nor infinite: remove or fill these rows."

@@ -22,9 +22,8 @@ _FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
 def doctor(ctx: click.Context, /, **values: Any) -> None:
     """Look at the client, the scheduler and every worker: versions, places to write, disks, memory, BLAS, clocks.
 
-    It takes every option of train, so a job is looked into by putting doctor in the place of train; DATA and all else
-    may be missing. Each finding comes with its remedy. Nothing is trained, written or changed. Exit code 0 when nothing
-    is wrong, else 1.
+    Run it with the arguments of train: it lists every problem that would stop or slow the job, and how to fix it. All
+    arguments are optional. It trains, writes and changes nothing. Exit code 0 if nothing is wrong, else 1.
 
     \b
     dkernel doctor --scheduler tcp://host:8786

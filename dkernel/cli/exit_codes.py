@@ -1,4 +1,4 @@
-"""What an error means for the caller of a command: an exit code and one message, with a traceback only on request.
+"""Errors for the caller of a command: an exit code and one message, with a traceback only on request.
 
 0 done   1 failed   2 options   65 data   75 can be run again   130 / 143 stopped by SIGINT / SIGTERM
 
@@ -34,7 +34,7 @@ from dkernel.errors import (
 
 __all__ = ["AGAIN", "BAD_DATA", "Job", "Paused", "Stopped", "code_of"]
 
-BAD_DATA, AGAIN = 65, 75
+BAD_DATA, AGAIN = 65, 75  # as in sysexits.h: EX_DATAERR, EX_TEMPFAIL
 GRACE = 8.0  # seconds from SIGTERM to the end, of a run with a checkpoint; job schedulers kill after 10 or 30
 
 # The first that fits. A recipe or a combination that means nothing is mended by other options.

@@ -89,6 +89,7 @@ def score(ctx: click.Context, /, **values: Any) -> None:
 def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record") -> Any:
     from dkernel.cli.run_record import running
     from dkernel.data import open_source
+    from dkernel.data.encoded_columns import reading_of
     from dkernel.data.writers.atomic import digest
     from dkernel.data.writers.object_store import destination_of
     from dkernel.inference.score import score as run
@@ -106,6 +107,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             exclude=values["exclude"] or (),
             dtype=model.recipe.dtype,
             kernel=model.map.kernel,
+            **reading_of(model),
             scratch=values["scratch"],
             **svmlight_of(values),
             allow_extra=values["allow_extra"],
@@ -124,11 +126,17 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             progress=progress,
         )
     record.note(rows_in=result.rows_in, rows_out=result.rows, rows_rejected=result.rejected, skipped=result.skipped)
-    record.note(input_fingerprint=source.fingerprint, parts=result.parts, reused=result.reused)
+    record.note(input_fingerprint=source.fingerprint, parts=result.parts, reused=result.reused, filled=result.filled)
     return result
 
 
 def _summary(out: str, result: Any, seconds: float) -> str:
+    from dkernel.encoding.encoding import described
+
+    return "\n".join([_line(out, result, seconds), *(f"  {line}" for line in described(result.filled))])
+
+
+def _line(out: str, result: Any, seconds: float) -> str:
     rejected = f"; {result.rejected:,} bad rows were omitted: {result.rejects}" if result.rejected else ""
     if result.skipped:
         return f"{out} is already complete: {result.rows:,} rows{rejected}. Nothing was done."

@@ -32,7 +32,7 @@ __all__ = ["RECIPE", "check_fit", "lines_of", "open_for", "recipe_of", "recipe_o
 RECIPE: dict[str, tuple[str, str, str]] = {
     "task": ("auto|classify|regress", "auto", "auto: regression if the label is float."),
     "positive": ("VALUE", "", "Learn this label against all others; the classes are then False and True."),
-    "kernel": ("auto|EXPRESSION", "auto", "Name, or an expression: 'Laplacian() + Linear()'."),
+    "kernel": ("auto|EXPRESSION", "auto", "Name, or 'Laplacian() + Linear()'."),
     "gamma": ("auto|median|scale|NUMBER", "auto", "Width of a kernel that is given by name."),
     "features": (
         "auto|nystrom|random|exact|fourier|maclaurin|tensorsketch",
@@ -51,7 +51,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "loss": (
         "squared_hinge|hinge|logistic|softmax|perceptron|squared|huber|epsilon_insensitive|quantile",
         "",
-        "Default: squared_hinge; squared for regression.",
+        "Default: by the task.",
     ),
     "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Regularization; C=10 is 1 / (10 n)."),
     "solver": (
@@ -73,6 +73,8 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "After psgd, at most N passes of pcg or lbfgs towards the exact optimum. auto: up to 10 if there are few rows "
         "per component.",
     ),
+    "local": ("none|grids", "none", "grids: random binning of the residual."),
+    "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",
@@ -84,6 +86,16 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "platt|isotonic",
         "",
         "Fit probabilities to the scores of the holdout. Default: the probabilities of the loss, if it has any.",
+    ),
+    "categorical": (
+        "auto|none|COL,...",
+        "auto",
+        "auto: text and stored categories.",
+    ),
+    "missing": (
+        "indicator|mean|error",
+        "indicator",
+        "Missing features: mean and 0/1 input, mean, or error.",
     ),
     "seed": ("N", "0", "Seed of all random choices."),
     "dtype": (
@@ -100,7 +112,7 @@ def recipe_options(command: Any) -> Any:
         command = click.option(
             f"--{name.replace('_', '-')}",
             cls=Setting,
-            type=click.STRING if name in ("positive", "kernel") else WORD_OR_NUMBER,
+            type=click.STRING if name in ("positive", "kernel", "categorical") else WORD_OR_NUMBER,
             metavar=words,
             help=f"{text} Default: {default}." if default and words.split("|")[0] != default else text,
         )(command)
@@ -225,6 +237,8 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         exclude=values["exclude"] or (),
         dtype=recipe.dtype if values["dtype"] else "auto",
         kernel=recipe.kernels[0],
+        categorical=recipe.categorical,
+        missing=recipe.missing,
         scratch=values["scratch"],
         **svmlight_of(values),
     )

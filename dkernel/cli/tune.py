@@ -61,8 +61,6 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 def tune(ctx: click.Context, /, **values: Any) -> None:
     """Search for the best settings on DATA by successive halving, train with them, and write the model to --out.
 
-    A TIME stops the search after a rung, and the budget in passes that repeats it is printed.
-
     \b
     dkernel tune data/ --label y -o m.safetensors --budget 10min --grid 'gamma=auto|4*median|0.5'
 
@@ -119,6 +117,7 @@ def _tune(
 ) -> None:  # fmt: skip
     from dkernel.cli.run_record import running
     from dkernel.persistence.model_file import save
+    from dkernel.training.missing_values import with_missing_values
     from dkernel.tuning.search import tune as run
 
     record.note(paths=list(values["data"]), label=values["label"], grid=dict(grid), budget=str(values["budget"]))
@@ -129,10 +128,15 @@ def _tune(
             source, recipe = open_for(asked, recipe if "loss" not in grid else recipe.replace(loss=asked["loss"]))
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, rows_in=source.n_rows, rows_rejected=0)
         with record.phase("train"):
-            found = run(
-                source, recipe, executor, grid, budget, progress=progress, scratch=values["scratch"],
-                checkpoint=_checkpoint(values),
-            )  # fmt: skip
+            checkpoint = _checkpoint(values)
+
+            def search(source: Any, recipe: "Recipe") -> Any:
+                return run(
+                    source, recipe, executor, grid, budget, progress=progress, scratch=values["scratch"],
+                    checkpoint=checkpoint,
+                )  # fmt: skip
+
+            found = with_missing_values(search, source, recipe, checkpoint, progress)
         with record.phase("save"):
             digest = save(found.fit.model, values["out"])
     result = found.fit

@@ -1,12 +1,13 @@
 """The rows of one chunk, what every reader hands over, and the checks that each of them goes through on the way."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.encoding import Encoding
 from dkernel.errors import DataError
 from dkernel.numerics.object_values import OVERHEAD, as_cells, cell_bytes
 from dkernel.numerics.sparse_rows import RangeNames, as_sparse
@@ -32,13 +33,13 @@ __all__ = [
 
 Place = Callable[[int], str]
 
-# What a column can be, as the reader sees it; "other" (dates, lists, ...) can only be kept. "digits" is text that is
+# What a column can be, as the reader sees it; "other" (lists, bytes, ...) can only be kept. "digits" is text that is
 # all numbers but would not come back from them (007, 3.50): numbers to compute with, text to carry.
-KINDS = ("bool", "int", "float", "digits", "text", "other", "empty")
+KINDS = ("bool", "int", "float", "digits", "text", "date", "other", "empty")
 
-_MOST_ROWS = 131_072
-_STEP_ROWS = 2_048
-_CHUNK_BYTES = 64 * 2**20
+_MOST_ROWS = 131_072  # of a chunk of few features: enough that what a task costs is a small part
+_STEP_ROWS = 2_048  # chunks are cut at multiples of a piece
+_CHUNK_BYTES = 64 * 2**20  # of a chunk: some fit beside each other in the smallest worker
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ class Block:
     (dkernel.numerics.sparse_rows); y is (rows,) of bool, int64, float64 or fixed-width text, or several targets in
     float64, (rows, k), None when no label was asked for; weight is (rows,) float64, finite and
     not negative; kept holds the columns carried to the output. refused lists the rows of the file that were left out
-    on the way (rejected_rows.py), None where that is not done.
+    on the way (rejected_rows.py), None where that is not done. marks says which values training never saw
+    (`dkernel.encoding.Encoding.encode`), int8 (rows, columns of the table), None where there are none.
 
     Examples
     --------
@@ -62,6 +64,7 @@ class Block:
     weight: NDArray[np.float64] | None = None
     kept: "pa.Table | None" = None
     refused: "pa.Table | None" = None
+    marks: NDArray[np.int8] | None = None
 
     @property
     def rows(self) -> int:
@@ -81,12 +84,23 @@ class Block:
 
 @dataclass(frozen=True)
 class UncheckedBlock:
-    """What a reader found in one unit, before the checks: X (rows, p), label and weight (rows,), kept columns."""
+    """What a reader found in one unit, before the checks: X (rows, p), label and weight (rows,), kept columns.
+
+    X is an Arrow table where an encoding makes inputs of it.
+    """
 
     X: Any
     label: NDArray[Any] | None = None
     weight: NDArray[Any] | None = None
     kept: "pa.Table | None" = None
+    marks: NDArray[np.int8] | None = None
+
+    def encoded(self, encoding: Encoding | None, dtype: str) -> "UncheckedBlock":
+        """The same with the inputs that an encoding makes of its features."""
+        if encoding is None:
+            return self
+        X, marks = encoding.encode(self.X, dtype)
+        return replace(self, X=X, marks=marks)
 
 
 def chunk_limit(p: int, itemsize: int = 4) -> int:
@@ -136,9 +150,17 @@ def kind_of_dtype(dtype: Any) -> str:
     >>> kind_of_dtype(np.dtype("int8"))
     'int'
     """
-    return {"b": "bool", "i": "int", "u": "int", "f": "float", "U": "text", "S": "text", "T": "text"}.get(
-        dtype.kind, "other"
-    )
+    return {
+        "b": "bool",
+        "i": "int",
+        "u": "int",
+        "f": "float",
+        "U": "text",
+        "S": "text",
+        "T": "text",
+        "M": "date",
+        "m": "date",
+    }.get(dtype.kind, "other")
 
 
 def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | None:
@@ -294,6 +316,7 @@ def cut_blocks(
                 None if y is None else y[part],
                 None if w is None else w[part],
                 None if raw.kept is None else _rows_of(raw.kept, first, n),
+                marks=None if raw.marks is None else raw.marks[part],
             )
         )
         first += n

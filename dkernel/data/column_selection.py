@@ -1,7 +1,8 @@
 """Which columns are features, label, weight and kept: decided once, by name, for all files together."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from dkernel.data.encoded_columns import encoded_kinds
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import NUMBERS, object_columns, word_of
 from dkernel.errors import DataError
@@ -22,16 +23,24 @@ def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     needed = {*columns, *(n for n in (request.label, request.weight) if n), *request.keep}
     for table in tables[1:]:
         _check_same(first, table, needed, request.columns is not None and request.allow_extra)
-    found = [name for table in tables if table.rows for name in _objects(table, columns, request)]
+    encoded = _encoded(tables, columns, request)
+    found = [name for table in tables if table.rows for name in _objects(table, columns, request, encoded or {})]
     objects = tuple(name for name in columns if name in found)
     # What looks like a number in text is text where objects are wanted.
     as_text = [name for name in objects if all(table.inferred for table in tables)]
+    as_text += [name for name, kind in (encoded or {}).items() if kind == "category"]
     kinds = {name: "text" if name in as_text else _one_kind(name, tables, request) for name in needed}
     kept = tuple(request.keep)
     return ReadColumns(
         columns, request.label, request.weight, kept, request.dtype, kinds, request.kept_as, request.quarantine,
-        objects,
+        objects, encoded,
     )  # fmt: skip
+
+
+def _encoded(tables: Sequence[FileSchema], columns: Sequence[str], request: ReadOptions) -> dict[str, str] | None:
+    kinds = [table.kinds for table in tables if table.rows]
+    coded = frozenset(name for table in tables for name in table.coded)
+    return encoded_kinds(columns, kinds, coded, request, tables[0].file.name) if kinds else None
 
 
 def _of_sparse(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
@@ -141,15 +150,24 @@ def _check_same(first: FileSchema, table: FileSchema, needed: set[str], only_nee
         )
 
 
-def _objects(table: FileSchema, columns: Sequence[str], request: ReadOptions) -> tuple[str, ...]:
+def _objects(
+    table: FileSchema, columns: Sequence[str], request: ReadOptions, encoded: Mapping[str, str]
+) -> tuple[str, ...]:
     """The features of a table that are objects; a feature or a weight that is not what it should be is refused."""
     if request.weight is not None and table.kinds[request.weight] not in (*NUMBERS, "empty"):
         kind = word_of(table.kinds[request.weight])
         raise DataError(f"{table.file.name}: the weight column {request.weight!r} holds {kind}, not numbers.")
-    kinds = {name: table.kinds[name] for name in columns}
+    kinds = {name: table.kinds[name] for name in columns if not _fits(table.kinds[name], encoded.get(name))}
     if table.inferred:
         kinds = {name: "guess" if kind in NUMBERS else kind for name, kind in kinds.items()}
     return object_columns(request.kernel, kinds, table.file.name, flag=True)
+
+
+def _fits(kind: str, encoded: str | None) -> bool:
+    """Whether the encoding takes a column of this kind, which is then no matter of the kernel's."""
+    if encoded == "category":
+        return kind != "other"
+    return encoded == "date" and kind in ("date", "empty")
 
 
 def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions) -> str:

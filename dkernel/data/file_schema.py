@@ -1,11 +1,12 @@
 """What a file says about itself before it is read: column names and kinds, and the steps that it can be read in."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dkernel.data.block import cut
 from dkernel.data.paths import File
+from dkernel.encoding import Encoding
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
 
@@ -22,7 +23,8 @@ class ReadOptions:
     `scan_bytes` is how much of a text file a scanning task looks at together. `kept_as` says what the kept columns of
     text files become: "types" (numbers where they give the same text again), "numbers" (wherever they are numbers) or
     "csv" (the very characters). With `quarantine` bad rows are left out and listed instead of refused. `kernel` says
-    which features are objects.
+    which features are objects. `categorical` and `missing` say how columns are encoded (`dkernel.encoding`), unless
+    `encoding` does, that of a model; with `holes` missing values are looked for in numbers too.
     """
 
     label: str | None = None
@@ -40,6 +42,10 @@ class ReadOptions:
     kept_as: str = "types"
     quarantine: bool = False
     kernel: Kernel | str | None = None
+    categorical: str | tuple[str, ...] = "none"
+    missing: str = "error"
+    encoding: Encoding | None = None
+    holes: bool = False
 
 
 @dataclass(frozen=True)
@@ -52,7 +58,7 @@ class FileSchema:
     may become float. `numbered`: the columns have no names but numbers, so "-1" means the last one. `extra` is the
     format's own. `width`: bytes of a row as stored, all columns together, 0 where that is not known; it tells how large
     rows of text are. `sparse`: the names of the features, where the rows stay sparse; they are not in `kinds`, and
-    `width` is then that of a block's rows.
+    `width` is then that of a block's rows. `coded`: columns that are stored as categories, of numbers too.
     """
 
     file: File
@@ -67,13 +73,15 @@ class FileSchema:
     extra: Any = None
     width: int = 0
     sparse: RangeNames | None = None
+    coded: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
 class ReadColumns:
     """What is read from every file: `columns` are the features in order; `kinds` those of all columns named here.
 
-    `objects` are the features that are no numbers.
+    `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date" or
+    a "category", where `encoding` makes inputs of them, once it has been learned.
     """
 
     columns: Sequence[str]
@@ -85,6 +93,31 @@ class ReadColumns:
     kept_as: str = "types"
     quarantine: bool = False
     objects: tuple[str, ...] = ()
+    encoded: Mapping[str, str] | None = None
+    encoding: Encoding | None = None
+
+    @property
+    def inputs(self) -> Sequence[str]:
+        """Names of a block's columns."""
+        return self.columns if self.encoding is None else self.encoding.names
+
+    @property
+    def as_table(self) -> bool:
+        """Whether the features are read as an Arrow table, which holds what an encoding takes."""
+        return self.encoded is not None and (self.encoding is None or not self.encoding.plain)
+
+    @property
+    def fills(self) -> bool:
+        """Whether features may be missing."""
+        return self.encoded is not None and (self.encoding is None or not self.encoding.strict)
+
+    def is_category(self, name: str) -> bool:
+        """Whether the column is a feature that is a category."""
+        return self.encoded is not None and self.encoded.get(name) == "category"
+
+    def is_date(self, name: str) -> bool:
+        """Whether the column is a feature that is a date."""
+        return self.encoded is not None and self.encoded.get(name) == "date"
 
     @property
     def names(self) -> tuple[str, ...]:

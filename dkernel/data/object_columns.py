@@ -89,7 +89,8 @@ def word_of(kind: str) -> str:
         "float": "floating-point numbers",
         "digits": "numbers as text",
         "text": "text",
-        "other": "values of another type (dates, lists, ...)",
+        "date": "dates or times",
+        "other": "values of another type (lists, bytes, ...)",
     }.get(kind, "nothing")
 
 

@@ -16,11 +16,13 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block, chunk_limit, cut_blocks, object_row_bytes
 from dkernel.data.column_selection import select
 from dkernel.data.digits import DTYPES, HEAD, dtype_for
+from dkernel.data.encoded_columns import learned
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide, first_part
 from dkernel.data.paths import File, expand
 from dkernel.data.rejected_rows import sifted_blocks
 from dkernel.data.scratch import unpacked
 from dkernel.data.source import Source, Unit
+from dkernel.encoding import Encoding, TableCounts
 from dkernel.errors import DataError, DKernelWarning, RecipeError, UnsupportedError
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
@@ -50,6 +52,10 @@ def open_source(
     kept_as: str = "types",
     quarantine: bool = False,
     kernel: Kernel | str | None = None,
+    categorical: str | Sequence[str] = "auto",
+    missing: str = "indicator",
+    encoding: Encoding | None = None,
+    holes: bool = False,
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
 
@@ -94,6 +100,15 @@ def open_source(
     kernel : Kernel or str, default=None
         Kernel that the rows are for: the columns that it takes as objects may hold text, or lists; without one all
         features are numbers.
+    categorical : {"auto", "none"} or sequence of str, default="auto"
+        Features that are categories: text and what is stored as categories, none, or these beside those of "auto".
+    missing : {"indicator", "mean", "error"}, default="indicator"
+        Missing values of features: the mean and an input that says so, the mean alone, or a DataError.
+    encoding : Encoding, default=None
+        Encoding of a model that the rows are for, in place of these two.
+    holes : bool, default=False
+        If True, missing values are looked for before the first reading. Else they are looked for where there are
+        categories or dates, and a fit that meets one in numbers opens the files again.
 
     Returns
     -------
@@ -126,16 +141,49 @@ def open_source(
     request = ReadOptions(
         label, weight, wanted, _names(exclude), _names(keep), dtype,
         n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known), kept_as, quarantine, kernel,
+        categorical if isinstance(categorical, str) else _names(categorical), missing, encoding, holes,
     )  # fmt: skip
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
+    again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
     files = expand(paths, storage_options)
     tables = _look_all(unpacked(files, scratch, compute), request)
     _tell_of_keys(files, tables[0])
-    chosen = select(tables, request)
+    chosen, told = _with_encoding(tables, select(tables, request), request)
     if dtype == "auto":
         chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
-    return _source(files, tables, chosen)
+    source = replace(_source(files, tables, chosen), told=told)
+    if missing == "error" or chosen.encoded is not None or chosen.objects or source.sparse:
+        return source
+    return replace(source, filled=partial(open_source, paths, holes=True, **again))
+
+
+def _with_encoding(
+    tables: Sequence[FileSchema], wanted: ReadColumns, request: ReadOptions
+) -> tuple[ReadColumns, dict[str, str]]:
+    """The columns with the encoding that they are read by: that of a model, or one learned from all rows."""
+    if request.encoding is not None or wanted.encoded is None:
+        return replace(wanted, encoding=request.encoding if wanted.encoded else None), {}
+    limit = chunk_limit(len(wanted.columns), 8)
+    tasks = []
+    for table in tables:
+        for part, rows in divide(table, limit):
+            key = table.file.key("count", part, rows, repr(wanted))
+            tasks.append(Delayed(key, {key: (count_part, table.file, part, wanted)}))
+    if not tasks:
+        return replace(wanted, encoded=None), {}
+    encoding, told = learned(tasks, wanted.encoded, request.missing, request.compute)
+    if not encoding.names:
+        raise DataError(f"{tables[0].file.name}: no feature holds a value that came twice: nothing can be learned.")
+    return replace(wanted, encoding=encoding), told
+
+
+def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
+    """The counts of the features in one part; runs on a worker."""
+    file.check()
+    place = partial(_place, file.name, part.first_row)
+    found = format_module(file.format).read_part(file, part, wanted, place)
+    return TableCounts.of(found.X, wanted.encoded or {})
 
 
 def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | None:
@@ -150,8 +198,9 @@ def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | N
     wanted, place = replace(wanted, dtype="float64", label=None, weight=None, kept=()), partial(_place, file.name, 0)
     try:
         if hasattr(reader, "head"):  # whose smallest parts are large
-            return reader.head(file, wanted, HEAD, place).X
-        return reader.read_part(file, first_part(table, HEAD), wanted, place).X
+            return reader.head(file, wanted, HEAD, place).encoded(wanted.encoding, "float64").X
+        found = reader.read_part(file, first_part(table, HEAD), wanted, place)
+        return found.encoded(wanted.encoding, "float64").X
     except (DataError, OSError):
         return None
 
@@ -180,7 +229,7 @@ def _source(files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadCol
     row_bytes = _object_bytes(tables, wanted)
     return Source(
         _units(tables, wanted, row_bytes),
-        wanted.columns,
+        wanted.inputs,
         wanted.label,
         wanted.weight,
         wanted.kept,
@@ -191,6 +240,7 @@ def _source(files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadCol
         wanted.objects,
         row_bytes,
         tuple(f"{f.size} bytes, {f.stamp}" for f in files),
+        encoding=wanted.encoding,
     )
 
 
@@ -238,7 +288,7 @@ def _look_all(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
 
 
 def _units(tables: Sequence[FileSchema], wanted: ReadColumns, row_bytes: int) -> tuple[Unit, ...]:
-    limit = chunk_limit(len(wanted.columns), 8 if wanted.dtype == "float64" else 4)
+    limit = chunk_limit(len(wanted.inputs), 8 if wanted.dtype == "float64" else 4)
     if row_bytes:
         limit = chunk_limit(row_bytes, 1)
     token = hashlib.sha256(repr(wanted).encode()).hexdigest()
@@ -265,13 +315,14 @@ def read_unit(
         try:
             if odd:
                 raise DataError(reason)
-            raw = reader.read_part(file, part, wanted, place)
-            names = wanted.columns, wanted.label, wanted.weight
+            raw = reader.read_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype)
+            names = wanted.inputs, wanted.label, wanted.weight
             blocks = cut_blocks(raw, rows, names, wanted.dtype, place, wanted.objects)
         except DataError:
             if not (wanted.quarantine or odd):
                 raise
             found = reader.read_valid(file, part, wanted, place)
+            found = replace(found, raw=found.raw.encoded(wanted.encoding, wanted.dtype))
             blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row), odd, reason)
     except FileNotFoundError:
         raise DataError(f"{file.name}: the file is gone since it was opened.") from None

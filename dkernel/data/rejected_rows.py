@@ -3,7 +3,7 @@
 import csv
 import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -83,13 +83,14 @@ def sifted_blocks(
     good = np.ones(len(found.rows), bool)
     good[list(infinite)] = False
     kept = found.raw.kept
-    raw = UncheckedBlock(found.raw.X[good], kept=None if kept is None else kept.filter(pa.array(good)))
+    marks = None if found.raw.marks is None else found.raw.marks[good]
+    raw = UncheckedBlock(found.raw.X[good], kept=None if kept is None else kept.filter(pa.array(good)), marks=marks)
     blocks = cut_blocks(
-        raw, _shares(rows, len(raw.X)), (wanted.columns, None, None), wanted.dtype, place, wanted.objects
+        raw, _shares(rows, len(raw.X)), (wanted.inputs, None, None), wanted.dtype, place, wanted.objects
     )
     listed = [_row(found.lines, where, row, refused[row]) for row in sorted(refused)]
     table = pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
-    return (Block(blocks[0].X, kept=blocks[0].kept, refused=table), *blocks[1:])
+    return (replace(blocks[0], refused=table), *blocks[1:])
 
 
 def _not_finite(X: Any, wanted: ReadColumns) -> dict[int, RejectedRow]:
@@ -115,12 +116,12 @@ def _largest(X: Any, row: int, reason: str, wanted: ReadColumns) -> RejectedRow:
     if isinstance(X, SparseRows) or X.dtype.kind not in "iuf":
         return RejectedRow("", reason)
     column = int(np.abs(X[row].astype(np.float64)).argmax())
-    return RejectedRow(wanted.columns[column], reason, str(X[row, column]))
+    return RejectedRow(wanted.inputs[column], reason, str(X[row, column]))
 
 
 def _refusal(value: Any, column: int, wanted: ReadColumns) -> RejectedRow:
     reason = f"{value} is too large for {wanted.dtype}" if np.isfinite(value) else f"{value} is not finite"
-    return RejectedRow(wanted.columns[column], reason, str(value))
+    return RejectedRow(wanted.inputs[column], reason, str(value))
 
 
 def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """Where the rows of a fit come from: units that a worker reads at once, cut into chunks of known size."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -8,6 +8,7 @@ import numpy as np
 from dask.delayed import Delayed
 
 from dkernel.data.block import Block
+from dkernel.encoding import Encoding
 from dkernel.numerics.sparse_rows import RangeNames
 
 if TYPE_CHECKING:
@@ -47,7 +48,9 @@ class Source:
     Rows are those of `units` in their order; all chunks are known. `label_kind` is "bool", "int", "float" or "text"
     where the files say it (None otherwise, and without a label). `label_dtype` is the dtype of y
     (text of any width: "U"). `stamps` say of each of `files` its size and date. Of several `targets` the label is a
-    number each. `counted` are the rows of positive weight, None where nobody has counted them.
+    number each. `counted` are the rows of positive weight, None where nobody has counted them. `encoding` made the
+    inputs `columns` of the columns of a table, and `told` is what is worth saying of it; `filled` opens the source
+    again with an encoding of its missing values, where there may be some.
 
     Examples
     --------
@@ -73,6 +76,9 @@ class Source:
     stamps: tuple[str, ...] = ()
     targets: int = 1
     counted: int | None = None
+    encoding: Encoding | None = None
+    told: Mapping[str, str] = field(default_factory=dict)
+    filled: "Callable[[], Source] | None" = field(default=None, repr=False, compare=False)
 
     @property
     def chunk_rows(self) -> tuple[int, ...]:
@@ -93,6 +99,11 @@ class Source:
     def n_in(self) -> int:
         """Number of features."""
         return len(self.columns)
+
+    @property
+    def table_columns(self) -> Sequence[str]:
+        """Names of the columns that its features are made of."""
+        return self.columns if self.encoding is None else self.encoding.column_names
 
     @property
     def sparse(self) -> bool:

@@ -32,7 +32,7 @@ CHECKS = {
     "limits": "scheduler and workers do not give up what a run waits for",
     "job": "the job can be planned",
 }
-LEAST_FREE = 2**30
+LEAST_FREE = 2**30  # bytes of a disk: a model and a checkpoint of 10,000 columns
 CLOCK = 2.0  # seconds apart: certificates and the heartbeats of run records allow for more
 # Times after which Dask gives up what does not answer, and the shortest that does a run no harm: Dask's own for a
 # connection, a minute's silence of a worker, whose work goes to others; None where a run would end before its time.

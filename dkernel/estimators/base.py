@@ -1,6 +1,9 @@
 """Base class of classifier and regressor: parameters to a recipe, a fit, and the model's answers."""
 
 import warnings
+from dataclasses import replace
+from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -10,12 +13,15 @@ from sklearn.exceptions import ConvergenceWarning
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.block import Block
-from dkernel.errors import DataError
+from dkernel.data.collections.tables import as_frame
+from dkernel.data.encoded_columns import reading_of
+from dkernel.encoding import Encoding
+from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import check_callbacks, require_fitted
 from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
-from dkernel.estimators.validation import checked_rows, dtype_of_rows, rule_of, seed_of, source_of
+from dkernel.estimators.validation import categorical_of, checked_rows, dtype_of_rows, rule_of, seed_of, source_of
 from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
@@ -29,7 +35,8 @@ from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
 from dkernel.streaming.progress import Progress
-from dkernel.training.fit import train
+from dkernel.training.fit import TrainResult, train
+from dkernel.training.missing_values import with_missing_values
 
 __all__ = ["KernelMachine"]
 
@@ -43,6 +50,7 @@ class KernelMachine(BaseEstimator):
 
     _task: ClassVar[str]
     _partial: Partial | None
+    _finished: Any = None
     model_: Model
     classes_: Any
     coef_: NDArray[np.float64]
@@ -62,9 +70,13 @@ class KernelMachine(BaseEstimator):
         passes: str | int,
         patience: int,
         polish: str | int,
+        local: str,
+        n_grids: str | int,
         scale: str | None,
         metric: str,
         random_state: Seed,
+        categorical_features: Any,
+        missing: str,
         checkpoint: Folder,
         warm_start: bool,
         callbacks: Callbacks,
@@ -81,9 +93,13 @@ class KernelMachine(BaseEstimator):
         self.passes = passes
         self.patience = patience
         self.polish = polish
+        self.local = local
+        self.n_grids = n_grids
         self.scale = scale
         self.metric = metric
         self.random_state = random_state
+        self.categorical_features = categorical_features
+        self.missing = missing
         self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.callbacks = callbacks
@@ -95,6 +111,7 @@ class KernelMachine(BaseEstimator):
         seed = seed_of(parameters.pop("random_state"))
         for name in _OF_THE_RUN:
             del parameters[name]
+        parameters["categorical"] = categorical_of(parameters.pop("categorical_features"))
         if parameters["solver"] == "auto":
             parameters["solver"] = "psgd"
         parameters["landmarks"], _ = rule_of(parameters["landmarks"])
@@ -109,23 +126,34 @@ class KernelMachine(BaseEstimator):
         recipe = self._recipe()
         check_callbacks(self.callbacks)
         recipe = recipe.replace(dtype=dtype_of_rows(X))
-        source = source_of(self, X, y, sample_weight, recipe.dtype)
-        with default_executor() as executor, self._progress() as progress:
+        source = source_of(self, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing})
+        checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
+
+        def run(source: Source, recipe: Recipe) -> TrainResult:
             source = counted(source, executor)
-            judges = None if validation is None else self._judges(validation, recipe, executor)
+            judges = None if validation is None else self._judges(validation, recipe, source.encoding, executor)
             if self._merges(X, source):
                 source = deduplicate(source, recipe, executor)
                 recipe = recipe.replace(solver="exact") if self._is_exact(recipe, validation) else recipe
-            checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
             landmarks = rule_of(self.landmarks)[1]
-            result = train(source, recipe, executor, progress=progress, landmarks=landmarks, checkpoint=checkpoint,
-                           validation=judges, told=self._tell if self.callbacks else None)  # fmt: skip
+            return train(replace(source, filled=None), recipe, executor, progress=progress, landmarks=landmarks,
+                         checkpoint=checkpoint, validation=judges,
+                         told=self._tell if self.callbacks else None)  # fmt: skip
+
+        with default_executor() as executor, self._progress() as progress:
+            result = with_missing_values(run, source, recipe, checkpoint, progress)
+        self._keep_for_report(result, progress)
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
         self.n_components_ = result.model.map.n_columns
         self._learned()
         self._warn_of_an_early_end()
         return self
+
+    def _keep_for_report(self, result: Any, progress: Progress, **more: Any) -> None:
+        phases = progress.seconds()
+        record = {"phases": phases, "seconds": {"train": sum(phases.values())}, **more}
+        self._finished = (result, {**record, "versions": result.model.facts.get("versions", {})}, progress.trail)
 
     def _progress(self) -> Progress:
         """The lines or the bar of the command, on stderr, where they are wanted."""
@@ -150,10 +178,10 @@ class KernelMachine(BaseEstimator):
 
     @property
     def feature_weights_(self) -> Any:
-        """Share of each feature in the learned metric, a pandas Series by name; equal shares where none was learned."""
+        """Share of each input in the learned metric, a pandas Series by name; equal shares where none was learned."""
         import pandas as pd
 
-        columns = self.model_.columns
+        columns = self.model_.inputs
         weights = self.model_.facts.get("weights")
         return pd.Series(weights or [1 / len(columns)] * len(columns), index=list(columns), name="weight")
 
@@ -184,18 +212,19 @@ class KernelMachine(BaseEstimator):
             recipe.passes not in ("auto", 1)
             or recipe.polish not in ("auto", 0)
             or recipe.calibration
+            or recipe.local != "none"
             or validation is not None
         )
         loss = loss_named(recipe.loss)
         return self.solver == "auto" and (loss.smooth or loss.boxed) and not streams
 
-    def _judges(self, validation: Any, recipe: Recipe, executor: Executor) -> Block:
+    def _judges(self, validation: Any, recipe: Recipe, encoding: Encoding | None, executor: Executor) -> Block:
         """The rows of a validation set, a uniform sample of them where they are many."""
         parts = validation if isinstance(validation, tuple) else (validation,)
         if not 1 <= len(parts) <= 3 or (len(parts) == 1 and not isinstance(parts[0], Source)):
             raise DataError("validation is a tuple (X, y) or (X, y, sample_weight), or a Source with a label.")
         X, y, weight = (*parts, None, None)[:3]
-        source = source_of(self, X, y, weight, recipe.dtype, fitting=False)
+        source = source_of(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": encoding})
         if source.label is None:
             raise DataError("The validation set has no label to judge by: open the source with one.")
         return rows_of(source, executor, MOST_HOLDOUT, recipe.seed)
@@ -206,8 +235,18 @@ class KernelMachine(BaseEstimator):
         return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
-        before = getattr(self, "_partial", None)
+        if self.local != "none":
+            raise UnsupportedError(
+                f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
+                "local='none'."
+            )
+        before, self._finished = getattr(self, "_partial", None), None
         fitted = hasattr(self, "model_")
+        if fitted and self.model_.encoding is not None:
+            raise UnsupportedError(
+                "This model encodes categories, dates or missing values, which partial_fit does not: it learns from "
+                "numbers. Fit all rows together, or encode them first, in a pipeline."
+            )
         recipe = self._recipe().replace(dtype=dtype_of_rows(X)) if before is None else before.recipe
         if before is None and fitted:
             recipe = recipe.replace(dtype=self.model_.recipe.dtype)
@@ -244,6 +283,34 @@ class KernelMachine(BaseEstimator):
         """Set the attributes of the task from `model_`."""
         raise NotImplementedError
 
+    def report(self, path: str | PathLike[str]) -> None:
+        """Write one HTML page about the fit, as `dkernel train --report` does.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Page to write.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        UnsupportedError
+            If the fit was in another process, or matplotlib is not installed.
+        """
+        require_fitted(self, "model_")
+        if self._finished is None:
+            raise UnsupportedError("A report shows how a fit went: call it after fit, on the fitted estimator itself.")
+        from dkernel.report import write
+
+        result, record, trail = self._finished
+        write(Path(path), result, {"model": type(self).__name__, **record}, trail)
+
+    def __getstate__(self) -> Any:
+        """Without what only a report needs: rows and lines of the fit."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_finished"}
+
     def to_sklearn(self) -> Any:
         """Make a scikit-learn Pipeline that predicts the same, without dkernel or Dask.
 
@@ -265,21 +332,27 @@ class KernelMachine(BaseEstimator):
     def _answer(self, X: Any, function: Any, dtype: Any, width: int | None = None) -> Any:
         require_fitted(self, "model_")
         model = self.model_
-        X = checked_rows(self, X, objects=bool(model.objects))
+        X = self._checked(X)
         answer = BlockPrediction(
             function, model, lambda: f"model-{digest_of(model)}", model.columns, model.recipe.dtype, dtype, width,
-            model.objects, None if model.classes is None else model.classes.tolist,
+            model.objects, None if model.classes is None else model.classes.tolist, model.reading,
         )  # fmt: skip
         return apply(answer, X)
+
+    def _checked(self, X: Any) -> Any:
+        """Rows for the model: of a table that it encodes, lists and arrays of several types too."""
+        if self.model_.encoding is not None and hasattr(self, "feature_names_in_"):
+            X = as_frame(X, self.model_.columns)
+        return checked_rows(self, X, objects=bool(self.model_.objects))
 
     def _figure(self, name: str, X: Any, y: Any, sample_weight: Any) -> float:
         """A figure of `evaluate`, for Dask collections."""
         require_fitted(self, "model_")
         model = self.model_
-        X = checked_rows(self, X, objects=bool(model.objects))
+        X = self._checked(X)
         source = from_arrays(
             X, y, sample_weight, dtype=model.recipe.dtype, kernel=model.map.kernel, sparse=model.map.sparse,
-            columns=model.columns if model.map.sparse else None,
+            columns=model.columns if model.map.sparse else None, **reading_of(model),
         )  # fmt: skip
         with default_executor() as executor:
             return float(evaluate(model, source, executor)[name])
@@ -288,6 +361,8 @@ class KernelMachine(BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.target_tags.required = True
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = self.missing != "error"
+        tags.input_tags.categorical = True
         return tags
 
 

@@ -71,6 +71,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     polish : int or "auto", default="auto"
         Most passes of "pcg" or "lbfgs" after "psgd"; "auto" is up to 10 of rows that are few for their columns, where
         passes are "auto" too and the loss has no kinks.
+    local : {"none", "grids"}, default="none"
+        Local stage, which learns the residual of the map: "grids" is random binning, for targets that are too rough for
+        some thousand components. It is left out where the holdout gains less than one standard error, it needs a loss
+        without kinks, and there is no `partial_fit`.
+    n_grids : int or "auto", default="auto"
+        Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows.
     scale : {"auto", "standard", "minmax", "global", "none"}, default="auto"
         Scaling of the features; None is "none".
     metric : {"auto", "identity", "diagonal", "full"}, default="auto"
@@ -83,6 +89,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         rows that the fit did not learn from. Labels stay those of the scores, and there is no `partial_fit`.
     random_state : int, numpy Generator or RandomState, default=None
         Seed; None is 0, so a fit can always be repeated. Of a RandomState a seed is drawn.
+    categorical_features : "from_dtype", None or list, default="from_dtype"
+        Columns that are categories: text and categories of data frames, none, or these beside those. A category becomes
+        one-hot inputs of value sqrt(1/2); of more than 100 values the frequent ones and a hash of the others.
+    missing : {"indicator", "mean", "error"}, default="indicator"
+        Missing values of X: the mean of the column and an input that says so where `fit` saw such, the mean alone, or
+        an error.
     checkpoint : str or path-like, default=None
         Folder in which `fit` keeps what it has done. A fit that was begun there goes on, to the same model; a folder of
         another fit is refused.
@@ -158,11 +170,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         passes: str | int = "auto",
         patience: int = 0,
         polish: str | int = "auto",
+        local: str = "none",
+        n_grids: str | int = "auto",
         scale: str | None = "auto",
         metric: str = "auto",
         class_weight: ClassWeight = None,
         calibration: str | None = None,
         random_state: Seed = None,
+        categorical_features: Any = "from_dtype",
+        missing: str = "indicator",
         checkpoint: Folder = None,
         warm_start: bool = False,
         callbacks: Callbacks = None,
@@ -170,9 +186,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     ) -> None:
         super().__init__(
             kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
-            alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, scale=scale, metric=metric,
-            random_state=random_state, checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks,
-            verbose=verbose,
+            alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
+            n_grids=n_grids, scale=scale, metric=metric, random_state=random_state,
+            categorical_features=categorical_features, missing=missing,
+            checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight
         self.calibration = calibration
@@ -217,7 +234,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         they are complete. Scaling, gamma, alpha, landmarks and preconditioner stay those of these rows; later blocks
         are rounds of the solver, and the answer is the mean of its last iterates. So the first rows should be like the
         others, and blocks in a mixed order. Where all data are there `fit` is better: it looks at all of them before it
-        chooses. After a `fit` its model goes on; a model from a file has no partial_fit.
+        chooses. After a `fit`, or `dkernel.load`, its model goes on.
 
         Parameters
         ----------
@@ -369,4 +386,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         """
         if is_dask(X):
             return self._figure("accuracy", X, y, sample_weight)
+        require_fitted(self, "classes_")
+        positive = self.model_.recipe.positive
+        if positive is not None and np.asarray(y).dtype != bool:  # of a model of this label against the rest
+            y = np.asarray(y) == positive
         return float(super().score(X, y, sample_weight))

@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +12,8 @@ from numpy.typing import NDArray
 
 from dkernel.data.collections.arrays import check_numbers, dense, matrix
 from dkernel.data.collections.dask_arrays import as_array
+from dkernel.data.collections.tables import table_of
+from dkernel.encoding import Encoding
 from dkernel.errors import DataError, TooLargeError
 from dkernel.estimators.validation import is_dask, is_frame
 from dkernel.execution.base import Call
@@ -27,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockPrediction", "apply", "content_key"]
 
-BLOCK_ROWS = 8192
+BLOCK_ROWS = 8192  # of a task on threads: 32 tiles
 DENSE_BYTES = 2**29  # of sparse rows that become dense
 
 
@@ -44,6 +47,7 @@ class BlockPrediction:
     objects : the columns that hold objects; with such a block is of cells (dkernel.numerics.object_values)
     made : dtype of the answer
     names : gives the names of its columns, where it is a frame; None for numbers
+    encoding : what makes the inputs of the columns; None where they are the inputs
     """
 
     def __init__(
@@ -57,23 +61,52 @@ class BlockPrediction:
         width: int | None = None,
         objects: tuple[str, ...] = (),
         names: Callable[[], Sequence[Any]] | None = None,
+        encoding: Encoding | None = None,
     ) -> None:
-        self.names = names
+        self.names, self.encoding = names, encoding
         self.function, self.carried, self.key, self.columns = function, carried, key, columns
         self.dtype, self.made, self.width = "object" if objects else dtype, np.dtype(made), width
         self.objects = objects
 
     def of(self, X: Any, first: int = 0) -> NDArray[Any]:
         """The answer of a block whose first row has the number `first`."""
-        X = _gate(X, self.columns, self.dtype, self.objects, lambda row: f"X, row {first + row}")
+        X = self.gate(X, lambda row: f"X, row {first + row}")
         return _evaluated(self.function, self.carried, X, lambda row: f"X, row {first + row}")
 
+    @property
+    def shape(self) -> "Inputs":
+        """What a block is made of, without the answer."""
+        return Inputs(self.columns, self.dtype, self.objects, self.encoding)
 
-def _gate(X: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], place: Callable[[int], str]) -> Any:
-    if isinstance(columns, RangeNames):
-        return as_sparse(X, columns, dtype, place)
-    X = dense(X)
-    return as_cells(X, columns, objects, place) if objects else as_features(X, columns, dtype, place)
+    def gate(self, X: Any, place: Callable[[int], str]) -> Any:
+        """The block of some rows."""
+        return self.shape.gate(X, place)
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """How rows become a block: the parts of a `BlockPrediction` that say so."""
+
+    columns: Sequence[str]
+    dtype: str
+    objects: tuple[str, ...]
+    encoding: Encoding | None
+
+    def rows(self, X: Any) -> Any:
+        """Rows of a data frame as the gate takes them."""
+        return X if self.encoding is not None and not self.encoding.plain else matrix(X, self.dtype)
+
+    def gate(self, X: Any, place: Callable[[int], str]) -> Any:
+        """The block of some rows."""
+        if isinstance(self.columns, RangeNames):
+            return as_sparse(X, self.columns, self.dtype, place)
+        if self.encoding is not None:
+            X = self.encoding.encode(table_of(X, self.columns) if hasattr(X, "iloc") else dense(X), self.dtype)[0]
+            return as_features(X, self.encoding.names, self.dtype, place)
+        X = dense(X)
+        if self.objects:
+            return as_cells(X, self.columns, self.objects, place)
+        return as_features(X, self.columns, self.dtype, place)
 
 
 def _evaluated(
@@ -98,7 +131,7 @@ def apply(answer: BlockPrediction, X: Any) -> Any:
     """numpy for what is in memory, else what X is, array or frame, in its chunks or partitions: nothing is computed."""
     if is_dask(X):
         return _by_partition(answer, X) if hasattr(X, "index") else _lazily(answer, X)
-    if is_frame(X) and not answer.objects:
+    if is_frame(X) and not answer.objects and (answer.encoding is None or answer.encoding.plain):
         check_numbers(X, tuple(map(str, X.columns)))
     with one_blas_thread():
         n = X.shape[0]  # a sparse matrix has no len
@@ -109,7 +142,7 @@ def apply(answer: BlockPrediction, X: Any) -> Any:
 
 
 def _rows(X: Any, first: int, stop: int, answer: BlockPrediction) -> Any:
-    return matrix(X.iloc[first:stop], answer.dtype) if is_frame(X) else X[first:stop]
+    return answer.shape.rows(X.iloc[first:stop]) if is_frame(X) else X[first:stop]
 
 
 def _on_threads(answer: BlockPrediction, X: Any, step: int) -> NDArray[Any]:
@@ -134,8 +167,7 @@ def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":
     if answer.width is not None:
         made = {"chunks": (X.chunks[0], (answer.width,)), "meta": np.empty((0, 0), answer.made)}
     return X.map_blocks(
-        _block, function=answer.function, carried=carried, columns=answer.columns, as_dtype=answer.dtype,
-        objects=answer.objects, dtype=answer.made, **made
+        _block, function=answer.function, carried=carried, shape=answer.shape, dtype=answer.made, **made
     )  # fmt: skip
 
 
@@ -151,19 +183,14 @@ def _by_partition(answer: BlockPrediction, X: Any) -> Any:
 
     names = None if answer.width is None else list(answer.names() if answer.names else range(answer.width))
     carried, with_index = _carried(answer), delayed(_partition, pure=True)
-    parts = [
-        with_index(part, answer.function, carried, answer.columns, answer.dtype, answer.objects, names)
-        for part in X.to_delayed()
-    ]
+    parts = [with_index(part, answer.function, carried, answer.shape, names) for part in X.to_delayed()]
     empty = np.empty(0 if names is None else (0, len(names)), answer.made)
     return dd.from_delayed(parts, meta=_table(empty, None, names), divisions=X.divisions, verify_meta=False)
 
 
-def _partition(
-    part: Any, function: Any, carried: Any, columns: Sequence[str], dtype: str, objects: tuple[str, ...], names: Any
-) -> Any:
+def _partition(part: Any, function: Any, carried: Any, shape: Inputs, names: Any) -> Any:
     """The answer of one partition; runs on a worker."""
-    return _table(_block(matrix(part, dtype), function, carried, columns, dtype, objects), part.index, names)
+    return _table(_block(shape.rows(part), function, carried, shape), part.index, names)
 
 
 def _table(values: NDArray[Any], index: Any, names: Any) -> Any:
@@ -172,9 +199,7 @@ def _table(values: NDArray[Any], index: Any, names: Any) -> Any:
     return pd.Series(values, index) if names is None else pd.DataFrame(values, index, names)
 
 
-def _block(
-    X: Any, function: Any, carried: Any, columns: Sequence[str], as_dtype: str, objects: tuple[str, ...]
-) -> NDArray[Any]:
+def _block(X: Any, function: Any, carried: Any, shape: Inputs) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
     place = "row {} of a chunk of X".format
-    return _evaluated(function, carried, _gate(X, columns, as_dtype, objects, place), place)
+    return _evaluated(function, carried, shape.gate(X, place), place)

@@ -28,9 +28,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         As of KernelClassifier.
     loss : {"squared", "huber(1.35)", "epsilon_insensitive(0.1)", "quantile(0.5)"}, default="squared"
         Loss, with numbers of your own: of "huber" and "epsilon_insensitive" in standard deviations of y.
-    alpha, solver, passes, patience, polish, scale, metric : object
+    alpha, solver, passes, patience, polish, local, n_grids, scale, metric : object
         As of KernelClassifier.
-    random_state, checkpoint, warm_start, callbacks, verbose : object
+    random_state, categorical_features, missing, checkpoint, warm_start, callbacks, verbose : object
         As of KernelClassifier.
 
     Attributes
@@ -81,9 +81,13 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         passes: str | int = "auto",
         patience: int = 0,
         polish: str | int = "auto",
+        local: str = "none",
+        n_grids: str | int = "auto",
         scale: str | None = "auto",
         metric: str = "auto",
         random_state: Seed = None,
+        categorical_features: Any = "from_dtype",
+        missing: str = "indicator",
         checkpoint: Folder = None,
         warm_start: bool = False,
         callbacks: Callbacks = None,
@@ -91,9 +95,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     ) -> None:
         super().__init__(
             kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
-            alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, scale=scale, metric=metric,
-            random_state=random_state, checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks,
-            verbose=verbose,
+            alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
+            n_grids=n_grids, scale=scale, metric=metric, random_state=random_state,
+            categorical_features=categorical_features, missing=missing,
+            checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
         )  # fmt: skip
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelRegressor":

@@ -1,6 +1,7 @@
-"""Tuner: the search of `dkernel tune` with the face of a scikit-learn search."""
+"""Tuner: the search of `dkernel tune` with the interface of a scikit-learn search."""
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.metaestimators import available_if
 
+from dkernel.data import Source
 from dkernel.errors import RecipeError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
@@ -16,8 +18,10 @@ from dkernel.estimators.validation import dtype_of_rows, rule_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.reservoir_roles import counted
+from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate
-from dkernel.tuning.search import tune
+from dkernel.training.missing_values import with_missing_values
+from dkernel.tuning.search import TuneResult, tune
 
 __all__ = ["Tuner"]
 
@@ -169,15 +173,18 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
             )
         best = clone(machine)
         recipe = best._recipe().replace(dtype=dtype_of_rows(X))
-        source = source_of(best, X, y, sample_weight, recipe.dtype)
+        source = source_of(best, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing})
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
-        with default_executor() as executor, best._progress() as progress:
+
+        def run(source: Source, recipe: Recipe) -> TuneResult:
             source = counted(source, executor)
             if best._merges(X, source):
                 source = deduplicate(source, recipe, executor)
-            found = tune(
-                source, recipe, executor, self.grid, self.budget, progress=progress, checkpoint=checkpoint
-            )  # fmt: skip
+            return tune(source, recipe, executor, self.grid, self.budget, progress=progress, checkpoint=checkpoint)
+
+        with default_executor() as executor, best._progress() as progress:
+            found = with_missing_values(run, source, recipe, checkpoint, progress)
+        best._keep_for_report(found.fit, progress, leaderboard=found.leaderboard)
         best.model_, best.history_, best.chosen_ = found.fit.model, found.fit.history, found.fit.chosen
         best.n_components_ = best.model_.map.n_columns
         best._learned()
@@ -286,6 +293,23 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         return float(self._best().score(X, y, sample_weight))
+
+    def report(self, path: str | PathLike[str]) -> None:
+        """Write one HTML page about the search and the fit of the best, as `dkernel tune --report` does.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Page to write.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        UnsupportedError
+            If the fit was in another process, or matplotlib is not installed.
+        """
+        self._best().report(path)
 
     def _best(self) -> Any:
         require_fitted(self, "best_estimator_")

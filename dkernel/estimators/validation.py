@@ -3,6 +3,7 @@
 Names and widths are checked by scikit-learn's own functions; values go through the same gate as those of files.
 """
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -17,13 +18,14 @@ from dkernel.data.block import targets_in
 from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import first_rows, is_dask
 from dkernel.data.collections.object_arrays import holds_objects, object_table
+from dkernel.data.collections.tables import as_frame
 from dkernel.data.digits import HEAD, dtype_for
-from dkernel.errors import DataError
+from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
 from dkernel.recipe import GIVEN
 
-__all__ = ["checked_rows", "dtype_of_rows", "is_dask", "is_frame", "rule_of", "seed_of", "source_of"]
+__all__ = ["categorical_of", "checked_rows", "dtype_of_rows", "is_dask", "is_frame", "rule_of", "seed_of", "source_of"]
 
 
 def is_frame(X: Any) -> bool:
@@ -56,20 +58,26 @@ def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 
         )  # fmt: skip
 
 
+def _numbers(frame: Any, dtype: str) -> Any:
+    """The columns of a frame that hold numbers, as an array."""
+    return matrix(frame.select_dtypes(["number", "bool"]), dtype)
+
+
 def dtype_of_rows(X: Any) -> str:
     """The dtype of blocks that has the digits of these rows, by the first of them, which are computed of Dask's."""
     if isinstance(X, Source):
         return "float64" if X.dtype == "float64" else "float32"
     if hasattr(X, "tocsr") or getattr(X, "ndim", 2) != 2:
         return "float32"
-    numbers = partial(matrix, dtype="float64")
+
+    numbers = partial(_numbers, dtype="float64")
     try:
         if is_dask(X):
             kinds = list(X.dtypes) if hasattr(X, "dtypes") else [X.dtype]
             exact = all(kind == np.float32 for kind in kinds)
             head = None if exact else first_rows(X, HEAD, numbers, dask.base.compute)
         else:
-            head = numbers(X.iloc[:HEAD]) if is_frame(X) else np.asarray(X[:HEAD])
+            head = numbers(X.iloc[:HEAD].select_dtypes("number")) if is_frame(X) else np.asarray(X[:HEAD])
     except (TypeError, ValueError, DataError):  # what it is says the gate
         return "float32"
     return dtype_for(head if head is None or head.ndim == 2 else None)
@@ -85,6 +93,7 @@ def source_of(
     fitting: bool = True,
     least: int = 2,
     sparse: bool | None = None,
+    encode: Mapping[str, Any] | None = None,
 ) -> Source:
     """The source of a fit, or of rows that follow it: the caller's own, or that of collections, checked.
 
@@ -92,17 +101,20 @@ def source_of(
     ----------
     least : rows in memory that a fit to labels needs
     sparse : whether rows stay sparse, None by the rule of `from_arrays`
+    encode : how columns are encoded, as of `from_arrays`; "missing" alone is with the estimator's categories
     """
     if isinstance(X, Source):
         _check_targets(estimator, X)
         if y is not None or sample_weight is not None:
             raise DataError("A Source holds its own label and weights: fit(source), and nothing beside it.")
         if fitting:
-            estimator.n_features_in_ = X.n_in
+            estimator.n_features_in_ = len(X.table_columns)
             if not X.sparse:  # whose columns have numbers
-                estimator.feature_names_in_ = np.array(X.columns, dtype=object)
-        elif not X.sparse and list(X.columns) != list(known := _columns_of(estimator)):
-            raise DataError(f"The source has the columns {list(X.columns)}, and the rows before it had {list(known)}.")
+                estimator.feature_names_in_ = np.array(X.table_columns, dtype=object)
+        elif not X.sparse and list(X.table_columns) != list(known := _columns_of(estimator)):
+            raise DataError(
+                f"The source has the columns {list(X.table_columns)}, and the rows before it had {list(known)}."
+            )
         return X
     # Of the kernels in question by kernel="auto" all take numbers.
     kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)
@@ -114,8 +126,13 @@ def source_of(
     label = _label(estimator, y)  # before X: scikit-learn forgets the names of X when it looks at y alone
     if names is not None:
         estimator.feature_names_in_ = names
+    encode = dict(encode or {})
+    if "missing" in encode:
+        encode["categorical"] = categorical_of(estimator.categorical_features, X)
+    if is_mixed(X):
+        X = as_frame(X, ())
     X = checked_rows(estimator, X, fitting=fitting, least=least if fitting else 1, objects=objects)
-    source = from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel)
+    source = from_arrays(X, label, _weight(sample_weight, X), dtype=dtype, kernel=kernel, **encode)
     _check_targets(estimator, source)
     return source
 
@@ -167,6 +184,44 @@ def rule_of(landmarks: Any) -> tuple[Any, Any]:
     (('kmeans', None), ('given', [[0.0]]))
     """
     return (landmarks, None) if landmarks is None or isinstance(landmarks, str) else (GIVEN, landmarks)
+
+
+def is_mixed(X: Any) -> bool:
+    """True if it is a Polars frame or an Arrow table with columns that are no numbers."""
+    if not hasattr(X, "to_pandas") or is_dask(X) or hasattr(X, "iloc"):
+        return False
+    dtypes = X.dtypes if hasattr(X, "dtypes") else X.schema.types
+    return not all(dtype.is_numeric() for dtype in dtypes) if hasattr(X, "dtypes") else True
+
+
+def categorical_of(features: Any, X: Any = None) -> str | tuple[str, ...]:
+    """The recipe's word for `categorical_features`: "auto", "none", or names.
+
+    Parameters
+    ----------
+    features : "from_dtype", None, or names, positions or a mask of columns
+    X : whose columns the positions are of
+
+    Examples
+    --------
+    >>> categorical_of("from_dtype"), categorical_of(None), categorical_of([0, 2])
+    ('auto', 'none', ('0', '2'))
+    """
+    if features is None or (isinstance(features, str) and features == "none"):
+        return "none"
+    if isinstance(features, str):
+        if features not in ("from_dtype", "auto"):
+            raise RecipeError(
+                f"categorical_features={features!r} means nothing. Possible: 'from_dtype' | None | a list of columns."
+            )
+        return "auto"
+    found = np.asarray(features)
+    if found.dtype.kind == "b":
+        found = np.flatnonzero(found)
+    names = None if X is None or not hasattr(X, "columns") else list(map(str, X.columns))
+    if found.dtype.kind in "iu":
+        return tuple(str(j) if names is None else names[j] for j in found.tolist()) or "none"
+    return tuple(map(str, found.tolist())) or "none"
 
 
 def seed_of(random_state: Any) -> int:

@@ -18,8 +18,8 @@ from dkernel.errors import DKernelError
 __all__ = ["Call", "Executor", "Handle", "Held", "may_pass", "resolve", "retried"]
 
 T = TypeVar("T")
-RETRIES = 2
-PAUSE = 0.25
+RETRIES = 2  # trouble that passes does so at once or not soon
+PAUSE = 0.25  # seconds before the first retry, twice that before the second
 
 
 class Handle:
@@ -105,8 +105,13 @@ class Executor(ABC):
     def slots(self) -> int: ...
 
     @abstractmethod
-    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
-        """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles."""
+    def compute(
+        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), readers: Sequence[str | None] = ()
+    ) -> tuple[list[Any], list[Handle]]:
+        """Results of the calls in their order; the units `ahead` are begun meanwhile and returned as handles.
+
+        `readers` are the workers that are to read them, None for any.
+        """
 
     def as_they_come(self, calls: Iterable[Call]) -> Generator[Any]:
         """The results in the order of their coming; a call is taken from `calls` when a slot will soon be free.

@@ -106,10 +106,12 @@ class ClusterExecutor(Executor):
                 remote.at = min((worker for worker in found.get(future.key, ()) if worker in there), default=None)
         return [remote.at for remote in remotes]
 
-    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
+    def compute(
+        self, calls: Sequence[Call], ahead: Sequence[Delayed] = (), readers: Sequence[str | None] = ()
+    ) -> tuple[list[Any], list[Handle]]:
         self._workers.warn_of_refused()
         with self._sent(calls) as works:
-            handles = [self._unit(task, at) for task, at in zip(ahead, self._readers(len(ahead)), strict=True)]
+            handles = [self._unit(task, at) for task, at in zip(ahead, self._readers(len(ahead), readers), strict=True)]
             self._connection.release()
             while True:
                 done = self._settled(works, all_of_them=True)
@@ -224,16 +226,19 @@ class ClusterExecutor(Executor):
         handle.ensure()
         return handle
 
-    def _readers(self, units: int) -> list[str | None]:
-        """A worker for each of so many units, in proportion to their threads: those with fewest units first."""
+    def _readers(self, units: int, wanted: Sequence[str | None]) -> list[str | None]:
+        """A worker for each of so many units: the one that is wanted, where it is there, else those with fewest units
+        first, in proportion to their threads."""
         threads = self.processes() if units else {}
         held = dict.fromkeys(sorted(threads), 0)
         for handle in list(self._handles):
             if handle.payload is None and handle.future is not None and handle.at in held:
                 held[handle.at] += 1
         found: list[str | None] = []
-        for _ in range(units):
-            at = min(held, key=lambda worker: (held[worker] + 1) / threads[worker], default=None)
+        for unit in range(units):
+            at = wanted[unit] if wanted else None
+            if at not in held:
+                at = min(held, key=lambda worker: (held[worker] + 1) / threads[worker], default=None)
             if at is not None:
                 held[at] += 1
             found.append(at)

@@ -52,10 +52,10 @@ KEEP_PLACES = {"distributed.deploy.lost-worker-timeout": "1 hour"}
 # Each end of a connection keeps its last thousand messages, with the pieces of rows that their calls are of: in a long
 # reading 40 MiB of the client.
 SHORT_LOGS = {"distributed.admin.low-level-log-length": 32}
-CONNECT_TIMEOUT = 10.0
+CONNECT_TIMEOUT = 10.0  # seconds for a scheduler that is there
 _WITH_TLS = "If it is there it refused: --tls-ca-file and --tls-cert must be of the authority that signed its own."
 _WITHOUT_TLS = "If it demands TLS, its address begins with tls://, and --tls-ca-file and --tls-cert are needed."
-CLOSE_TIMEOUT = 10.0
+CLOSE_TIMEOUT = 10.0  # seconds that a closing cluster may take before it is left to itself
 
 
 @contextmanager

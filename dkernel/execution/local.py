@@ -47,7 +47,12 @@ class SerialExecutor(_LocalExecutor):
     name = "serial"
     slots = 1
 
-    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
+    def compute(
+        self,
+        calls: Sequence[Call],
+        ahead: Sequence[Delayed] = (),
+        readers: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
+    ) -> tuple[list[Any], list[Handle]]:
         results = [retried(_closed(call), self.faults) for call in calls]
         read = [retried(partial(unit.compute, scheduler=get_sync), self.faults) for unit in ahead]
         return results, [Held(value) for value in read]
@@ -75,7 +80,12 @@ class ThreadsExecutor(_LocalExecutor):
         self.slots = n or usable_cores()
         self.memory_limit = memory_limit
 
-    def compute(self, calls: Sequence[Call], ahead: Sequence[Delayed] = ()) -> tuple[list[Any], list[Handle]]:
+    def compute(
+        self,
+        calls: Sequence[Call],
+        ahead: Sequence[Delayed] = (),
+        readers: Sequence[str | None] = (),  # noqa: ARG002 - there is one process
+    ) -> tuple[list[Any], list[Handle]]:
         if not ahead:  # a round: Dask would need milliseconds to see that nothing depends on anything
             return retried(partial(self._at_once, [_closed(call) for call in calls]), self.faults), []
         # A function without arguments: Dask then has nothing to hash, copy or look into.

@@ -17,6 +17,7 @@ from typing import TypeVar
 import numpy as np
 
 from dkernel.errors import ClusterError
+from dkernel.execution import process_cache
 from dkernel.execution.failures import RefusedWorkerError
 from dkernel.execution.user_modules import UserModule, install
 from dkernel.execution.versions import require_equal, versions
@@ -112,6 +113,7 @@ class _Process:
             if self._changes is not None:
                 self._changes.close()
                 self._changes = None
+                process_cache.drop_all()
 
 
 _process = _Process()

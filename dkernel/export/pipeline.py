@@ -14,6 +14,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScaler
 
 from dkernel import kernels as ours
+from dkernel.errors import UnsupportedError
 from dkernel.export.exact import model_of, monomials, refused
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
 from dkernel.features.column_subset import SelectedMap
@@ -74,6 +75,8 @@ def to_sklearn(model: Any) -> Pipeline:
     True
     """
     model = model_of(model)
+    if model.local is not None:
+        raise UnsupportedError("scikit-learn has no grids: this model has a local stage. Train with local='none'.")
     steps = [("scale", _scaler_of_sparse(model) if model.map.sparse else _scaler(model))]
     if model.scaling.rotation is not None:
         steps.append(("metric", _linear_map(model.scaling.rotation)))

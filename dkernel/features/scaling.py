@@ -1,7 +1,7 @@
 """Scaling of the inputs: the affine map that stands before every feature map."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -52,6 +52,7 @@ class Scaling:
         *,
         free: bool = False,
         rounding: float = 1e-7,
+        unscaled: NDArray[np.bool_] | None = None,
     ) -> "Scaling":
         """The scaling of that kind for data of these moments, (p,) each.
 
@@ -66,7 +67,18 @@ class Scaling:
         ----------
         free : the kernel sees no shift
         rounding : of the rows, relative to the size of a column
+        unscaled : columns that are centred as the others and keep their unit, bool (p,)
         """
+        if unscaled is not None and unscaled.any():
+            moments = (mean, variance, low, high)
+            zeroed = [np.where(unscaled, 0.0, each) for each in moments]
+            inner = cls.of(kind, zeroed[0], zeroed[1], zeroed[2], zeroed[3], free=free, rounding=rounding)
+            if kind == "global" and not unscaled.all():
+                rest = [each[~unscaled] for each in moments]
+                factor = cls.of(kind, rest[0], rest[1], rest[2], rest[3], rounding=rounding).factor[0]
+                inner = replace(inner, factor=np.full(len(mean), factor))
+            centre = np.where(unscaled & (inner.kind not in ("none", "maxabs")), mean, inner.shift)
+            return cls(kind, centre, np.where(unscaled, 1.0, inner.factor))
         deviation = np.sqrt(variance)
         # A column that is constant up to rounding has no scale of its own: blowing its noise up would invent one.
         constant = deviation <= rounding * np.maximum(np.abs(mean), np.abs(high - low))

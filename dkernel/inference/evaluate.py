@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.data.source import Source
+from dkernel.encoding import Encoding
+from dkernel.encoding.encoding import Counted, added
 from dkernel.errors import DataError, TooLargeError
 from dkernel.execution.base import Executor
 from dkernel.inference.score import digest_of
@@ -33,7 +35,8 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     For classes n, accuracy, error, auc (two classes), log_loss (of a model that gives probabilities) and per_class,
     a list of label, n, precision, recall; for a regression n, rmse, mae, r2, of several targets their means. Fractions;
     None where a figure has no meaning: auc with rows of one class, the precision of a class that is never predicted, r2
-    of a constant label.
+    of a constant label. `filled` is there where values came that training never saw: "missing" or "unknown" ->
+    column -> how many.
     """
     if source.label is None:
         raise DataError("Evaluation needs a label: open the source with one.")
@@ -50,6 +53,8 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     where = _Rows.of(source)
     targets = Targets(model.classes, model.recipe.positive)
     statistic: Any = _Regression(model, where) if model.classes is None else _Classes(model, where, targets)
+    if model.reading is not None:
+        statistic = _Counting(statistic, model.reading)
     key = f"dkernel-evaluate-{digest_of(model)[:16]}-{source.token}"
     held = executor.keep(statistic, key)
     feed = BlockReader(executor, source, keep=False)
@@ -106,6 +111,24 @@ class _Rows:
         if len(some) == len(weight):
             return X, y, weight, partial(self.name, piece)
         return X[some], y[some], weight[some], lambda row: self.name(piece, int(some[row]))
+
+
+@dataclass(frozen=True, eq=False)
+class _Counting(Statistic[tuple[Any, Counted], dict[str, Any]]):
+    """Another statistic, and beside it the values that training never saw."""
+
+    inner: Any
+    encoding: Encoding
+
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, Counted]:
+        marks = None if block.marks is None else block.marks[piece.place.rows]
+        return self.inner.step(block, piece, broadcast), self.encoding.counted(marks)
+
+    def merge(self, left: tuple[Any, Counted], right: tuple[Any, Counted]) -> tuple[Any, Counted]:
+        return self.inner.merge(left[0], right[0]), added(left[1], right[1])
+
+    def finish(self, total: tuple[Any, Counted]) -> dict[str, Any]:
+        return {**self.inner.finish(total[0]), **({"filled": total[1]} if total[1] else {})}
 
 
 @dataclass(frozen=True, eq=False)

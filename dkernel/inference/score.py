@@ -14,7 +14,7 @@ import tempfile
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -30,6 +30,7 @@ from dkernel.data.rejected_rows import described
 from dkernel.data.writers.collisions import Location, check_apart
 from dkernel.data.writers.manifest import Manifest, OutputPart, OutputPlace
 from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destination_of
+from dkernel.encoding.encoding import Counted, unseen_values
 from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.model import Model
@@ -42,7 +43,7 @@ __all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
 WORDS = ("label", "score", "std", "probability", "novelty")
 """What can be written for every row, in the order of the columns."""
 
-SHOWN = 10
+SHOWN = 10  # bad rows that an error lists
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class ScoreResult:
     skipped : the output was there already, complete; nothing was done
     rejected : rows of the input that are not in the output
     rejects : the file that lists them, None if there are none
+    filled : values of the input that training never saw: "missing" or "unknown" -> column -> how many
 
     Examples
     --------
@@ -72,6 +74,7 @@ class ScoreResult:
     skipped: bool = False
     rejected: int = 0
     rejects: str | None = None
+    filled: Counted = field(default_factory=dict)
 
     @property
     def rows_in(self) -> int:
@@ -158,7 +161,17 @@ def _result(
     skipped: bool = False,
 ) -> ScoreResult:
     listed = None if manifest.rejects is None else str(destination.rejects(manifest.rejects))
-    return ScoreResult(manifest.rows, parts, str(destination.path), columns, reused, skipped, manifest.rejected, listed)
+    return ScoreResult(
+        manifest.rows,
+        parts,
+        str(destination.path),
+        columns,
+        reused,
+        skipped,
+        manifest.rejected,
+        listed,
+        manifest.filled,
+    )
 
 
 def _rejected(parts: Mapping[int, OutputPart]) -> int:
@@ -341,7 +354,8 @@ def score_part(
 
     def written(blocks: Sequence[Block]) -> OutputPart:
         refused = [block.refused for block in blocks if block.refused is not None]
-        return place.write(_tables(model, blocks, words, kept), pa.concat_tables(refused) if refused else None)
+        listed = pa.concat_tables(refused) if refused else None
+        return place.write(_tables(model, blocks, words, kept), listed, _unseen(model, blocks))
 
     try:
         return written(blocks)
@@ -350,6 +364,12 @@ def score_part(
             raise
         again = without(_too_large(model, blocks, words), error.reason)
     return written(again)
+
+
+def _unseen(model: Model, blocks: Sequence[Block]) -> Counted:
+    """The values of some blocks that training never saw."""
+    marks = [block.marks for block in blocks if block.marks is not None]
+    return unseen_values(model.reading, marks) if marks else {}
 
 
 def _without(graph: Mapping[str, Any], key: str, rows: Sequence[int], reason: str) -> Sequence[Block]:

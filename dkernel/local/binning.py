@@ -17,37 +17,84 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.tiling import compiled
+from dkernel.numerics.tiling import compiled, inner
 
 __all__ = ["MOST_BITS", "Binning", "codes_reference"]
 
 F32 = NDArray[np.float32]
 U32 = NDArray[np.uint32]
+I64 = NDArray[np.int64]
 
 ROWS = 1024  # of a tile: a feature of these rows and the hashes of one grid stay in the L1 cache
 MOST_BITS = 24  # interval numbers of 8 bits still decide every bit of such a code
 FARTHEST = np.float32(2**30)  # intervals from the origin; all rows beyond share the last one
 MISSING = np.uint32(2**31)  # the interval of a value that is not a number
+EXACT: set[str] = set()  # a fused multiply-add would give a row on the edge of an interval another code than numpy does
 
 
-@compiled(
-    "void(float32[:, ::1], float32[:, ::1], float32[:, ::1], uint32[:, ::1], uint32[::1], uint32, uint32[:, :])",
-    set(),  # a fused multiply-add would give a row on the edge of an interval another code than numpy does
-)
-def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropped: Any, out: Any) -> None:
-    h = np.empty(out.shape[1], np.uint32)
-    for g in range(out.shape[0]):
-        h[:] = offset[g]
-        for j in range(X.shape[0]):
-            a, b, m = inverse[g, j], shift[g, j], multiplier[g, j]
-            if a == np.float32(0.0):
-                continue
-            for i in range(h.size):
-                x = X[j, i]
-                q = np.uint32(np.int32(np.floor(max(min(x * a - b, FARTHEST), -FARTHEST))))
-                h[i] += np.uint32((MISSING if np.isnan(x) else q) * m)
+@inner(EXACT)
+def _hashes(X: Any, first: Any, last: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, h: Any) -> None:
+    """Hashes of the bins of rows first, ..., last - 1, which are columns of X, in one grid."""
+    h[:] = offset
+    for j in range(X.shape[0]):
+        a, b, m, x = inverse[j], shift[j], multiplier[j], X[j, first:last]
+        if a == np.float32(0.0):
+            continue
         for i in range(h.size):
-            out[g, i] = h[i] >> dropped
+            q = np.uint32(np.int32(np.floor(max(min(x[i] * a - b, FARTHEST), -FARTHEST))))
+            h[i] += np.uint32((MISSING if np.isnan(x[i]) else q) * m)
+
+
+_GRIDS = "float32[:, ::1], float32[:, ::1], uint32[:, ::1], uint32[::1], uint32"
+
+
+@compiled(f"void(float32[:, ::1], {_GRIDS}, uint32[:, ::1])", EXACT)
+def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropped: Any, out: Any) -> None:
+    for g in range(out.shape[0]):
+        for first in range(0, X.shape[1], ROWS):
+            last = min(first + ROWS, X.shape[1])
+            h = out[g, first:last]
+            _hashes(X, first, last, inverse[g], shift[g], multiplier[g], offset[g], h)
+            for i in range(h.size):
+                h[i] >>= dropped
+
+
+@compiled(f"void(float32[:, ::1], {_GRIDS}, int64[:, ::1], int64[:, :, ::1])", EXACT)
+def _add_sums(
+    X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropped: Any, values: Any, table: Any
+) -> None:
+    hashes = np.empty(ROWS, np.uint32)
+    for g in range(table.shape[0]):
+        for first in range(0, X.shape[1], ROWS):
+            last = min(first + ROWS, X.shape[1])
+            h, some = hashes[: last - first], values[first:last]
+            _hashes(X, first, last, inverse[g], shift[g], multiplier[g], offset[g], h)
+            if some.shape[1] == 1:
+                for i in range(h.size):
+                    table[g, h[i] >> dropped, 0] += some[i, 0]
+            else:
+                for i in range(h.size):
+                    for c in range(some.shape[1]):
+                        table[g, h[i] >> dropped, c] += some[i, c]
+
+
+@compiled(f"void(float32[:, ::1], {_GRIDS}, float32[:, :, ::1], float32[:, ::1])", EXACT)
+def _add_scores(
+    X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropped: Any, coef: Any, scores: Any
+) -> None:
+    hashes = np.empty(ROWS, np.uint32)
+    for g in range(coef.shape[0]):
+        for first in range(0, X.shape[1], ROWS):
+            last = min(first + ROWS, X.shape[1])
+            h, some = hashes[: last - first], scores[first:last]
+            _hashes(X, first, last, inverse[g], shift[g], multiplier[g], offset[g], h)
+            if some.shape[1] == 1:
+                for i in range(h.size):
+                    some[i, 0] += coef[g, h[i] >> dropped, 0]
+            else:
+                for i in range(h.size):
+                    for c in range(some.shape[1]):
+                        some[i, c] += coef[g, h[i] >> dropped, c]
 
 
 @dataclass(frozen=True)
@@ -82,7 +129,8 @@ class Binning:
 
         Parameters
         ----------
-        gamma : of all features, or of each, (n_in,); no grid divides a feature of gamma 0
+        gamma : of all features, of each, (n_in,), or of each in each grid, (n_grids, n_in); a feature of gamma 0 is not
+            divided
         categorical : features that hold codes of categories: a grid parts all of these or none, so that two rows of
             different categories share a bin with probability exp(-gamma)
 
@@ -92,16 +140,16 @@ class Binning:
         >>> grids.codes(np.zeros((5, 2), np.float32)).shape
         (3, 5)
         """
-        gamma = np.broadcast_to(np.asarray(gamma, np.float64), (n_in,))
+        gamma = np.broadcast_to(np.asarray(gamma, np.float64), (n_grids, n_in))
         inverse, shift = np.empty((2, n_grids, n_in), np.float32)
         multiplier, offset = np.empty((n_grids, n_in), np.uint32), np.empty(n_grids, np.uint32)
         for g in range(n_grids):
             random = stream(seed, "grids", g)
-            inverse[g] = gamma / random.gamma(2.0, 1.0, n_in)
+            inverse[g] = gamma[g] / random.gamma(2.0, 1.0, n_in)
             shift[g] = random.uniform(size=n_in)
             numbers = random.integers(0, 2**32, n_in + 1, dtype=np.uint32)
             multiplier[g], offset[g] = numbers[:n_in] | np.uint32(1), numbers[n_in]
-            parted = random.uniform(size=n_in) < -np.expm1(-gamma)
+            parted = random.uniform(size=n_in) < -np.expm1(-gamma[g])
             if categorical is not None:
                 inverse[g, categorical], shift[g, categorical] = parted[categorical], 0.0
         return cls(inverse, shift, multiplier, offset, bits)
@@ -140,11 +188,30 @@ class Binning:
         uint32 (n_grids, rows)
         """
         out = np.empty((self.n_grids, len(X)), np.uint32) if out is None else out
-        for first in range(0, len(X), ROWS):
-            tile = np.ascontiguousarray(X[first : first + ROWS].T)
-            some = out[:, first : first + ROWS]
-            _codes(tile, *self._parameters, some)
+        _codes(np.ascontiguousarray(X.T), *self._parameters, out)
         return out
+
+    def add_sums(self, X: F32, values: I64, table: I64) -> None:
+        """Add to table[g, code] the values of each row whose bin in grid g has that code, in place.
+
+        Parameters
+        ----------
+        X : the rows as columns, float32 (p, rows)
+        values : int64 (rows, n_values)
+        table : int64 (n_grids, n_bins, n_values)
+        """
+        _add_sums(X, *self._parameters, values, table)
+
+    def add_scores(self, X: F32, coef: F32, scores: F32) -> None:
+        """Add to each row's scores the coefficients of its bins, one grid after the other, in place.
+
+        Parameters
+        ----------
+        X : the rows as columns, float32 (p, rows)
+        coef : float32 (n_grids, n_bins, n_outputs)
+        scores : float32 (rows, n_outputs)
+        """
+        _add_scores(X, *self._parameters, coef, scores)
 
 
 def codes_reference(binning: Binning, X: F32) -> U32:

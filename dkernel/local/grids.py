@@ -15,6 +15,7 @@ Sums are integers: a residual is rounded to a multiple of 2^-k, with k chosen so
 are the same in any order, whoever adds what.
 """
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -23,110 +24,156 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.tiling import compiled
 
-__all__ = ["add_scores", "add_sums", "fixed_point", "joined", "outputs", "to_fixed"]
+__all__ = ["FixedPoint", "joined"]
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
 U32 = NDArray[np.uint32]
 
-
-@compiled("void(uint32[:, ::1], int64[:, ::1], int64[:, :, ::1])", set())
-def _add_sums(codes: Any, values: Any, table: Any) -> None:
-    for g in range(codes.shape[0]):
-        for i in range(codes.shape[1]):
-            for c in range(values.shape[1]):
-                table[g, codes[g, i], c] += values[i, c]
+COUNT_BITS = 20
+"""Of a packed sum, those that count its rows: a partial table is of fewer than 2^20."""
 
 
-@compiled("void(uint32[:, ::1], int64[:, ::1], int64[:, :, ::1])", set())
-def _add_pairs(codes: Any, values: Any, table: Any) -> None:
-    for g in range(codes.shape[0]):
-        for i in range(codes.shape[1]):
-            table[g, codes[g, i], 0] += values[i, 0]
-            table[g, codes[g, i], 1] += values[i, 1]
+@dataclass(frozen=True)
+class FixedPoint:
+    """How residuals and weights of rows become integers, and tables of their sums numbers again.
 
-
-@compiled("void(uint32[:, ::1], float32[:, :, ::1], float32[:, ::1])", set())
-def _add_scores(codes: Any, coef: Any, scores: Any) -> None:
-    for g in range(codes.shape[0]):
-        for i in range(codes.shape[1]):
-            for c in range(scores.shape[1]):
-                scores[i, c] += coef[g, codes[g, i], c]
-
-
-def fixed_point(bound: float, rows: int) -> int:
-    """k such that `rows` multiples of 2^-k of at most `bound` cannot overflow a sum of 64 bits.
-
-    Examples
-    --------
-    >>> fixed_point(1.0, 1_000_000)
-    42
-    """
-    return int(62 - np.ceil(np.log2(max(bound, 2.0**-900))) - np.ceil(np.log2(max(rows, 1))))
-
-
-def to_fixed(values: NDArray[np.floating], k: int) -> I64:
-    """The nearest multiples of 2^-k, as integers."""
-    return np.rint(np.ldexp(values.astype(np.float64), k)).astype(np.int64)
-
-
-def add_sums(codes: U32, values: I64, table: I64) -> None:
-    """table[g, codes[g, i]] += values[i], in place.
+    Without weights the count of a bin stands in the low bits of its first sum: one word less is read and written for
+    each row and grid, and the table of a grid stays in a cache of half the size.
 
     Parameters
     ----------
-    codes : uint32 (n_grids, rows)
-    values : of each row its residuals and, last, its weight, int64 (rows, n_outputs + 1), see `to_fixed`
-    table : int64 (n_grids, n_bins, n_outputs + 1)
+    bound : of a residual; one beyond it counts as this
+    digits : k of the multiples of 2^-k that residuals times weights become
+    weight_digits : the same of the weights, None for weights that are all 1
     """
-    (_add_pairs if values.shape[1] == 2 else _add_sums)(codes, values, table)
+
+    bound: float
+    digits: int
+    weight_digits: int | None = None
+
+    @classmethod
+    def of(cls, bound: float, weight: float | None = None) -> "FixedPoint":
+        """The finest multiples whose sums cannot overflow.
+
+        Parameters
+        ----------
+        bound : of a residual
+        weight : of all rows together, None where each has the weight 1
+
+        Examples
+        --------
+        >>> FixedPoint.of(1.0).digits, FixedPoint.of(1.0, 1e6).digits
+        (22, 42)
+        """
+        size = int(np.ceil(np.log2(bound)))
+        if weight is None:  # of 2^COUNT_BITS rows, beside their count and a sign
+            return cls(bound, 62 - 2 * COUNT_BITS - size)
+        total = int(np.ceil(np.log2(max(weight, 2.0**-60))))
+        return cls(bound, 62 - size - total, 62 - total)
+
+    def words(self, outputs: int) -> int:
+        """Integers of a bin."""
+        return outputs + (self.weight_digits is not None)
+
+    def rows(self, residual: NDArray[np.floating], weight: NDArray[np.floating] | None) -> I64:
+        """The values that rows add to their bins, int64 (rows, words), of residuals (rows, outputs)."""
+        r = np.clip(residual.astype(np.float64), -self.bound, self.bound)
+        if self.weight_digits is None:
+            values = np.rint(np.ldexp(r, self.digits)).astype(np.int64)
+            values[:, 0] = (values[:, 0] << COUNT_BITS) + 1
+            return values
+        assert weight is not None
+        w = weight.astype(np.float64).reshape(-1, 1)
+        return np.hstack([np.rint(np.ldexp(r * w, self.digits)), np.rint(np.ldexp(w, self.weight_digits))]).astype(
+            np.int64
+        )
+
+    def unpack(self, table: I64, sums: I64) -> None:
+        """Add a partial table to sums and weights, int64 (n_grids, n_bins, outputs + 1), and make it 0."""
+        _unpack(table, np.int64(COUNT_BITS if self.weight_digits is None else 0), sums)
+
+    @property
+    def units(self) -> tuple[float, float]:
+        """Of a sum and of a weight in an unpacked table."""
+        return 2.0**-self.digits, 1.0 if self.weight_digits is None else 2.0**-self.weight_digits
 
 
-def add_scores(codes: U32, coef: F32, scores: F32) -> None:
-    """scores[i] += Σ_g coef[g, codes[g, i]], one grid after the other, in place.
+@compiled("void(int64[:, :, ::1], int64, int64[:, :, ::1])", set())
+def _unpack(table: Any, count_bits: Any, sums: Any) -> None:
+    last = sums.shape[2] - 1
+    for g in range(table.shape[0]):
+        for b in range(table.shape[1]):
+            if count_bits:
+                count = table[g, b, 0] & ((np.int64(1) << count_bits) - 1)
+                sums[g, b, last] += count
+                table[g, b, 0] = (table[g, b, 0] - count) >> count_bits
+            for c in range(table.shape[2]):
+                sums[g, b, c] += table[g, b, c]
+                table[g, b, c] = 0
 
-    Parameters
-    ----------
-    codes : uint32 (n_grids, rows);  coef : float32 (n_grids, n_bins, n_outputs);  scores : float32 (rows, n_outputs)
-    """
-    _add_scores(codes, coef, scores)
+
+@compiled("void(uint32[:, ::1], float64[:, ::1], float64[::1], float64[:, ::1])", set())
+def _outputs(codes: Any, d: Any, root: Any, out: Any) -> None:
+    for g in range(codes.shape[0]):
+        for i in range(codes.shape[1]):
+            out[g, i] = d[g, codes[g, i]] * root[i]
 
 
-def outputs(codes: U32, table: F64) -> F64:
-    """table[g, codes[g, i]], float64 (n_grids, rows): what each grid alone gives these rows."""
-    return np.take_along_axis(table, codes.astype(np.intp), axis=1)
+@compiled("void(float64[:, ::1], float64[::1], int64, float32[:, :, ::1])", set())
+def _stepped(d: Any, step: Any, c: Any, change: Any) -> None:
+    for g in range(d.shape[0]):
+        for b in range(d.shape[1]):
+            change[g, b, c] = np.float32(step[g] * d[g, b])
 
 
-def joined(coef: F32, sums: F64, weights: F64, ridge: float, sample: U32, sample_weight: F64) -> F32:
+@compiled(
+    "void(int64[:, :, ::1], int64, float64, float64, float32[:, :, ::1], float64, float64[:, ::1], float64[:, ::1])",
+    set(),
+)
+def _minimisers(table: Any, c: Any, unit: Any, weight_unit: Any, coef: Any, ridge: Any, d: Any, found: Any) -> None:
+    """d_g of one output, and for each grid d'(s - λ w), d'd and d'Nd."""
+    last = table.shape[2] - 1
+    for g in range(table.shape[0]):
+        moment, norm, energy = 0.0, 0.0, 0.0
+        for b in range(table.shape[1]):
+            n, w = weight_unit * table[g, b, last], np.float64(coef[g, b, c])
+            pull = unit * table[g, b, c] - ridge * w
+            step = pull / (n + ridge)
+            d[g, b] = step
+            moment += step * pull
+            norm += step * step
+            energy += step * step * n
+        found[g, 0], found[g, 1], found[g, 2] = moment, norm, energy
+
+
+def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, weight: F64) -> F32:
     """Change of the coefficients of a group of grids in one round.
 
     Parameters
     ----------
-    coef : w, float32 (n_grids of the group, n_bins, n_outputs)
-    sums, weights : s and n of each bin, float64 (n_grids, n_bins, n_outputs) and (n_grids, n_bins)
-    ridge : λ
+    coef : w, float32 (n_grids of the group, n_bins, outputs)
+    table : sums and weights of the bins, int64 (n_grids, n_bins, outputs + 1), see `FixedPoint.unpack`
+    ridge : λ, above 0
     sample : codes of some rows in these grids, uint32 (n_grids, rows)
-    sample_weight : of these rows, float64 (rows,)
+    weight : of these rows, float64 (rows,)
 
     Returns
     -------
     η_g d_g, float32, the shape of `coef`
     """
     change = np.empty_like(coef)
-    share = weights + ridge
+    d, found = np.empty(coef.shape[:2]), np.empty((len(coef), 3))
+    root, F = np.sqrt(weight), np.empty(sample.shape)
     for c in range(coef.shape[2]):
-        w, s = coef[:, :, c].astype(np.float64), sums[:, :, c]
-        d = (s - ridge * w) / share
-        moment = np.einsum("gb,gb->g", d, s - ridge * w)
-        norms = np.einsum("gb,gb->g", d, d)
-        F = outputs(sample, d) * np.sqrt(sample_weight)
+        _minimisers(table, c, *fixed.units, coef, ridge, d, found)
+        _outputs(sample, d, root, F)
         correlation = F @ F.T
-        exact = np.einsum("gb,gb,gb->g", d, d, weights)
         seen = np.diag(correlation)
-        scale = np.sqrt(np.divide(exact, seen, out=np.zeros_like(exact), where=seen > 0))
+        scale = np.sqrt(np.divide(found[:, 2], seen, out=np.zeros(len(coef)), where=seen > 0))
         system = correlation * scale[:, None] * scale
-        system[np.diag_indices_from(system)] = exact + ridge * norms
-        step = scipy.linalg.lstsq(system, moment)[0]
-        change[:, :, c] = step[:, None] * d
+        system[np.diag_indices_from(system)] = found[:, 2] + ridge * found[:, 1]
+        step = scipy.linalg.lstsq(system, found[:, 0])[0]
+        _stepped(d, np.ascontiguousarray(step), c, change)
     return change

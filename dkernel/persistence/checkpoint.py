@@ -55,7 +55,7 @@ EVERY = 4
 """Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
 
 PROTOCOL = 1  # of the files; FORMAT, of what stands in them, is a part of the run
-FORMAT = 2
+FORMAT = 2  # raised where the stored values change
 NAME = "checkpoint-{}.safetensors"
 _NO_STATE = (
     "A model file holds no state of a solver, so no training can continue from it. Give --checkpoint the folder of the "
@@ -97,6 +97,22 @@ class Checkpoint:
         """True if the folder holds anything that a fit has left there."""
         return any(self.path.glob(NAME.format("*")))
 
+    @property
+    def run(self) -> Mapping[str, Any] | None:
+        """What decides the result of the fit that is there, from `run_of`; None where nothing can be read."""
+        for path in sorted(self.path.glob(NAME.format("*"))):
+            try:
+                with open_tensors(path) as file:
+                    return read_document(file, str(path), PROTOCOL)["checkpoint"]["run"]  # type: ignore[no-any-return]
+            except (ModelFileError, LookupError, TypeError):
+                continue
+        return None
+
+    def clear(self) -> None:
+        """Forget a fit that has to begin again."""
+        for path in self.path.glob(NAME.format("*")):
+            path.unlink(missing_ok=True)
+
     def check(self) -> None:
         """Refuse, before anything is read and without a trace, what could only fail later."""
         path = self.path
@@ -135,6 +151,8 @@ class Checkpoint:
 
 class FolderJournal(Journal):
     """The journal of a run that keeps all of it in a folder; made by `Checkpoint.opened`."""
+
+    keeps = True
 
     def __init__(self, checkpoint: Checkpoint, run: Mapping[str, Any], nbytes: int, progress: Any) -> None:
         self.folder, self.every, self.progress = checkpoint.path, checkpoint.every, progress
@@ -291,7 +309,8 @@ def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any
             "content": source.fingerprint or source.token,
             "rows": source.n_rows,
             "chunks": hashlib.sha256(chunks).hexdigest(),
-            "columns": list(named(source.columns)),
+            "columns": list(named(source.table_columns)),
+            **({} if source.encoding is None else {"encoding": source.encoding.to_json()}),
             "label": source.label,
             "weight": source.weight,
             "files": dict(zip(source.files, source.stamps, strict=False)),

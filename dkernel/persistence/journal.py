@@ -19,6 +19,8 @@ class Journal:
     3
     """
 
+    keeps = False
+    """True where what is told is kept."""
     resumed: str | None = None
     """Where a run before this one had come to, in words; None where there was none."""
 

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.encoding import Encoding
 from dkernel.errors import ModelFileError
 from dkernel.features import Scaling, map_from
 from dkernel.kernels import Kernel, Selection
 from dkernel.kernels.registry import UnregisteredError
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.predictive_variance import Variance
+from dkernel.local.machine import GridMachine
 from dkernel.model import Model
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
@@ -33,9 +35,9 @@ PROTOCOL = 1
 When the meaning or the layout of a file changes: (1) raise this number; (2) keep the reader of the old number, as a
 function from its document and tensors to the new ones, and let `load` and `read_header` choose by the number found;
 (3) add a file written by the last release to tests/golden/: it must load and predict the same numbers for ever. A new
-name among the facts is no change of the format. Numbers above its own a reader refuses. Nor are the tensors of a
-calibration or a variance, or the columns of a regression of several targets: models without them are the files that
-they were, and what does not know them refuses them.
+name among the facts is no change of the format. Numbers above its own a reader refuses. Nor are a calibration, a
+variance, an encoding, or the columns of a regression of several targets: models without them are the files that they
+were, and what does not know them refuses them.
 """
 
 _PARTS = {"classes", "columns", "facts", "label", "map", "protocol", "recipe", "scaling", "sha256", "tensors"}
@@ -71,15 +73,17 @@ def save(model: Any, path: str | os.PathLike[str]) -> str:
 
     Examples
     --------
-    >>> save("not a model", "model.safetensors")
-    Traceback (most recent call last):
-    ...
-    dkernel.errors.ModelFileError: A str cannot be saved as a model. Pass a dkernel Model or a fitted estimator.
+    >>> try:
+    ...     save("not a model", "model.safetensors")
+    ... except ModelFileError as error:
+    ...     print(str(error).split(".")[0])
+    A str cannot be saved as a model
     """
     model = getattr(model, "model_", model)
     if not isinstance(model, Model):
         raise ModelFileError(
-            f"A {type(model).__name__} cannot be saved as a model. Pass a dkernel Model or a fitted estimator."
+            f"A {type(model).__name__} cannot be saved as a model. A Model can, and a fitted KernelClassifier, "
+            "KernelRegressor, KernelPerceptron, OneClassSVM, KernelKMeans or Tuner."
         )
     _check_shapes(model, "This model")
     return write_tensors(Path(path), _document_of(model), _arrays_of(model))
@@ -158,6 +162,8 @@ def _document_of(model: Model) -> dict[str, Any]:
         "scaling": model.scaling.spec(),
         "map": model.map.spec(),
         "facts": model.facts,
+        **({} if model.encoding is None else {"encoding": model.encoding.to_json()}),
+        **({} if model.local is None else {"local": model.local.spec()}),
     }
 
 
@@ -165,7 +171,7 @@ def _arrays_of(model: Model) -> dict[str, NDArray[Any]]:
     arrays = {"coef": model.coef, "intercept": model.intercept}
     for part, held in (("map", model.map.arrays()), ("scaling", model.scaling.arrays())):
         arrays |= {f"{part}.{name}": array for name, array in held.items()}
-    for part, known in (("calibration", model.calibration), ("variance", model.variance)):
+    for part, known in (("calibration", model.calibration), ("variance", model.variance), ("local", model.local)):
         if known is not None:
             arrays |= {f"{part}.{name}": array for name, array in known.arrays().items()}
     return arrays
@@ -179,7 +185,10 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         if array.dtype.kind == "f" and not np.isfinite(array).all():
             raise ModelFileError(f"{place} does not describe a model: a value in {name!r} is not finite.")
     columns = _columns_from_json(document["columns"])
-    _check_numbers(document["map"], max(len(columns), len(arrays["coef"]), _ALWAYS), place)
+    encoding = Encoding.from_json(document["encoding"]) if "encoding" in document else None
+    _check_numbers(
+        document["map"], max(len(columns if encoding is None else encoding.names), len(arrays["coef"]), _ALWAYS), place
+    )
     recipe = Recipe.from_dict(document["recipe"])
     kind, variance = recipe.calibration, held("variance.")
     model = Model(
@@ -194,6 +203,8 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         facts=document["facts"],
         calibration=None if kind is None else CALIBRATIONS[kind].build(held("calibration.")),
         variance=Variance.build(variance) if variance else None,
+        encoding=encoding,
+        local=GridMachine.build(document["local"], held("local.")) if "local" in document else None,
     )
     for last in (max(found.at) for found in _parts_of(model.map.kernel) if isinstance(found, Selection) and found.at):
         if last >= model.map.n_in:
@@ -232,8 +243,8 @@ def _parts_of(kernel: Any) -> Iterator[Kernel]:
 
 def _check_parts(document: Mapping[str, Any], place: str) -> None:
     columns, label, facts = document.get("columns"), document.get("label"), document.get("facts")
-    if document.keys() != _PARTS:
-        odd = ", ".join(sorted(document.keys() ^ _PARTS))
+    if (found := document.keys() - {"encoding", "local"}) != _PARTS:
+        odd = ", ".join(sorted(found ^ _PARTS))
         raise ModelFileError(f"{place} does not describe a model: parts missing or unknown: {odd}.")
     listed = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
     if not listed and not _is_numbered(columns):
@@ -248,7 +259,9 @@ def _check_shapes(model: Model, place: str) -> None:
         outputs = max(1, model.intercept.size)
     else:
         outputs = 1 if len(model.classes) == 2 else len(model.classes)
-    n_in, scaling = (len(model.columns),), model.scaling.arrays()
+    n_in, scaling = (len(model.inputs),), model.scaling.arrays()
+    if model.encoding is not None and model.encoding.column_names != tuple(model.columns):
+        raise ModelFileError(f"{place} does not describe a model: its encoding is of other columns.")
     if model.map.sparse != isinstance(model.columns, RangeNames):
         raise ModelFileError(f"{place} does not describe a model: its map and its columns are of other rows.")
     if model.map.sparse:  # one number may be for all columns

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.encoding import Encoding
 from dkernel.errors import ModelFileError
 from dkernel.features import FeatureMap, Scaling, map_from
 from dkernel.kernels import Kernel, parse
@@ -64,6 +65,7 @@ KINDS: dict[str, TypeCodec] = {
     "SparseRows": _plain(SparseRows),
     "State": _plain(State),
     "Variance": _plain(Variance),
+    "Encoding": TypeCodec(Encoding, lambda encoding: encoding.to_json(), Encoding.from_json),
     "FeatureMap": TypeCodec(
         FeatureMap,
         lambda map: {"spec": map.spec(), "arrays": map.arrays()},

@@ -75,6 +75,21 @@ class Problem:
             y, weight = y[keep], None if weight is None else weight[keep]
         return X, self.targets.of(y), self._weights(y, weight)
 
+    def all_rows(
+        self, block: Block, piece: RowSlice
+    ) -> tuple[NDArray[Any], NDArray[np.float32], NDArray[np.float32] | None, NDArray[np.bool_]]:
+        """Features, targets and weights of a piece, and which rows are learned from; the others have targets of 0."""
+        rows, keep = piece.place.rows, self._kept(block, piece)
+        y = block.y[rows][keep]  # type: ignore[index]
+        Y = np.zeros((piece.n, self.targets.outputs), np.float32)
+        Y[keep] = self.targets.of(y)
+        some = self._weights(y, None if block.weight is None else block.weight[rows][keep])
+        if some is None:
+            return block.X[rows], Y, None, keep
+        weight = np.zeros((piece.n, 1), np.float32)
+        weight[keep] = some
+        return block.X[rows], Y, weight, keep
+
     def folds(self, block: Block, piece: RowSlice, k: int) -> NDArray[np.integer]:
         """For each of `rows` the one of k folds that it is in, by the hash of its number."""
         hashes = row_hash(self.seed, "folds", piece.first, piece.n, piece.step)

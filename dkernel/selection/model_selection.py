@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.encoding import Encoding
 from dkernel.execution.base import Call, Executor
 from dkernel.features import Drawing, Scaling
 from dkernel.features.scaling import SPARSE
@@ -43,8 +44,7 @@ __all__ = ["SHARE", "Candidate", "SelectedModel", "select_model"]
 GRID = tuple(2.0**k for k in range(-2, 7))
 # Of the median value of the L1 distance, exp(-1) at a typical pair is too steep for most data.
 LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))
-# Times that a grid goes on beyond the best at its end, by two gammas each: to 2^-10 and 2^14 of the median value (the
-# Laplacian's to 2^-13 and 2^10), where kernels are nearly linear, or 0 between all rows.
+# Times that a grid goes on beyond the best at its end, by two gammas each: to where kernels are linear or 0.
 EXTENSIONS = 4
 FIRST, SECOND, THIRD, LAST = (
     Fidelity(256, 2048, 2048), Fidelity(512, 4096, 4096), Fidelity(1024, 16_384, 4096), Fidelity(2048, 16_384, 4096),
@@ -52,10 +52,10 @@ FIRST, SECOND, THIRD, LAST = (
 SHARE = 0.2  # of the fit's flops
 FREE_FLOPS = 1e11  # that no fit is too small for: a second or two
 FINALISTS = 6  # of the first level
-METRIC_ROUNDS = 3
+METRIC_ROUNDS = 3  # turns of metric and kernel, each of which is a fit
 MOST_TERMS = 3  # of a sum; drawn, each has two columns at least
 ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
-MOST_L1 = 32
+MOST_L1 = 32  # features: the L1 distance costs several times a product beyond
 CLEARLY = 0.98  # of the loss: what is less simple, or costs more a row, must be better by so much
 
 
@@ -102,17 +102,18 @@ def select_model(
     executor: Executor,
     key: str,
     drawing: Drawing | None = None,
+    encoding: Encoding | None = None,
 ) -> SelectedModel:
     """Kernel and scaling with every "auto", "median" and "scale" replaced.
 
     Parameters
     ----------
     rows : of the reservoir, in the order of hashes
-    columns : D of the fit to come
-    flops : predicted of the rest of the fit
+    columns, flops : D of the fit to come, and the predicted work of the rest of it
     drawing : of the fit's map, None for landmarks; of several kernels those without such a map are left out
+    encoding : what makes the inputs of the columns of a table; a category is one column, and keeps its unit
     """
-    search = _Search(recipe, survey, rows, targets, loss, columns, flops, executor, key, drawing)
+    search = _Search(recipe, survey, rows, targets, loss, columns, flops, executor, key, drawing, encoding)
     candidates = search.candidates()
     if len(candidates) == 1 and search.metric_of(candidates[0]) == "identity":
         return SelectedModel(candidates[0].kernel, candidates[0].scaling, {})
@@ -128,7 +129,7 @@ class _Search:
 
     def __init__(
         self, recipe: Recipe, survey: SurveyResult, rows: Block, targets: Targets, loss: Loss, columns: int,
-        flops: float, executor: Executor, key: str, drawing: Drawing | None,
+        flops: float, executor: Executor, key: str, drawing: Drawing | None, encoding: Encoding | None,
     ) -> None:  # fmt: skip
         self.recipe, self.survey, self.rows, self.targets, self.loss = recipe, survey, rows, targets, loss
         # An exact map is its kernel, as landmarks have it, and has the columns that it has.
@@ -137,9 +138,12 @@ class _Search:
         kernels = recipe.kernels
         if drawing is not None and len(kernels) > 1:
             kernels = tuple(kernel for kernel in kernels if drawing.suits(kernel)) or kernels[:1]
-        several = len(kernels) > 1 and rows.X.shape[1] > MOST_L1
+        # Of one-hot inputs few are at work in a row, and the columns that they are of count.
+        p = rows.X.shape[1] if encoding is None else len(encoding.columns)
+        several = len(kernels) > 1 and p > MOST_L1
         self.families = [k for k in kernels if not (several and isinstance(k, Laplacian))]
         self.columns, self.executor, self.key = columns, executor, key
+        self.unscaled = None if encoding is None else encoding.unscaled
         self.sparse = survey.largest is not None
         self.p = len(rows.X.data) // max(1, len(rows.X)) if self.sparse else rows.X.shape[1]
         self.budget = max(SHARE * flops, FREE_FLOPS)
@@ -328,7 +332,10 @@ class _Search:
             return Scaling.of_sparse(kind, self.survey.largest)
         found, rounding = self.survey, 1e-14 if self.rows.X.dtype == np.float64 else 1e-7
         moments = found.moments
-        return Scaling.of(kind, moments.mean, moments.variance, found.low, found.high, free=free, rounding=rounding)
+        return Scaling.of(
+            kind, moments.mean, moments.variance, found.low, found.high, free=free, rounding=rounding,
+            unscaled=self.unscaled,
+        )  # fmt: skip
 
     def _stacked(self, found: list[Found]) -> list[Found]:
         """The best, and sums of it with up to two other kernels where they are clearly better."""

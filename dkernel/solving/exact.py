@@ -85,7 +85,10 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
     made = from_arrays(
         rows.X, rows.y, rows.weight, columns=source.columns, dtype=recipe.dtype, kernel=recipe.kernels[0]
     )
-    return replace(made, label=source.label, weight=None if rows.weight is None else source.weight or "weight")
+    return replace(
+        made, label=source.label, weight=None if rows.weight is None else source.weight or "weight",
+        encoding=source.encoding, told=source.told,
+    )  # fmt: skip
 
 
 def _distinct(rows: Block) -> Block:

@@ -2,7 +2,7 @@
 
 from array import array
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
@@ -207,7 +207,7 @@ class BlockReader:
             # The pieces of a chunk stand in one block, but in a shuffled copy in many.
             blocks = {_block_of(piece): piece for runs in mine for run in runs for piece in run}
             number = {block: i for i, block in enumerate(blocks)}
-            handles = [self._block(piece) for piece in blocks.values()]
+            handles = [self.block(piece) for piece in blocks.values()]
             lists = [[[(number[_block_of(piece)], piece) for piece in run] for run in runs] for runs in mine]
             name = f"{key}-{share.runs[0].chunk}-{sha256(repr(share.runs).encode()).hexdigest()[:12]}"
             calls.append(Call(name, sum_groups, (held or statistic, broadcast, handles, lists), share.at))
@@ -275,6 +275,37 @@ class BlockReader:
             progress.advance(sum(self.source.units[unit].n_rows for unit in window))
         return found
 
+    def visit(
+        self,
+        windows: Sequence[Sequence[int]],
+        calls: Callable[[Sequence[int]], list[Call]],
+        readers: Mapping[int, str | None],
+        following: Sequence[int] = (),
+    ) -> Iterator[list[Any]]:
+        """The results of the calls that each window of units is to have, while the next window is being read.
+
+        The blocks of a window are there until the next one is asked for.
+
+        Parameters
+        ----------
+        readers : the worker that is to read a unit, where that counts
+        following : units that are read while the calls of the last window run
+        """
+        for window, coming in zip(windows, [*windows[1:], following], strict=True):
+            self._compute([], [unit for unit in window if unit not in self._units], readers)
+            ahead = [unit for unit in coming if unit not in self._units]
+            yield self._compute(calls(window), ahead, readers)
+            if not self.keep:
+                self._forget([unit for unit in window if unit not in coming])
+
+    def windows(self, units: Sequence[int]) -> list[list[int]]:
+        """These units in their order, as many at a time as are held: all of a source that is kept."""
+        return [list(units[i : i + self._window]) for i in range(0, len(units), self._window)]
+
+    def place(self, unit: int) -> str | None:
+        """The worker that has a unit which has been read; None where nobody knows."""
+        return self.executor.places([self._units[unit]])[0] if unit in self._units else None
+
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
         """These units, as many at a time as one task for each slot reads; of groups of small ones several for each."""
         row_bytes, slots = self.source.row_bytes + ROW_OVERHEAD, self.executor.slots
@@ -298,14 +329,22 @@ class BlockReader:
             groups.setdefault(self._groups[unit], []).append(unit)
         return list(groups.values())
 
-    def _compute(self, calls: Sequence[Call], ahead: Sequence[int] = ()) -> list[Any]:
+    def _compute(
+        self, calls: Sequence[Call], ahead: Sequence[int] = (), readers: Mapping[int, str | None] | None = None
+    ) -> list[Any]:
         """As the executor does, but what ended its workers is named by the rows that it reads."""
+        if not calls and not ahead:
+            return []
         groups: dict[range, list[int]] = {}
         for unit in ahead:
             groups.setdefault(self._groups[unit], []).append(unit)
         try:
             tasks = [task_of(self.source.units[group.start : group.stop]) for group in groups]
-            results, handles = self.executor.compute(calls, tasks)
+            if readers:
+                wanted = [readers.get(group.start) for group in groups]
+                results, handles = self.executor.compute(calls, tasks, wanted)
+            else:
+                results, handles = self.executor.compute(calls, tasks)
         except ClusterError as error:
             where = self._where(getattr(error, "key", ""), calls)
             if where is None:
@@ -353,7 +392,8 @@ class BlockReader:
             found.setdefault(self._first_blocks[piece.place.unit] + piece.place.block, []).append(piece)
         return found
 
-    def _block(self, piece: RowSlice) -> Handle:
+    def block(self, piece: RowSlice) -> Handle:
+        """The block that a piece stands in, whose unit has been read."""
         return self.executor.pick(self._units[piece.place.unit], piece.place.block)
 
     def _forget(self, units: Iterable[int]) -> None:

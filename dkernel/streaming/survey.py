@@ -230,7 +230,7 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
             left.sums + right.sums,
             _few(left.rows + right.rows),
             None if left.largest is None or right.largest is None else np.maximum(left.largest, right.largest),
-            None if left.span is None or right.span is None else _span(np.concatenate([left.span, right.span])),
+            None if left.span is None or right.span is None else _wider(left.span, right.span),
         )
 
     def finish(self, total: ChunkCounts) -> SurveyResult:
@@ -287,6 +287,11 @@ def _largest(X: SparseRows) -> NDArray[np.float32]:
 
 def _span(Y: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.stack([Y.min(axis=0, initial=np.inf), Y.max(axis=0, initial=-np.inf)])
+
+
+def _wider(left: NDArray[np.float64], right: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The span of both; that of no rows is (inf, -inf)."""
+    return np.stack([np.minimum(left[0], right[0]), np.maximum(left[1], right[1])])
 
 
 def _columns(y: NDArray[Any]) -> NDArray[Any]:

@@ -23,6 +23,7 @@ from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.sgd import SolverResult
 from dkernel.solving.sgd_setup import Prepared, SampleEvaluator
+from dkernel.training.local_stage import LocalStage
 from dkernel.training.memory_plan import Plan
 
 __all__ = ["FittedParts", "build_model"]
@@ -44,15 +45,22 @@ class FittedParts(Protocol):
 
 
 def build_model(
-    fit: FittedParts, problem: Problem, prepared: Prepared, outcome: SolverResult, roles: ReservoirSplit
+    fit: FittedParts,
+    problem: Problem,
+    prepared: Prepared,
+    outcome: SolverResult,
+    roles: ReservoirSplit,
+    local: LocalStage | None = None,
 ) -> Model:
     """The model of a fit."""
     targets, map = problem.targets, problem.columns.map
     check_finite(map.kernel, "coefficients", outcome.v)
     check_finite(map.kernel, "losses on the holdout", outcome.holdout.get("loss", 0.0))
     facts = _facts(fit, problem, prepared, outcome, roles)
+    if local is not None:
+        facts["local"] = local.facts
     variance = None
-    if outcome.variance is not None:
+    if outcome.variance is not None and (local is None or local.machine is None):
         variance = _in_columns(fit, outcome.variance, targets)
         facts["noise"] = np.sqrt(variance.scale[0]).tolist()
     model = Model(
@@ -62,10 +70,12 @@ def build_model(
         coef=np.ascontiguousarray(fit.bench.coordinates.expand(outcome.v[:-1]) * targets.width),
         intercept=outcome.v[-1] * targets.width + targets.center,
         classes=targets.classes,
-        columns=fit.source.columns,
+        columns=fit.source.table_columns,
         label=fit.source.label or "label",
         facts=facts,
         variance=variance,
+        encoding=fit.source.encoding,
+        local=None if local is None else local.machine,
     )
     return model if fit.recipe.calibration is None else calibrate(model, roles.holdout, targets)
 

@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from dkernel.data.block import Block
-from dkernel.data.object_columns import check_gamma, check_source
 from dkernel.data.source import Source
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError
 from dkernel.execution.base import Executor
 from dkernel.features import Drawing, FeatureMap, NystromMap, features_named, features_of_sparse, words_of
 from dkernel.linear.losses import loss_named
@@ -23,15 +22,13 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint, run_of
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_roles import ReservoirSplit, counted, split_reservoir
+from dkernel.problem.reservoir_roles import ReservoirSplit, split_reservoir
 from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import Targets, make_targets, resolve_task
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import for_given, landmarks_of
-from dkernel.selection.metric_learning import check_metric
 from dkernel.selection.model_selection import SelectedModel, select_model
 from dkernel.solving.dispatch import format_alpha, solve_on_all_rows
-from dkernel.solving.exact import deduplicate
 from dkernel.solving.full_batch_context import FullBatchContext, judge_names
 from dkernel.solving.sgd import Passes, SolverResult, Told
 from dkernel.solving.sgd_setup import (
@@ -53,7 +50,10 @@ from dkernel.streaming.schedule import RowSlice, Schedule, bundle_size, cut_piec
 from dkernel.streaming.shuffle import rewrite_shuffled, scratch_folder
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.build_model import build_model
+from dkernel.training.checks import checked_source
+from dkernel.training.local_stage import LocalStage, grid_context, grid_pieces, local_stage
 from dkernel.training.memory_plan import Plan
+from dkernel.training.missing_values import with_missing_values
 from dkernel.training.result import TrainResult
 from dkernel.validation import silent_overflow
 
@@ -84,20 +84,13 @@ def train(
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
-    source = counted(source, executor)
-    if source.n_counted < 2:
-        raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
-    kernel = recipe.for_columns(source.columns).kernels[0]
-    check_source(kernel, source)
-    if source.objects:
-        check_gamma([kernel], "auto" if chosen else recipe.gamma)
-    check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
-    if recipe.solver == "exact":
-        if validation is not None:
-            raise RecipeError("solver='exact' judges alpha on its own rows. Use solver='psgd' with a validation set.")
-        source = deduplicate(source, recipe, executor)
-    with one_blas_thread(), progress or Progress("none") as shown:
-        return Fit(source, recipe, executor, shown, scratch, landmarks, chosen, validation, told).run(checkpoint)
+
+    def run(source: Source, recipe: Recipe) -> TrainResult:
+        source = checked_source(source, recipe, executor, chosen, validation)
+        with one_blas_thread(), progress or Progress("none") as shown:
+            return Fit(source, recipe, executor, shown, scratch, landmarks, chosen, validation, told).run(checkpoint)
+
+    return with_missing_values(run, source, recipe, checkpoint, progress)
 
 
 class Fit:
@@ -148,6 +141,8 @@ class Fit:
         try:
             survey = self.journal.stage("survey", lambda: self.survey(feed))
             self.data = digest(self.source.n_rows, (*named(self.source.columns), self.source.label or ""), survey.sums)
+            for name, text in self.source.told.items():
+                self._note(name, text)
             targets = self.targets(survey)
             roles = split_reservoir(survey.reservoir, self.sizes)
             roles = roles if self.validation is None else replace(roles, holdout=self.validation)
@@ -161,12 +156,13 @@ class Fit:
             if outcome is None or self.recipe.polish:
                 pieces = tuple(piece for turn in rounds for piece in turn) or cut_pieces(self.units)
                 outcome = self._exactly(problem, prepared, roles, feed, pieces, outcome)
+            local = self._local(problem, outcome, roles, survey, feed, rounds)
         finally:
             feed.close()
         self.progress.phase("finish")
         return {
-            "model": build_model(self, problem, prepared, outcome, roles),
-            "history": outcome.history,
+            "model": build_model(self, problem, prepared, outcome, roles, local),
+            "history": [*outcome.history, *(local.history if local else ())],
             "chosen": self.chosen,
             "holdout": roles.holdout if len(roles.holdout.X) else None,
             "sample": roles.fitted,
@@ -236,7 +232,7 @@ class Fit:
         loss = loss_named(self.recipe.loss).of(targets.outputs)
         self.progress.phase("choose scale and gamma")
         asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
-        rest = self.plan.flops, self.executor, key, self.drawing
+        rest = self.plan.flops, self.executor, key, self.drawing, self.source.encoding
         return self.journal.stage(
             "choose", lambda: select_model(asked, survey, roles.fitted, targets, loss, wanted, *rest)
         )
@@ -377,6 +373,26 @@ class Fit:
                 self.told(dict(line))
         path = outcome.facts.get("ridge") or outcome.facts.get("exact") or {"alpha": prepared.solver.alphas}
         return self._settled(outcome, path["alpha"])
+
+    def _local(
+        self, problem: Problem, outcome: SolverResult, roles: ReservoirSplit, survey: SurveyResult, feed: BlockReader,
+        rounds: Sequence[tuple[RowSlice, ...]],
+    ) -> LocalStage | None:  # fmt: skip
+        """The local stage, where one is asked for."""
+        if self.recipe.local == "none":
+            return None
+        weighted = self.source.weight is not None or problem.class_weights is not None
+        weight = problem.targets.weight(self.recipe.class_weight, self.counts, survey.weight) if weighted else None
+        # A copy that was shuffled on scratch is read by the pieces of its rounds.
+        copied = feed.source is not self.source
+        pieces = [piece for turn in rounds for piece in turn] if copied else grid_pieces(self.units)
+        start = self.bench.coefficients(outcome.v)
+        context = grid_context(
+            problem, start, feed, pieces, roles, survey, weight, self.key, self.progress, self.journal
+        )
+        found = local_stage(context, survey, self.recipe, self.sizes.n, self.told)
+        self._note("local", found.why)
+        return found
 
     def _settled(self, outcome: SolverResult, found: Sequence[float]) -> SolverResult:
         if self.recipe.alpha == "auto":

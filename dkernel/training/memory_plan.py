@@ -25,7 +25,7 @@ __all__ = ["Plan", "format_plan"]
 # compiled loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much
 # again. Freed pages that it keeps (dkernel.numerics.allocator) are in it too.
 WORKER_BASE = 340 * 2**20
-CLIENT_BASE = 360 * 2**20
+CLIENT_BASE = 360 * 2**20  # the same of the client, which has the scheduler's part too
 # What a core of today does of such work, and reads of Parquet, for the estimate of the time. Nothing depends on it.
 FLOPS, BYTES = 15e9, 150e6
 HEADS = 4  # alphas and shares of the step that go through the passes, at most

@@ -120,7 +120,7 @@ class Doors:
         assert result.exit_code == 0, result.output
         self.said = result.stdout + result.stderr
         self.handled += 1
-        return dkernel.load("m")
+        return dkernel.load("m").model_
 
     def scores(self, make: Make, *more: str, model: Any = None) -> pd.DataFrame:
         """What score says of it."""

@@ -7,13 +7,15 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dkernel import KernelClassifier
 from dkernel.kernels import Linear, Normalized
-from tests.bad_input.data import FIRST, LAST, NAMES, ROWS, arrays, cell, frame, one, three, with_column
+from tests.bad_input.data import FIRST, LAST, NAMES, ROWS, SMALL, arrays, cell, frame, one, three, with_column
 from tests.bad_input.doors import KINDS, Doors, learns
 from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
 
 
 def _not_finite(at: Doors, value: float, word: str) -> None:
+    """Infinite numbers, through every door."""
     for suffix in (".parquet", ".csv", ".npy"):
         for part, row in (FIRST, LAST):
             name = 1 if suffix == ".npy" else "b"
@@ -29,9 +31,40 @@ def _not_finite(at: Doors, value: float, word: str) -> None:
         at.predict_refuses(rf"row \d+( of a chunk of X)?, column '2': the value {word}", X)
 
 
-@bad("values", "NaN", REFUSED, "file, row and column are named; in files a missing value is NaN", rejects=True)
+@bad(
+    "values",
+    "NaN",
+    BOTH,
+    "the mean of the column, with an input that says so; in `score` and `evaluate` counted by column where training "
+    "had none. `--missing error` refuses it with its place",
+)
 def nan(at: Doors) -> None:
-    _not_finite(at, np.nan, "nan")
+    for suffix in (".parquet", ".csv", ".npy"):
+        for part, row in (FIRST, LAST):
+            make = three(suffix, cell(np.nan, (part, row)))
+            name = 1 if suffix == ".npy" else "b"
+            place = f"part-{part}{suffix}, row {row + 1}, column '{name}': the value"
+            at.train_refuses(lambda folder, make=make: [*make(folder), "--missing", "error"], place)
+        model = at.trains(make)
+        assert model.encoding.names[1:3] == (str(name), f"{name}=missing")
+    found = at.scores(three(".csv", cell(np.nan, LAST)))
+    assert len(found) == 3 * ROWS
+    result = at.run("evaluate", at.model, *three(".csv", cell(np.nan, LAST))(at.folder()), "--json", "--quiet")
+    assert json.loads(result.stdout)["filled"] == {"missing": {"b": 1}}
+    X, y = arrays()
+    X[7, 2] = np.nan
+    at.fit_refuses(r"row 7, column '(2|c)': the value nan is not finite", X, y, machine=strict)
+    for wrap in KINDS.values():
+        fitted = at.fits(wrap(X, "X"), wrap(y, "y"))
+        assert np.asarray(fitted.predict(wrap(X, "X"))).shape == (400,)
+        assert fitted.model_.encoding.columns[2].indicator
+    filled = at.fitted().predict(X[:20])
+    assert filled.shape == (20,)
+
+
+def strict(**more: object) -> KernelClassifier:
+    """A machine that takes numbers alone."""
+    return KernelClassifier(**SMALL, missing="error", categorical_features=None, **more)
 
 
 @bad("values", "+inf", REFUSED, "file, row and column are named", rejects=True)
@@ -180,18 +213,21 @@ def booleans(at: Doors) -> None:
     "values",
     "numbers as text",
     BOTH,
-    "a column of text is refused by name; a CSV has no types, so quoted numbers are read",
+    "a column of text is a category, with `--categorical none` refused by name; a CSV has no types, so quoted numbers "
+    "are read",
 )
 def numeric_text(at: Doors) -> None:
     data = with_column(b=lambda f: f["b"].astype(str))
-    at.train_refuses(one(data), "x.parquet: column 'b' holds text", "--exclude b")
+    at.train_refuses(one(data, ".parquet", "--categorical", "none"), "x.parquet: column 'b' holds text", "--exclude b")
+    assert "b 300" in at.trains(one(data)).facts["chosen"]["categories"]
     at.score_refuses(one(data), "x.parquet: column 'b'")
     quoted = frame().astype(str).map('"{}"'.format).to_csv(index=False, quoting=3)
     (at.place / "quoted.csv").write_text(quoted)
     plain = at.trains(one(frame(), ".csv"))
     np.testing.assert_array_equal(at.trains(lambda _: [str(at.place / "quoted.csv")]).coef, plain.coef)
     X, y = arrays()
-    at.fit_refuses("(?i)text|numbers|string|str", X.astype(str), y, kinds=("numpy", "pandas", "dask"))
+    at.fit_refuses("(?i)text|numbers|string|str", X.astype(str), y, kinds=("numpy", "dask"))
+    at.fit_refuses("(?i)text|numbers|string|str", X.astype(str), y, kinds=("pandas",), machine=strict)
 
 
 @bad("values", "objects of mixed types", REFUSED, "the column, and in a CSV the row, are named")
@@ -208,26 +244,28 @@ def mixed(at: Doors) -> None:
     at.fit_refuses("(?i)mix|type", arrays()[0], labels, kinds=("numpy", "dask"))
 
 
-@bad("values", "category", BOTH, "as a feature refused by name: encode it; as a label its values are the classes")
+@bad("values", "category", BOTH, "one-hot inputs as a feature; as a label its values are the classes")
 def category(at: Doors) -> None:
     data = with_column(b=lambda f: pd.Categorical(np.where(f["b"] > 0, "high", "low")))
-    at.train_refuses(one(data), "x.parquet: column 'b' holds text")
+    assert at.trains(one(data)).encoding.names == ("a", "b=high", "b=low", "c")
+    at.train_refuses(one(data, ".parquet", "--categorical", "none"), "x.parquet: column 'b' holds text")
     y = frame()["label"].astype("category")
     assert at.trains(one(frame().assign(label=y))).classes.tolist() == ["in", "out"]
     assert at.fits(frame()[NAMES], y).classes_.tolist() == ["in", "out"]
-    for wrap in (lambda f: f, lambda f: KINDS["dask frame"](np.zeros((4, 1)), "X") if f is None else f):
-        with_category = wrap(data[NAMES])
-        at.fit_refuses("column 'b' of X is of type category", with_category, y, kinds=("numpy",))
+    assert at.fits(data[NAMES], y).model_.encoding.names == ("a", "b=high", "b=low", "c")
+    at.fit_refuses("column 'b' of X is of type category", data[NAMES], y, kinds=("numpy",), machine=strict)
 
 
-@bad("values", "nullable with NA", BOTH, "NA is a missing value, refused with its place; without one the type is taken")
+@bad("values", "nullable with NA", BOTH, "NA is a missing value, as NaN; without one the type is taken")
 def nullable(at: Doors) -> None:
     whole = frame().assign(b=lambda f: (f["b"] * 10).round().astype("Int64"))
     gap = whole.copy()
     gap.loc[20, "b"] = pd.NA
-    at.train_refuses(one(gap), "x.parquet, row 21, column 'b': the value")
-    at.score_refuses(one(gap), "x.parquet, row 21, column 'b': the value")
-    at.fit_refuses("row 20, column 'b': the value nan", gap[NAMES], gap["label"], kinds=("numpy",))
+    at.train_refuses(one(gap, ".parquet", "--missing", "error"), "x.parquet, row 21, column 'b': the value")
+    assert at.trains(one(gap)).encoding.columns[1].indicator
+    assert len(at.scores(one(gap))) == ROWS
+    at.fit_refuses("row 20, column 'b': the value nan", gap[NAMES], gap["label"], kinds=("numpy",), machine=strict)
+    assert at.fits(gap[NAMES], gap["label"]).model_.encoding.columns[1].indicator
     found = at.fits(whole[NAMES], whole["label"])
     plain = at.fits(whole[NAMES].astype({"b": "int64"}), whole["label"])
     np.testing.assert_array_equal(found.coef_, plain.coef_)
@@ -236,14 +274,16 @@ def nullable(at: Doors) -> None:
     at.fit_refuses("(?i)NA|missing", whole[NAMES], y, kinds=("numpy",))
 
 
-@bad("values", "date", REFUSED, "the column is named: leave it out or make numbers of it")
+@bad("values", "date", BOTH, "seconds, from the first of the training; arrays of dates are refused")
 def date(at: Doors) -> None:
     days = pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(ROWS), unit="D")
     data = with_column(b=days)
     (at.place / "dates").mkdir()
     pq.write_table(pa.Table.from_pandas(data, preserve_index=False), at.place / "dates" / "x.parquet")
-    at.train_refuses(lambda _: [str(at.place / "dates")], "x.parquet: column 'b' holds")
-    at.train_refuses(one(data, ".csv"), "x.csv: column 'b' holds")
-    at.fit_refuses("column 'b' of X is of type datetime", data[NAMES], data["label"], kinds=("numpy",))
+    typed, read = at.trains(lambda _: [str(at.place / "dates")]), at.trains(one(data, ".csv"))
+    np.testing.assert_array_equal(typed.coef, read.coef)
+    assert typed.encoding.columns[1].kind == "date"
+    assert at.fits(data[NAMES], data["label"]).model_.encoding.columns == typed.encoding.columns
+    at.fit_refuses("column 'b' of X is of type datetime", data[NAMES], data["label"], kinds=("numpy",), machine=strict)
     X = np.array([["2026-01-01", "2026-01-02"]] * 4, "datetime64[D]")
     at.fit_refuses("(?i)datetime", X, np.arange(4) % 2 > 0, kinds=("numpy", "dask"))

@@ -108,7 +108,7 @@ def test_zero_means_complete_and_anything_else_that_nothing_is_there(
         assert result.stdout == ""
         assert len(result.stderr.strip().splitlines()[0]) > 40  # what, where and what to do
     elif command[0] == "train":
-        assert dkernel.load(out).facts["rows"] == 3000
+        assert dkernel.load(out).model_.facts["rows"] == 3000
     if (tmp_path / "o.run.json").exists():  # a command whose options mean nothing has not begun to run
         assert json.loads((tmp_path / "o.run.json").read_text())["exit_code"] == code
     else:

@@ -16,7 +16,7 @@ def test_the_graph_answers_as_the_model_does(run, model, tmp_path, dtype):
     X = np.random.default_rng(0).normal(size=(10_000, 3)).astype(dtype)
     session = onnxruntime.InferenceSession(out, providers=["CPUExecutionProvider"])
     label, score = session.run(["label", "score"], {"X": X})
-    wanted = dkernel.load(model)
+    wanted = dkernel.load(model).model_
     S = wanted.scores(X)
     error = 1e-4 * np.abs(S).max()  # of the model's own float32 columns
     sure = np.abs(S[:, 0]) > error

@@ -39,7 +39,7 @@ def model(files):
 
 def test_a_fit_of_a_file_is_that_of_its_rows(model, files):
     _, X, y = files
-    loaded = dkernel.load(model)
+    loaded = dkernel.load(model).model_
     assert loaded.columns == RangeNames(1, P)
     assert isinstance(loaded.map.landmarks, SparseRows)
     given = {"n_components": 48, "gamma": 0.5, "alpha": 1e-4, "scale": "maxabs", "solver": "psgd"}
@@ -50,7 +50,7 @@ def test_a_fit_of_a_file_is_that_of_its_rows(model, files):
 def test_files_are_scored_and_evaluated(model, files, run, tmp_path):
     folder, X, y = files
     figures = json.loads(run("evaluate", model, folder / "new.svm", "--label", "label", "--json").stdout)
-    loaded = dkernel.load(model)
+    loaded = dkernel.load(model).model_
     assert figures["accuracy"] == np.mean(loaded.predict(X[2500:]) == y[2500:]) > 0.9
     result = run("score", model, folder / "new.svm", "--out", tmp_path / "s.parquet", "--keep", "label",
                  "--write", "score")  # fmt: skip
@@ -74,7 +74,7 @@ def test_bad_lines_are_left_out_and_named(model, files, run, tmp_path):
     assert "too large for float32" in listed
     good = np.delete(np.arange(20), [3, 5, 7])
     scores = np.loadtxt(tmp_path / "s.csv", delimiter=",", skiprows=1)[:, -1]
-    np.testing.assert_allclose(scores, dkernel.load(model).scores(X[2500:][good])[:, 0], atol=1e-5)
+    np.testing.assert_allclose(scores, dkernel.load(model).model_.scores(X[2500:][good])[:, 0], atol=1e-5)
 
 
 @pytest.mark.parametrize(("option", "message"), [

@@ -22,7 +22,7 @@ def test_trains_a_model_and_says_what_was_chosen(run, data, tmp_path):
     assert str(out) in result.stdout
     assert "rows/s" in result.stdout
     assert sorted(path.name for path in tmp_path.iterdir()) == ["m.safetensors", "m.safetensors.run.json"]
-    model = dkernel.load(out)
+    model = dkernel.load(out).model_
     assert model.columns == ("a", "b", "c")
     assert model.classes.tolist() == ["in", "out"]
     assert model.label == "y"
@@ -94,7 +94,18 @@ def test_missing_file_and_text_features_name_the_place(run, data, tmp_path):
     missing = run("train", tmp_path / "none.parquet", "--label", "y", "--out", tmp_path / "m")
     assert missing.exit_code == 65
     assert "none.parquet" in missing.stderr
-    text = run("train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", "--exclude", "price,id")
+    text = run(
+        "train",
+        data / "train.parquet",
+        "--label",
+        "y",
+        "--out",
+        tmp_path / "m",
+        "--exclude",
+        "price,id",
+        "--categorical",
+        "none",
+    )
     assert text.exit_code == 65
     assert "'note'" in text.stderr
 
@@ -135,7 +146,7 @@ def test_regression_weights_and_config(run, data, tmp_path):
     args = ["--config", tmp_path / "run.toml", "--out", tmp_path / "m", "--loss", "squared", "--n-components", "64"]
     result = run("train", *args, "--gamma", "0.05", "--quiet")
     assert result.exit_code == 0, result.output
-    model = dkernel.load(tmp_path / "m")
+    model = dkernel.load(tmp_path / "m").model_
     assert model.classes is None
     assert model.columns == ("a", "b", "c")
 
@@ -146,7 +157,7 @@ FLOATING = ["--exclude", "y,id,note", "--n-components", "64", "--gamma", "0.05",
 def test_a_floating_label_is_regressed_on(run, data, tmp_path):
     args = ["train", data / "train.parquet", "--label", "price", *FLOATING, "--out"]
     assert run(*args, tmp_path / "auto").exit_code == 0
-    model = dkernel.load(tmp_path / "auto")
+    model = dkernel.load(tmp_path / "auto").model_
     assert (model.recipe.task, model.recipe.loss, model.classes) == ("regress", "squared", None)
     assert run(*args, tmp_path / "said", "--task", "regress").exit_code == 0
     assert (tmp_path / "auto").read_bytes() == (tmp_path / "said").read_bytes()
@@ -173,14 +184,14 @@ def test_floating_names_of_classes(run, tmp_path, options, classes):
     small = ["--n-components", "64", "--gamma", "0.3", "--alpha", "1e-6", "--json"]
     result = run("train", tmp_path / "x.npy", "--label", "-1", *options, *small, "--out", tmp_path / "m")
     assert result.exit_code == 0, result.output
-    assert dkernel.load(tmp_path / "m").classes.tolist() == classes
+    assert dkernel.load(tmp_path / "m").model_.classes.tolist() == classes
     assert json.loads(result.stdout)["recipe"]["loss"] == "squared_hinge"
 
 
 def test_positive_makes_two_classes(run, data, tmp_path):
     args = ["--label", "y", "--positive", "in", "--out", tmp_path / "m", *FEATURES, "--quiet"]
     assert run("train", data / "train.parquet", *args).exit_code == 0
-    assert dkernel.load(tmp_path / "m").classes.tolist() == [False, True]
+    assert dkernel.load(tmp_path / "m").model_.classes.tolist() == [False, True]
 
 
 def test_streams_of_a_real_process(shell, data, tmp_path):

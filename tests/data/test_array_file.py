@@ -134,7 +134,6 @@ def test_damaged_zarr(tmp_path: Path) -> None:
         ({"a": X, "b": X}, "several two-dimensional arrays"),
         ({"X": X[None]}, "a table of 2 dimensions"),
         ({"X": X, "0": Y}, "'0' has the name of a column"),
-        ({"X": X, "word": np.array(["w"] * 10)}, "column 'word' holds text"),
     ],
 )
 def test_arrays_that_do_not_make_a_table(tmp_path: Path, arrays: dict, match: str) -> None:

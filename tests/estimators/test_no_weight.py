@@ -67,7 +67,7 @@ def test_few_rows_that_count_are_few(tmp_path):
     for i, given in enumerate([(X, y, weight), several, (X[inside], y[inside])]):
         dkernel.save(KernelClassifier().fit(*given), tmp_path / f"{i}.safetensors")
         models.append((tmp_path / f"{i}.safetensors").read_bytes())
-    assert dkernel.load(tmp_path / "0.safetensors").recipe.solver == "exact"
+    assert dkernel.load(tmp_path / "0.safetensors").model_.recipe.solver == "exact"
     assert models[0] == models[1] == models[2]
 
 

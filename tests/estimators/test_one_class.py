@@ -100,7 +100,7 @@ def test_chunks_a_source_and_a_file_give_the_same(tmp_path):
     by_source = OneClassSVM(0.1, **settings).fit(from_arrays(X))
     assert by_source.offset_ == pytest.approx(machine.offset_, rel=1e-6)
     dkernel.save(machine, tmp_path / "m")
-    again = dkernel.load(tmp_path / "m")
+    again = dkernel.load(tmp_path / "m").model_
     np.testing.assert_array_equal(again.predict(X), machine.predict(X))
     assert again.facts["nu"] == 0.1
     np.testing.assert_array_equal(machine.fit_predict(X), machine.predict(X))

@@ -152,7 +152,7 @@ def test_it_leaves_and_comes_back(tmp_path, solver):
     X, Y = pair(900)
     machine = KernelRegressor(**SET, solver=solver).fit(X, Y)
     dkernel.save(machine, tmp_path / "a")
-    again = dkernel.load(tmp_path / "a")
+    again = dkernel.load(tmp_path / "a").model_
     np.testing.assert_array_equal(again.predict(X), machine.model_.predict(X))
     dkernel.save(again, tmp_path / "b")
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()

@@ -100,7 +100,7 @@ def test_clusters_leave_as_a_model(k, tmp_path):
     X = ball(600)[0]
     machine = KernelKMeans(k, kernel=KERNEL, n_columns=50, random_state=0).fit(X)
     dkernel.save(machine, tmp_path / "m")
-    model = dkernel.load(tmp_path / "m")
+    model = dkernel.load(tmp_path / "m").model_
     assert model.classes.tolist() == list(range(k))
     assert (model.predict(X) == machine.labels_).mean() > 0.999
 

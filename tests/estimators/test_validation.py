@@ -122,6 +122,10 @@ def test_callbacks_hear_every_line_and_may_end_the_passes():
 
 def test_a_model_from_a_file_says_that_it_cannot_go_on(tmp_path):
     X, y = ball(300)
-    dkernel.save(KernelClassifier(**SMALL).fit(X, y), tmp_path / "m.safetensors")
+    machine = KernelClassifier(**SMALL).fit(X, y)
+    dkernel.save(machine, tmp_path / "m.safetensors")
+    again = dkernel.load(tmp_path / "m.safetensors")
     with pytest.raises(errors.UnsupportedError, match="no solver state"):
-        dkernel.load(tmp_path / "m.safetensors").partial_fit(X, y)
+        again.model_.partial_fit(X, y)
+    # The estimator begins a stream from the model, as it does after a fit.
+    np.testing.assert_array_equal(again.partial_fit(X, y).predict(X), machine.partial_fit(X, y).predict(X))

@@ -345,7 +345,7 @@ def test_no_workers_is_an_error_in_time():
         began = time.monotonic()
         with pytest.raises(ClusterError, match=r"no workers for [56] seconds; 1 call.*'pow'.*tcp://") as error:
             executor.compute([Call("pow", pow, (2, 5))])
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 60
         assert "run the same command again" in str(error.value)
 
 

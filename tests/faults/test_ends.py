@@ -111,5 +111,5 @@ def test_a_run_that_is_done_ends_though_every_worker_is_asleep(place, plan, data
             ended = Command(plan, *words, "--scheduler-file", hand.file, module="tests.faults.asleep").end(PATIENCE)
             gone = time.time()
     assert ended == (0, "")
-    assert gone - float((plan.folder / "committed").read_text()) <= 15
+    assert gone - float((plan.folder / "committed").read_text()) <= 60
     assert (tmp_path / "model.safetensors").exists()

@@ -237,7 +237,7 @@ def _check_made(scene: Scene, name: str) -> None:
     """What a command that is done has made is there, and is what was asked for."""
     out = scene.outputs.get("--out")
     if name == "train" and out is not None:
-        assert len(dkernel.load(out).columns) == 2, "the model is not there"
+        assert len(dkernel.load(out).model_.columns) == 2, "the model is not there"
     if name == "score" and out is not None:
         assert out.exists(), "the scores are not there"
         if out.suffix == ".parquet" and out.is_file():

@@ -44,7 +44,7 @@ def run(case: Case, folder: Path) -> str:
     if not by_command:
         dkernel.save(machine.model_, folder / "m.safetensors")
     try:
-        answers = check_faces(machine, dkernel.load(folder / "m.safetensors"), data.test)
+        answers = check_faces(machine, dkernel.load(folder / "m.safetensors").model_, data.test)
     except DKernelError as error:  # a kernel of counts, and rows beyond those of the training
         return f"fitted, rows {_refused(error)}"
     same = by_command and compared and _compare(data, settings, files, folder)
@@ -81,7 +81,7 @@ def _by_command(case: Case, data: Dataset, settings: dict[str, Any], files: list
     if found.code:
         assert not (folder / "m.safetensors").exists(), "a model beside an error"
         return found
-    return machine_of(dkernel.load(folder / "m.safetensors"))
+    return machine_of(dkernel.load(folder / "m.safetensors").model_)
 
 
 def _estimator(data: Dataset, settings: dict[str, Any]) -> Any:
@@ -105,7 +105,7 @@ def _compare(data: Dataset, settings: dict[str, Any], files: list[Path], folder:
     """An estimator on the same file makes the same recipe and the same bytes; False where it has not the words."""
     if any(name in settings for name in ("rank", "sampling", "form", "holdout", "dtype", "positive")):
         return False
-    model = dkernel.load(folder / "m.safetensors")
+    model = dkernel.load(folder / "m.safetensors").model_
     given = {**settings, "solver": settings.get("solver", "psgd"), "loss": model.recipe.loss}
     machine = _estimator(data, {**given, "task": model.task})
     source = dkernel.open_source([str(file) for file in files], label=LABEL,

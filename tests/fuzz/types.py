@@ -148,6 +148,6 @@ def _check_twin(rng: random.Random, name: str, values: list[int], folder: Path, 
     _write(rng, twin, _table("feature", "float64", name, values, False), group)
     found = command("train", twin, "--label", "label", *FIT, "--out", folder / "t")
     assert found.code == 0, found.message
-    first, second = dkernel.load(folder / "m"), dkernel.load(folder / "t")
+    first, second = dkernel.load(folder / "m").model_, dkernel.load(folder / "t").model_
     X = np.column_stack([np.linspace(-5, 5, 9), np.linspace(0, 4, 9), np.linspace(0, 99, 9)])
     np.testing.assert_array_equal(first.scores(X), second.scores(X), err_msg="float64 of the same values")

@@ -147,7 +147,7 @@ def command(of: str, file: str, options: str = "--kernel gaussian", label: str =
         gamma = "" if "(" in options else " --gamma 0.3"  # a kernel with numbers has its own
         asked(f"train {learned} {GIVEN}{gamma} --label {label} --out {model} {options}{size}")
         asked(f"score {model} {new} --quiet --out {out} --write score{size}")
-        guess = np.asarray(dkernel.load(model).predict(X[N:]))
+        guess = np.asarray(dkernel.load(model).model_.predict(X[N:]))
         return Fitted(np.load(out), error_of(guess, y[N:]), model)
 
     return run

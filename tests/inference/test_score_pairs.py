@@ -265,4 +265,4 @@ def test_columns_go_by_name_and_arrays_by_width(tmp_path, model):
 
 def test_the_model_of_these_tests_is_a_real_one(tmp_path):
     save(real_model(), tmp_path / "m")
-    assert dkernel.load(tmp_path / "m").columns == tuple(NAMES)
+    assert dkernel.load(tmp_path / "m").model_.columns == tuple(NAMES)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dkernel.local.binning import Binning
-from dkernel.local.grids import add_scores, add_sums, fixed_point, joined, to_fixed
+from dkernel.local.grids import COUNT_BITS, FixedPoint, joined
 
 
 def made(n, p=3, n_grids=8, bits=6, outputs=1, seed=0):
@@ -15,35 +15,73 @@ def made(n, p=3, n_grids=8, bits=6, outputs=1, seed=0):
     return binning, binning.codes(X), y
 
 
-def tables(codes, r, weight, n_bins, k=30):
+def add_scores(codes, coef, scores):
+    """The plain way: one grid after the other."""
+    for g, grid in enumerate(codes):
+        scores += coef[g, grid]
+
+
+def summed(binning, X, values, words):
+    table = np.zeros((binning.n_grids, binning.n_bins, words), np.int64)
+    binning.add_sums(np.ascontiguousarray(X.T), values, table)
+    return table
+
+
+def tables(codes, r, weight, n_bins, fixed):
+    """Sums and weights of the bins of `codes`, by numpy."""
     table = np.zeros((len(codes), n_bins, r.shape[1] + 1), np.int64)
-    add_sums(codes, np.column_stack([to_fixed(r * weight[:, None], k), to_fixed(weight, k)]), table)
-    return np.ldexp(table.astype(np.float64), -k)
+    values = fixed.rows(r, weight)
+    for g, grid in enumerate(codes):
+        np.add.at(table[g], grid, values)
+    return table
 
 
 @pytest.mark.parametrize("outputs", [1, 3])
-def test_sums_are_those_of_numpy_and_the_same_in_any_order(outputs):
-    binning, codes, y = made(3000, outputs=outputs)
-    values = np.column_stack([to_fixed(y, 20), np.ones(3000, np.int64)])
-    table = np.zeros((binning.n_grids, binning.n_bins, outputs + 1), np.int64)
-    add_sums(codes, values, table)
-    for g, grid in enumerate(codes):
-        for c in range(outputs + 1):
-            expected = np.zeros(binning.n_bins, np.int64)
-            np.add.at(expected, grid, values[:, c])
-            np.testing.assert_array_equal(table[g, :, c], expected)
-    other = np.zeros_like(table)
-    order = np.random.default_rng(1).permutation(3000)
-    for some in np.array_split(order, 7):
-        add_sums(np.ascontiguousarray(codes[:, some]), values[some], other)
-    np.testing.assert_array_equal(other, table)
+@pytest.mark.parametrize("weighted", [False, True])
+def test_sums_are_those_of_numpy_and_the_same_in_any_order(outputs, weighted):
+    n, rng = 3000, np.random.default_rng(0)
+    X = rng.normal(size=(n, 3)).astype(np.float32)
+    binning = Binning.draw(1.0, 3, 8, 6, seed=1)
+    r, weight = rng.normal(size=(n, outputs)), rng.integers(1, 5, n).astype(np.float64)
+    fixed = FixedPoint.of(8.0, weight.sum() if weighted else None)
+    values = fixed.rows(r, weight if weighted else None)
+    found = np.zeros((8, binning.n_bins, outputs + 1), np.int64)
+    for some in np.array_split(rng.permutation(n), 7):
+        fixed.unpack(summed(binning, X[some], values[some], fixed.words(outputs)), found)
+    whole = np.zeros_like(found)
+    fixed.unpack(summed(binning, X, values, fixed.words(outputs)), whole)
+    np.testing.assert_array_equal(found, whole)
+    codes, (unit, weight_unit) = binning.codes(X), fixed.units
+    for g in range(8):
+        for c in range(outputs):
+            expected = np.bincount(codes[g], r[:, c] * (weight if weighted else 1.0), binning.n_bins)
+            np.testing.assert_allclose(whole[g, :, c] * unit, expected, atol=n * unit)
+        counts = np.bincount(codes[g], weight if weighted else None, binning.n_bins)
+        np.testing.assert_allclose(whole[g, :, outputs] * weight_unit, counts, rtol=1e-12)
+
+
+def test_weights_are_copies():
+    rng = np.random.default_rng(3)
+    X, r = rng.normal(size=(200, 3)).astype(np.float32), rng.normal(size=(200, 1))
+    weight = rng.integers(0, 4, 200)
+    binning, bins = Binning.draw(1.0, 3, 4, 6), (4, 64, 2)
+    weighted, copied = np.zeros(bins, np.int64), np.zeros(bins, np.int64)
+    by_weight, by_copy = FixedPoint.of(4.0, float(weight.sum())), FixedPoint.of(4.0)
+    by_weight.unpack(summed(binning, X, by_weight.rows(r, weight.astype(float)), 2), weighted)
+    rows = np.repeat(np.arange(200), weight)
+    by_copy.unpack(summed(binning, X[rows], by_copy.rows(r[rows], None), 1), copied)
+    np.testing.assert_allclose(weighted * by_weight.units, copied * by_copy.units, atol=1e-4)
 
 
 def test_no_sum_of_fixed_point_numbers_overflows():
-    for bound, rows in ((1.0, 10), (1e-6, 10**9), (1e30, 10**6)):
-        k = fixed_point(bound, rows)
-        largest = int(to_fixed(np.array([bound]), k)[0]) * rows
-        assert 2**58 < largest < 2**63
+    for bound, weight in ((1.0, 10.0), (1e-6, 1e9), (1e30, 1e6)):
+        fixed = FixedPoint.of(bound, weight)
+        largest = np.abs(fixed.rows(np.array([[bound]]), np.array([weight])))
+        assert 2**58 < int(largest[0, 0]) < 2**63
+    packed = FixedPoint.of(3.0)
+    value = int(packed.rows(np.array([[-1e9]]), None)[0, 0])
+    assert value < 0, "a residual beyond the bound counts as the bound"
+    assert -(2**63) < value * (2**COUNT_BITS - 1) < 0
 
 
 @pytest.mark.parametrize("outputs", [1, 2])
@@ -56,8 +94,10 @@ def test_a_joined_round_is_the_least_squares_solution(outputs):
     scores = np.zeros((400, outputs), np.float32)
     add_scores(codes, coef, scores)
     r = (y - scores).astype(np.float64)
-    table = tables(codes, r, weight, binning.n_bins)
-    change = joined(coef, table[..., :outputs], table[..., outputs], ridge, codes, weight)
+    fixed = FixedPoint.of(8.0, float(weight.sum()))
+    whole = tables(codes, r, weight, binning.n_bins, fixed)
+    change = joined(coef, whole, fixed, ridge, codes, weight)
+    table = whole * np.array([fixed.units[0]] * outputs + [fixed.units[1]])
     for c in range(outputs):
         w = coef[:, :, c].astype(np.float64)
         d = (table[..., c] - ridge * w) / (table[..., outputs] + ridge)
@@ -77,15 +117,14 @@ def test_a_joined_round_is_the_least_squares_solution(outputs):
 def test_the_objective_never_rises_and_rounds_reach_the_ridge_solution(sampled):
     binning, codes, y = made(4000, n_grids=12)
     weight, ridge = np.ones(4000), 12 * 0.05
-    coef = np.zeros((12, binning.n_bins, 1), np.float32)
+    coef, fixed = np.zeros((12, binning.n_bins, 1), np.float32), FixedPoint.of(8.0, 4000.0)
     scores = np.zeros((4000, 1), np.float32)
     objective = [0.5 * np.sum(y.astype(np.float64) ** 2)]
     for k in range(120):
         some = slice(4 * (k % 3), 4 * (k % 3) + 4)
-        table = tables(codes[some], (y - scores).astype(np.float64), weight, binning.n_bins)
-        change = joined(
-            coef[some], table[..., :1], table[..., 1], ridge, codes[some, :sampled], weight[:sampled] * 4000 / sampled
-        )
+        table = tables(codes[some], (y - scores).astype(np.float64), weight, binning.n_bins, fixed)
+        sample = np.ascontiguousarray(codes[some, :sampled])
+        change = joined(coef[some], table, fixed, ridge, sample, weight[:sampled])
         coef[some] += change
         add_scores(codes[some], change, scores)
         r = (y - scores).astype(np.float64)

@@ -79,7 +79,7 @@ def test_the_same_bytes_by_every_executor(kernel, exclude, files, tmp_path):
     recipe = Recipe(kernel=repr(kernel), n_components=32, passes=2, rounds=8)
     found = [digest(train(source, recipe, run).model, tmp_path) for run in (SerialExecutor(), ThreadsExecutor(3))]
     assert len(set(found)) == 1
-    model = dkernel.load(tmp_path / "m.safetensors")
+    model = dkernel.load(tmp_path / "m.safetensors").model_
     test = open_source(files / "test.parquet", label="y", columns=model.columns, kernel=model.map.kernel,
                        allow_extra=True)  # fmt: skip
     assert evaluate(model, test, SerialExecutor())["accuracy"] > 0.85
@@ -174,7 +174,7 @@ def test_a_row_alone_scores_as_it_does_among_others(tmp_path):
     alone = np.concatenate([machine.decision_function(X.iloc[i : i + 1]) for i in (0, 7, 300)])
     assert alone.tobytes() == together[[0, 7, 300]].tobytes()
     dkernel.save(machine, tmp_path / "m.safetensors")
-    again = dkernel.load(tmp_path / "m.safetensors")
+    again = dkernel.load(tmp_path / "m.safetensors").model_
     assert again.objects == ("s",)
     assert again.predict(X.to_numpy()).tolist() == machine.predict(X).tolist()
 

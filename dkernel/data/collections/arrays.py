@@ -2,6 +2,7 @@
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -34,16 +35,19 @@ from dkernel.data.collections.dask_arrays import (
 )
 from dkernel.data.collections.object_arrays import holds_objects, kinds_of, object_table
 from dkernel.data.collections.sparse_arrays import sparse_source, stays_sparse
+from dkernel.data.collections.tables import encoded_array, encoding_of, has_missing, table_of, table_token
+from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import object_columns
 from dkernel.data.readers.array_file import filled
 from dkernel.data.source import Source, Unit
+from dkernel.encoding import Encoding
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
 from dkernel.numerics.object_values import as_cells, cell_bytes, encoded
 
 __all__ = ["check_numbers", "dense", "from_arrays", "matrix"]
 
-_HASH_BYTES = 64 * 2**20
+_HASH_BYTES = 64 * 2**20  # hashed at a time: a copy of no more is made
 
 
 def from_arrays(
@@ -56,6 +60,10 @@ def from_arrays(
     kernel: Kernel | str | None = None,
     compute: Callable[..., Any] = dask.base.compute,
     sparse: bool | None = None,
+    categorical: str | tuple[str, ...] = "none",
+    missing: str = "error",
+    encoding: Encoding | None = None,
+    holes: bool = False,
 ) -> Source:
     """The rows of collections in memory or in Dask: X (n, p), y (n,) or of k targets (n, k), weight (n,).
 
@@ -68,6 +76,8 @@ def from_arrays(
     kernel : which the rows are for: the columns that it takes as objects may hold texts, lists or sets; then a list, a
         series or an array (n,) is one column. Without one all features are numbers
     sparse : whether rows stay, or become, sparse; None by the rule above
+    categorical, missing, encoding, holes : as of `dkernel.open_source`; without them all columns are numbers, and none
+        is missing
 
     Examples
     --------
@@ -81,6 +91,9 @@ def from_arrays(
         return sparse_source(X, y, weight, dtype, compute, columns)
     if hasattr(X, "tocsr"):
         X = dense_blocks(X.tocsr(), dtype)
+    again: dict[str, Any] = {"columns": columns, "dtype": dtype, "kernel": kernel, "compute": compute, "sparse": sparse}
+    again |= {"categorical": categorical, "missing": missing}
+    reopen = partial(from_arrays, X, y, weight, holes=True, **again) if missing != "error" else None
     objects: tuple[str, ...] = ()
     parsed = None if kernel is None else parse(kernel)
     if parsed is not None and holds_objects(parsed, X):
@@ -88,15 +101,20 @@ def from_arrays(
         every = _columns(columns or _names_of(X), int(X.shape[1]))
         objects = object_columns(parsed, kinds_of(X, every, parsed), "X")
     names = columns or _names_of(X)
+    told: dict[str, str] = {}
+    if not objects and (encoding is not None or missing != "error" or categorical != "none"):
+        request = ReadOptions(kernel=parsed, categorical=categorical, missing=missing, encoding=encoding, holes=holes)
+        X, names, encoding, told = _encoded(X, names, request, dtype, compute)
+    inputs = encoding.names if encoding is not None else names
     if is_dask(X):
         units, p, token, kind = _dask_units(X, y, weight, names, dtype, objects, compute)
         row_bytes = object_row_bytes(p, 0)
     else:
         y, weight = concrete((y, weight), compute)
-        units, p, token, kind, row_bytes = _numpy_units(X, y, weight, names, dtype, objects)
+        units, p, token, kind, row_bytes = _numpy_units(X, y, weight, names, dtype, objects, encoding)
     return Source(
         tuple(units),
-        _columns(names, p),
+        _columns(inputs, p),
         None if y is None else name_of(y, "label"),
         None if weight is None else name_of(weight, "weight"),
         (),
@@ -106,7 +124,26 @@ def from_arrays(
         objects=objects,
         object_bytes=row_bytes if objects else 0,
         targets=targets_in(y),
+        encoding=encoding,
+        told=told,
+        filled=reopen if encoding is None and not objects else None,
     )
+
+
+def _encoded(
+    X: Any, names: Sequence[str] | None, request: ReadOptions, dtype: str, compute: Callable[..., Any]
+) -> tuple[Any, Sequence[str] | None, Encoding | None, dict[str, str]]:
+    """X, of Dask with the inputs in place of its columns, its names, its encoding and what is to say of that."""
+    X = X if is_dask(X) or hasattr(X, "iloc") else np.asarray(X)
+    # Arrays have one type for all columns: only data frames say which are categories or dates.
+    if X.ndim != 2 or not (hasattr(X, "dtypes") or X.dtype.kind in "biuf"):
+        return X, names, None, {}
+    names = _columns(names, int(X.shape[1]))
+    holes = request.holes or (request.missing != "error" and not is_dask(X) and has_missing(X))
+    encoding, told = encoding_of(X, names, replace(request, holes=holes), compute)
+    if encoding is not None and is_dask(X):
+        return encoded_array(X, encoding, names, dtype), encoding.names, encoding, told
+    return X, names, encoding, told
 
 
 def _names_of(X: Any) -> tuple[str, ...] | None:
@@ -126,7 +163,13 @@ def _columns(names: Sequence[str] | None, p: int) -> tuple[str, ...]:
 
 
 def _numpy_units(
-    X: Any, y: Any, weight: Any, names: Sequence[str] | None, dtype: str, objects: tuple[str, ...]
+    X: Any,
+    y: Any,
+    weight: Any,
+    names: Sequence[str] | None,
+    dtype: str,
+    objects: tuple[str, ...],
+    encoding: Encoding | None = None,
 ) -> tuple[list[Unit], int, str, str | None, int]:
     table = X if hasattr(X, "iloc") else np.asarray(X)
     if table.ndim != 2:
@@ -140,16 +183,20 @@ def _numpy_units(
     if objects:
         table = as_cells(matrix(table, "object") if hasattr(table, "iloc") else table, columns, objects, in_memory)
         row_bytes = object_row_bytes(p, -(-cell_bytes(table) // rows))
+    elif encoding is not None and not encoding.plain:
+        p = len(encoding.names)
+        row_bytes = p * np.dtype(dtype).itemsize
     else:
         check_numbers(table, columns)
-    token = _hash(table, label, w)
+    mixed = encoding is not None and hasattr(table, "iloc")
+    token = _hash(table_token(table, columns) if mixed else table, label, w, encoding)
     units, first = [], 0
     for i, n in enumerate(cut(rows, chunk_limit(row_bytes, 1))):
         part = slice(first, first + n)
         views = [None if a is None else a[part] for a in (label, w)]
         rows_of_x = table.iloc[part] if hasattr(table, "iloc") else table[part]
         key = f"dkernel-array-{hashlib.sha256(repr((token, columns, dtype, i)).encode()).hexdigest()[:32]}"
-        make = partial(_blocks_of_arrays, columns, dtype, (n,), first, objects)
+        make = partial(_blocks_of_arrays, columns, dtype, (n,), first, objects, encoding)
         units.append(Unit((n,), Delayed(key, {key: (make, rows_of_x, *views)}), "X"))
         first += n
     return units, p, token, None if label is None else _kind(label.dtype), row_bytes
@@ -174,14 +221,20 @@ def _blocks_of_arrays(
     rows: tuple[int, ...],
     first: int,
     objects: tuple[str, ...],
+    encoding: Encoding | None,
     X: Any,
     y: Any = None,
     weight: Any = None,
 ) -> tuple[Block, ...]:
     """The blocks of one unit of collections; runs on a worker."""
-    values = matrix(X, "object" if objects else dtype) if hasattr(X, "iloc") else dense(X)
+    if encoding is not None:
+        values = table_of(X, columns)
+    else:
+        values = matrix(X, "object" if objects else dtype) if hasattr(X, "iloc") else dense(X)
     raw = UncheckedBlock(values, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
-    return cut_blocks(raw, rows, (columns, "y", "weight"), dtype, partial(in_memory, first=first), objects)
+    names = columns if encoding is None else encoding.names
+    raw = raw.encoded(encoding, dtype)
+    return cut_blocks(raw, rows, (names, "y", "weight"), dtype, partial(in_memory, first=first), objects)
 
 
 def matrix(frame: Any, dtype: str) -> NDArray[Any]:
@@ -194,11 +247,16 @@ def matrix(frame: Any, dtype: str) -> NDArray[Any]:
     return filled([_numbers(frame.iloc[:, j]) for j in range(frame.shape[1])], len(frame), dtype)
 
 
-def _hash(table: Any, *others: NDArray[Any] | None) -> str:
+def _hash(table: Any, label: Any, weight: Any, encoding: Encoding | None) -> str:
     """sha256 of the content, once for all units: on a cluster an address says nothing."""
     digest = hashlib.sha256()
+    if encoding is not None:
+        digest.update(repr(encoding).encode())
+    if isinstance(table, bytes):
+        digest.update(table)
+        table = None
     parts = [table.iloc[:, j] for j in range(table.shape[1])] if hasattr(table, "iloc") else [table]
-    for part in [*parts, *others]:
+    for part in [*parts, label, weight]:
         values = part if part is None or isinstance(part, np.ndarray) else _numbers(part)
         digest.update(repr(None if values is None else (values.shape, values.dtype.str)).encode())
         if values is None:
@@ -241,7 +299,7 @@ def _dask_units(
     for keys, n, graph in block_graphs(X, y, weight):
         rows = cut(n, limit)
         key = f"dkernel-array-{hashlib.sha256(repr((keys, columns, dtype, rows)).encode()).hexdigest()[:32]}"
-        graph[key] = (partial(_blocks_of_arrays, columns, dtype, rows, first, objects), *keys)
+        graph[key] = (partial(_blocks_of_arrays, columns, dtype, rows, first, objects, None), *keys)
         units.append(Unit(rows, Delayed(key, graph), "X"))
         first += n
     if not units:

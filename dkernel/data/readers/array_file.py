@@ -123,12 +123,21 @@ def _features(
     if matrix is not None and numbers:
         return matrix[:, numbers[0] : numbers[-1] + 1] if is_run(numbers) else matrix[:, numbers]
     values = [column(name) for name in wanted.columns]
+    if wanted.as_table and any(array.dtype.kind not in "biuf" for array in values):
+        return _table(wanted.columns, values)
     if wanted.objects:
         X = np.empty((rows, len(values)), dtype=object)
         for j, cells in enumerate(values):
             X[:, j] = cells
         return X
     return filled(values, rows, wanted.dtype)
+
+
+def _table(names: Sequence[str], values: Sequence[NDArray[Any]]) -> Any:
+    """Columns of several types as an Arrow table."""
+    import pyarrow as pa
+
+    return pa.table({name: _arrow(array) for name, array in zip(names, values, strict=True)})
 
 
 def numbers_of(names: Sequence[str], width: int) -> list[int]:

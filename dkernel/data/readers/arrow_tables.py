@@ -11,14 +11,14 @@ from numpy.typing import NDArray
 from dkernel.data.arrow import as_numbers
 from dkernel.data.block import Place, UncheckedBlock
 from dkernel.data.file_schema import ReadColumns
-from dkernel.errors import DataError
+from dkernel.errors import MissingValueError
 
 __all__ = ["kind_of_type", "raw_of_table"]
 
 # Bytes of the piece of the block that is filled at a time: it stays in cache while every column of it is written, so
 # each of its cache lines travels once.
 _TILE_BYTES = 2**20
-_LEAST_TILE = 64
+_LEAST_TILE = 64  # rows of a tile of very wide tables: a cache line is 16 numbers
 
 
 def kind_of_type(t: pa.DataType) -> str:
@@ -39,6 +39,8 @@ def kind_of_type(t: pa.DataType) -> str:
         return "float"
     if pa.types.is_string(t) or pa.types.is_large_string(t) or pa.types.is_string_view(t):
         return "text"
+    if pa.types.is_temporal(t):
+        return "date"
     return "empty" if pa.types.is_null(t) else "other"
 
 
@@ -46,17 +48,19 @@ def raw_of_table(table: pa.Table, wanted: ReadColumns, place: Place) -> Unchecke
     """The parts of one unit; a missing value in a feature, the label or the weight is refused with its place."""
     used = _plain(table, wanted)
     for name, column in zip(used.column_names, used.columns, strict=True):
-        if column.null_count:
+        if column.null_count and not (wanted.fills and name in wanted.columns):
             _refuse_null(column, name, place)
-    features = used.select(list(wanted.columns))
+    features = (table if wanted.as_table else used).select(list(wanted.columns))
+    label = None if wanted.label is None else _values(used.column(wanted.label))
+    weight = None if wanted.weight is None else _values(used.column(wanted.weight))
+    kept = table.select(list(wanted.kept)) if wanted.kept else None
+    if wanted.as_table:
+        return UncheckedBlock(features, label, weight, kept)
     try:
         X = _mixed(features, wanted.objects) if wanted.objects else _filled(features, wanted.dtype)
     except FloatingPointError:
         # A number too large for float32: in float64 it comes to the gate as it is, and the message shows it.
         X = _filled(features, "float64")
-    label = None if wanted.label is None else _values(used.column(wanted.label))
-    weight = None if wanted.weight is None else _values(used.column(wanted.weight))
-    kept = table.select(list(wanted.kept)) if wanted.kept else None
     return UncheckedBlock(X, label, weight, kept)
 
 
@@ -111,7 +115,7 @@ def _fill(X: NDArray[Any], arrays: list[NDArray[Any]]) -> None:
 def _refuse_null(column: pa.ChunkedArray, name: str, place: Place) -> None:
     row = pc.index(pc.is_null(column), True).as_py()
     more = f" (and {column.null_count - 1} more in this block)" if column.null_count > 1 else ""
-    raise DataError(f"{place(row)}, column {name!r}: the value is missing{more}. Remove or fill these rows.")
+    raise MissingValueError(f"{place(row)}, column {name!r}: the value is missing{more}. Remove or fill these rows.")
 
 
 def _values(column: pa.ChunkedArray) -> NDArray[Any]:

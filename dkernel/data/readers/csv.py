@@ -15,6 +15,7 @@ from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
 from dkernel.data.readers.csv_bad_rows import read_valid, well_formed
+from dkernel.data.readers.csv_categories import typed
 from dkernel.data.readers.csv_fields import TYPES, Header, explained, fits, parse, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
 from dkernel.data.readers.text_rows import STEP_ROWS, Steps, line_ends, row_blocks, row_ends
@@ -22,8 +23,8 @@ from dkernel.errors import DataError
 
 __all__ = ["read_part", "read_schema", "read_valid", "scan"]
 
-_HEADER_BYTES = 64 * 1024
-_LONGEST_HEADER = 64 * 2**20
+_HEADER_BYTES = 64 * 1024  # read first, for the header; doubled until its end is there
+_LONGEST_HEADER = 64 * 2**20  # a million names; a longer first line is no header
 _FIRST = 1000  # values of a column that tell what it was meant to hold
 _BOM = b"\xef\xbb\xbf"
 
@@ -105,12 +106,12 @@ class _Kinds:
             kind = kind_of_type(table.schema.field(name).type)
             if name == self.label and "empty" not in (kind, self.found.get(name, "empty")):
                 kind = self._label_kind(name, kind, block, first_row)
-            if kind in ("text", "other") and name in self.known:
+            if kind in ("text", "date", "other") and name in self.known:
                 kind = "bool" if _mostly_truths(table.column(name)) else "float"  # the words are bad rows, be they many
             elif kind == "text" and name != self.label and _mostly_numbers(table.column(name)):
                 kind = "float"  # so that reading it names the row of the word
             if kind != "empty" or name not in self.found:
-                self.found[name] = "text" if kind == "other" and name == self.label else kind
+                self.found[name] = "text" if kind in ("date", "other") and name == self.label else kind
         for name in as_text:
             self.found[name] = wider(self.found.get(name, "empty"), kept_kind(table.column(name)))
 
@@ -129,7 +130,7 @@ class _Kinds:
 
     def _label_kind(self, name: str, kind: str, block: bytes, first_row: int) -> str:
         before = self.found[name]
-        kind = "text" if kind == "other" else kind
+        kind = "text" if kind in ("date", "other") else kind
         if kind == before or before == "text" or {kind, before} == {"int", "float"}:
             return before if before == "text" or kind == before else "float"
         raise explained(None, block, self.header, {name: TYPES[before]}, self.file, first_row)
@@ -173,7 +174,8 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
             raise DataError(
                 f"{place(empty)}, column {wanted.label!r}: the label is missing. Remove or fill these rows."
             )
-    return replace(raw_of_table(table, wanted, place), kept=kept_columns(data, table, header, wanted))
+    read = typed(table, wanted, place)
+    return replace(raw_of_table(read, wanted, place), kept=kept_columns(data, table, header, wanted))
 
 
 def _mostly_numbers(column: pa.ChunkedArray) -> bool:

@@ -13,6 +13,7 @@ from dkernel.data.block import Place
 from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import raw_of_table
+from dkernel.data.readers.csv_categories import no_dates, typed
 from dkernel.data.readers.csv_fields import Fields, Header, parse, split, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
@@ -20,6 +21,7 @@ from dkernel.errors import DataError
 
 __all__ = ["read_valid", "well_formed"]
 
+ABSENT = "the value is missing"
 # What pyarrow surely reads as a number; anything else is tried out.
 _NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 
@@ -36,9 +38,12 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) ->
     table = _parsed(file, fields, rows, header, dict.fromkeys(wanted.names, pa.binary()))
     bad = np.zeros(len(rows), bool)
     for name in wanted.names:
+        kind = type_of(name, wanted)
         reasons = (
-            _no_numbers(table.column(name), type_of(name, wanted))
-            if name in wanted.columns and name not in wanted.objects
+            _no_numbers(table.column(name), kind, wanted.fills)
+            if name in wanted.columns and kind != pa.string()
+            else no_dates(table.column(name))
+            if wanted.is_date(name)
             else _no_text(table.column(name))
         )
         for i, reason in reasons.items():
@@ -47,7 +52,8 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) ->
     rows = rows[~bad]
     types = {name: type_of(name, wanted) for name in wanted.names}
     table = _parsed(file, fields, rows, header, types)
-    raw = replace(raw_of_table(table, wanted, place), kept=kept_columns(_joined(fields, rows), table, header, wanted))
+    read = typed(table, wanted, place)
+    raw = replace(raw_of_table(read, wanted, place), kept=kept_columns(_joined(fields, rows), table, header, wanted))
     return FilteredRows(raw, rows, refused, fields.rows)
 
 
@@ -81,7 +87,7 @@ def _parsed(
     return table
 
 
-def _no_numbers(column: pa.ChunkedArray, kind: pa.DataType) -> dict[int, str]:
+def _no_numbers(column: pa.ChunkedArray, kind: pa.DataType, fills: bool) -> dict[int, str]:
     """The rows whose text gives no value of this type, with the reason."""
     coded = column.combine_chunks().dictionary_encode()
     coded = coded.combine_chunks() if isinstance(coded, pa.ChunkedArray) else coded
@@ -90,7 +96,7 @@ def _no_numbers(column: pa.ChunkedArray, kind: pa.DataType) -> dict[int, str]:
     if kind == pa.float64() and words:
         sure = pc.match_substring_regex(coded.dictionary, _NUMBER).to_numpy(zero_copy_only=False)
     verdicts = {code: _verdict(words[code], kind) for code in np.flatnonzero(~sure).tolist()}
-    wrong = {code: reason for code, reason in verdicts.items() if reason}
+    wrong = {code: reason for code, reason in verdicts.items() if reason and not (fills and reason == ABSENT)}
     indices = coded.indices.to_numpy(zero_copy_only=False)
     return {row: wrong[int(indices[row])] for row in np.flatnonzero(np.isin(indices, list(wrong))).tolist()}
 
@@ -108,7 +114,7 @@ def _verdict(word: bytes, kind: pa.DataType) -> str:
     except pa.ArrowInvalid:
         what = "a number" if kind == pa.float64() else "true or false"
         return f"{_shown(word)} is not {what}"
-    return "the value is missing" if missing else ""
+    return ABSENT if missing else ""
 
 
 def _no_text(column: pa.ChunkedArray) -> dict[int, str]:

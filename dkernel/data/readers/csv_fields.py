@@ -24,6 +24,7 @@ TYPES = {
     "digits": pa.string(),
     "text": pa.string(),
     "empty": pa.float64(),
+    "date": pa.string(),
 }
 
 
@@ -40,7 +41,7 @@ class Header:
 def type_of(name: str, wanted: ReadColumns) -> pa.DataType:
     """The type that a column is read as."""
     kind = wanted.kinds[name]
-    if name in wanted.objects:
+    if name in wanted.objects or wanted.is_category(name) or wanted.is_date(name):
         return pa.string()
     if name in wanted.columns or name == wanted.weight:
         return pa.bool_() if kind == "bool" else pa.float64()

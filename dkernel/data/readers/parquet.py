@@ -42,6 +42,8 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) ->
     table = _read(file, part, wanted)
     refused: dict[int, RejectedRow] = {}
     for name in wanted.columns:
+        if wanted.fills:
+            break
         column = table.column(name)
         if pa.types.is_dictionary(column.type):  # which may hold a null of its own
             column = column.cast(column.type.value_type)
@@ -86,6 +88,7 @@ def _look(file: File) -> FileSchema:
             footer.num_rows,
             steps=tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups)),
             hidden=_index_columns(schema),
+            coded=frozenset(field.name for field in schema if pa.types.is_dictionary(field.type)),
             width=-(-sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups)) // footer.num_rows)
             if footer.num_rows
             else 0,

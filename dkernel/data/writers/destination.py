@@ -43,7 +43,7 @@ from dkernel.data.writers.atomic import (
     write_file,
 )
 from dkernel.data.writers.formats import format_of
-from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, OutputPart, OutputPlace, read_manifest
+from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, OutputPart, OutputPlace, filled_of, read_manifest
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
 __all__ = ["REJECTS_NAME", "Destination", "Staging"]
@@ -346,6 +346,7 @@ class Staging:
         form, path = self.destination.format, self.destination.path
         rejected = sum(part.rejected for part in parts)
         lists = [self.folder / part.rejects for part in parts if part.rejected]
+        filled = filled_of(parts)
         parts = [part for part in parts if part.rows]
         staged = [self.folder / part.staged for part in parts]
         if missing := [p.name for p in (*staged, *lists) if not p.exists()]:
@@ -362,7 +363,7 @@ class Staging:
             sync_tree(output)
             size, sha256 = digest(output)
             listed = self._list(lists, rejected, self.folder / REJECTS_NAME, f"{path.name}.rejects-{sha256[:8]}.csv")
-            manifest = Manifest(self.job, (Entry(path.name, rows, size, sha256),), rejected, listed)
+            manifest = Manifest(self.job, (Entry(path.name, rows, size, sha256),), rejected, listed, filled)
             write_file(self.folder / "manifest.json", manifest.to_bytes())
             return output, manifest
         width = max(5, len(str(len(parts) - 1)))
@@ -370,7 +371,7 @@ class Staging:
         entries = (Entry(n, p.rows, p.bytes, p.sha256) for n, p in zip(names, parts, strict=True))
         output.mkdir()
         listed = self._list(lists, rejected, output / REJECTS_NAME, REJECTS_NAME)
-        manifest = Manifest(self.job, tuple(entries), rejected, listed)
+        manifest = Manifest(self.job, tuple(entries), rejected, listed, filled)
         write_file(output / "_manifest.json", manifest.to_bytes())
         # Before the parts: it is what a rerun takes them back by.
         moves = {name: part.name for name, part in zip(names, staged, strict=True)}

@@ -12,7 +12,7 @@ import os
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -20,11 +20,12 @@ import pyarrow as pa
 from dkernel.data.rejected_rows import csv_of
 from dkernel.data.writers.atomic import digest, sync, trouble, write_file
 from dkernel.data.writers.formats import FORMATS
+from dkernel.encoding.encoding import Counted, added
 from dkernel.errors import DataError
 
-__all__ = ["PROTOCOL", "Entry", "Manifest", "OutputPart", "OutputPlace", "read_manifest", "write_part"]
+__all__ = ["PROTOCOL", "Entry", "Manifest", "OutputPart", "OutputPlace", "filled_of", "read_manifest", "write_part"]
 
-PROTOCOL = 2
+PROTOCOL = 2  # of the manifest: raised where an older dkernel could not read it
 _FINISHED = re.compile(r"part-(\d{5,})\.(\d+)\.([0-9a-f]{64})(?:\.(\d+)\.([0-9a-f]{64}))?")
 
 
@@ -44,6 +45,7 @@ class OutputPart:
     sha256: str
     rejected: int = 0
     rejects_sha256: str = ""
+    filled: Counted = field(default_factory=dict)
 
     @property
     def staged(self) -> str:
@@ -55,6 +57,11 @@ class OutputPart:
     def rejects(self) -> str:
         """The name of the list of its rejected rows while it is staged."""
         return f"rejects-{self.index:05d}.{self.rejects_sha256}"
+
+    @property
+    def counts(self) -> str:
+        """The name of the counts of its values that training never saw, while it is staged."""
+        return f"filled-{self.index:05d}.{self.sha256}"
 
     @staticmethod
     def is_name(name: str) -> bool:
@@ -71,6 +78,9 @@ class OutputPart:
         listed = path.with_name(part.rejects)
         if part.rejected and not (listed.exists() and digest(listed)[1] == part.rejects_sha256):
             return None
+        counts = path.with_name(part.counts)
+        if counts.exists():
+            part = replace(part, filled=json.loads(counts.read_bytes()))
         return part if part.staged == path.name else None
 
 
@@ -83,12 +93,16 @@ class OutputPlace:
     rows: int
     ending: str
 
-    def write(self, tables: Iterable[pa.Table], refused: pa.Table | None = None) -> OutputPart:
+    def write(
+        self, tables: Iterable[pa.Table], refused: pa.Table | None = None, filled: Counted | None = None
+    ) -> OutputPart:
         """`write_part` here; a place in a store has another way."""
-        return write_part(self, tables, refused)
+        return write_part(self, tables, refused, filled)
 
 
-def write_part(place: OutputPlace, tables: Iterable[pa.Table], refused: pa.Table | None = None) -> OutputPart:
+def write_part(
+    place: OutputPlace, tables: Iterable[pa.Table], refused: pa.Table | None = None, filled: Counted | None = None
+) -> OutputPart:
     """Write the tables as one finished part and return its record; runs on a worker, and may run twice.
 
     Every attempt has a file of its own. It takes its final name when all of it is on the disk. A part all of whose rows
@@ -115,6 +129,9 @@ def write_part(place: OutputPlace, tables: Iterable[pa.Table], refused: pa.Table
             listed = csv_of(refused)
             part = replace(part, rejected=rejected, rejects_sha256=hashlib.sha256(listed).hexdigest())
             write_file(folder / part.rejects, listed, attempt.with_suffix(".rejects.tmp"))
+        if filled:
+            part = replace(part, filled=filled)
+            write_file(folder / part.counts, json.dumps(filled).encode(), attempt.with_suffix(".filled.tmp"))
         os.replace(attempt, folder / part.staged)
         sync(folder)
     except OSError as error:
@@ -124,6 +141,7 @@ def write_part(place: OutputPlace, tables: Iterable[pa.Table], refused: pa.Table
         with contextlib.suppress(OSError):
             attempt.unlink(missing_ok=True)
             attempt.with_suffix(".rejects.tmp").unlink(missing_ok=True)
+            attempt.with_suffix(".filled.tmp").unlink(missing_ok=True)
     return part
 
 
@@ -161,6 +179,7 @@ class Manifest:
     files : the parts of a folder in their order, or the one file itself
     rejected : rows of the input that are not in the output
     rejects : the list of them
+    filled : values of the input that training never saw, by what they are and by column
 
     Examples
     --------
@@ -173,6 +192,7 @@ class Manifest:
     files: tuple[Entry, ...]
     rejected: int = 0
     rejects: Entry | None = None
+    filled: Counted = field(default_factory=dict)
 
     @property
     def rows(self) -> int:
@@ -186,6 +206,7 @@ class Manifest:
             "rejected": self.rejected,
             "rejects": None if self.rejects is None else asdict(self.rejects),
             "files": list(map(asdict, self.files)),
+            **({"filled": self.filled} if self.filled else {}),
         }
         return (json.dumps(document, sort_keys=True, indent=1) + "\n").encode()
 
@@ -198,9 +219,18 @@ class Manifest:
                 return None
             files = tuple(Entry(**entry) for entry in document["files"])
             listed = document["rejects"]
-            return cls(document["job"], files, document["rejected"], Entry(**listed) if listed else None)
+            return cls(document["job"], files, document["rejected"], Entry(**listed) if listed else None,
+                       document.get("filled", {}))  # fmt: skip
         except (ValueError, TypeError, KeyError):
             return None
+
+
+def filled_of(parts: Iterable[OutputPart]) -> Counted:
+    """The values of all parts that training never saw."""
+    total: Counted = {}
+    for part in parts:
+        total = added(total, part.filled)
+    return total
 
 
 def read_manifest(path: Path) -> Manifest | None:

@@ -27,7 +27,8 @@ import pyarrow.parquet as pq
 from dkernel.data.rejected_rows import csv_of, rows_of
 from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging
 from dkernel.data.writers.formats import format_of
-from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, OutputPart, OutputPlace, write_part
+from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, OutputPart, OutputPlace, filled_of, write_part
+from dkernel.encoding.encoding import Counted
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
 __all__ = ["AnyDestination", "AnyStaging", "StoreDestination", "StorePlace", "StoreStaging", "destination_of"]
@@ -50,11 +51,13 @@ def destination_of(path: Any, overwrite: bool = False) -> "AnyDestination":
 class StorePlace(OutputPlace):
     """Where a worker puts a part: a folder of a store."""
 
-    def write(self, tables: Iterable[pa.Table], refused: pa.Table | None = None) -> OutputPart:
+    def write(
+        self, tables: Iterable[pa.Table], refused: pa.Table | None = None, filled: Counted | None = None
+    ) -> OutputPart:
         """Write the part on this machine's disk, then put it into the store: its list of bad rows first."""
         system, folder = _reach(self.folder)
         with tempfile.TemporaryDirectory(prefix="dkernel-") as here:
-            part = write_part(OutputPlace(here, self.index, self.rows, self.ending), tables, refused)
+            part = write_part(OutputPlace(here, self.index, self.rows, self.ending), tables, refused, filled)
             with _explained(self.folder):
                 for name in ([part.rejects] if part.rejected else []) + [part.staged]:
                     system.put_file(str(Path(here) / name), f"{folder}/{name}")
@@ -269,7 +272,7 @@ class StoreStaging:
         lists = csv_of(None) + b"".join(self.system.cat_file(f"{self.folder}/{part.rejects}") for part in listed)
         count = sum(part.rejected for part in listed)
         entry = Entry(REJECTS_NAME, count, len(lists), hashlib.sha256(lists).hexdigest()) if listed else None
-        manifest = Manifest(self.job, entries, count, entry)
+        manifest = Manifest(self.job, entries, count, entry, filled_of(parts))
         there = place.listed(root)
         if "_SUCCESS" in there:
             self.system.rm_file(f"{root}/_SUCCESS")

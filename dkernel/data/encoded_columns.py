@@ -1,0 +1,79 @@
+"""Which columns of files an encoding is for, and what one reading of them says of it."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from dask.delayed import Delayed
+
+from dkernel.data.file_schema import ReadOptions
+from dkernel.data.object_columns import NUMBERS, domains_of
+from dkernel.encoding import Encoding, TableCounts
+from dkernel.errors import DataError
+from dkernel.validation import nearest_name
+
+__all__ = ["encoded_kinds", "learned", "reading_of"]
+
+AT_ONCE = 64
+"""Tasks whose counts are here at one time: each may hold 1,000 values of every category."""
+
+
+def encoded_kinds(
+    columns: Sequence[str], kinds: Sequence[Mapping[str, str]], coded: frozenset[str], request: ReadOptions, where: str
+) -> dict[str, str] | None:
+    """Of each feature "number", "date" or "category", or None where all are plain numbers or objects.
+
+    Parameters
+    ----------
+    kinds : of each table with rows, column -> one of block.KINDS
+    coded : columns that are stored as categories
+    where : the file, or X, for messages
+    """
+    if request.encoding is not None:
+        return request.encoding.kinds
+    named = request.categorical if isinstance(request.categorical, tuple) else ()
+    for name in named:
+        if name not in columns:
+            raise DataError(f"{where} has no feature {name!r}, named as a category.{nearest_name(name, list(columns))}")
+    domains = domains_of(request.kernel, columns)
+
+    def kind_of(name: str) -> str:
+        found = {table[name] for table in kinds} - {"empty"}
+        # Of several types a column is a category where it is named as one: it may be a mistake of a file.
+        if name in named or (request.categorical != "none" and (name in coded or found == {"text"})):
+            return "category"
+        return "date" if found == {"date"} else "number"
+
+    encoded = {name: kind_of(name) for name in columns}
+    if "objects" in domains.values() or any(
+        domains.get(name, "any") == "any" and not found <= {*NUMBERS, "empty"}
+        for name in columns
+        for found in ({table[name] for table in kinds},)
+    ):
+        return None  # the kernel says what such columns are
+    return encoded if request.holes or set(encoded.values()) != {"number"} else None
+
+
+def learned(
+    tasks: Sequence[Delayed], kinds: Mapping[str, str], missing: str, compute: Callable[..., Any]
+) -> tuple[Encoding, dict[str, str]]:
+    """The encoding that the counts of all parts decide, and what is worth saying of it.
+
+    The parts are merged in their order, so workers decide nothing.
+
+    Parameters
+    ----------
+    tasks : the TableCounts of each part
+    """
+    total: TableCounts | None = None
+    for first in range(0, len(tasks), AT_ONCE):
+        for counts in compute(*tasks[first : first + AT_ONCE]):
+            total = counts if total is None else total.merge(counts)
+    assert total is not None
+    return total.encoding(kinds, missing), total.told(kinds)
+
+
+def reading_of(model: Any) -> dict[str, Any]:
+    """How `open_source` and `from_arrays` read rows for a model: by its encoding, or refusing what it cannot fill."""
+    if model.reading is not None:
+        return {"encoding": model.reading}
+    return {"categorical": "none", "missing": "error"}

@@ -1,0 +1,57 @@
+"""Columns of CSV text that an encoding takes: categories with their missing values, and dates."""
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv as arrow_csv
+
+from dkernel.data.block import Place
+from dkernel.data.file_schema import ReadColumns
+from dkernel.errors import DataError
+
+__all__ = ["no_dates", "typed"]
+
+ABSENT = pa.array([*arrow_csv.ConvertOptions().null_values, "None", "<NA>"])
+"""Words for a missing value: pyarrow's, which numbers have too, and those that pandas takes beside them."""
+DATES = pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.time64("us")
+
+
+def typed(table: pa.Table, wanted: ReadColumns, place: Place) -> pa.Table:
+    """The table with nulls where categories are missing, and with dates in place of their texts."""
+    for j, name in enumerate(table.column_names):
+        if not (wanted.is_category(name) or wanted.is_date(name)):
+            continue
+        column = table.column(name)
+        column = pc.if_else(pc.is_in(column, ABSENT), pa.scalar(None, pa.string()), column)
+        if wanted.is_date(name):
+            column = _dates(column, name, place)
+        table = table.set_column(j, name, column)
+    return table
+
+
+def _dates(column: pa.ChunkedArray, name: str, place: Place) -> pa.ChunkedArray:
+    for kind in DATES:
+        try:
+            return column.cast(kind)
+        except pa.ArrowInvalid:
+            continue
+    row, reason = min(no_dates(column).items())
+    raise DataError(f"{place(row)}, column {name!r}: {reason}, and the column's other values are dates or times.")
+
+
+def no_dates(column: pa.ChunkedArray) -> dict[int, str]:
+    """The rows whose text is no date or time, with the reason; a missing value is none of them."""
+    words = column.cast(pa.string()).to_pylist()
+    absent = set(ABSENT.to_pylist())
+    distinct = {word for word in words if word is not None and word not in absent}
+    fits = {kind: {word for word in distinct if _is(word, kind)} for kind in DATES}
+    best = max(DATES, key=lambda kind: len(fits[kind]))
+    wrong = distinct - fits[best]
+    return {row: f"{word[:60]!r} is not a date or time" for row, word in enumerate(words) if word in wrong}
+
+
+def _is(word: str, kind: pa.DataType) -> bool:
+    try:
+        pa.array([word]).cast(kind)
+    except pa.ArrowInvalid:
+        return False
+    return True

@@ -1,0 +1,166 @@
+"""How one column of a table becomes inputs: a number with its missing values, or a category as one-hot inputs."""
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MISSING", "ONE_HOT", "UNKNOWN", "CategoryColumn", "NumberColumn", "column_from_json"]
+
+ONE_HOT = float(np.sqrt(0.5))
+"""The value of a level: two rows of different levels are then at distance 1."""
+
+MISSING, UNKNOWN = 1, 2
+"""Marks of a value that training never saw: one that is missing, and a category without a level."""
+
+
+@dataclass(frozen=True)
+class NumberColumn:
+    """A number, or a date in seconds.
+
+    Parameters
+    ----------
+    mean : what stands for a missing value, after the offset
+    indicator : whether training saw missing values: a second input is then 1 where the value is missing, else 0
+    offset : subtracted first, in float64; of dates, whose seconds float32 cannot hold
+    kind : "number", or "date"
+
+    Examples
+    --------
+    >>> column = NumberColumn("age", 40.0, indicator=True)
+    >>> X = np.zeros((2, 2))
+    >>> column.fill(np.array([38.0, np.nan]), X), X.tolist()
+    (None, [[38.0, 0.0], [40.0, 1.0]])
+    """
+
+    name: str
+    mean: float
+    indicator: bool = False
+    offset: float = 0.0
+    kind: str = "number"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of its inputs."""
+        return (self.name, f"{self.name}=missing") if self.indicator else (self.name,)
+
+    @property
+    def unscaled(self) -> tuple[bool, ...]:
+        """Which of its inputs keep their unit when inputs are scaled."""
+        return (False, True) if self.indicator else (False,)
+
+    def fill(self, values: NDArray[Any], X: NDArray[Any], strict: bool = False) -> NDArray[np.int8] | None:
+        """Write the inputs of values (n,) to X (n, width); returns marks (n,) where training saw no such value.
+
+        With `strict` a missing value stays NaN, which the gate of blocks refuses with its place.
+        """
+        X[:, 0] = values - self.offset if self.offset else values
+        if values.dtype.kind != "f":
+            return None
+        missing = np.isnan(values)
+        if strict or not missing.any():
+            return None
+        X[missing, 0] = self.mean
+        if self.indicator:
+            X[missing, 1] = 1
+            return None
+        return np.where(missing, np.int8(MISSING), np.int8(0))
+
+    def to_json(self) -> dict[str, Any]:
+        """The column as JSON."""
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class CategoryColumn:
+    """A category as one-hot inputs of value sqrt(1/2); a value without a level has zeros.
+
+    Parameters
+    ----------
+    levels : the values that have an input each
+    missing : whether training saw missing values, which are then a level too
+    buckets : inputs that all other values share, by a hash; 0 for none
+
+    Examples
+    --------
+    >>> column = CategoryColumn("cut", ("Fair", "Good"), missing=True)
+    >>> X = np.zeros((3, 3))
+    >>> column.fill((["Good", None, "Ideal"], np.arange(3)), X).tolist(), (X > 0).tolist()
+    ([0, 0, 2], [[False, True, False], [False, False, True], [False, False, False]])
+    """
+
+    name: str
+    levels: tuple[str, ...]
+    missing: bool = False
+    buckets: int = 0
+    kind: str = "category"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names of its inputs."""
+        named = [f"{self.name}={level}" for level in self.levels] + [f"{self.name}=missing"] * self.missing
+        return (*named, *(f"{self.name}#{i}" for i in range(self.buckets)))
+
+    @property
+    def unscaled(self) -> tuple[bool, ...]:
+        """All of its inputs keep their unit: a rare level would be hundreds of deviations away from the others."""
+        return (True,) * len(self.names)
+
+    def fill(
+        self, coded: tuple[Sequence[str | None], NDArray[Any]], X: NDArray[Any], strict: bool = False
+    ) -> NDArray[np.int8] | None:
+        """Write the inputs of values to X (n, width); returns marks (n,) where training saw no such value.
+
+        Parameters
+        ----------
+        coded : the different values, None for a missing one, and for each row which of them it has
+        strict : a missing value becomes NaN, which the gate of blocks refuses with its place
+        """
+        words, codes = coded
+        places = {level: i for i, level in enumerate(self.levels)}
+        at, mark = np.full(len(words), -1), np.zeros(len(words), np.int8)
+        for i, word in enumerate(words):
+            if word is None:
+                at[i] = len(self.levels) if self.missing else -1
+                mark[i] = 0 if self.missing else MISSING
+            elif word in places:
+                at[i] = places[word]
+            elif self.buckets:
+                at[i] = len(self.levels) + self.missing + zlib.crc32(word.encode()) % self.buckets
+            else:
+                mark[i] = UNKNOWN
+        where = at[codes]
+        rows = np.flatnonzero(where >= 0)
+        X[rows, where[rows]] = ONE_HOT
+        if strict and None in words:
+            X[np.isin(codes, [i for i, word in enumerate(words) if word is None]), 0] = np.nan
+        return mark[codes] if mark.any() else None
+
+    def to_json(self) -> dict[str, Any]:
+        """The column as JSON."""
+        return {**asdict(self), "levels": list(self.levels)}
+
+
+def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
+    """The column that `to_json` wrote, or a ValueError."""
+    kind = found["kind"]
+    if not isinstance(found["name"], str):
+        raise ValueError("a column of the encoding has no name")
+    if kind == "category":
+        levels, buckets = found["levels"], found["buckets"]
+        if not isinstance(levels, list) or not all(isinstance(level, str) for level in levels):
+            raise ValueError("the levels of a category are no list of texts")
+        if len(set(levels)) < len(levels) or type(found["missing"]) is not bool or type(buckets) is not int:
+            raise ValueError("a category has a level twice, or parts of the wrong type")
+        if not 0 <= buckets <= 2**16:
+            raise ValueError(f"a category of {buckets} buckets")
+        return CategoryColumn(**{**found, "levels": tuple(levels)})
+    numbers = found["mean"], found["offset"]
+    if kind not in ("number", "date") or type(found["indicator"]) is not bool:
+        raise ValueError(f"a column of the encoding is of the kind {kind!r}")
+    if not all(type(number) is float and np.isfinite(number) for number in numbers):
+        raise ValueError("a number of the encoding is not finite")
+    return NumberColumn(**found)

@@ -1,0 +1,180 @@
+"""What encodings are learned from: counts of the values of each column, mergeable and of bounded size.
+
+Different values are counted exactly up to MOST_VALUES a column. Beyond that the counts are those of Misra and Gries
+(1982), merged as by Agarwal et al. (2012): lower bounds, wrong by at most n / MOST_VALUES, of every value that is more
+frequent than that.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dkernel.encoding.columns import CategoryColumn, NumberColumn
+from dkernel.encoding.encoding import Encoding
+from dkernel.encoding.tables import coded, numbers
+
+__all__ = ["MOST_LEVELS", "MOST_VALUES", "TableCounts"]
+
+MOST_VALUES = 1000
+"""Values of a column that are counted exactly; what is kept of a column is then some 100 KB."""
+
+MOST_LEVELS = 100
+"""Values that have an input of their own; the others share BUCKETS inputs by a hash."""
+
+BUCKETS = 32  # for values that are rare, which have little to say each
+
+
+@dataclass(frozen=True)
+class NumberCount:
+    """Rows with a number, their sum and smallest, and rows without."""
+
+    n: int = 0
+    total: float = 0.0
+    low: float = np.inf
+    missing: int = 0
+
+    @classmethod
+    def of(cls, values: Any) -> "NumberCount":
+        finite = values if values.dtype.kind != "f" else values[np.isfinite(values)]
+        missing = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
+        low = float(finite.min()) if len(finite) else np.inf
+        return cls(len(finite), float(finite.sum(dtype=np.float64)), low, missing)
+
+    def merge(self, other: "NumberCount") -> "NumberCount":
+        return NumberCount(
+            self.n + other.n, self.total + other.total, min(self.low, other.low), self.missing + other.missing
+        )
+
+    def column(self, name: str, kind: str, indicator: bool) -> NumberColumn:
+        # Whole seconds, so that the difference is exact.
+        offset = float(np.floor(self.low)) if kind == "date" and self.n else 0.0
+        mean = self.total / self.n - offset if self.n else 0.0
+        return NumberColumn(name, float(mean), indicator and self.missing > 0 and self.n > 0, offset, kind)
+
+
+@dataclass(frozen=True)
+class CategoryCount:
+    """How often each value came; `exact` until there are too many."""
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    missing: int = 0
+    exact: bool = True
+
+    @classmethod
+    def of(cls, words: Sequence[str | None], codes: Any) -> "CategoryCount":
+        found = np.bincount(codes, minlength=len(words)).tolist()
+        counts: dict[str, int] = {}
+        missing = 0
+        for word, n in zip(words, found, strict=True):
+            if word is None:
+                missing += n
+            elif n:
+                counts[word] = counts.get(word, 0) + n
+        return cls(counts, missing)._bounded()
+
+    def merge(self, other: "CategoryCount") -> "CategoryCount":
+        counts = dict(self.counts)
+        for word, n in other.counts.items():
+            counts[word] = counts.get(word, 0) + n
+        return CategoryCount(counts, self.missing + other.missing, self.exact and other.exact)._bounded()
+
+    def _bounded(self) -> "CategoryCount":
+        if len(self.counts) <= MOST_VALUES:
+            return self
+        less = sorted(self.counts.values(), reverse=True)[MOST_VALUES]
+        return CategoryCount({w: n - less for w, n in self.counts.items() if n > less}, self.missing, exact=False)
+
+    def column(self, name: str) -> CategoryColumn:
+        if self.exact and len(self.counts) <= MOST_LEVELS:
+            return CategoryColumn(name, tuple(sorted(self.counts)), self.missing > 0)
+        # A value that came once tells nothing that its bucket does not.
+        often = sorted((word for word, n in self.counts.items() if n > 1), key=lambda w: (-self.counts[w], w))
+        return CategoryColumn(name, tuple(sorted(often[:MOST_LEVELS])), self.missing > 0, BUCKETS)
+
+
+Count = NumberCount | CategoryCount
+
+
+@dataclass(frozen=True)
+class TableCounts:
+    """Counts of all columns of a table; those of parts of it are merged in their order.
+
+    Examples
+    --------
+    >>> kinds = {"x": "number", "s": "category"}
+    >>> table = pa.table({"x": [1.0, None, 5.0], "s": ["b", "a", "b"]})
+    >>> counts = TableCounts.of(table.slice(0, 1), kinds).merge(TableCounts.of(table.slice(1), kinds))
+    >>> counts.encoding(kinds).names
+    ('x', 'x=missing', 's=a', 's=b')
+    """
+
+    columns: tuple[Count, ...]
+    rows: int
+
+    @classmethod
+    def of(cls, table: Any, kinds: Mapping[str, str]) -> "TableCounts":
+        """Those of a table, or of an array (n, p) of numbers.
+
+        Parameters
+        ----------
+        kinds : of each column: "number", "date" or "category"
+        """
+        found: list[Count] = []
+        for j, (name, kind) in enumerate(kinds.items()):
+            column = table.column(name) if isinstance(table, pa.Table) else table[:, j]
+            if kind == "category":
+                column = column if isinstance(table, pa.Table) else pa.array(column)
+                found.append(CategoryCount.of(*coded(column)))
+            else:
+                found.append(NumberCount.of(numbers(column) if isinstance(table, pa.Table) else column))
+        return cls(tuple(found), len(table))
+
+    def merge(self, other: "TableCounts") -> "TableCounts":
+        pairs = zip(self.columns, other.columns, strict=True)
+        return TableCounts(tuple(one.merge(two) for one, two in pairs), self.rows + other.rows)  # type: ignore[arg-type]
+
+    def encoding(self, kinds: Mapping[str, str], missing: str = "indicator") -> Encoding:
+        """The encoding that these counts decide; `missing` is "indicator", "mean" or "error"."""
+        made: list[NumberColumn | CategoryColumn] = []
+        for (name, kind), count in zip(kinds.items(), self.columns, strict=True):
+            if isinstance(count, NumberCount):
+                made.append(count.column(name, kind, missing == "indicator"))
+            else:
+                made.append(count.column(name))
+        return Encoding(tuple(made), missing)
+
+    def told(self, kinds: Mapping[str, str]) -> dict[str, str]:
+        """What is worth a line: which columns have missing values, and which are categories."""
+        lines: dict[str, str] = {}
+        pairs = list(zip(kinds.items(), self.columns, strict=True))
+        gaps = [f"{name} {_share(count.missing / self.rows)}" for (name, _), count in pairs if count.missing]
+        if gaps:
+            lines["missing"] = _listed(gaps)
+        words = [
+            f"{name} {len(c.counts)}" if c.exact else f"{name} over {MOST_VALUES:,}"
+            for (name, _), c in pairs
+            if isinstance(c, CategoryCount)
+        ]
+        if words:
+            lines["categories"] = _listed(words)
+        lines |= self._nothing(kinds)
+        return lines
+
+    def _nothing(self, kinds: Mapping[str, str]) -> dict[str, str]:
+        """Columns that say nothing: of different values alone, such as names and numbers of rows, or of none."""
+        pairs = list(zip(kinds, self.columns, strict=True))
+        alone = [name for name, count in pairs if isinstance(count, CategoryCount) and not count.column(name).levels]
+        empty = [name for name, count in pairs if isinstance(count, NumberCount) and not count.n]
+        lines = {"identifiers": f"{_listed(alone)}: hardly a value came twice, so exclude them"} if alone else {}
+        return {**lines, **({"empty": f"{_listed(empty)}: no row has a value"} if empty else {})}
+
+
+def _share(part: float) -> str:
+    return f"{100 * part:.2g} %"
+
+
+def _listed(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:12]) + (f" and {len(texts) - 12} more" if len(texts) > 12 else "")

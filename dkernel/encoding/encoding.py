@@ -1,0 +1,187 @@
+"""The encoding of a table: an immutable value that turns its columns into the inputs of kernels."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dkernel.encoding.columns import MISSING, UNKNOWN, CategoryColumn, NumberColumn, column_from_json
+from dkernel.encoding.tables import coded, numbers
+
+__all__ = ["MISSING_WORDS", "Counted", "Encoding", "added", "described", "unseen_values"]
+
+Counted = Mapping[str, Mapping[str, int]]
+"""Values that training never saw: what they are ("missing", "unknown") -> column -> how many."""
+
+MISSING_WORDS = ("indicator", "mean", "error")
+
+
+@dataclass(frozen=True)
+class Encoding:
+    """The columns of a table in their order, each with what makes inputs of its values.
+
+    Parameters
+    ----------
+    missing : "indicator": the mean, and an input that says so where training saw missing values; "mean": the mean
+        alone; "error": missing values are refused
+
+    Examples
+    --------
+    >>> encoding = Encoding((NumberColumn("x", 2.0), CategoryColumn("s", ("a", "b"))))
+    >>> X, marks = encoding.encode(pa.table({"x": [1.0, None], "s": ["b", "c"]}), "float64")
+    >>> X.round(2).tolist(), encoding.counted(marks)
+    ([[1.0, 0.0, 0.71], [2.0, 0.0, 0.0]], {'missing': {'x': 1}, 'unknown': {'s': 1}})
+    """
+
+    columns: tuple[NumberColumn | CategoryColumn, ...]
+    missing: str = "indicator"
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """Names of the inputs."""
+        return tuple(name for column in self.columns for name in column.names)
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def kinds(self) -> dict[str, str]:
+        """Column -> "number", "date" or "category"."""
+        return {column.name: column.kind for column in self.columns}
+
+    @property
+    def strict(self) -> bool:
+        """Whether missing values are refused."""
+        return self.missing == "error"
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether the inputs are the columns as they are, but for missing values."""
+        return all(isinstance(c, NumberColumn) and c.kind == "number" and not c.indicator for c in self.columns)
+
+    @cached_property
+    def unscaled(self) -> NDArray[np.bool_]:
+        """Which inputs keep their unit when the inputs are scaled, bool (width,)."""
+        return np.array([flag for column in self.columns for flag in column.unscaled], bool)
+
+    @cached_property
+    def places(self) -> dict[str, range]:
+        """Column -> the places of its inputs."""
+        ends = list(accumulate(len(column.names) for column in self.columns))
+        return {c.name: range(end - len(c.names), end) for c, end in zip(self.columns, ends, strict=True)}
+
+    def encode(self, table: Any, dtype: str = "float32") -> tuple[NDArray[Any], NDArray[np.int8] | None]:
+        """The inputs (n, width) of a table, and marks of the values that training never saw.
+
+        Parameters
+        ----------
+        table : an Arrow table with these columns, or an array (n, p) of numbers, NaN where they are missing
+
+        Returns
+        -------
+        inputs, and int8 (n, p) of 0, MISSING or UNKNOWN for each value, or None where all are 0
+        """
+        of_arrow = isinstance(table, pa.Table)
+        if self.plain and not of_arrow:
+            return self._filled(table)
+        n = table.num_rows if of_arrow else len(table)
+        X = np.zeros((n, len(self.names)), dtype=dtype)
+        marks = None
+        with np.errstate(over="ignore", invalid="ignore"):  # the gate of blocks says what is too large
+            for j, column in enumerate(self.columns):
+                values = table.column(column.name) if of_arrow else table[:, j]
+                if isinstance(column, CategoryColumn):
+                    found: Any = coded(values if of_arrow else pa.array(values))
+                else:
+                    found = numbers(values) if of_arrow else values
+                place = self.places[column.name]
+                mark = column.fill(found, X[:, place.start : place.stop], self.strict)
+                if mark is not None:
+                    marks = np.zeros((n, len(self.columns)), np.int8) if marks is None else marks
+                    marks[:, j] = mark
+        return X, marks
+
+    def _filled(self, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int8] | None]:
+        """Numbers as they are, with the means in place of what is missing."""
+        with np.errstate(over="ignore", invalid="ignore"):
+            if self.strict or X.dtype.kind != "f" or not np.isnan(X.sum()):
+                return X, None
+        missing = np.isnan(X)
+        if not missing.any():
+            return X, None
+        means = np.array([column.mean for column in self.columns if isinstance(column, NumberColumn)])
+        return np.where(missing, means.astype(X.dtype), X), np.where(missing, np.int8(MISSING), np.int8(0))
+
+    def counted(self, marks: NDArray[np.int8] | None) -> dict[str, dict[str, int]]:
+        """Values that training never saw, by what they are and by column; nothing of those that did not come."""
+        found: dict[str, dict[str, int]] = {}
+        if marks is None:
+            return found
+        for word, mark in (("missing", MISSING), ("unknown", UNKNOWN)):
+            counts = np.count_nonzero(marks == mark, axis=0).tolist()
+            named = {name: n for name, n in zip(self.column_names, counts, strict=True) if n}
+            if named:
+                found[word] = named
+        return found
+
+    def to_json(self) -> dict[str, Any]:
+        """The encoding as JSON."""
+        return {"missing": self.missing, "columns": [column.to_json() for column in self.columns]}
+
+    @classmethod
+    def from_json(cls, found: Mapping[str, Any]) -> "Encoding":
+        """The encoding that `to_json` wrote, or a ValueError."""
+        if found["missing"] not in MISSING_WORDS:
+            raise ValueError(f"an encoding with missing={found['missing']!r}")
+        return cls(tuple(map(column_from_json, found["columns"])), found["missing"])
+
+    @classmethod
+    def filling(cls, names: Sequence[str], means: NDArray[np.float64]) -> "Encoding":
+        """The encoding of numbers that had no missing values in training: these become the mean."""
+        return cls(tuple(NumberColumn(name, float(mean)) for name, mean in zip(names, means, strict=True)))
+
+
+def added(one: Counted, other: Counted) -> dict[str, dict[str, int]]:
+    """The counts of both.
+
+    Examples
+    --------
+    >>> added({"missing": {"x": 1}}, {"missing": {"x": 2, "y": 1}})
+    {'missing': {'x': 3, 'y': 1}}
+    """
+    found = {word: dict(columns) for word, columns in one.items()}
+    for word, columns in other.items():
+        mine = found.setdefault(word, {})
+        for name, n in columns.items():
+            mine[name] = mine.get(name, 0) + n
+    return found
+
+
+def unseen_values(encoding: Encoding | None, marks: Sequence[NDArray[np.int8] | None]) -> Counted:
+    """The values of some blocks, by their marks, that training never saw."""
+    total: Counted = {}
+    for some in marks if encoding is not None else ():
+        total = added(total, encoding.counted(some))  # type: ignore[union-attr]
+    return total
+
+
+def described(counts: Counted) -> list[str]:
+    """The counts in words.
+
+    Examples
+    --------
+    >>> described({"missing": {"x": 3}, "unknown": {"s": 1}})
+    ['missing values where training had none, filled with the mean: x 3', 'categories that training never saw: s 1']
+    """
+    words = {
+        "missing": "missing values where training had none, filled with the mean",
+        "unknown": "categories that training never saw",
+    }
+    return [f"{words[word]}: {', '.join(f'{name} {n:,}' for name, n in counts[word].items())}" for word in counts]

@@ -1,0 +1,41 @@
+"""Values that the tasks of a run leave in their process, so that the next ones need not make them again.
+
+Such a value is derived: any process can make it anew from what the tasks are given, and the same. So it may be dropped
+at any time, and a task that does not find it says so. It is never changed in its place, for a task may run twice.
+"""
+
+from typing import Any
+
+__all__ = ["drop", "drop_all", "get", "put"]
+
+_values: dict[str, dict[Any, Any]] = {}
+
+
+def get(run: str, name: Any) -> Any:
+    """The value of this name, None where there is none.
+
+    Examples
+    --------
+    >>> put("a-run", ("scores", 3), 0.5)
+    >>> get("a-run", ("scores", 3)), get("another", 3)
+    (0.5, None)
+    >>> drop("a-run")
+    >>> get("a-run", ("scores", 3)) is None
+    True
+    """
+    return _values.get(run, {}).get(name)
+
+
+def put(run: str, name: Any, value: Any) -> None:
+    """Keep a value under this name, in place of one that was there."""
+    _values.setdefault(run, {})[name] = value
+
+
+def drop(run: str) -> None:
+    """Forget the values of a run."""
+    _values.pop(run, None)
+
+
+def drop_all() -> None:
+    """Forget the values of all runs."""
+    _values.clear()

@@ -1,0 +1,111 @@
+"""What a grid divides: the numbers of a row about their centers, and each group of one-hot columns as one category."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.numerics.tiling import compiled
+
+__all__ = ["GridInputs", "one_hot_groups"]
+
+F32 = NDArray[np.float32]
+
+MOST_GROUPED = 2000  # columns that are looked at for groups: every pair of them is counted
+
+
+@compiled("void(float32[:, :], float32[::1], int64[::1], float32[::1], float32[:, ::1])", set())
+def _fill(X: Any, center: Any, place: Any, category: Any, out: Any) -> None:
+    for i in range(X.shape[0]):
+        for j in range(X.shape[1]):
+            if category[j] == np.float32(0.0):
+                out[place[j], i] = X[i, j] - center[j]
+            elif X[i, j] != np.float32(0.0):
+                out[place[j], i] += category[j]
+
+
+@dataclass(frozen=True, eq=False)
+class GridInputs:
+    """Rows of features -> rows of numbers and categories.
+
+    Parameters
+    ----------
+    center : of the features, float64 (p,); subtracted in the dtype of the rows, before they become float32
+    groups : features that are 0 in all rows but those of their category, a tuple for each group; a row that has several
+        of them, or none, is of a category of its own
+    """
+
+    center: NDArray[np.float64]
+    groups: tuple[tuple[int, ...], ...] = ()
+
+    @cached_property
+    def numbers(self) -> NDArray[np.intp]:
+        """The features that are in no group, in their order; the groups come after them."""
+        return np.setdiff1d(np.arange(len(self.center)), [j for group in self.groups for j in group])
+
+    @property
+    def n_out(self) -> int:
+        """Numbers and groups."""
+        return len(self.numbers) + len(self.groups)
+
+    @property
+    def categorical(self) -> NDArray[np.bool_]:
+        """Which of the outputs are categories."""
+        return np.arange(self.n_out) >= len(self.numbers)
+
+    @cached_property
+    def _places(self) -> tuple[NDArray[np.int64], F32]:
+        """Row of the output of each feature, and the number of its category, 0 for a number."""
+        place, category = np.zeros(len(self.center), np.int64), np.zeros(len(self.center), np.float32)
+        place[self.numbers] = np.arange(len(self.numbers))
+        for k, group in enumerate(self.groups):
+            place[list(group)], category[list(group)] = len(self.numbers) + k, np.arange(1, len(group) + 1)
+        return place, category
+
+    def __call__(self, X: NDArray[np.floating]) -> F32:
+        """The rows as columns, float32 (n_out, rows), of a block (rows, p)."""
+        out = np.zeros((self.n_out, len(X)), np.float32)
+        place, category = self._places
+        if X.dtype == np.float32:
+            _fill(X, self.center.astype(np.float32), place, category, out)
+        else:
+            centred = (X - np.where(category > 0, 0.0, self.center)).astype(np.float32)
+            _fill(centred, np.zeros(len(place), np.float32), place, category, out)
+        return out
+
+    def spec(self) -> dict[str, Any]:
+        """The groups, as JSON."""
+        return {"groups": [list(group) for group in self.groups]}
+
+    @classmethod
+    def build(cls, spec: Mapping[str, Any], center: NDArray[np.float64]) -> "GridInputs":
+        """The same from what `spec` gave."""
+        return cls(center, tuple(tuple(int(j) for j in group) for group in spec["groups"]))
+
+
+def one_hot_groups(X: NDArray[np.floating]) -> tuple[tuple[int, ...], ...]:
+    """Groups of neighbouring columns of two values, one of them 0; no row of the sample has two that are not.
+
+    Examples
+    --------
+    >>> rows = np.array([[0.3, 1, 0, 0, 1], [0.1, 0, 1, 0, 1], [2.0, 0, 0, 1, 0]], np.float32)
+    >>> one_hot_groups(rows)
+    ((1, 2, 3), (4,))
+    """
+    largest = X.max(axis=0, initial=0.0)
+    # A level that no row of the sample has stands between others as a column of zeros.
+    columns = np.flatnonzero(((X == 0) | (largest == X)).all(axis=0))[:MOST_GROUPED]
+    on = (X[:, columns] != 0).astype(np.float32)
+    together = on.T @ on
+    groups: list[list[int]] = []
+    first = 0
+    for k, j in enumerate(columns.tolist()):
+        if groups and groups[-1][-1] == j - 1 and not together[k, first:k].any():
+            groups[-1].append(j)
+        else:
+            groups.append([j])
+            first = k
+    return tuple(map(tuple, groups))

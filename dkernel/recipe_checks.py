@@ -1,0 +1,195 @@
+"""The words that each parameter of a recipe takes, and the checks that a value is one of them."""
+
+import math
+import operator
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from dkernel.encoding.encoding import MISSING_WORDS
+from dkernel.errors import RecipeError
+from dkernel.features import FAST, FEATURES, FORMS
+from dkernel.features.scaling import SCALINGS
+from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, parse
+from dkernel.linear.calibration import CALIBRATIONS
+from dkernel.linear.losses import LOSSES, loss_named
+from dkernel.validation import nearest_name
+
+__all__ = ["CHECKS", "CHOICES", "GIVEN", "LABELS", "Label"]
+
+Label = bool | int | float | str
+
+CHOICES: dict[str, tuple[str, ...]] = {
+    "task": ("auto", "classify", "regress"),
+    "gamma": GAMMA_WORDS,
+    "features": tuple(FEATURES),
+    "n_components": ("auto",),
+    "passes": ("auto",),
+    "polish": ("auto",),
+    "rounds": ("auto",),
+    "landmarks": ("uniform", "stratified", "kmeans", "leverage", "rpcholesky"),
+    "sampling": ("auto", *SAMPLINGS, *FAST),
+    "form": FORMS,
+    "loss": tuple(LOSSES),
+    "alpha": ("auto",),
+    "solver": ("psgd", "exact", "normal", "pcg", "lbfgs"),
+    "scale": ("auto", *SCALINGS),
+    "metric": ("auto", "identity", "diagonal", "full"),
+    "class_weight": ("balanced",),
+    "calibration": tuple(CALIBRATIONS),
+    "dtype": ("float32", "float64"),
+    "local": ("none", "grids"),
+    "n_grids": ("auto",),
+    "categorical": ("auto", "none"),
+    "missing": MISSING_WORDS,
+}
+"""The words that each parameter understands; some take numbers too."""
+
+GIVEN = "given"  # landmarks that were no rule's choice: the model holds them
+LABELS = (bool, int, float, str)
+
+
+def _plain(value: Any) -> Any:
+    """The Python value of a numpy scalar, whose repr and JSON would differ from the same number's."""
+    return value.item() if hasattr(value, "dtype") and getattr(value, "ndim", None) == 0 else value
+
+
+def _refuse(name: str, value: Any, needed: str) -> RecipeError:
+    words = CHOICES.get(name, ())
+    hint = nearest_name(value, words) if isinstance(value, str) and words else ""
+    hint = hint if hint.startswith(" Did") else ""
+    return RecipeError(f"{name}={value!r} is not valid.{hint} Possible: {needed}.")
+
+
+def _word(name: str, value: Any) -> str:
+    if not (isinstance(value, str) and value in CHOICES[name]):
+        raise _refuse(name, value, " | ".join(CHOICES[name]))
+    return str(value)
+
+
+def _loss(name: str, value: Any) -> str:
+    if isinstance(value, str) and "(" in value:
+        return loss_named(value).text
+    return _word(name, value)
+
+
+def _whole(least: int) -> Callable[[str, Any], int]:
+    def check(name: str, value: Any) -> int:
+        try:
+            number = -1 if isinstance(_plain(value), bool) else operator.index(value)
+        except TypeError:
+            number = -1
+        if number < least:
+            raise _refuse(name, value, " | ".join([*CHOICES.get(name, ()), f"a whole number of at least {least}"]))
+        return number
+
+    return check
+
+
+def _real(needed: str, holds: Callable[[float], bool]) -> Callable[[str, Any], float]:
+    def check(name: str, value: Any) -> float:
+        plain = _plain(value)
+        try:
+            number = math.nan if isinstance(plain, bool) or not isinstance(plain, int | float) else float(plain)
+        except OverflowError:
+            number = math.inf
+        if not holds(number):
+            raise _refuse(name, value, " | ".join([*CHOICES.get(name, ()), needed]))
+        return number
+
+    return check
+
+
+def _word_or(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    def either(name: str, value: Any) -> Any:
+        return str(value) if isinstance(value, str) and value in CHOICES[name] else check(name, value)
+
+    return either
+
+
+def _or_none(check: Callable[[str, Any], Any]) -> Callable[[str, Any], Any]:
+    return lambda name, value: None if value is None else check(name, value)
+
+
+def _kernel(name: str, value: Any) -> str:  # noqa: ARG001 - the refusal of `parse` names the kernel
+    if isinstance(value, str) and value == "auto":
+        return value
+    kernel = parse(value)
+    return value if isinstance(value, str) else repr(kernel)
+
+
+def _label(name: str, value: Any) -> Label:
+    label = _plain(value)
+    if not isinstance(label, LABELS) or (isinstance(label, float) and not math.isfinite(label)):
+        raise _refuse(name, value, "a bool, a finite number or a string")
+    return str(label) if isinstance(label, str) else label
+
+
+def _class_weight(name: str, value: Any) -> str | dict[Label, float] | None:
+    if value is None or isinstance(value, str):
+        return None if value is None else _word(name, value)
+    if not isinstance(value, Mapping) or not value:
+        raise _refuse(name, value, "None | balanced | {label: weight}")
+    pairs: list[tuple[Label, float]] = [
+        (_label(f"{name} label", label), _weight(f"{name}[{label!r}]", weight)) for label, weight in value.items()
+    ]
+    return dict(sorted(pairs, key=_by_label))
+
+
+def _by_label(pair: tuple[Label, float]) -> tuple[str, Any]:
+    # Text and numbers have no order among themselves; equal dictionaries must still be equal texts.
+    return ("text", pair[0]) if isinstance(pair[0], str) else ("number", pair[0])
+
+
+_weight = _real("a finite number of at least 0", lambda v: math.isfinite(v) and v >= 0)
+
+
+def _alpha(name: str, value: Any) -> str | float:
+    C = re.fullmatch(r"C=(\d+\.?\d*(e[+-]?\d+)?)", value.replace(" ", "")) if isinstance(value, str) else None
+    if C is not None and 0 < float(C[1]) < math.inf:
+        return f"C={float(C[1])!r}"
+    found: str | float = _word_or(_strength)(name, value)
+    return found
+
+
+_strength = _real("a finite number of at least 0 | C=NUMBER above 0", lambda v: math.isfinite(v) and v >= 0)
+
+
+def _columns(name: str, value: Any) -> str | tuple[str, ...]:
+    if isinstance(value, str):
+        return value if value in CHOICES[name] else tuple(part.strip() for part in value.split(",") if part.strip())
+    if not isinstance(value, list | tuple) or not value or not all(isinstance(part, str) for part in value):
+        raise _refuse(name, value, "auto | none | names of columns")
+    return tuple(map(str, value))
+
+
+CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
+    "task": _word,
+    "kernel": _kernel,
+    "gamma": _word_or(_real("a finite number above 0", lambda v: math.isfinite(v) and v > 0)),
+    "features": _word,
+    "n_components": _word_or(_whole(1)),
+    "rank": _or_none(_whole(1)),
+    "landmarks": lambda name, value: GIVEN if isinstance(value, str) and value == GIVEN else _word(name, value),
+    "sampling": _word,
+    "form": _word,
+    "loss": _loss,
+    "alpha": _alpha,
+    "solver": _word,
+    "passes": _word_or(_whole(1)),
+    "patience": _whole(0),
+    "polish": _word_or(_whole(0)),
+    "rounds": _word_or(_whole(1)),
+    "scale": lambda name, value: _word(name, "none" if value is None else value),
+    "metric": _word,
+    "class_weight": _class_weight,
+    "positive": _or_none(_label),
+    "holdout": _real("a share of at least 0 and less than 1", lambda v: 0 <= v < 1),
+    "seed": _whole(0),
+    "dtype": _word,
+    "calibration": _or_none(_word),
+    "local": _word,
+    "n_grids": _word_or(_whole(1)),
+    "categorical": _columns,
+    "missing": _word,
+}

@@ -1,0 +1,164 @@
+"""Sums that are exact in any order, over rows that keep something of their own from one reading to the next.
+
+Sums of integers need no tree: each call adds all its rows to one total, and the totals of the calls add up to the same
+whoever made them. What a row keeps (its scores so far) stays in the process that has last seen it
+(`dkernel.execution.process_cache`); a process that has lost it is sent what it takes to make it again.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Generic, TypeVar
+
+from dkernel.data.block import Block
+from dkernel.execution import process_cache
+from dkernel.execution.base import Call, Handle
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.schedule import RowSlice
+
+__all__ = ["ExactStatistic", "RepeatedReading"]
+
+T = TypeVar("T")
+
+
+class ExactStatistic(ABC, Generic[T]):
+    """A sum over rows that is the same in any order, of rows that have a state."""
+
+    @abstractmethod
+    def zero(self, broadcast: Any) -> T:
+        """The sum over no rows."""
+
+    @abstractmethod
+    def add(self, total: T, block: Block, piece: RowSlice, broadcast: Any) -> bool:
+        """Add the rows of a piece to a total, in place; False, and nothing added, where their state is not there."""
+
+    @abstractmethod
+    def finish(self, total: T) -> T:
+        """A total as it travels to the client, where totals are merged."""
+
+    @abstractmethod
+    def merge(self, left: T, right: T) -> T:
+        """The sum of two totals; may reuse `left`."""
+
+
+def add_up(
+    statistic: ExactStatistic[T], broadcast: Any, blocks: Sequence[Block], pieces: Sequence[tuple[int, RowSlice]]
+) -> tuple[T, list[int]]:
+    """The sum over some pieces, each with the number of its block, and the pieces whose state is lost; on a worker."""
+    total = statistic.zero(broadcast)
+    lost = [piece.number for number, piece in pieces if not statistic.add(total, blocks[number], piece, broadcast)]
+    return statistic.finish(total), lost
+
+
+class RepeatedReading:
+    """Readings of the same pieces, one after the other; each piece is worked on by the process that had it before.
+
+    Parameters
+    ----------
+    feed : of the blocks
+    pieces : all that are read, each time
+    run : name of the run in the process cache
+    """
+
+    def __init__(self, feed: BlockReader, pieces: Iterable[RowSlice], run: str) -> None:
+        self.feed, self.run = feed, run
+        self._pieces: dict[int, list[RowSlice]] = {}
+        for piece in pieces:
+            self._pieces.setdefault(piece.place.unit, []).append(piece)
+        self._homes: dict[int, str] = {}
+
+    def total(
+        self,
+        statistic: ExactStatistic[T],
+        held: Handle,
+        broadcast: Handle,
+        restore: Callable[[], Handle],
+        key: str,
+        advance: Callable[[int], None],
+        last: bool,
+    ) -> T:
+        """The sum over all pieces.
+
+        Parameters
+        ----------
+        held, broadcast : handles of the statistic and of what its methods get
+        restore : makes the broadcast for pieces whose state is lost
+        key : made of the content of everything that decides the result
+        advance : told the rows of each window
+        last : no reading follows this one
+        """
+        executor, windows = self.feed.executor, self.feed.windows(list(self._pieces))
+        found: list[T] = []
+
+        def calls(window: Sequence[int]) -> list[Call]:
+            pieces = [piece for unit in window for piece in self._pieces[unit]]
+            return [
+                self._call(f"{key}-{some[0].number}", held, broadcast, some, at) for at, some in self._dealt(pieces)
+            ]
+
+        readers = {unit: self._homes.get(pieces[0].number) for unit, pieces in self._pieces.items()}
+        results = self.feed.visit(windows, calls, readers, () if last else windows[0])
+        for window, answers in zip(windows, results, strict=True):
+            lost = {number for _, numbers in answers for number in numbers}
+            if lost:
+                again = [piece for unit in window for piece in self._pieces[unit] if piece.number in lost]
+                whole = restore()
+                more = [
+                    self._call(f"{key}-again-{some[0].number}", held, whole, some, at)
+                    for at, some in self._dealt(again)
+                ]
+                answers = [*answers, *executor.compute(more)[0]]
+                executor.release([whole])
+            for total, _ in answers:
+                found = [statistic.merge(found[0], total)] if found else [total]
+            advance(sum(piece.n for unit in window for piece in self._pieces[unit]))
+        return found[0]
+
+    def _call(self, key: str, held: Handle, broadcast: Handle, pieces: Sequence[RowSlice], at: str | None) -> Call:
+        blocks: dict[tuple[int, int], tuple[int, Handle]] = {}
+        numbered = []
+        for piece in pieces:
+            place = piece.place.unit, piece.place.block
+            if place not in blocks:
+                blocks[place] = len(blocks), self.feed.block(piece)
+            numbered.append((blocks[place][0], piece))
+        handles = [handle for _, handle in blocks.values()]
+        return Call(f"{key}-{len(pieces)}", add_up, (held, broadcast, handles, numbered), at)
+
+    def _dealt(self, pieces: Sequence[RowSlice]) -> list[tuple[str | None, list[RowSlice]]]:
+        """The pieces of each call, and the worker to run it on: that which had them before, or has their block."""
+        threads = self.feed.executor.processes()
+        if not threads:
+            return [(None, some) for some in _even(pieces, self.feed.executor.slots)]
+        rows = dict.fromkeys(sorted(threads), 0)
+        mine: dict[str, list[RowSlice]] = {worker: [] for worker in rows}
+        places = {piece.place.unit: self.feed.place(piece.place.unit) for piece in pieces}
+        spread = set(places.values()) >= threads.keys()
+        for piece in pieces:
+            home = self._homes.get(piece.number)
+            if home not in threads:
+                place = places[piece.place.unit]
+                least = min(rows, key=lambda worker: rows[worker] / threads[worker])
+                home = place if spread and place is not None else least
+                self._homes[piece.number] = home
+            assert home is not None
+            rows[home] += piece.n
+            mine[home].append(piece)
+        return [(at, some) for at, own in mine.items() if own for some in _even(own, threads[at])]
+
+    def close(self) -> None:
+        """Forget the states of the rows, as far as the processes that have them are there."""
+        process_cache.drop(self.run)
+        workers = self.feed.executor.processes()
+        calls = [Call(f"{self.run}-drop-{at}", process_cache.drop, (self.run,), at) for at in workers]
+        if calls:
+            self.feed.executor.compute(calls)
+
+
+def _even(pieces: Sequence[RowSlice], parts: int) -> list[list[RowSlice]]:
+    """The pieces in their order, in at most so many runs of about as many rows."""
+    total, before = sum(piece.n for piece in pieces), 0
+    found: dict[int, list[RowSlice]] = {}
+    for piece in pieces:
+        found.setdefault(min(parts - 1, int((before + piece.n / 2) * parts / max(1, total))), []).append(piece)
+        before += piece.n
+    return list(found.values())

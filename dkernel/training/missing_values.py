@@ -1,0 +1,40 @@
+"""A fit to numbers in which a value turns out to be missing: the values are counted, and the fit begins again."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from dkernel.data.source import Source
+from dkernel.errors import MissingValueError
+from dkernel.persistence.checkpoint import Checkpoint
+from dkernel.recipe import Recipe
+
+__all__ = ["with_missing_values"]
+
+T = TypeVar("T")
+
+
+def with_missing_values(
+    run: Callable[[Source, Recipe], T],
+    source: Source,
+    recipe: Recipe,
+    checkpoint: Checkpoint | None = None,
+    progress: Any = None,
+) -> T:
+    """run(source, recipe), and where a value is missing the same with the source that has an encoding for it.
+
+    So tables of numbers without holes are read no more often than they need.
+    """
+    begun = None if checkpoint is None or source.filled is None else checkpoint.run
+    if begun is None or "encoding" not in begun.get("data", {}):
+        try:
+            return run(source, recipe)
+        except MissingValueError:
+            if source.filled is None:
+                raise
+    if checkpoint is not None and begun is None:
+        checkpoint.clear()
+    if progress is not None:
+        progress.message("values are missing: they are counted by one more reading")
+    assert source.filled is not None
+    source = source.filled()
+    return run(source, recipe.replace(dtype="float64") if source.dtype == "float64" else recipe)

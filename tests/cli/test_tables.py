@@ -1,0 +1,150 @@
+"""Tables of text, categories, missing values and dates, from the command line and from Python to the same model."""
+
+import json
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+import dkernel
+
+FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "48", "--alpha", "1e-4", "--metric", "identity"]
+FIXED += ["--scale", "standard", "--quiet"]
+
+
+def mixed(n: int = 500, seed: int = 0) -> pd.DataFrame:
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(size=n),
+            "city": rng.choice(["Basel", "Genève", "Zug, ZG"], n),
+            "size": pd.Categorical(rng.choice(["S", "M", "L"], n), ["S", "M", "L"]),
+            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 8760, n), "h"),
+            "flag": rng.random(n) > 0.5,
+        }
+    )
+    late = frame["when"] > pd.Timestamp("2024-07-01")
+    frame["y"] = np.where((frame["city"] == "Basel") ^ late ^ frame["flag"], "yes", "no")
+    frame.loc[rng.random(n) < 0.1, "x"] = np.nan
+    frame.loc[rng.random(n) < 0.1, "city"] = None
+    return frame
+
+
+@pytest.fixture
+def there(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    frame = mixed()
+    frame.to_parquet("train.parquet", index=False)
+    frame.to_csv("train.csv", index=False)
+    mixed(200, 1).to_parquet("new.parquet", index=False)
+    return frame
+
+
+def ok(run, *arguments):
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+@pytest.mark.usefixtures("there")
+def test_train_evaluate_and_score_need_nothing_but_the_label(run):
+    said = ok(run, "train", "train.parquet", "--label", "y", "--out", "m").stdout
+    assert "categories   city 3, size 3" in said
+    assert "missing      x " in said
+    figures = json.loads(ok(run, "evaluate", "m", "new.parquet", "--json", "--quiet").stdout)
+    assert figures["accuracy"] > 0.8
+    assert "filled" not in figures
+    ok(run, "score", "m", "new.parquet", "--out", "s.parquet", "--keep", "city,when", "--quiet")
+    scored = pd.read_parquet("s.parquet")
+    model = dkernel.load("m")
+    new = mixed(200, 1)
+    assert (scored["label"] == model.predict(new.drop(columns="y"))).all()
+    assert scored["city"].fillna("").tolist() == new["city"].fillna("").tolist()
+
+
+def test_every_file_and_frame_gives_the_same_encoding(run, there):
+    for name in ("train.parquet", "train.csv"):
+        ok(run, "train", name, "--label", "y", "--out", f"{name}.m", *FIXED)
+    parquet, csv = (dkernel.load(f"{name}.m").model_ for name in ("train.parquet", "train.csv"))
+    settings = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
+    machine = dkernel.KernelClassifier("gaussian", solver="psgd", **settings)
+    frame = machine.fit(there.drop(columns="y"), there["y"]).model_
+    lazy = dd.from_pandas(there, npartitions=1)
+    dask = machine.fit(lazy.drop(columns="y"), lazy["y"]).model_
+    assert parquet.encoding.columns == frame.encoding.columns == dask.encoding.columns
+    np.testing.assert_array_equal(parquet.coef, frame.coef)
+    np.testing.assert_array_equal(parquet.coef, dask.coef)
+    assert csv.encoding.names == parquet.encoding.names
+
+
+@pytest.mark.usefixtures("there")
+def test_workers_and_threads_give_the_same_bytes(run, tmp_path):
+    pd.concat([mixed(seed=s) for s in range(3)]).to_parquet("three.parquet", index=False, row_group_size=500)
+    ok(run, "train", "three.parquet", "--label", "y", "--out", "a", *FIXED)
+    ok(run, "train", "three.parquet", "--label", "y", "--out", "b", *FIXED, "--workers", "2")
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+@pytest.mark.usefixtures("there")
+def test_values_that_training_never_saw_are_counted(run):
+    ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED)
+    new = mixed(100, 2)
+    new["city"] = new["city"].where(new.index != 4, "Chur")
+    new["flag"] = new["flag"].astype("boolean").where(new.index > 2)
+    new.to_parquet("odd.parquet", index=False)
+    figures = json.loads(ok(run, "evaluate", "m", "odd.parquet", "--json", "--quiet").stdout)
+    assert figures["filled"] == {"missing": {"flag": 3}, "unknown": {"city": 1}}
+    result = ok(run, "score", "m", "odd.parquet", "--out", "s")
+    assert "missing values where training had none, filled with the mean: flag 3" in result.stdout
+    assert "categories that training never saw: city 1" in result.stdout
+    with open("s/_manifest.json") as manifest:
+        assert json.load(manifest)["filled"] == figures["filled"]
+
+
+def test_a_table_of_numbers_without_holes_has_no_encoding(run, there):
+    there[["x", "flag", "y"]].dropna().to_parquet("plain.parquet", index=False)
+    ok(run, "train", "plain.parquet", "--label", "y", "--out", "m", *FIXED)
+    assert dkernel.load("m").model_.encoding is None
+
+
+@pytest.mark.parametrize("suffix", [".parquet", ".csv", ".npz"])
+def test_holes_in_numbers_are_found_by_the_fit(run, tmp_path, monkeypatch, suffix):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=400), "b": rng.normal(size=400)})
+    y = (frame["a"] * frame["b"] > 0).to_numpy()
+    frame.loc[300:, "b"] = np.nan
+    if suffix == ".npz":
+        np.savez("t.npz", X=frame.to_numpy(), y=y)
+    else:
+        getattr(frame.assign(y=y), "to_csv" if suffix == ".csv" else "to_parquet")(f"t{suffix}", index=False)
+    ok(run, "train", f"t{suffix}", "--label", "y", "--out", "m", *FIXED, "--checkpoint", "c")
+    model = dkernel.load("m").model_
+    assert [column.indicator for column in model.encoding.columns] == [False, True]
+    ok(run, "train", f"t{suffix}", "--label", "y", "--out", "again", *FIXED, "--checkpoint", "c", "--resume")
+    assert (tmp_path / "m").read_bytes() == (tmp_path / "again").read_bytes()
+    refused = run("train", f"t{suffix}", "--label", "y", "--out", "n", *FIXED, "--missing", "error")
+    assert refused.exit_code == 65
+    assert "row 301" in refused.stderr
+
+
+def test_options_say_which_columns_are_categories(run, there):
+    there["zip"] = np.arange(len(there)) % 7
+    there.to_parquet("zip.parquet", index=False)
+    ok(run, "train", "zip.parquet", "--label", "y", "--out", "m", *FIXED, "--categorical", "zip")
+    encoding = dkernel.load("m").model_.encoding
+    assert encoding.kinds["zip"] == encoding.kinds["city"] == "category"
+    refused = run("train", "zip.parquet", "--label", "y", "--out", "n", "--categorical", "none")
+    assert refused.exit_code == 65
+    assert "'city' holds text" in refused.stderr
+    wrong = run("train", "zip.parquet", "--label", "y", "--out", "n", "--categorical", "zpi")
+    assert wrong.exit_code == 65
+    assert "Did you mean 'zip'?" in wrong.stderr
+
+
+@pytest.mark.usefixtures("there")
+def test_tune_takes_tables(run):
+    args = ["--grid", "gamma=0.1|0.5", "--n-components", "32", "--quiet"]
+    ok(run, "tune", "train.parquet", "--label", "y", "--out", "m", *args)
+    assert dkernel.load("m").model_.encoding is not None

@@ -1,0 +1,68 @@
+"""What grids divide: centred numbers and one-hot groups as categories; and the machine that they become."""
+
+import numpy as np
+import pytest
+
+from dkernel.local.inputs import GridInputs, one_hot_groups
+from dkernel.local.machine import GridMachine
+
+
+def one_hot(codes, levels):
+    return (codes[:, None] == np.arange(levels)).astype(np.float32)
+
+
+def table(n=500, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.hstack(
+        [
+            rng.normal(size=(n, 2)),
+            one_hot(rng.integers(0, 4, n), 4),
+            one_hot(rng.integers(0, 3, n), 3),
+            rng.normal(size=(n, 1)),
+        ]
+    ).astype(np.float32)
+
+
+def test_groups_that_stand_side_by_side_are_told_apart_and_a_level_that_nobody_has_parts_none():
+    X = table()
+    X[:, 4] = 0
+    assert one_hot_groups(X) == ((2, 3, 4, 5), (6, 7, 8))
+
+
+def test_scaled_levels_and_single_flags_are_groups_and_numbers_are_not():
+    X = np.column_stack([np.arange(6.0), [0, 0.7, 0, 0.7, 0, 0], [0.7, 0, 0.7, 0, 0, 0], [-1, 0, -1, 0, -1, 0]])
+    assert one_hot_groups(X) == ((1, 2),)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_inputs_are_centred_numbers_and_codes(dtype):
+    X = table().astype(dtype)
+    center = np.arange(10.0)
+    inputs = GridInputs(center, ((2, 3, 4, 5), (6, 7, 8)))
+    found = inputs(X)
+    np.testing.assert_allclose(found[:3], (X[:, [0, 1, 9]] - center[[0, 1, 9]]).T, atol=1e-6)
+    np.testing.assert_array_equal(found[3], X[:, 2:6].argmax(axis=1) + 1)
+    np.testing.assert_array_equal(found[4], X[:, 6:9].argmax(axis=1) + 1)
+    assert inputs.categorical.tolist() == [False, False, False, True, True]
+
+
+def test_a_large_offset_costs_no_digits():
+    X = 1e9 + np.random.default_rng(0).normal(size=(100, 1))
+    found = GridInputs(np.array([1e9]))(X)
+    np.testing.assert_allclose(found[0], X[:, 0] - 1e9, atol=1e-6)
+
+
+def test_a_machine_scores_by_the_sum_of_its_tables_and_is_the_same_from_its_arrays():
+    X = table(3000)
+    inputs = GridInputs(np.zeros(10), one_hot_groups(X))
+    coef = np.random.default_rng(1).normal(size=(40, 64, 2)).astype(np.float32)
+    coef[:, 5::3] = 0
+    machine = GridMachine(inputs, np.full(5, 0.5), 3, 6, coef, np.array([1.0, 2.0]))
+    codes = machine.binning.codes(np.ascontiguousarray(inputs(X).T))
+    expected = coef[np.arange(40)[:, None], codes].sum(axis=0, dtype=np.float64) * [1.0, 2.0]
+    np.testing.assert_allclose(machine.scores(X), expected, atol=1e-4)
+    np.testing.assert_array_equal(machine.scores(X[7:8]), machine.scores(X)[7:8])
+    again = GridMachine.build(machine.spec(), machine.arrays())
+    np.testing.assert_array_equal(again.coef, machine.coef)
+    np.testing.assert_array_equal(again.scores(X), machine.scores(X))
+    assert machine.arrays()["coef"].shape == (machine.n_occupied, 2)
