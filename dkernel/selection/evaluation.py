@@ -2,7 +2,7 @@
 
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -103,7 +103,8 @@ def evaluate_candidate(
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
     nothing = CandidateLoss(np.inf, np.zeros((map.n_columns, targets.outputs)))
-    with ThreadPoolExecutor(min(threads, PARTS)) as pool:
+    silent = partial(np.seterr, over="ignore", invalid="ignore")  # as the thread of this call is
+    with ThreadPoolExecutor(min(threads, PARTS), initializer=silent) as pool:
         covariance, moment = _means(columns, half, targets, level.rows, pool)
         metric = np.zeros_like(covariance)
         own = map.coordinates().metric
