@@ -65,8 +65,8 @@ class Model:
     facts : what is worth knowing of the fit, JSON; no time, host, path or number of workers
     calibration : what makes probabilities of the scores, None where the loss does or nothing
     variance : of a regression by the normal equations, how sure it is
-    local : grids whose scores are added, None for none
     encoding : what makes the inputs of the columns, None where they are the inputs. Blocks (n, p) are of inputs
+    local : grids whose scores are added, None for none
     """
 
     recipe: Recipe
@@ -80,8 +80,8 @@ class Model:
     facts: dict[str, Any] = field(default_factory=dict)
     calibration: Calibration | None = None
     variance: Variance | None = None
-    local: GridMachine | None = None
     encoding: Encoding | None = None
+    local: GridMachine | None = None
 
     @property
     def inputs(self) -> Sequence[str]:

@@ -59,10 +59,10 @@ class Recipe:
     positive : this label against the rest
     holdout : share of the rows kept out of training to judge by; 0 for none
     calibration : None, or how the holdout makes probabilities of the scores: "platt" or "isotonic"
-    local : "grids", random binning fitted to what the features leave, left out where the holdout gains nothing
-    n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
     categorical : which features are categories: "auto", "none", or names beside those of "auto"
     missing : values of features: "indicator", "mean" or "error"; see `dkernel.encoding`
+    local : "grids", random binning fitted to what the features leave, left out where the holdout gains nothing
+    n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
 
     Examples
     --------
@@ -99,10 +99,10 @@ class Recipe:
     seed: int = 0
     dtype: str = "float32"
     calibration: str | None = None
-    local: str = "none"
-    n_grids: str | int = "auto"
     categorical: str | tuple[str, ...] = "auto"
     missing: str = "indicator"
+    local: str = "none"
+    n_grids: str | int = "auto"
 
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():

@@ -1,4 +1,4 @@
-"""What an error means for the caller of a command: an exit code and one message, with a traceback only on request.
+"""Errors for the caller of a command: an exit code and one message, with a traceback only on request.
 
 0 done   1 failed   2 options   65 data   75 can be run again   130 / 143 stopped by SIGINT / SIGTERM
 

@@ -95,6 +95,11 @@ def open_source(
     kept_as : {"types", "numbers", "csv"}, default="types"
         Form of the kept columns of text files: numbers where these give the same text again, wherever they are numbers,
         or the very characters, for an output that is CSV.
+    quarantine : bool, default=False
+        If True, bad rows are left out of the blocks and listed instead (Block.refused); for data without a label.
+    kernel : Kernel or str, default=None
+        Kernel that the rows are for: the columns that it takes as objects may hold text, or lists; without one all
+        features are numbers.
     categorical : {"auto", "none"} or sequence of str, default="auto"
         Features that are categories: text and what is stored as categories, none, or these beside those of "auto".
     missing : {"indicator", "mean", "error"}, default="indicator"
@@ -104,11 +109,6 @@ def open_source(
     holes : bool, default=False
         If True, missing values are looked for before the first reading. Else they are looked for where there are
         categories or dates, and a fit that meets one in numbers opens the files again.
-    quarantine : bool, default=False
-        If True, bad rows are left out of the blocks and listed instead (Block.refused); for data without a label.
-    kernel : Kernel or str, default=None
-        Kernel that the rows are for: the columns that it takes as objects may hold text, or lists; without one all
-        features are numbers.
 
     Returns
     -------

@@ -22,6 +22,7 @@ __all__ = ["FORMATS", "File", "expand", "named", "natural"]
 FORMATS = {
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".parq": "parquet",
     ".csv": "csv",
     ".tsv": "csv",
     ".npy": "npy",
@@ -294,9 +295,7 @@ def _stat(path: str, options: Mapping[str, Any]) -> tuple[int, str]:
             raise ValueError("a folder that is not a Zarr store")
         inner = found[0]
     info = system.info(inner)
-    stamp = next(
-        (str(info[k]) for k in ("ETag", "etag", "mtime", "LastModified", "updated", "created") if k in info), ""
-    )
+    stamp = next((str(info[name]) for name in _STAMPS if name in info), "")
     return int(info.get("size") or 0), stamp
 
 

@@ -284,7 +284,20 @@ class KernelMachine(BaseEstimator):
         raise NotImplementedError
 
     def report(self, path: str | PathLike[str]) -> None:
-        """Write one HTML page about the fit, as `dkernel train --report` does; after `fit` in this process."""
+        """Write one HTML page about the fit, as `dkernel train --report` does.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Page to write.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        UnsupportedError
+            If the fit was in another process, or matplotlib is not installed.
+        """
         require_fitted(self, "model_")
         if self._finished is None:
             raise UnsupportedError("A report shows how a fit went: call it after fit, on the fitted estimator itself.")

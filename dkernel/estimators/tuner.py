@@ -295,7 +295,20 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
         return float(self._best().score(X, y, sample_weight))
 
     def report(self, path: str | PathLike[str]) -> None:
-        """Write one HTML page about the search and the fit of the best, as `dkernel tune --report` does."""
+        """Write one HTML page about the search and the fit of the best, as `dkernel tune --report` does.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Page to write.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        UnsupportedError
+            If the fit was in another process, or matplotlib is not installed.
+        """
         self._best().report(path)
 
     def _best(self) -> Any:

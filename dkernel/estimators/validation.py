@@ -58,13 +58,19 @@ def checked_rows(estimator: Any, X: Any, *, fitting: bool = False, least: int = 
         )  # fmt: skip
 
 
+def _numbers(frame: Any, dtype: str) -> Any:
+    """The columns of a frame that hold numbers, as an array."""
+    return matrix(frame.select_dtypes(["number", "bool"]), dtype)
+
+
 def dtype_of_rows(X: Any) -> str:
     """The dtype of blocks that has the digits of these rows, by the first of them, which are computed of Dask's."""
     if isinstance(X, Source):
         return "float64" if X.dtype == "float64" else "float32"
     if hasattr(X, "tocsr") or getattr(X, "ndim", 2) != 2:
         return "float32"
-    numbers = partial(matrix, dtype="float64")
+
+    numbers = partial(_numbers, dtype="float64")
     try:
         if is_dask(X):
             kinds = list(X.dtypes) if hasattr(X, "dtypes") else [X.dtype]
@@ -181,7 +187,7 @@ def rule_of(landmarks: Any) -> tuple[Any, Any]:
 
 
 def is_mixed(X: Any) -> bool:
-    """Whether it is a Polars frame or an Arrow table with columns that are no numbers."""
+    """True if it is a Polars frame or an Arrow table with columns that are no numbers."""
     if not hasattr(X, "to_pandas") or is_dask(X) or hasattr(X, "iloc"):
         return False
     dtypes = X.dtypes if hasattr(X, "dtypes") else X.schema.types

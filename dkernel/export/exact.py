@@ -22,6 +22,11 @@ def model_of(model: Any) -> Model:
             f"A {type(model).__name__} cannot be exported. Pass a dkernel Model (dkernel.load) or "
             "a fitted KernelClassifier, KernelRegressor, KernelKMeans, OneClassSVM or Tuner."
         )
+    if model.encoding is not None:
+        raise UnsupportedError(
+            "This model encodes categories, dates or missing values, and what leaves dkernel takes numbers. Score with "
+            "dkernel, or encode the table first, in a pipeline, and train on its numbers."
+        )
     if model.objects:
         raise UnsupportedError(
             f"The columns {', '.join(map(repr, model.objects))} of this model hold texts, lists or sets, and their "

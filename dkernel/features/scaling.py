@@ -49,10 +49,10 @@ class Scaling:
         variance: NDArray[np.float64],
         low: NDArray[np.float64],
         high: NDArray[np.float64],
-        unscaled: NDArray[np.bool_] | None = None,
         *,
         free: bool = False,
         rounding: float = 1e-7,
+        unscaled: NDArray[np.bool_] | None = None,
     ) -> "Scaling":
         """The scaling of that kind for data of these moments, (p,) each.
 
@@ -65,16 +65,18 @@ class Scaling:
 
         Parameters
         ----------
-        unscaled : bool (p,), columns that are centred as the others and keep their unit
         free : the kernel sees no shift
         rounding : of the rows, relative to the size of a column
+        unscaled : columns that are centred as the others and keep their unit, bool (p,)
         """
         if unscaled is not None and unscaled.any():
             moments = (mean, variance, low, high)
-            inner = cls.of(kind, *[np.where(unscaled, 0.0, each) for each in moments], free=free, rounding=rounding)
+            zeroed = [np.where(unscaled, 0.0, each) for each in moments]
+            inner = cls.of(kind, zeroed[0], zeroed[1], zeroed[2], zeroed[3], free=free, rounding=rounding)
             if kind == "global" and not unscaled.all():
-                rest = cls.of(kind, *[each[~unscaled] for each in moments])  # type: ignore[arg-type]
-                inner = replace(inner, factor=np.full(len(mean), rest.factor[0]))
+                rest = [each[~unscaled] for each in moments]
+                factor = cls.of(kind, rest[0], rest[1], rest[2], rest[3], rounding=rounding).factor[0]
+                inner = replace(inner, factor=np.full(len(mean), factor))
             centre = np.where(unscaled & (inner.kind not in ("none", "maxabs")), mean, inner.shift)
             return cls(kind, centre, np.where(unscaled, 1.0, inner.factor))
         deviation = np.sqrt(variance)

@@ -355,9 +355,7 @@ def score_part(
     def written(blocks: Sequence[Block]) -> OutputPart:
         refused = [block.refused for block in blocks if block.refused is not None]
         listed = pa.concat_tables(refused) if refused else None
-        return place.write(
-            _tables(model, blocks, words, kept), listed, unseen_values(model.reading, [block.marks for block in blocks])
-        )
+        return place.write(_tables(model, blocks, words, kept), listed, _unseen(model, blocks))
 
     try:
         return written(blocks)
@@ -366,6 +364,12 @@ def score_part(
             raise
         again = without(_too_large(model, blocks, words), error.reason)
     return written(again)
+
+
+def _unseen(model: Model, blocks: Sequence[Block]) -> Counted:
+    """The values of some blocks that training never saw."""
+    marks = [block.marks for block in blocks if block.marks is not None]
+    return unseen_values(model.reading, marks) if marks else {}
 
 
 def _without(graph: Mapping[str, Any], key: str, rows: Sequence[int], reason: str) -> Sequence[Block]:

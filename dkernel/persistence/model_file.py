@@ -162,8 +162,8 @@ def _document_of(model: Model) -> dict[str, Any]:
         "scaling": model.scaling.spec(),
         "map": model.map.spec(),
         "facts": model.facts,
-        **({} if model.local is None else {"local": model.local.spec()}),
         **({} if model.encoding is None else {"encoding": model.encoding.to_json()}),
+        **({} if model.local is None else {"local": model.local.spec()}),
     }
 
 
@@ -203,8 +203,8 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         facts=document["facts"],
         calibration=None if kind is None else CALIBRATIONS[kind].build(held("calibration.")),
         variance=Variance.build(variance) if variance else None,
-        local=GridMachine.build(document["local"], held("local.")) if "local" in document else None,
         encoding=encoding,
+        local=GridMachine.build(document["local"], held("local.")) if "local" in document else None,
     )
     for last in (max(found.at) for found in _parts_of(model.map.kernel) if isinstance(found, Selection) and found.at):
         if last >= model.map.n_in:
@@ -243,9 +243,8 @@ def _parts_of(kernel: Any) -> Iterator[Kernel]:
 
 def _check_parts(document: Mapping[str, Any], place: str) -> None:
     columns, label, facts = document.get("columns"), document.get("label"), document.get("facts")
-    optional = {"local", "encoding"}
-    if document.keys() - optional != _PARTS:
-        odd = ", ".join(sorted((document.keys() - optional) ^ _PARTS))
+    if (found := document.keys() - {"encoding", "local"}) != _PARTS:
+        odd = ", ".join(sorted(found ^ _PARTS))
         raise ModelFileError(f"{place} does not describe a model: parts missing or unknown: {odd}.")
     listed = isinstance(columns, list) and all(isinstance(column, str) for column in columns)
     if not listed and not _is_numbered(columns):

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.encoding import Encoding
 from dkernel.execution.base import Call, Executor
 from dkernel.features import Drawing, Scaling
 from dkernel.features.scaling import SPARSE
@@ -101,7 +102,7 @@ def select_model(
     executor: Executor,
     key: str,
     drawing: Drawing | None = None,
-    unscaled: NDArray[np.bool_] | None = None,
+    encoding: Encoding | None = None,
 ) -> SelectedModel:
     """Kernel and scaling with every "auto", "median" and "scale" replaced.
 
@@ -110,9 +111,9 @@ def select_model(
     rows : of the reservoir, in the order of hashes
     columns, flops : D of the fit to come, and the predicted work of the rest of it
     drawing : of the fit's map, None for landmarks; of several kernels those without such a map are left out
-    unscaled : inputs that keep their unit, bool (p,)
+    encoding : what makes the inputs of the columns of a table; a category is one column, and keeps its unit
     """
-    search = _Search(recipe, survey, rows, targets, loss, columns, flops, executor, key, drawing, unscaled)
+    search = _Search(recipe, survey, rows, targets, loss, columns, flops, executor, key, drawing, encoding)
     candidates = search.candidates()
     if len(candidates) == 1 and search.metric_of(candidates[0]) == "identity":
         return SelectedModel(candidates[0].kernel, candidates[0].scaling, {})
@@ -128,7 +129,7 @@ class _Search:
 
     def __init__(
         self, recipe: Recipe, survey: SurveyResult, rows: Block, targets: Targets, loss: Loss, columns: int,
-        flops: float, executor: Executor, key: str, drawing: Drawing | None, unscaled: NDArray[np.bool_] | None,
+        flops: float, executor: Executor, key: str, drawing: Drawing | None, encoding: Encoding | None,
     ) -> None:  # fmt: skip
         self.recipe, self.survey, self.rows, self.targets, self.loss = recipe, survey, rows, targets, loss
         # An exact map is its kernel, as landmarks have it, and has the columns that it has.
@@ -137,9 +138,12 @@ class _Search:
         kernels = recipe.kernels
         if drawing is not None and len(kernels) > 1:
             kernels = tuple(kernel for kernel in kernels if drawing.suits(kernel)) or kernels[:1]
-        several = len(kernels) > 1 and rows.X.shape[1] > MOST_L1
+        # Of one-hot inputs few are at work in a row, and the columns that they are of count.
+        p = rows.X.shape[1] if encoding is None else len(encoding.columns)
+        several = len(kernels) > 1 and p > MOST_L1
         self.families = [k for k in kernels if not (several and isinstance(k, Laplacian))]
-        self.columns, self.executor, self.key, self.unscaled = columns, executor, key, unscaled
+        self.columns, self.executor, self.key = columns, executor, key
+        self.unscaled = None if encoding is None else encoding.unscaled
         self.sparse = survey.largest is not None
         self.p = len(rows.X.data) // max(1, len(rows.X)) if self.sparse else rows.X.shape[1]
         self.budget = max(SHARE * flops, FREE_FLOPS)
@@ -327,8 +331,11 @@ class _Search:
         if self.survey.largest is not None:
             return Scaling.of_sparse(kind, self.survey.largest)
         found, rounding = self.survey, 1e-14 if self.rows.X.dtype == np.float64 else 1e-7
-        moments = (found.moments.mean, found.moments.variance, found.low, found.high)
-        return Scaling.of(kind, *moments, self.unscaled, free=free, rounding=rounding)
+        moments = found.moments
+        return Scaling.of(
+            kind, moments.mean, moments.variance, found.low, found.high, free=free, rounding=rounding,
+            unscaled=self.unscaled,
+        )  # fmt: skip
 
     def _stacked(self, found: list[Found]) -> list[Found]:
         """The best, and sums of it with up to two other kernels where they are clearly better."""

@@ -74,8 +74,8 @@ def build_model(
         label=fit.source.label or "label",
         facts=facts,
         variance=variance,
-        local=None if local is None else local.machine,
         encoding=fit.source.encoding,
+        local=None if local is None else local.machine,
     )
     return model if fit.recipe.calibration is None else calibrate(model, roles.holdout, targets)
 

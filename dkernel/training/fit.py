@@ -10,9 +10,8 @@ from typing import Any
 import numpy as np
 
 from dkernel.data.block import Block
-from dkernel.data.object_columns import check_gamma, check_source
 from dkernel.data.source import Source
-from dkernel.errors import DataError, RecipeError
+from dkernel.errors import DataError
 from dkernel.execution.base import Executor
 from dkernel.features import Drawing, FeatureMap, NystromMap, features_named, features_of_sparse, words_of
 from dkernel.linear.losses import loss_named
@@ -23,15 +22,13 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint, run_of
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_roles import ReservoirSplit, counted, split_reservoir
+from dkernel.problem.reservoir_roles import ReservoirSplit, split_reservoir
 from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import Targets, make_targets, resolve_task
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import for_given, landmarks_of
-from dkernel.selection.metric_learning import check_metric
 from dkernel.selection.model_selection import SelectedModel, select_model
 from dkernel.solving.dispatch import format_alpha, solve_on_all_rows
-from dkernel.solving.exact import deduplicate
 from dkernel.solving.full_batch_context import FullBatchContext, judge_names
 from dkernel.solving.sgd import Passes, SolverResult, Told
 from dkernel.solving.sgd_setup import (
@@ -53,7 +50,8 @@ from dkernel.streaming.schedule import RowSlice, Schedule, bundle_size, cut_piec
 from dkernel.streaming.shuffle import rewrite_shuffled, scratch_folder
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.build_model import build_model
-from dkernel.training.local_stage import LocalStage, check_local, grid_context, grid_pieces, local_stage
+from dkernel.training.checks import checked_source
+from dkernel.training.local_stage import LocalStage, grid_context, grid_pieces, local_stage
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.result import TrainResult
@@ -87,31 +85,11 @@ def train(
         raise DataError("The data have no label to learn: open the source with one.")
 
     def run(source: Source, recipe: Recipe) -> TrainResult:
-        source = _checked(source, recipe, executor, chosen, validation)
+        source = checked_source(source, recipe, executor, chosen, validation)
         with one_blas_thread(), progress or Progress("none") as shown:
             return Fit(source, recipe, executor, shown, scratch, landmarks, chosen, validation, told).run(checkpoint)
 
     return with_missing_values(run, source, recipe, checkpoint, progress)
-
-
-def _checked(
-    source: Source, recipe: Recipe, executor: Executor, chosen: SelectedModel | None, validation: Block | None
-) -> Source:
-    """The source as it is learned from, or a refusal of what does not go together."""
-    source = counted(source, executor)
-    if source.n_counted < 2:
-        raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
-    kernel = recipe.for_columns(source.columns).kernels[0]
-    check_source(kernel, source)
-    if source.objects:
-        check_gamma([kernel], "auto" if chosen else recipe.gamma)
-    check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
-    check_local(recipe, loss_named(recipe.loss), bool(source.objects), source.sparse)
-    if recipe.solver == "exact":
-        if validation is not None:
-            raise RecipeError("solver='exact' judges alpha on its own rows. Use solver='psgd' with a validation set.")
-        source = deduplicate(source, recipe, executor)
-    return source
 
 
 class Fit:
@@ -253,8 +231,7 @@ class Fit:
         loss = loss_named(self.recipe.loss).of(targets.outputs)
         self.progress.phase("choose scale and gamma")
         asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
-        encoding = self.source.encoding
-        rest = self.plan.flops, self.executor, key, self.drawing, None if encoding is None else encoding.unscaled
+        rest = self.plan.flops, self.executor, key, self.drawing, self.source.encoding
         return self.journal.stage(
             "choose", lambda: select_model(asked, survey, roles.fitted, targets, loss, wanted, *rest)
         )

@@ -29,7 +29,7 @@ __all__ = ["LocalStage", "automatic_grids", "bits_of", "check_local", "grid_cont
 
 PIECE_ROWS = 32_768  # of a piece of a reading: the table of a grid stays in the cache for all of them
 GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for: some ten seconds of one core
-MOST_GRIDS, LEAST_GRIDS = 1024, 128
+MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more win little on covtype; fewer are a coarse kernel
 MOST_BITS = 16  # with 18 covtype's error is 2.52 in place of 2.53 %, and no table fits the cache
 SAMPLE = 16_384  # rows that tell the correlations of a group's grids
 CATEGORY = 1.0  # gamma of a category: a grid parts all its levels with probability 1 - 1/e
@@ -38,8 +38,8 @@ CATEGORY = 1.0  # gamma of a category: a grid parts all its levels with probabil
 # rows and 32 grids choose one that is half of it.
 TRIED_ROWS, TRIED_GRIDS = 2**16, 128
 TRIED_PIECE = 4096  # rows of a piece of these
-WIDTH, WIDER, STEPS = 1.0, 2.0, 3
-RIDGES = (1e-2, 1e-1, 1.0)
+WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # see above: the middle, its factor, and steps either way
+RIDGES = (1e-2, 1e-1, 1.0)  # see above
 LEAST_HOLDOUT = 50  # rows below which nothing is judged
 
 

@@ -134,8 +134,8 @@ def test_large_arrays_are_computed_by_threads_to_the_same_bits(fitted):
     np.testing.assert_array_equal(S[:40], np.concatenate([fitted.decision_function(row[None]) for row in X[:40]]))
     big = pd.DataFrame(X)
     np.testing.assert_array_equal(KernelClassifier(**SMALL).fit(big, X[:, 0] > 0).predict(big).shape, len(X))
-    X[-1, 2] = np.nan
-    with pytest.raises(DataError, match=f"row {len(X) - 1}, column '2': the value nan"):
+    X[-1, 2] = np.inf
+    with pytest.raises(DataError, match=f"row {len(X) - 1}, column '2': the value inf"):
         fitted.predict(X)
 
 
