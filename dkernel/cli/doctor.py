@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,19 @@ __all__ = ["doctor"]
 _FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
 
 
-@click.command(cls=Job, params=list(train.params), short_help="Find out what would make a job fail on a cluster.")
+def _optional(param: click.Parameter) -> click.Parameter:
+    """The same option of train, which this command does not need."""
+    param = copy(param)
+    if isinstance(param, click.Option) and param.help:
+        param.help = param.help.replace(" [required]", "")
+    return param
+
+
+@click.command(
+    cls=Job,
+    params=[_optional(param) for param in train.params],
+    short_help="Find out what would make a job fail on a cluster.",
+)
 @click.pass_context
 def doctor(ctx: click.Context, /, **values: Any) -> None:
     """Look at the client, the scheduler and every worker: versions, places to write, disks, memory, BLAS, clocks.

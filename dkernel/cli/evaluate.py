@@ -104,11 +104,20 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     record.note(input_fingerprint=source.fingerprint, rows_in=source.n_rows, rows_out=0, rows_rejected=0)
     record.note(figures=figures)
     if drawn is not None:
-        from dkernel.report import write_test
-
-        write_test(values["report"], model, drawn, record.so_far())
-        record.note(report=values["report"])
+        _draw(values["report"], model, drawn, record)
     return figures
+
+
+def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:
+    """Write the page. The figures are there: what goes wrong here is said, and the run is not a failure for it."""
+    from dkernel.report import write_test
+
+    try:
+        write_test(path, model, rows, record.so_far())
+        record.note(report=path)
+    except Exception as error:
+        record.note(report_error=f"{type(error).__name__}: {error}")
+        click.echo(f"warning: the report {path} could not be written: {error}", err=True)
 
 
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:

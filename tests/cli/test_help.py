@@ -135,3 +135,8 @@ def test_choices_are_printed_once_unless_asked(run, data, tmp_path):
     assert "\ngamma: " not in quiet.stderr
     assert loud.stderr.count("\ngamma: ") == loud.stderr.count("\nalpha: ") == 1
     assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_doctor_requires_nothing():
+    assert "[required]" in call("train", "--help-all").stdout
+    assert "[required]" not in call("doctor", "--help-all").stdout
