@@ -1,0 +1,117 @@
+"""Grids after the global stage: rough targets, every smooth loss, weights, resume, and what is refused."""
+
+import numpy as np
+import pytest
+
+import dkernel
+from dkernel import KernelClassifier, KernelRegressor
+from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.execution.local import SerialExecutor
+from dkernel.training.local_stage import automatic_grids, bits_of
+from tests.training.fits import RECIPE, digest, fit
+
+GRIDS = RECIPE.replace(local="grids", n_grids=48)
+
+
+def rough(n=3000, seed=0):
+    """Rows of two numbers and a category of four levels; the answer flips along a fine stripe and by the category."""
+    rng = np.random.default_rng(seed)
+    X, level = rng.uniform(-1, 1, (n, 2)), rng.integers(0, 4, n)
+    value = np.sign(np.sin(14 * X[:, 0])) * np.where(level % 2, 1.0, -1.0)
+    return np.hstack([X, level[:, None] == np.arange(4)]).astype(np.float32), value
+
+
+def machine(kind=KernelClassifier, **settings):
+    known = {"kernel": "gaussian", "gamma": 1.0, "metric": "identity", "n_components": 64, "alpha": 1e-4}
+    return kind(**known, solver="psgd", **settings)
+
+
+def test_grids_learn_what_is_too_rough_for_the_components():
+    X, y = rough()
+    new, truth = rough(1000, seed=1)
+    smooth, both = machine().fit(X, y > 0), machine(local="grids", n_grids=128).fit(X, y > 0)
+    assert smooth.score(new, truth > 0) < 0.7
+    assert both.score(new, truth > 0) > 0.85
+    assert both.chosen_["local"].startswith("128 grids")
+    assert both.model_.local.inputs.groups == ((2, 3, 4, 5),)
+
+
+@pytest.mark.parametrize("loss", ["squared_hinge", "logistic", "squared", "softmax"])
+def test_the_loss_on_the_rows_never_rises(loss):
+    X, y = rough(1200)
+    labels = np.digitize(y + X[:, 0], [-1.0, 0.0, 1.0]) if loss == "softmax" else y > 0
+    found = machine(loss=loss, local="grids", n_grids=96).fit(X, labels)
+    losses = [line["loss"] for line in found.history_ if "grids" in line]
+    assert len(losses) == 6
+    assert (np.diff(losses) <= 1e-6).all()
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_regressions_in_any_unit(loss):
+    X, y = rough()
+    new, truth = rough(500, seed=1)
+    found = machine(KernelRegressor, loss=loss, local="grids", n_grids=96).fit(X, 1e6 + 50 * y)
+    assert found.model_.local is not None
+    assert np.sqrt(np.mean((found.predict(new) - (1e6 + 50 * truth)) ** 2)) < 40
+    both = machine(KernelRegressor, loss=loss, local="grids", n_grids=96).fit(X, np.column_stack([y, 1e6 + 50 * y]))
+    assert both.predict(new).shape == (500, 2)
+
+
+def test_grids_that_gain_nothing_are_left_out_and_the_model_is_that_without_them():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(2000, 3)).astype(np.float32)
+    y = rng.normal(size=2000) > 0
+    plain, found = machine().fit(X, y), machine(local="grids", n_grids=32).fit(X, y)
+    assert found.model_.local is None
+    assert found.chosen_["local"].startswith("none: 32 grids")
+    np.testing.assert_array_equal(found.decision_function(X), plain.decision_function(X))
+
+
+def test_a_file_holds_the_grids_and_dask_rows_get_the_same_answers(tmp_path):
+    import dask.array as da
+
+    X, y = rough(1500)
+    found = machine(local="grids", n_grids=64, calibration="platt").fit(X, y > 0)
+    dkernel.save(found, tmp_path / "m.safetensors")
+    again = dkernel.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(again.predict_proba(X), found.predict_proba(X))
+    lazy = found.decision_function(da.from_array(X, chunks=(400, -1)))
+    np.testing.assert_array_equal(lazy.compute(), found.decision_function(X))
+    np.testing.assert_array_equal(found.decision_function(X[7:8]), found.decision_function(X)[7:8])
+
+
+@pytest.mark.parametrize("at", [16, 32])
+def test_a_fit_that_was_stopped_in_the_grids_goes_on_to_the_same_bytes(tmp_path, at):
+    class StoppedError(Exception):
+        pass
+
+    def stop(line):
+        if line.get("grids") == at:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        fit(tmp_path / "kept", recipe=GRIDS, told=stop)
+    found = fit(tmp_path / "kept", recipe=GRIDS)
+    assert found.resumed
+    whole = fit(None, SerialExecutor(), recipe=GRIDS)
+    assert digest(found, tmp_path) == digest(whole, tmp_path)
+
+
+def test_what_has_no_meaning_is_refused_by_name():
+    X, y = rough(600)
+    with pytest.raises(UnsupportedError, match="loss='squared_hinge'"):
+        machine(loss="hinge", local="grids").fit(X, y > 0)
+    with pytest.raises(RecipeError, match="solver='exact' keeps none"):
+        KernelClassifier(solver="exact", local="grids").fit(X, y > 0)
+    with pytest.raises(UnsupportedError, match="partial_fit"):
+        machine(local="grids").partial_fit(X, y > 0, [False, True])
+    found = machine(local="grids", n_grids=64).fit(X, y > 0)
+    assert found.model_.local is not None
+    with pytest.raises(UnsupportedError, match="grids"):
+        found.to_sklearn()
+
+
+def test_sizes_follow_the_rows():
+    assert [automatic_grids(n) for n in (100, 10**6, 10**8)] == [1024, 1024, 128]
+    assert [bits_of(n) for n in (100, 10**6)] == [7, 16]
