@@ -3,9 +3,11 @@
 A message says who refuses, what was found, what is needed and what to do.
 """
 
+import errno
 from collections.abc import Callable
 
 __all__ = [
+    "NO_ROOM",
     "ClusterError",
     "ConvergenceWarning",
     "DKernelError",
@@ -18,6 +20,10 @@ __all__ = [
     "TooLargeError",
     "UnsupportedError",
 ]
+
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+"""Of an OSError that more room mends: on the disk, in a quota, under a limit of the size of a file."""
 
 
 class DKernelError(Exception):

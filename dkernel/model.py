@@ -20,7 +20,7 @@ from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.recipe import Recipe
-from dkernel.validation import as_features
+from dkernel.validation import as_features, silent_overflow
 
 __all__ = ["Model", "ScaledColumns"]
 
@@ -163,7 +163,7 @@ class Model:
             for rows that are finite and whose scores are not: a square or a power of their numbers is too large
         """
         X = self.block(X)
-        with one_blas_thread(), _overflowing():
+        with one_blas_thread(), silent_overflow():
             if self.classes is not None:
                 S = tiling.scores(self._columns, X, self.coef, self.intercept)
                 if self.local is not None:
@@ -180,7 +180,7 @@ class Model:
         Near 0 beside the landmarks, k(x, x) far from all of them, where the scores mean nothing. Compare with the mean
         and the largest over rows like those of the training, `facts["certificate"]`.
         """
-        with _overflowing():
+        with silent_overflow():
             return _finite(self.landmark_map().residual(self.scaling.apply(self.block(X))), "novelty")
 
     def std(self, X: NDArray) -> NDArray[np.float64]:
@@ -194,7 +194,7 @@ class Model:
         variance = self.known_variance()
         X = self.block(X)
         out = np.empty((len(X), *variance.scale.shape[1:]))
-        with one_blas_thread(), _overflowing():
+        with one_blas_thread(), silent_overflow():
             X = self.scaling.apply(X)
             for first in range(0, len(X), STRIP):
                 part = X[first : first + STRIP]
@@ -260,11 +260,6 @@ class Model:
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_columns", "reading")}
-
-
-def _overflowing() -> np.errstate:
-    """Overflow on the way to an answer says nothing by itself: `_finite` looks at what comes out."""
-    return np.errstate(over="ignore", invalid="ignore")
 
 
 def _finite(answers: NDArray[_Number], what: str) -> NDArray[_Number]:

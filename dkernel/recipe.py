@@ -155,7 +155,7 @@ class Recipe:
         if isinstance(self.n_components, int) and self.rank is not None and self.rank > self.n_components:
             raise RecipeError(
                 f"rank={self.rank} is more than n_components={self.n_components}: a map of "
-                f"{self.n_components} columns has at most that rank. Lower rank or raise n_components."
+                f"{self.n_components} components has at most that rank. Lower rank or raise n_components."
             )
 
     def _check_solver(self, loss: Loss) -> None:

@@ -38,10 +38,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "class_weight": ("balanced",),
     "calibration": tuple(CALIBRATIONS),
     "dtype": ("float32", "float64"),
-    "categorical": ("auto", "none"),
-    "missing": MISSING_WORDS,
     "local": ("none", "grids"),
     "n_grids": ("auto",),
+    "categorical": ("auto", "none"),
+    "missing": MISSING_WORDS,
 }
 """The words that each parameter understands; some take numbers too."""
 
@@ -188,8 +188,8 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "seed": _whole(0),
     "dtype": _word,
     "calibration": _or_none(_word),
-    "categorical": _columns,
-    "missing": _word,
     "local": _word,
     "n_grids": _word_or(_whole(1)),
+    "categorical": _columns,
+    "missing": _word,
 }

@@ -10,9 +10,14 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, MissingValueError
 
-__all__ = ["as_features", "nearest_name"]
+__all__ = ["as_features", "nearest_name", "silent_overflow"]
 
 Place = Callable[[int], str]
+
+
+def silent_overflow() -> np.errstate:
+    """A context in which overflow, and what follows from it, gives no warning: its end looks at what has come out."""
+    return np.errstate(over="ignore", invalid="ignore")
 
 
 def _in_array(row: int) -> str:
@@ -42,7 +47,7 @@ def as_features(
         raise DataError(f"A block has {X.shape[1]} columns at {place(0)}; {width} are needed.")
     if X.dtype.kind not in "fiub":
         raise DataError(f"The features at {place(0)} are of type {X.dtype}; numbers are needed.")
-    with np.errstate(over="ignore", invalid="ignore"):  # too large numbers become infinities of both signs
+    with silent_overflow():  # too large numbers become infinities of both signs
         block = np.ascontiguousarray(X, dtype=dtype)
         # One sum is finite if every number is and it does not overflow: the slow look only happens after a bad sign.
         suspicious = not np.isfinite(block.sum())

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator, Mapping
+from copy import copy
 from pathlib import Path
 from typing import Any
 
@@ -17,14 +18,25 @@ __all__ = ["doctor"]
 _FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
 
 
-@click.command(cls=Job, params=list(train.params), short_help="Find out what would make a job fail on a cluster.")
+def _optional(param: click.Parameter) -> click.Parameter:
+    """The same option of train, which this command does not need."""
+    param = copy(param)
+    if isinstance(param, click.Option) and param.help:
+        param.help = param.help.replace(" [required]", "")
+    return param
+
+
+@click.command(
+    cls=Job,
+    params=[_optional(param) for param in train.params],
+    short_help="Find out what would make a job fail on a cluster.",
+)
 @click.pass_context
 def doctor(ctx: click.Context, /, **values: Any) -> None:
     """Look at the client, the scheduler and every worker: versions, places to write, disks, memory, BLAS, clocks.
 
-    It takes every option of train, so a job is looked into by putting doctor in the place of train; DATA and all else
-    may be missing. Each finding comes with its remedy. Nothing is trained, written or changed. Exit code 0 when nothing
-    is wrong, else 1.
+    Run it with the arguments of train: it lists every problem that would stop or slow the job, and how to fix it. All
+    arguments are optional. It trains, writes and changes nothing. Exit code 0 if nothing is wrong, else 1.
 
     \b
     dkernel doctor --scheduler tcp://host:8786
@@ -34,8 +46,8 @@ def doctor(ctx: click.Context, /, **values: Any) -> None:
         click.echo(config_text(ctx, values))
         return
     place = place_of(ctx, values)
-    place.pop("patience")  # a diagnosis waits for nobody
-    found = _diagnosis(values, place)
+    patience = place.pop("patience")  # of the run; a diagnosis waits for nobody
+    found = _diagnosis(values, place, patience)
     if values["json"]:
         click.echo(json.dumps({"ok": not found["findings"], **found}))
     elif not values["quiet"] or found["findings"]:
@@ -43,7 +55,7 @@ def doctor(ctx: click.Context, /, **values: Any) -> None:
     ctx.exit(1 if found["findings"] else 0)
 
 
-def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str, Any]:
+def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any], patience: float) -> dict[str, Any]:
     from dkernel.diagnostics.doctor import diagnose
     from dkernel.errors import ClusterError
     from dkernel.execution.connect import client_at, dashboard_of
@@ -51,12 +63,12 @@ def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any]) -> dict[str,
     job = _job(values)
     try:
         with client_at(**place) as client:
-            found = diagnose(client, job).as_dict()
+            found = diagnose(client, job, patience).as_dict()
             return found if client is None else {**_cluster(client, dashboard_of(client)), **found}
     except ClusterError as error:
         finding = {"check": "workers", "where": "scheduler", "found": str(error)}
         remedy = "Start a scheduler (dask scheduler), or mend the address."
-        return {"processes": {}, "plan": None, "findings": [{**finding, "remedy": remedy}]}
+        return {"processes": {}, "plan": None, "findings": [{**finding, "remedy": remedy}], "limits": {}}
 
 
 def _cluster(client: Any, dashboard: str | None) -> dict[str, Any]:
@@ -98,6 +110,9 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         words = dict(format_plan(found["plan"]))
         names = ("rows", "features", "components", "memory, each worker", "memory, client", "time, about")
         yield "\nplan: " + ", ".join(f"{name} {words[name]}" for name in names if name in words)
+    if found["limits"]:
+        named = ", ".join(f"{name} {seconds:g} s" for name, seconds in found["limits"].items())
+        yield f"\nlimits of the cluster that are shorter than --cluster-timeout: {named}"
     findings = found["findings"]
     if not findings:
         yield f"\nNothing wrong: {len(CHECKS)} checks, {len(found['processes'])} process(es)."

@@ -19,7 +19,7 @@ from dkernel.cli.options import (
     svmlight_of,
     svmlight_options,
 )
-from dkernel.cli.outputs import check_outputs
+from dkernel.cli.outputs import check_outputs, check_writable
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -35,6 +35,7 @@ __all__ = ["evaluate"]
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @click.option("--allow-extra", cls=Setting, is_flag=True, help="Ignore columns that the model does not know.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@click.option("--report", cls=Setting, metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
 @svmlight_options
 @run_options
 @click.pass_context
@@ -56,6 +57,11 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
     from dkernel.cli.run_record import Record
 
     check_outputs(values)
+    if values["report"]:
+        from dkernel.report import require as can_draw
+
+        can_draw()
+        check_writable("--report", values["report"])
     record = Record(values)
     with record.written(values["record"]):
         figures = _evaluate(values, place, record)
@@ -72,6 +78,8 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     from dkernel.data.writers.atomic import digest
     from dkernel.inference.evaluate import evaluate as run
     from dkernel.persistence import model_file
+    from dkernel.problem.reservoir_roles import rows_of
+    from dkernel.problem.sizes import MOST_HOLDOUT
 
     record.note(paths=list(values["data"]), model=values["model"])
     model = model_file.load(values["model"])
@@ -92,9 +100,24 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
             known=(model.label,),
         )
         figures = run(model, source, executor, progress)
+        drawn = rows_of(source, executor, MOST_HOLDOUT) if values["report"] else None
     record.note(input_fingerprint=source.fingerprint, rows_in=source.n_rows, rows_out=0, rows_rejected=0)
     record.note(figures=figures)
+    if drawn is not None:
+        _draw(values["report"], model, drawn, record)
     return figures
+
+
+def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:
+    """Write the page. The figures are there: what goes wrong here is said, and the run is not a failure for it."""
+    from dkernel.report import write_test
+
+    try:
+        write_test(path, model, rows, record.so_far())
+        record.note(report=path)
+    except Exception as error:
+        record.note(report_error=f"{type(error).__name__}: {error}")
+        click.echo(f"warning: the report {path} could not be written: {error}", err=True)
 
 
 def _lines(figures: Mapping[str, Any]) -> Iterator[str]:

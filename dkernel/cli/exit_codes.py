@@ -1,11 +1,10 @@
-"""What an error means for the caller of a command: an exit code and one message, with a traceback only on request.
+"""Errors for the caller of a command: an exit code and one message, with a traceback only on request.
 
 0 done   1 failed   2 options   65 data   75 can be run again   130 / 143 stopped by SIGINT / SIGTERM
 
 A run with a checkpoint that SIGTERM stops (a preemption, the end of a time slot) is one that can be run again: 75.
 """
 
-import errno
 import json
 import os
 import shlex
@@ -23,13 +22,20 @@ from typing import Any
 import click
 
 from dkernel.cli.help import Grouped, in_options
-from dkernel.errors import ClusterError, DataError, DKernelError, ModelFileError, RecipeError, UnsupportedError
+from dkernel.errors import (
+    NO_ROOM,
+    ClusterError,
+    DataError,
+    DKernelError,
+    ModelFileError,
+    RecipeError,
+    UnsupportedError,
+)
 
 __all__ = ["AGAIN", "BAD_DATA", "Job", "Paused", "Stopped", "code_of"]
 
-BAD_DATA, AGAIN = 65, 75
+BAD_DATA, AGAIN = 65, 75  # as in sysexits.h: EX_DATAERR, EX_TEMPFAIL
 GRACE = 8.0  # seconds from SIGTERM to the end, of a run with a checkpoint; job schedulers kill after 10 or 30
-_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 # The first that fits. A recipe or a combination that means nothing is mended by other options.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
@@ -63,7 +69,7 @@ def code_of(error: BaseException) -> int:
         return 130
     if isinstance(error, Stopped):
         return AGAIN if isinstance(error, Paused) else 143
-    if isinstance(error, OSError) and error.errno in _FULL:
+    if isinstance(error, OSError) and error.errno in NO_ROOM:
         return AGAIN
     return next((code for kind, code in _CODES if isinstance(error, kind)), 1)
 

@@ -31,6 +31,7 @@ USUAL = (
     "checkpoint", "resume", "workers", "memory_limit", "scheduler", "help",
 )  # fmt: skip
 FEW = 12  # options of a command that has no need of groups
+WIDE = 34  # letters of the column of options
 LONG = 40  # letters of an option's words
 SYNONYMS = {
     "--target": "--label", "--y": "--label", "-y": "--label", "--label-column": "--label", "--response": "--label",
@@ -89,7 +90,9 @@ class Grouped(click.Command):
         every = bool(ctx.meta.get("dkernel.help_all"))
         for group, options in grouped([p for p in params if p.name != "help"], every).items():
             with formatter.section(group):
-                formatter.write_dl([record for option in options if (record := _record(option, ctx, every))])
+                formatter.write_dl(
+                    [record for option in options if (record := _record(option, ctx, every))], col_max=WIDE
+                )
         if not every:
             formatter.write_paragraph()
             formatter.write_text("--help-all lists all options, with clusters, solvers and settings.")

@@ -1,4 +1,4 @@
-"""What the commands have in common: option types, the run options, and how a value is found.
+"""Parts that the commands share: option types, the run options, and how a value is found.
 
 A value is looked for in this order: the flag, the variable DKERNEL_<NAME>, the config file, the default.
 """
@@ -184,7 +184,7 @@ def _print_options() -> list[Command]:
 
 
 def svmlight_options(command: Command) -> Command:
-    """What svmlight files do not say themselves; the same for all files of a job."""
+    """Options for what svmlight files do not say themselves; the same for all files of a job."""
     command = click.option(
         "--zero-based",
         cls=Setting,

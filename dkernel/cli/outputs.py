@@ -1,4 +1,4 @@
-"""What a command writes is checked against what it reads before it does either: nothing is replaced by accident."""
+"""Check of the outputs of a command against its inputs, before either is opened: nothing is replaced by accident."""
 
 from collections.abc import Mapping
 from pathlib import Path

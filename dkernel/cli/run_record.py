@@ -26,13 +26,13 @@ from dkernel.execution.versions import versions
 
 __all__ = ["HEARTBEAT", "Record", "beside", "plain", "running"]
 
-HEARTBEAT = 2.0
+HEARTBEAT = 2.0  # seconds between two renewals; fifteen that are missing are silence
 REMOTE_HEARTBEAT = 15.0  # where each renewal is an upload
 _NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "verbose", "progress", "debug", "record")
 
 
 class Record:
-    """What a run did so far; `with` it around the run, and its end is written whatever that is.
+    """Record of a run; `with` it around the run, and its end is written whatever that is.
 
     Examples
     --------
@@ -166,7 +166,7 @@ def beside(out: str | Path, named: str | None = None) -> str | Path:
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold in place of a value of numpy or of a path."""
+    """Convert a value of numpy, or a path, to one that JSON can hold."""
     if hasattr(value, "tolist"):
         return value.tolist()
     return dict(value) if isinstance(value, Mapping) else str(value)

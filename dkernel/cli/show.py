@@ -49,7 +49,8 @@ def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
     yield from _fact("kernel", recipe["kernel"])
     tensors, facts = header["tensors"], dict(header["facts"])
     yield from _fact("map", f"{header['map'].get('kind', '')}, {tensors['coef']['shape'][0]:,} components")
-    if len(weights := facts.pop("weights", ())) == len(columns) and not isinstance(columns, dict):
+    if len(weights := facts.get("weights", ())) == len(columns) and not isinstance(columns, dict):
+        del facts["weights"]
         strongest = sorted(zip(columns, weights, strict=True), key=lambda pair: -pair[1])
         yield from _fact("weights", _some([f"{name} {weight:.3g}" for name, weight in strongest]))
     for name in _FIRST:

@@ -32,7 +32,7 @@ __all__ = ["RECIPE", "check_fit", "lines_of", "open_for", "recipe_of", "recipe_o
 RECIPE: dict[str, tuple[str, str, str]] = {
     "task": ("auto|classify|regress", "auto", "auto: regression if the label is float."),
     "positive": ("VALUE", "", "Learn this label against all others; the classes are then False and True."),
-    "kernel": ("auto|EXPRESSION", "auto", "Name, or an expression: 'Laplacian() + Linear()'."),
+    "kernel": ("auto|EXPRESSION", "auto", "Name, or 'Laplacian() + Linear()'."),
     "gamma": ("auto|median|scale|NUMBER", "auto", "Width of a kernel that is given by name."),
     "features": (
         "auto|nystrom|random|exact|fourier|maclaurin|tensorsketch",
@@ -51,7 +51,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "loss": (
         "squared_hinge|hinge|logistic|softmax|perceptron|squared|huber|epsilon_insensitive|quantile",
         "",
-        "Default: squared_hinge; squared for regression.",
+        "Default: by the task.",
     ),
     "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Regularization; C=10 is 1 / (10 n)."),
     "solver": (
@@ -73,13 +73,8 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "After psgd, at most N passes of pcg or lbfgs towards the exact optimum. auto: up to 10 if there are few rows "
         "per component.",
     ),
-    "local": (
-        "none|grids",
-        "none",
-        "What learns the residual of the features: grids (random binning), for rough targets; left out where the "
-        "holdout gains nothing.",
-    ),
-    "n_grids": ("auto|N", "auto", "Of --local grids: 128 to 1,024, by rows."),
+    "local": ("none|grids", "none", "grids: random binning of the residual."),
+    "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",
@@ -95,12 +90,12 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "categorical": (
         "auto|none|COL,...",
         "auto",
-        "Features that are categories: text and what is stored as categories (auto), none, or these too.",
+        "auto: text and stored categories.",
     ),
     "missing": (
         "indicator|mean|error",
         "indicator",
-        "Missing values of features: the mean with a 0/1 input beside it, the mean alone, or an error.",
+        "Missing features: mean and 0/1 input, mean, or error.",
     ),
     "seed": ("N", "0", "Seed of all random choices."),
     "dtype": (
@@ -165,10 +160,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
     """
     recipe = recipe_of(values)
     if values["print_config"]:
-        settled = {name: getattr(recipe, name) for name in RECIPE}
-        if values["loss"] is None and recipe.task == "auto":
-            settled["loss"] = None  # the label decides it
-        click.echo(config_text(ctx, {**values, **settled}))
+        click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
         return
     require(ctx, values, ["data", "label"] if values["dry_run"] else ["data", "label", "out"])
     place = place_of(ctx, values)
@@ -190,6 +182,16 @@ def train(ctx: click.Context, /, **values: Any) -> None:
         _train(values, recipe, place, record)
     if not values["quiet"] or values["json"]:
         click.echo(json.dumps(record.summary()) if values["json"] else "\n".join(lines_of(record)))
+
+
+def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
+    """The options of the recipe, without what the data will decide."""
+    found = {name: getattr(recipe, name) for name in RECIPE}
+    if values["loss"] is None and recipe.task == "auto":
+        found["loss"] = None  # the label decides it
+    if values["dtype"] is None:
+        found["dtype"] = None  # the first rows do
+    return found
 
 
 def check_fit(values: Mapping[str, Any]) -> None:

@@ -18,7 +18,7 @@ from dkernel.cli.options import (
     run_options,
     svmlight_options,
 )
-from dkernel.cli.train import RECIPE, check_fit, lines_of, open_for, recipe_of, recipe_options, report_on
+from dkernel.cli.train import check_fit, lines_of, open_for, recipe_of, recipe_options, report_on, settled
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -61,8 +61,6 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 def tune(ctx: click.Context, /, **values: Any) -> None:
     """Search for the best settings on DATA by successive halving, train with them, and write the model to --out.
 
-    A TIME stops the search after a rung, and the budget in passes that repeats it is printed.
-
     \b
     dkernel tune data/ --label y -o m.safetensors --budget 10min --grid 'gamma=auto|4*median|0.5'
 
@@ -71,10 +69,7 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
     """
     recipe = recipe_of(values)
     if values["print_config"]:
-        settled = {name: getattr(recipe, name) for name in RECIPE}
-        if values["loss"] is None and recipe.task == "auto":
-            settled["loss"] = None
-        click.echo(config_text(ctx, {**values, **settled}))
+        click.echo(config_text(ctx, {**values, **settled(values, recipe)}))
         return
     require(ctx, values, ["data", "label", "out"])
     place = place_of(ctx, values)

@@ -37,9 +37,9 @@ Place = Callable[[int], str]
 # all numbers but would not come back from them (007, 3.50): numbers to compute with, text to carry.
 KINDS = ("bool", "int", "float", "digits", "text", "date", "other", "empty")
 
-_MOST_ROWS = 131_072
-_STEP_ROWS = 2_048
-_CHUNK_BYTES = 64 * 2**20
+_MOST_ROWS = 131_072  # of a chunk of few features: enough that what a task costs is a small part
+_STEP_ROWS = 2_048  # chunks are cut at multiples of a piece
+_CHUNK_BYTES = 64 * 2**20  # of a chunk: some fit beside each other in the smallest worker
 
 
 @dataclass(frozen=True)

@@ -97,6 +97,11 @@ def open_source(
     kept_as : {"types", "numbers", "csv"}, default="types"
         Form of the kept columns of text files: numbers where these give the same text again, wherever they are numbers,
         or the very characters, for an output that is CSV.
+    quarantine : bool, default=False
+        If True, bad rows are left out of the blocks and listed instead (Block.refused); for data without a label.
+    kernel : Kernel or str, default=None
+        Kernel that the rows are for: the columns that it takes as objects may hold text, or lists; without one all
+        features are numbers.
     categorical : {"auto", "none"} or sequence of str, default="auto"
         Features that are categories: text and what is stored as categories, none, or these beside those of "auto".
     missing : {"indicator", "mean", "error"}, default="indicator"
@@ -110,11 +115,6 @@ def open_source(
         Delimiter of CSV files; by default found in the first row: a comma, semicolon, tab or bar.
     no_header : bool, default=False
         If True, CSV files have no names in their first row, and the columns are 0, 1, ...
-    quarantine : bool, default=False
-        If True, bad rows are left out of the blocks and listed instead (Block.refused); for data without a label.
-    kernel : Kernel or str, default=None
-        Kernel that the rows are for: the columns that it takes as objects may hold text, or lists; without one all
-        features are numbers.
 
     Returns
     -------

@@ -57,7 +57,7 @@ class File:
 
     @property
     def local(self) -> bool:
-        """Whether it is a path of a mounted file system."""
+        """True if it is a path of a mounted file system."""
         return "://" not in self.path
 
     @property
@@ -143,7 +143,7 @@ def _text(item: str | os.PathLike) -> str:
 
 @dataclass(frozen=True)
 class _Found:
-    """What a text names: one file, or what may be data in a folder or of the matches of a glob, in order."""
+    """Files that a text names: one file, or the data of a folder or among the matches of a glob, in order."""
 
     text: str
     paths: list[str]
@@ -172,7 +172,7 @@ def _found(text: str, options: dict[str, Any]) -> _Found:
 
 @dataclass(frozen=True)
 class _System:
-    """What is asked of a file system: is it a folder, which names are in it, open it to read."""
+    """Interface of a file system: is it a folder, which names are in it, open it to read."""
 
     isdir: Callable[[str], bool]
     names: Callable[[str], Sequence[str]]
@@ -238,7 +238,7 @@ _MARKED = 128  # bytes in which these stand
 
 
 def _is_own(path: str, system: _System) -> bool:
-    """Whether a file or folder that is named like no data is one that dkernel has written."""
+    """True if a file or folder that is named like no data is one that dkernel has written."""
     if _split(path)[0] in FORMATS:
         return False
     try:
@@ -295,9 +295,7 @@ def _stat(path: str, options: Mapping[str, Any]) -> tuple[int, str]:
             raise ValueError("a folder that is not a Zarr store")
         inner = found[0]
     info = system.info(inner)
-    stamp = next(
-        (str(info[k]) for k in ("ETag", "etag", "mtime", "LastModified", "updated", "created") if k in info), ""
-    )
+    stamp = next((str(info[name]) for name in _STAMPS if name in info), "")
     return int(info.get("size") or 0), stamp
 
 

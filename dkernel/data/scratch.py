@@ -26,7 +26,7 @@ from dkernel.errors import DataError
 
 __all__ = ["unpacked"]
 
-_BUFFER = 4 * 2**20
+_BUFFER = 4 * 2**20  # copied at a time
 
 
 def unpacked(files: Sequence[File], scratch: str | PathLike | None, compute: Callable[..., Any]) -> list[File]:

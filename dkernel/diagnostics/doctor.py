@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from dkernel.diagnostics import host_facts as probes
+from dkernel.execution.connection import PATIENCE
 from dkernel.execution.versions import versions
 from dkernel.numerics.threads import usable_cores
 from dkernel.training.memory_plan import Plan
@@ -28,10 +29,21 @@ CHECKS = {
     "memory": "the workers' limits hold the plan, and each machine holds its workers' limits",
     "blas": "one BLAS thread for each worker thread",
     "clock": "the clocks agree",
+    "limits": "scheduler and workers do not give up what a run waits for",
     "job": "the job can be planned",
 }
-LEAST_FREE = 2**30
+LEAST_FREE = 2**30  # bytes of a disk: a model and a checkpoint of 10,000 columns
 CLOCK = 2.0  # seconds apart: certificates and the heartbeats of run records allow for more
+# Times after which Dask gives up what does not answer, and the shortest that does a run no harm: Dask's own for a
+# connection, a minute's silence of a worker, whose work goes to others; None where a run would end before its time.
+LIMITS: dict[str, float | None] = {
+    "distributed.comm.timeouts.connect": 30.0,
+    "distributed.comm.timeouts.tcp": 30.0,
+    "distributed.scheduler.worker-ttl": 60.0,
+    "distributed.scheduler.idle-timeout": 5.0,  # a run shows that it lives every 1.5 seconds
+    "distributed.scheduler.no-workers-timeout": None,
+    "distributed.worker.lifetime.duration": None,
+}
 CLIENT, SCHEDULER = "client", "scheduler"
 
 
@@ -73,22 +85,30 @@ class Diagnosis:
     Parameters
     ----------
     processes : "client", "scheduler" and each worker's address -> its facts; of a worker that failed, its error
+    limits : setting of Dask -> seconds after which scheduler or workers give up, where a run waits longer
     """
 
     processes: dict[str, dict[str, Any]]
     plan: dict[str, Any] | None
     findings: list[Finding]
+    limits: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON."""
-        return {"processes": self.processes, "plan": self.plan, "findings": [asdict(f) for f in self.findings]}
+        findings = [asdict(finding) for finding in self.findings]
+        return {"processes": self.processes, "plan": self.plan, "findings": findings, "limits": self.limits}
 
 
-def diagnose(client: Any, job: Job) -> Diagnosis:
-    """Look at this process and, with a Dask client, at its scheduler and every worker."""
+def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
+    """Look at this process and, with a Dask client, at its scheduler and every worker.
+
+    Parameters
+    ----------
+    patience : seconds that a run waits for a cluster
+    """
     with _tokens(job.places) as tokens:
         packages = [name for name in versions() if name != "python"]
-        asked = (packages, dict(job.places), list(job.made), tokens, list(job.files))
+        asked = (packages, dict(job.places), list(job.made), tokens, list(job.files), list(LIMITS))
         processes: dict[str, dict[str, Any]] = {CLIENT: probes.probe(*asked)}
         if client is not None:
             processes |= _on_cluster(client, asked)
@@ -97,9 +117,12 @@ def diagnose(client: Any, job: Job) -> Diagnosis:
     findings = [*_unreachable(client, processes), *_versions(processes), *_places(processes, job)]
     sound = {name: facts for name, facts in workers.items() if "error" not in facts}
     findings += [*_disks(sound), *_memory(processes[CLIENT], sound, plan), *_speed(sound)]
+    shorter = list(_shorter(processes, patience))
+    findings += _limits(shorter, patience)
     if trouble:
         findings.append(Finding("job", CLIENT, trouble, "Mend the command or its data; the plan needs both."))
-    return Diagnosis(processes, plan, findings)
+    limits = {name: min(found for _, other, found in shorter if other == name) for _, name, _ in shorter}
+    return Diagnosis(processes, plan, findings, limits)
 
 
 @contextmanager
@@ -283,6 +306,27 @@ def _speed(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
             yield Finding(
                 "clock", name, f"its clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the client's",
                 "Let both machines take the time from the network (chrony, systemd-timesyncd).",
+            )  # fmt: skip
+
+
+def _shorter(processes: Mapping[str, Mapping[str, Any]], patience: float) -> Iterator[tuple[str, str, float]]:
+    """Process, setting and seconds of every limit of the cluster that is shorter than a run's patience."""
+    for process, facts in processes.items():
+        if process != CLIENT:
+            for name, found in facts.get("limits", {}).items():
+                if found is not None and found < patience:
+                    yield process, name, found
+
+
+def _limits(shorter: Sequence[tuple[str, str, float]], patience: float) -> Iterator[Finding]:
+    """Those that do a run harm."""
+    for process, name, found in shorter:
+        least = LIMITS[name]
+        if least is None or found < least:
+            yield Finding(
+                "limits", process, f"{name} is {found:g} s, and a run waits {patience:g} s for what does not answer",
+                f"Start the process with {name}: {patience:g}s in Dask's configuration, or give the run a shorter "
+                "--cluster-timeout.",
             )  # fmt: skip
 
 

@@ -13,8 +13,8 @@ from dkernel.errors import ClusterError, DataError
 
 __all__ = ["PATIENCE", "follow", "record_of"]
 
-PATIENCE = 30.0
-LOOK_EVERY = 0.5
+PATIENCE = 30.0  # seconds without a renewal after which a run counts as dead: fifteen heartbeats
+LOOK_EVERY = 0.5  # seconds: a quarter of a heartbeat
 
 
 def record_of(run: str) -> str:

@@ -22,6 +22,7 @@ def probe(
     made: list[str],
     tokens: list[str],
     data: list[str],
+    limits: list[str],
     dask_worker: Any = None,
 ) -> dict[str, Any]:
     """Facts of this process, as JSON has them.
@@ -33,6 +34,7 @@ def probe(
     made : names of the places that a run makes if they are not there
     tokens : files that the client has made, to see whether this process sees the same folders
     data : files to read
+    limits : names of settings of Dask that are a time
     dask_worker : given by Dask on a worker
     """
     python = ".".join(platform.python_version_tuple()[:2])
@@ -46,6 +48,7 @@ def probe(
         "missing": [path for path in tokens if not os.path.exists(path)],
         "unreadable": [path for path in data if not os.access(path, os.R_OK)],
         "blas_threads": blas_threads(),
+        "limits": {name: seconds(name) for name in limits},
     }
     # Dask hands over its scheduler under this name too.
     return found | of_worker(dask_worker) if hasattr(dask_worker, "state") else found
@@ -63,6 +66,12 @@ def of_worker(worker: Any) -> dict[str, Any]:
         "file_system": file_system(local),
         "local_free": shutil.disk_usage(local).free,
     }
+
+
+def seconds(name: str) -> float | None:
+    """A time in Dask's configuration of this process, None where none is set."""
+    found = importlib.import_module("dask").config.get(name, None)
+    return None if found is None else float(importlib.import_module("dask.utils").parse_timedelta(found))
 
 
 def version(name: str) -> str:

@@ -24,7 +24,7 @@ MOST_VALUES = 1000
 MOST_LEVELS = 100
 """Values that have an input of their own; the others share BUCKETS inputs by a hash."""
 
-BUCKETS = 32
+BUCKETS = 32  # for values that are rare, which have little to say each
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 __all__ = ["coded", "numbers"]
 
-MICRO = 1e-6
+MICRO = 1e-6  # seconds of a unit of time
 
 
 def numbers(column: Any) -> NDArray[Any]:

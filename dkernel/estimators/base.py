@@ -2,6 +2,8 @@
 
 import warnings
 from dataclasses import replace
+from os import PathLike
+from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,6 +50,7 @@ class KernelMachine(BaseEstimator):
 
     _task: ClassVar[str]
     _partial: Partial | None
+    _finished: Any = None
     model_: Model
     classes_: Any
     coef_: NDArray[np.float64]
@@ -139,12 +142,18 @@ class KernelMachine(BaseEstimator):
 
         with default_executor() as executor, self._progress() as progress:
             result = with_missing_values(run, source, recipe, checkpoint, progress)
+        self._keep_for_report(result, progress)
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
         self.n_components_ = result.model.map.n_columns
         self._learned()
         self._warn_of_an_early_end()
         return self
+
+    def _keep_for_report(self, result: Any, progress: Progress, **more: Any) -> None:
+        phases = progress.seconds()
+        record = {"phases": phases, "seconds": {"train": sum(phases.values())}, **more}
+        self._finished = (result, {**record, "versions": result.model.facts.get("versions", {})}, progress.trail)
 
     def _progress(self) -> Progress:
         """The lines or the bar of the command, on stderr, where they are wanted."""
@@ -169,10 +178,10 @@ class KernelMachine(BaseEstimator):
 
     @property
     def feature_weights_(self) -> Any:
-        """Share of each feature in the learned metric, a pandas Series by name; equal shares where none was learned."""
+        """Share of each input in the learned metric, a pandas Series by name; equal shares where none was learned."""
         import pandas as pd
 
-        columns = self.model_.columns
+        columns = self.model_.inputs
         weights = self.model_.facts.get("weights")
         return pd.Series(weights or [1 / len(columns)] * len(columns), index=list(columns), name="weight")
 
@@ -231,7 +240,7 @@ class KernelMachine(BaseEstimator):
                 f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
                 "local='none'."
             )
-        before = getattr(self, "_partial", None)
+        before, self._finished = getattr(self, "_partial", None), None
         fitted = hasattr(self, "model_")
         if fitted and self.model_.encoding is not None:
             raise UnsupportedError(
@@ -273,6 +282,34 @@ class KernelMachine(BaseEstimator):
     def _learned(self) -> None:
         """Set the attributes of the task from `model_`."""
         raise NotImplementedError
+
+    def report(self, path: str | PathLike[str]) -> None:
+        """Write one HTML page about the fit, as `dkernel train --report` does.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Page to write.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        UnsupportedError
+            If the fit was in another process, or matplotlib is not installed.
+        """
+        require_fitted(self, "model_")
+        if self._finished is None:
+            raise UnsupportedError("A report shows how a fit went: call it after fit, on the fitted estimator itself.")
+        from dkernel.report import write
+
+        result, record, trail = self._finished
+        write(Path(path), result, {"model": type(self).__name__, **record}, trail)
+
+    def __getstate__(self) -> Any:
+        """Without what only a report needs: rows and lines of the fit."""
+        state = super().__getstate__()
+        return {name: value for name, value in state.items() if name != "_finished"}
 
     def to_sklearn(self) -> Any:
         """Make a scikit-learn Pipeline that predicts the same, without dkernel or Dask.

@@ -1,4 +1,4 @@
-"""partial_fit: blocks as they come. The first rows are collected and fitted anew, then each block is learned from once.
+"""partial_fit: the first rows are collected and fitted anew, then each block is learned from once.
 
 Scaling, gamma, landmarks and preconditioner are those of the first rows and stay, so these should be like the others.
 """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockPrediction", "apply", "content_key"]
 
-BLOCK_ROWS = 8192
+BLOCK_ROWS = 8192  # of a task on threads: 32 tiles
 DENSE_BYTES = 2**29  # of sparse rows that become dense
 
 

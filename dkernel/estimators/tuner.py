@@ -1,6 +1,7 @@
-"""Tuner: the search of `dkernel tune` with the face of a scikit-learn search."""
+"""Tuner: the search of `dkernel tune` with the interface of a scikit-learn search."""
 
 from collections.abc import Callable, Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -183,6 +184,7 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
 
         with default_executor() as executor, best._progress() as progress:
             found = with_missing_values(run, source, recipe, checkpoint, progress)
+        best._keep_for_report(found.fit, progress, leaderboard=found.leaderboard)
         best.model_, best.history_, best.chosen_ = found.fit.model, found.fit.history, found.fit.chosen
         best.n_components_ = best.model_.map.n_columns
         best._learned()
@@ -291,6 +293,23 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         return float(self._best().score(X, y, sample_weight))
+
+    def report(self, path: str | PathLike[str]) -> None:
+        """Write one HTML page about the search and the fit of the best, as `dkernel tune --report` does.
+
+        Parameters
+        ----------
+        path : str or path-like
+            Page to write.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        UnsupportedError
+            If the fit was in another process, or matplotlib is not installed.
+        """
+        self._best().report(path)
 
     def _best(self) -> Any:
         require_fitted(self, "best_estimator_")

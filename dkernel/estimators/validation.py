@@ -77,7 +77,7 @@ def dtype_of_rows(X: Any) -> str:
             exact = all(kind == np.float32 for kind in kinds)
             head = None if exact else first_rows(X, HEAD, numbers, dask.base.compute)
         else:
-            head = numbers(X.iloc[:HEAD]) if is_frame(X) else np.asarray(X[:HEAD])
+            head = numbers(X.iloc[:HEAD].select_dtypes("number")) if is_frame(X) else np.asarray(X[:HEAD])
     except (TypeError, ValueError, DataError):  # what it is says the gate
         return "float32"
     return dtype_for(head if head is None or head.ndim == 2 else None)
@@ -187,7 +187,7 @@ def rule_of(landmarks: Any) -> tuple[Any, Any]:
 
 
 def is_mixed(X: Any) -> bool:
-    """Whether it is a Polars frame or an Arrow table with columns that are no numbers."""
+    """True if it is a Polars frame or an Arrow table with columns that are no numbers."""
     if not hasattr(X, "to_pandas") or is_dask(X) or hasattr(X, "iloc"):
         return False
     dtypes = X.dtypes if hasattr(X, "dtypes") else X.schema.types

@@ -52,10 +52,10 @@ KEEP_PLACES = {"distributed.deploy.lost-worker-timeout": "1 hour"}
 # Each end of a connection keeps its last thousand messages, with the pieces of rows that their calls are of: in a long
 # reading 40 MiB of the client.
 SHORT_LOGS = {"distributed.admin.low-level-log-length": 32}
-CONNECT_TIMEOUT = 10.0
+CONNECT_TIMEOUT = 10.0  # seconds for a scheduler that is there
 _WITH_TLS = "If it is there it refused: --tls-ca-file and --tls-cert must be of the authority that signed its own."
 _WITHOUT_TLS = "If it demands TLS, its address begins with tls://, and --tls-ca-file and --tls-cert are needed."
-CLOSE_TIMEOUT = 10.0
+CLOSE_TIMEOUT = 10.0  # seconds that a closing cluster may take before it is left to itself
 
 
 @contextmanager
@@ -91,7 +91,7 @@ def connect(
     given = [name for name, value in asked.items() if value is not None]
     if len(given) > 1:
         raise RecipeError(f"{' and '.join(given)} are different places to run on: give one of them.")
-    with client_at(scheduler, scheduler_file, workers, memory_limit, tls) as client:
+    with client_at(scheduler, scheduler_file, workers, memory_limit, tls, patience) as client:
         executor: Executor
         if client is None:
             executor = ThreadsExecutor(memory_limit=_bytes(memory_limit))
@@ -108,13 +108,22 @@ def client_at(
     workers: int | None = None,
     memory_limit: str | int | None = None,
     tls: Mapping[str, str] | None = None,
+    patience: float = 0.0,
 ) -> Iterator[Any]:
-    """The Dask client that `connect` would work with, whatever its workers are like; None for threads."""
+    """The Dask client that `connect` would work with, whatever its workers are like; None for threads.
+
+    A scheduler that is not there is refused after CONNECT_TIMEOUT. One that goes away is waited for as long as
+    `patience` says: a client has one time for both, so the first connection is another's.
+    """
     if workers is not None:
-        with _local_cluster(workers, memory_limit) as cluster, _client(cluster) as client:
+        with _local_cluster(workers, memory_limit) as cluster, _client(cluster, CONNECT_TIMEOUT) as client:
             yield client
     elif scheduler or scheduler_file:
-        with _client(scheduler or _address_in(str(scheduler_file)), _security(tls)) as client:
+        place, security = scheduler or _address_in(str(scheduler_file)), _security(tls)
+        if patience > CONNECT_TIMEOUT:
+            with _client(place, CONNECT_TIMEOUT, security):
+                pass
+        with _client(place, max(patience, CONNECT_TIMEOUT), security) as client:
             yield client
     else:
         yield None
@@ -208,9 +217,10 @@ def _security(tls: Mapping[str, str] | None) -> Any:
 
 
 @contextmanager
-def _client(place: Any, security: Any = None) -> Iterator[Any]:
+def _client(place: Any, timeout: float, security: Any = None) -> Iterator[Any]:
+    """A client that waits so many seconds for its scheduler, at the start and whenever the connection breaks."""
     try:
-        client = _distributed().Client(place, timeout=CONNECT_TIMEOUT, security=security)
+        client = _distributed().Client(place, timeout=timeout, security=security)
     except (OSError, ValueError, RuntimeError, TypeError) as error:
         encrypted = security is not None or str(place).startswith("tls://")
         if isinstance(error, (RuntimeError, TypeError)) and not encrypted:

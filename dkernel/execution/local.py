@@ -13,6 +13,7 @@ from dask.threaded import get as get_threaded
 
 from dkernel.execution.base import Call, Executor, Handle, Held, resolve, retried
 from dkernel.numerics.threads import usable_cores
+from dkernel.validation import silent_overflow
 
 __all__ = ["SerialExecutor", "ThreadsExecutor"]
 
@@ -128,4 +129,9 @@ def _value(handle: Any) -> Any:
 
 
 def _closed(call: Call) -> Callable[[], Any]:
-    return partial(call.function, *(resolve(arg, _value) for arg in call.args))
+    return partial(_computed, call.function, *(resolve(arg, _value) for arg in call.args))
+
+
+def _computed(function: Callable[..., Any], *args: Any) -> Any:
+    with silent_overflow():
+        return function(*args)

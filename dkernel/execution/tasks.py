@@ -7,6 +7,7 @@ from typing import Any
 from dkernel.execution.base import Handle, resolve, retried
 from dkernel.execution.payload import Payload
 from dkernel.execution.process import Settings, prepared
+from dkernel.validation import silent_overflow
 
 __all__ = ["Slot", "apply", "open_state", "open_value", "run_task"]
 
@@ -34,7 +35,8 @@ def run_task(settings: Settings, payload: Payload, *values: Any) -> Any:
 def apply(payload: Payload, *values: Any) -> Any:
     """The value of a call."""
     function, args = payload.open()
-    return function(*(resolve(arg, lambda slot: slot.value(values)) for arg in args))
+    with silent_overflow():
+        return function(*(resolve(arg, lambda slot: slot.value(values)) for arg in args))
 
 
 def open_state(settings: Settings, payload: Payload) -> Any:

@@ -14,7 +14,7 @@ __all__ = ["WorkerPool"]
 
 FRESH = 1.0  # seconds for which an answer about the workers counts as new
 START = 10.0  # seconds for which workers that are busy or slow to start are waited for, once one has answered
-LOOK = 0.05
+LOOK = 0.05  # seconds between two looks at the first tasks: nobody notices so many
 
 
 class WorkerPool:

@@ -20,7 +20,7 @@ __all__ = ["graph_of"]
 
 OPSET, IR = 17, 8  # of 2022: what a runtime of the last years reads
 LARGEST = 2_000_000_000  # bytes of a protobuf message
-QUARTER = np.pi / 2
+QUARTER = np.pi / 2  # turns a cosine into a sine
 SEEN = 256  # landmarks whose scores are looked at
 CANCELLED = 30.0  # times the scores: longer coefficients lose more than 1e-5 of these
 _MAPS = f"{KERNELS} Random features leave as Fourier and exact ones, and what is made of them."
@@ -34,8 +34,8 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
         )
     if 8 * model.map.n_columns * (model.map.n_in + model.coef.shape[1]) > LARGEST:
         raise UnsupportedError(
-            f"This model has {model.map.n_columns:,} columns of {model.map.n_in:,} numbers; an ONNX file holds at most "
-            "2 GB. Score with dkernel, or train with fewer n_components."
+            f"This model has {model.map.n_columns:,} components of {model.map.n_in:,} features; an ONNX file holds at "
+            "most 2 GB. Score with dkernel, or train with fewer n_components."
         )
     largest = max(np.abs(model.coef).max(initial=0.0), np.abs(model.intercept).max())
     if largest > np.finfo(dtype).max:

@@ -79,7 +79,7 @@ _KINDS: dict[str, type["FeatureMap"]] = {}
 """Map classes by the word that a model file has for them; each enters itself when it is defined."""
 
 
-class FeatureMap(ABC):
+class FeatureMap(FromArguments, ABC):
     """Feature map φ : R^p -> R^n_out with φ(x) . φ(z) ≈ k(x, z), as columns(x) @ whitening.
 
     It is also the `Columns` of `dkernel.numerics.tiling`: `groups`, `rows` and `fill` give the columns one cache tile

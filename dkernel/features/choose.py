@@ -50,7 +50,7 @@ MAPS: tuple[type[FeatureMap], ...] = (
 """Every map there is."""
 
 FEATURES = {
-    "auto": "nystrom up to 20,000 columns, above it random",
+    "auto": "nystrom up to 20,000 components, above it random",
     "nystrom": "the kernel's columns at landmarks; for every kernel",
     "random": "the random map that suits each part of the kernel, exact ones where they are small",
     "exact": "all monomials of a polynomial, or the Taylor series of a Gaussian in one column",
@@ -246,7 +246,7 @@ class _Draw:
         members = list(enumerate(kernel.members))
         if n < 2 * len(members):
             raise RecipeError(
-                f"n_components={n} is too few for {kernel!r}: each of its {len(members)} terms needs columns of its "
+                f"n_components={n} is too few for {kernel!r}: each of its {len(members)} terms needs components of its "
                 f"own. Use n_components={2 * len(members)} or more."
             )
         small = {i: self._exact_columns(member) for i, member in members}

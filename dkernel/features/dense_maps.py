@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from dkernel import kernels
 from dkernel.errors import UnsupportedError
-from dkernel.features.base import Coordinates, FeatureMap, FromArguments
+from dkernel.features.base import Coordinates, FeatureMap
 from dkernel.numerics.tiling import COLUMNS
 
 __all__ = ["PlainMap", "TiledMap", "WholeMap", "in_groups", "same_dtype"]
@@ -21,7 +21,7 @@ def in_groups(n: int, first: int = 0) -> list[tuple[int, int, int]]:
     """Groups of one tile each over n columns, from column `first` on."""
     if n > MOST_COLUMNS:
         raise UnsupportedError(
-            f"A feature map of {n:,} columns is larger than any that fits: at most {MOST_COLUMNS:,}."
+            f"A feature map of {n:,} components is larger than any that fits: at most {MOST_COLUMNS:,}."
         )
     return [(first + i, 1, min(COLUMNS, n - i)) for i in range(0, n, COLUMNS)]
 
@@ -31,7 +31,7 @@ def same_dtype(X: NDArray, dtype: str) -> NDArray[np.floating]:
     return np.ascontiguousarray(X, dtype=dtype)
 
 
-class PlainMap(FromArguments, FeatureMap):
+class PlainMap(FeatureMap):
     """A map whose columns are φ times a number, `whitening`: nothing to whiten by a matrix.
 
     A model file holds its `arguments`: the kernel, numbers and arrays, unless the class has its own `spec` and `build`.

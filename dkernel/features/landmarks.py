@@ -25,11 +25,11 @@ RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
 
 STRIP = 2048  # rows whose kernel columns exist at one time
 MOST_TIMES = 3  # the rarest class: rows of any other class that stratified landmarks are drawn from
-LLOYD_STEPS = 10
+LLOYD_STEPS = 10  # more move the centres by little, and landmarks need no optimum
 # Leverage scores: rows of the first, exact sample; those that measure the spectrum; landmarks for each effective
 # dimension; members of a dictionary for each effective dimension, and at least.
 EXACT_ROWS, SPECTRUM_ROWS, LANDMARKS_A_DIMENSION = 512, 2048, 4
-MEMBERS_A_DIMENSION, LEAST_MEMBERS = 3, 200
+MEMBERS_A_DIMENSION, LEAST_MEMBERS = 3, 200  # see above
 PROPOSALS = 128  # that one step of the accelerated pivoted Cholesky draws at once
 
 

@@ -106,7 +106,7 @@ class TaylorMap(WholeMap):
         if not isinstance(kernel, Gaussian):
             raise UnsupportedError(f"{kernel!r} has no Taylor map; Gaussian has one. Use features='nystrom'.")
         if n_columns < 1:
-            raise RecipeError(f"n_components={n_columns}: a Taylor map has at least 1 column.")
+            raise RecipeError(f"n_components={n_columns}: a Taylor map has at least 1 component.")
         self.kernel, self.n_in, self.n_columns = kernel, 1, n_columns
 
     def _columns(self, X: NDArray[np.floating]) -> NDArray[np.floating]:

@@ -19,7 +19,7 @@ from dkernel.numerics import linalg, thin_linalg
 from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.object_values import decoded, encoded, number_columns
 from dkernel.numerics.sparse_rows import SparseRows
-from dkernel.numerics.threads import for_each, usable_cores
+from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 from dkernel.numerics.tiling import COLUMNS
 
 __all__ = ["NystromMap", "wide"]
@@ -29,13 +29,12 @@ __all__ = ["NystromMap", "wide"]
 # eigendecomposition would for a twentieth of its price. It also shrinks the directions above it, so it is smaller:
 # on covtype with 5,000 landmarks 1e-6 cost 0.6 points of error against 1e-8 and 1e-9.
 SOLVER_FLOOR = 1e-6
-SOLVER_RIDGE = 1e-9
+SOLVER_RIDGE = 1e-9  # of the largest eigenvalue: see above
 CLOSE = 1e-3  # what a step of the power iteration for that eigenvalue may still have added to it
 # A transformer computes in float64 and truncates where float64 ends.
 TRANSFORM_FLOOR = 1e-14
 STRIP = 256  # rows whose float64 columns one thread makes at one time
 SQUARE_STRIP = 128  # rows of the landmarks' own Gram matrix that are made, and mirrored, while they are in the caches
-MOST_THREADS = 16  # that make strips
 
 
 def indefinite(kernel: Kernel) -> DataError:
@@ -69,6 +68,7 @@ class NystromMap(FeatureMap):
     """
 
     kind = "nystrom"
+    arguments = ("kernel", "landmarks", "rank")
 
     def __init__(self, kernel: Kernel, landmarks: Any, rank: int | None = None) -> None:
         if rank is not None and rank < 1:
@@ -276,13 +276,6 @@ class NystromMap(FeatureMap):
         if "ends" in arrays:
             landmarks = decoded(landmarks, arrays["ends"])
         return cls(kernels.parse(spec["kernel"]), landmarks, spec["rank"])
-
-    def __getstate__(self) -> dict[str, Any]:
-        # Workers need the landmarks; factors and prepared blocks are made again where they are used.
-        return {"kernel": self.kernel, "landmarks": self.landmarks, "rank": self.rank}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(**state)  # type: ignore[misc]
 
 
 def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ from dkernel.validation import nearest_name
 __all__ = ["BASELINES", "baselines", "check", "format_baselines"]
 
 BASELINES = ("off", "linear", "all")
-MOST_ROWS, LEAST_ROWS = 65_536, 4096
+MOST_ROWS, LEAST_ROWS = 65_536, 4096  # of the sample that baselines learn from
 FLOPS = 1e10  # of the linear model: a second
 MOST_COLUMNS = 4096  # of the data, for the square of them that the linear model needs
 RIDGES = tuple(10.0**k for k in range(-6, 3))

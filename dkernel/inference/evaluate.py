@@ -1,6 +1,8 @@
 """Evaluation: how good a model is on labelled rows, as one statistic that does not grow with them."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -28,7 +30,7 @@ Array = NDArray[np.float64]
 
 
 def evaluate(model: Model, source: Source, executor: Executor, progress: Progress | None = None) -> dict[str, Any]:
-    """Figures of a model on the labelled rows of a source, weighted where the source has weights.
+    """Figures of a model on the labelled rows of a source, weighted where it has weights; a row of weight 0 is none.
 
     For classes n, accuracy, error, auc (two classes), log_loss (of a model that gives probabilities) and per_class,
     a list of label, n, precision, recall; for a regression n, rmse, mae, r2, of several targets their means. Fractions;
@@ -91,20 +93,24 @@ class _Rows:
         unit = piece.place.unit
         return f"{self.files[unit]}, row {piece.first + row * piece.step - self.firsts[unit]}"
 
-    def scores(self, model: Model, X: NDArray[Any], piece: RowSlice) -> NDArray[np.floating]:
-        """The scores of the rows of a piece; a row that has none is refused with its place."""
+    def scores(self, model: Model, X: NDArray[Any], name: Callable[[int], str]) -> NDArray[np.floating]:
+        """The scores of rows; one that has none is refused with its name."""
         try:
             return model.scores(X)
         except TooLargeError as error:
-            raise DataError(error.at(lambda row: self.name(piece, row))) from None
+            raise DataError(error.at(name)) from None
 
-
-def _parts(block: Block, piece: RowSlice) -> tuple[NDArray[Any], NDArray[Any], Array]:
-    """Features, labels and weights of a piece."""
-    rows = piece.place.rows
-    assert block.y is not None
-    weight = np.ones(piece.n) if block.weight is None else block.weight[rows]
-    return block.X[rows], block.y[rows], weight
+    def parts(self, block: Block, piece: RowSlice) -> tuple[NDArray[Any], NDArray[Any], Array, Callable[[int], str]]:
+        """Features, labels and weights of the rows of a piece that count, and what names each of them."""
+        assert block.y is not None
+        X, y = block.X[piece.place.rows], block.y[piece.place.rows]
+        if block.weight is None:
+            return X, y, np.ones(piece.n), partial(self.name, piece)
+        weight = block.weight[piece.place.rows]
+        some = np.flatnonzero(weight)
+        if len(some) == len(weight):
+            return X, y, weight, partial(self.name, piece)
+        return X[some], y[some], weight[some], lambda row: self.name(piece, int(some[row]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -151,9 +157,9 @@ class _Classes(Statistic[_Counts, dict[str, Any]]):
     targets: Targets
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Counts:  # noqa: ARG002
-        X, y, weight = _parts(block, piece)
-        codes = self.targets.codes(y, lambda row: self.where.name(piece, row))
-        S = self.where.scores(self.model, X, piece)
+        X, y, weight, name = self.where.parts(block, piece)
+        codes = self.targets.codes(y, name) if len(y) else np.empty(0, np.intp)
+        S = self.where.scores(self.model, X, name)
         found = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
         n_classes = len(self.targets.classes)  # type: ignore[arg-type]
 
@@ -224,13 +230,11 @@ class _Regression(Statistic[_Errors, dict[str, Any]]):
     where: _Rows
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> _Errors:  # noqa: ARG002
-        X, y, weight = _parts(block, piece)
-        if y.dtype.kind == "U":
-            raise DataError(
-                f"{self.where.name(piece, 0)}: the label is the text {str(y[0])!r}; this model predicts numbers."
-            )
+        X, y, weight, name = self.where.parts(block, piece)
+        if y.dtype.kind == "U" and len(y):
+            raise DataError(f"{name(0)}: the label is the text {str(y[0])!r}; this model predicts numbers.")
         Y = (y[:, None] if y.ndim == 1 else y).astype(np.float64)
-        error = self.where.scores(self.model, X, piece) - Y
+        error = self.where.scores(self.model, X, name) - Y
         total = float(weight.sum())
         mean = weight @ Y / total if total else np.zeros(Y.shape[1])
         return _Errors(len(y), total, mean, weight @ (Y - mean) ** 2, weight @ error**2, weight @ np.abs(error))

@@ -43,7 +43,7 @@ __all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
 WORDS = ("label", "score", "std", "probability", "novelty")
 """What can be written for every row, in the order of the columns."""
 
-SHOWN = 10
+SHOWN = 10  # bad rows that an error lists
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,7 @@ __all__ = ["FeatureMapKernel", "FunctionKernel"]
 
 F64 = NDArray[np.float64]
 STRIP = 32  # rows whose diagonal is taken out of a full block at a time
-ASYMMETRY = 1e-9
+ASYMMETRY = 1e-9  # of the largest value: far above rounding
 
 
 class OfFunction(Kernel):

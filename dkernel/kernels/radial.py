@@ -33,7 +33,7 @@ __all__ = ["Cauchy", "Exponential", "Matern", "ProductCauchy", "RationalQuadrati
 F64 = NDArray[np.float64]
 # The error allowed in a distance over the length.
 TOLERANCE = 1e-12
-LARGEST_NU = 50.0
+LARGEST_NU = 50.0  # beyond it the kernel is Gaussian for all purposes
 
 
 class LengthKernel(Kernel):

@@ -17,7 +17,7 @@ __all__ = ["CALIBRATIONS", "Calibration", "Isotonic", "Platt"]
 Array = NDArray[np.float64]
 Column = NDArray[np.floating]
 
-STEPS, SMALLEST_STEP = 100, 1e-10
+STEPS, SMALLEST_STEP = 100, 1e-10  # Newton's method needs some ten; below it rounding decides
 DONE = 1e-10  # of a gradient per row
 
 

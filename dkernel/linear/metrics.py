@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 __all__ = ["ScoreHistogram", "area_under_curve"]
 
-MOST_BINS = 2**16
+MOST_BINS = 2**16  # a megabyte, whatever the rows
 
 
 @dataclass(frozen=True, eq=False)

@@ -31,8 +31,8 @@ STRIP = 512  # columns that are worked on at one time
 # one for so many of EACH, since fewer leave the ridge too large where the spectrum ends slowly: with 24 steps it is
 # 5.3e-6 of covtype's 2,000 landmarks in place of 2.6e-6, and the errors are the same; of 5,000 they cost 0.1 points.
 PROBES, FEWEST, STEPS, TOGETHER = 2, 24, 48, 8
-EACH = 80
-MOVED = 0.1
+EACH = 80  # coordinates for a step: see above
+MOVED = 0.1  # of the ridge, which is flat over a factor of two
 MANY = 1024  # coordinates
 
 Matrix = NDArray[np.float64]

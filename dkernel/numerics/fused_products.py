@@ -37,7 +37,7 @@ __all__ = [
 PANEL = 64  # columns of a block in registers: four vectors of 16
 STRIP = 4  # rows
 MOST = 128  # products of more columns of the data are worth a library's blocking
-LANES = 16
+LANES = 16  # float32 numbers of a vector of AVX-512
 
 cgutils: Any = _cgutils  # without types
 _VECTOR = ir.VectorType(ir.FloatType(), LANES)

@@ -21,7 +21,7 @@ import scipy.linalg.cython_blas as blas
 import scipy.linalg.cython_lapack as lapack
 from numpy.typing import NDArray
 
-from dkernel.numerics.threads import for_each, usable_cores
+from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 
 __all__ = ["add_squares", "cholesky", "forward", "mirrored", "solved"]
 
@@ -30,7 +30,6 @@ Matrix = NDArray[np.float64]
 BLOCK = 256  # columns of a step
 CHUNK = 256  # rows that one thread works on
 SQUARE = 2048  # rows and columns of a product's block
-MOST_THREADS = 16
 
 
 def cholesky(A: Matrix) -> Matrix:

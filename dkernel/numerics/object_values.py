@@ -25,7 +25,7 @@ Objects = NDArray[np.object_]
 
 OVERHEAD = 64  # bytes that an object takes beside its text: a Python string, and the place that points to it
 _SAMPLE = 256  # cells that a size is estimated from
-_DEPTH = 32
+_DEPTH = 32  # lists inside lists: Python's own parser of JSON ends near 1,000
 _NEEDED = "A cell is a text, or a list or set of texts, numbers and lists"
 
 

@@ -11,7 +11,7 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel.numerics.threads import for_each, usable_cores
+from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 from dkernel.numerics.tiling import FLAGS, compiled, inner
 
 __all__ = ["product", "solve", "solve_transposed"]
@@ -22,7 +22,6 @@ GROUP = 4  # columns that a square streams past for
 FEW = 2 * GROUP  # columns; with more of them BLAS is quicker
 LITTLE = 1024  # rows of a square that are not worth a thread
 CHUNK = 512  # rows that one thread works on
-MOST_THREADS = 16
 LOOSE = FLAGS | {"reassoc"}  # sums in lanes
 _LINES = "float64[:, ::1]"
 

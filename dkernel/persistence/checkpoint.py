@@ -55,7 +55,7 @@ EVERY = 4
 """Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
 
 PROTOCOL = 1  # of the files; FORMAT, of what stands in them, is a part of the run
-FORMAT = 2
+FORMAT = 2  # raised where the stored values change
 NAME = "checkpoint-{}.safetensors"
 _NO_STATE = (
     "A model file holds no state of a solver, so no training can continue from it. Give --checkpoint the folder of the "

@@ -32,10 +32,10 @@ __all__ = ["canonical", "open_tensors", "read_document", "read_tensors", "replac
 Document = dict[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
 
-_HEADER_LIMIT = 100_000_000
+_HEADER_LIMIT = 100_000_000  # as in safetensors
 _BEGINNING = b'{"__metadata__":{"dkernel":"{'
 _VALUE_BYTES = 4  # a number and its comma take more, an empty list less
-_FREE_BYTES = 2 * 2**20
+_FREE_BYTES = 2 * 2**20  # of values, which any machine can hold
 _DTYPES = {"BOOL": "?", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U32": "<u4", "U64": "<u8", "U8": "u1"}
 _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 _AGAIN = "Copy the file again, or train the model again."

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from dkernel.errors import DataError
 from dkernel.features.base import MOST_DENSE
 from dkernel.linear.losses import loss_named
 from dkernel.recipe import GIVEN, Recipe
@@ -21,19 +22,19 @@ FREE_FLOPS = 4e11
 # same (15.3 % at 2,000 columns, 12.2 % at 5,000), as are those of a quadratic form of 28 columns. Of 260 rows a column
 # a sample of three cost covtype 0.3 points, and one of two 0.7 (2,000 columns, the mean of four seeds).
 SAMPLED = ((100, 4), (0, 6))
-SAMPLE_FLOPS = 1e10
+SAMPLE_FLOPS = 1e10  # of its Gram matrix, a fraction of a second: few columns can have more rows
 # A round has its price whatever its work, a message to a scheduler and one back and a step of the client. A pass of 32
 # rounds learns nearly what one of 64 does where there are rows enough for each column: covtype with 2,000 columns the
 # same, a million rows of a quadratic form 1.62 in place of 1.55 % (16 rounds: 1.99); of 105 rows a column it cost
 # covtype 0.2 points. So their number falls with the square of that; where a round is much work, it does not fall.
 MOST_ROUNDS, LEAST_ROUNDS = 64, 32
-ROUND_FLOPS = 4e10
+ROUND_FLOPS = 4e10  # of a round that is much work, a second of one core
 SETTLED = 204  # rows a column with which the least rounds do
-MANY_ROWS = 2**18
+MANY_ROWS = 2**18  # of fewer a pass is short whatever its rounds
 # Rows for a column that teach all that a pass can: of fewer the second pass taught covtype another 0.3 points (15,000
 # columns, 35 rows for each), and it costs less than the setup did.
 ENOUGH_ROWS = 64
-MOST_SAMPLE = 65_536
+MOST_SAMPLE = 65_536  # rows that are held by the client
 LARGE = 4  # times its sample a source must be, for the sample's epochs to be a small part of what it teaches
 # Passes of all rows, after one of few: they teach what eight epochs on the sample do not, in less time. Test errors of
 # 8 epochs without them and of 2 with: kin40k 9.4, 8.3 -> 8.5, 6.6 hundredths of the targets' deviation; 10,000 rows of
@@ -110,6 +111,11 @@ class Sizes:
         held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0
         rest = n - holdout
+        if held_out and rest < 2:
+            raise DataError(
+                f"holdout={recipe.holdout:g} keeps {holdout} of the {n} rows that count, and {rest} is left to learn "
+                "from: at least two are needed. Lower the holdout, or set it to 0."
+            )
         held = 0 if few else min(HELD, max(1, rest // 10))
         each = next(rows for least, rows in SAMPLED if n >= least * columns)
         wanted = max(each * columns, 8192, int(SAMPLE_FLOPS / columns**2)) if columns <= MOST_DENSE else WIDE_SAMPLE

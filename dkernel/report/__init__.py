@@ -11,7 +11,7 @@ from typing import Any
 
 from dkernel.errors import UnsupportedError
 
-__all__ = ["require", "write"]
+__all__ = ["require", "write", "write_test"]
 
 
 def require() -> None:
@@ -32,9 +32,27 @@ def write(path: str | Path, result: Any, record: Mapping[str, Any], trail: Seque
     record : the run record: times, peaks, versions, paths
     trail : `Progress.trail` of the fit
     """
+    from dkernel.data.writers.atomic import write_file
+
+    write_file(Path(path), _pages().page(result, record, trail).encode("utf-8", "backslashreplace"))
+
+
+def write_test(path: str | Path, model: Any, rows: Any, record: Mapping[str, Any]) -> None:
+    """Write the page of an evaluation, in one step.
+
+    Parameters
+    ----------
+    rows : Block of rows with labels to draw
+    record : the run record, with `figures`
+    """
+    from dkernel.data.writers.atomic import write_file
+
+    write_file(Path(path), _pages().page_of_test(model, rows, record).encode("utf-8", "backslashreplace"))
+
+
+def _pages() -> Any:
     require()
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # the first import tells that it looks for fonts
-    from dkernel.data.writers.atomic import write_file
-    from dkernel.report.page import page
+    from dkernel.report import page
 
-    write_file(Path(path), page(result, record, trail).encode("utf-8", "backslashreplace"))
+    return page

@@ -11,14 +11,17 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 from sklearn.metrics import auc, roc_curve
 
+from dkernel.report.effects import Dependence
 from dkernel.report.numbers import Learning, Quality, Regions
 
 __all__ = [
     "alphas",
+    "bars",
     "calibrations",
     "confusion",
     "curves",
     "decision",
+    "dependence",
     "loss",
     "merit",
     "phases",
@@ -358,3 +361,35 @@ def decision(found: Regions, names: Sequence[str], classes: Sequence[str] | None
         axes.set_ylabel(names[1])
 
     return _figure(draw, height=3.7)
+
+
+def bars(found: Sequence[tuple[str, float]], label: str, most: int = 15) -> Figure:
+    """Names and numbers, the first on top."""
+    found = found[:most]
+
+    def draw(axes: Any) -> None:
+        names = [name if len(name) <= 28 else f"{name[:27]}…" for name, _ in found]
+        axes.barh(range(len(found)), [value for _, value in found], color=COLOURS[0], height=0.62)
+        axes.set_yticks(range(len(found)), names)
+        axes.invert_yaxis()
+        axes.set_xlabel(label)
+        _grid(axes, "x")
+
+    return _figure(draw, height=max(1.6, 0.6 + 0.2 * len(found)))
+
+
+def dependence(found: Dependence, classes: Sequence[str] | None) -> Figure:
+    """The answer over the values of one feature; a line for each of up to ten classes."""
+
+    def draw(axes: Any) -> None:
+        several = found.answers.shape[1] > 1
+        for k in range(min(found.answers.shape[1], len(COLOURS))):
+            name = classes[k] if several and classes is not None else None
+            axes.plot(found.grid, found.answers[:, k], color=COLOURS[k], label=name)
+        if several:
+            axes.legend()
+        axes.set_xlabel(found.name)
+        axes.set_ylabel("share of the rows" if several else "prediction" if classes is None else "score")
+        _grid(axes)
+
+    return _figure(draw)

@@ -37,9 +37,9 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-MOST_EIGEN = 1200
-GRID = 220
-BINS = 10
+MOST_EIGEN = 1200  # their decomposition takes a second
+GRID = 220  # points of a side of the plane
+BINS = 10  # groups of as many rows each
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,7 +214,7 @@ class Regions:
 
 def regions(model: Model, holdout: Block | None, found: Quality | None) -> Regions | None:
     """Of a model of two columns; None for any other."""
-    if found is None or holdout is None or len(model.columns) != 2:
+    if found is None or holdout is None or len(model.inputs) != 2:
         return None
     low, high = np.quantile(holdout.X, [0.002, 0.998], axis=0).astype(np.float64)
     margin = 0.08 * np.maximum(high - low, 1e-9)

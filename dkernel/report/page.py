@@ -9,10 +9,11 @@ from itertools import chain
 from typing import Any
 
 from dkernel.report import figures
+from dkernel.report.effects import dependences, importances, strongest
 from dkernel.report.numbers import Quality, calibration, learning, quality, regions, spectrum, speed
 from dkernel.training.memory_plan import format_plan
 
-__all__ = ["page"]
+__all__ = ["page", "page_of_test"]
 
 _CSS = """
 :root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --blue: #0072b2; }
@@ -57,17 +58,55 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
     record : the run record
     trail : `Progress.trail`
     """
-    found = quality(result.model, result.holdout)
+    model, holdout = result.model, result.holdout
+    found = quality(model, holdout)
     parts = [
         _head(result, record, found),
-        _section("How good it is", _quality_note(found), chain(_quality(result, found), _beside(record))),
+        _section(
+            "How good it is",
+            _quality_note(found),
+            chain(_quality(model, holdout, found), _beside(record)),
+        ),
+        _section("What the features do", "", _effects(model, holdout, found)),
         _section("The search", "", _search(record)),
         _section("How it learned", "", _learned(result, trail)),
         _section("The feature map", "", _map(result)),
         _section("What it took", "", _resources(result, record)),
         _section("What it is", "", _identity(result, record)),
     ]
-    title = html.escape(f"dkernel: {_name(record)}")
+    return _document(_name(record), parts)
+
+
+def page_of_test(model: Any, rows: Any, record: Mapping[str, Any]) -> str:
+    """The document of an evaluation.
+
+    Parameters
+    ----------
+    rows : Block of the test rows, a uniform sample of them where they are many
+    record : the run record, with the figures of all rows
+    """
+    found = quality(model, rows)
+    shown = 0 if found is None else len(found.truth)
+    note = f"Pictures of {shown:,} of the {record['rows_in']:,} rows; the figures above are of all of them."
+    figures_of_all = [
+        (name, f"{value:,}" if isinstance(value, int) else f"{value:.6g}")
+        for name, value in record["figures"].items()
+        if isinstance(value, int | float)
+    ]
+    run = [("data", ", ".join(map(str, record.get("paths", [])))), ("model", str(record.get("model")))]
+    run += [(name.replace("_", " "), str(record[name])) for name in ("model_sha256", "started") if record.get(name)]
+    parts = [
+        f"<header><h1>{html.escape(_name(record))} on test data</h1>"
+        f"<p><code>{html.escape(model.recipe.kernel)}</code></p></header>",
+        _section("How good it is", "", iter([_table("Figures", figures_of_all), _table("Run", run)])),
+        _section("In pictures", note, _quality(model, rows, found)),
+        _section("What the features do", "", _effects(model, rows, found)),
+    ]
+    return _document(_name(record), parts)
+
+
+def _document(name: str, parts: Sequence[str]) -> str:
+    title = html.escape(f"dkernel: {name}")
     return (
         f'<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n<title>{title}</title>\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -84,7 +123,7 @@ def _name(record: Mapping[str, Any]) -> str:
 def _head(result: Any, record: Mapping[str, Any], found: Quality | None) -> str:
     model = result.model
     what = "Regression" if model.classes is None else f"Classification, {len(model.classes)} classes"
-    line = f"{what} of {model.label} by {len(model.columns):,} columns, {model.recipe.loss.replace('_', ' ')} loss"
+    line = f"{what} of {model.label} by {len(model.columns):,} features, {model.recipe.loss.replace('_', ' ')} loss"
     cards = [("rows", f"{model.facts['rows']:,}")]
     for name, value in (found.merits if found else {}).items():
         cards.append((f"{name} on the holdout", _merit(name, value)))
@@ -118,8 +157,7 @@ def _quality_note(found: Quality | None) -> str:
     )
 
 
-def _quality(result: Any, found: Quality | None) -> Iterator[str]:
-    model = result.model
+def _quality(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:
     if found is None:
         return
     if found.classes is None:
@@ -137,11 +175,28 @@ def _quality(result: Any, found: Quality | None) -> Iterator[str]:
             )  # fmt: skip
             text = f"{own}, in {len(bins[0])} groups of as many rows each."
             yield _drawn("Calibration", figures.calibrations(*bins), text)
-    if (plane := regions(model, result.holdout, found)) is not None:
-        text = "Answers over the two columns, with rows of the holdout."
+    if (plane := regions(model, rows, found)) is not None:
+        text = "Answers over the two features, with rows that the fit did not learn from."
         if found.classes is not None and len(found.classes) == 2:
             text += " Solid: score 0; dashed: -1 and 1."
-        yield _drawn("Decision regions", figures.decision(plane, model.columns, found.classes), text)
+        yield _drawn("Decision regions", figures.decision(plane, model.inputs, found.classes), text)
+
+
+def _effects(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:
+    weights = strongest(model)
+    if weights:
+        text = "Share of each feature in the learned metric: how much the answer changes in its direction."
+        yield _drawn("Feature weights", figures.bars(weights, "share"), text)
+    if found is None:
+        return
+    grown = importances(model, rows, found)
+    if grown:
+        figure = "RMSE" if found.classes is None else "error"
+        text = f"Growth of the {figure} when the values of one feature are shuffled among the rows."
+        yield _drawn("Permutation importance", figures.bars(grown, f"growth of the {figure}"), text)
+    for each in dependences(model, rows, [name for name, _ in grown]) if grown else ():
+        text = "Mean answer with this feature set to each value, all others as they are."
+        yield _drawn(f"Partial dependence: {each.name}", figures.dependence(each, found.classes), text)
 
 
 def _beside(record: Mapping[str, Any]) -> Iterator[str]:
@@ -188,7 +243,8 @@ def _learned(result: Any, trail: Sequence[tuple[str, float, int]]) -> Iterator[s
 
 
 def _of_pass(name: str) -> str:
-    return "holdout, start" if name == "start" else f"holdout, pass {int(name.split('-')[1]) + 1}"
+    kind, _, number = name.partition("-")
+    return f"holdout, pass {int(number.split('-')[0]) + 1}" if number else "holdout, start" if kind == "start" else kind
 
 
 def _map(result: Any) -> Iterator[str]:
@@ -199,7 +255,7 @@ def _map(result: Any) -> Iterator[str]:
         own = float(values.sum() ** 2 / (values @ values))
         text = f"Of {what}. Effective rank: (Σλ)² / Σλ²."
         yield _drawn("Spectrum", figures.spectrum_of(values, rank if rank is not None else own), text)
-    rows = [("kind", str(result.model.map.kind)), ("columns", f"{result.model.map.n_columns:,}")]
+    rows = [("kind", str(result.model.map.kind)), ("components", f"{result.model.map.n_columns:,}")]
     if certificate:
         rows += [
             ("trace error, mean of a row", f"{certificate['trace_error']:.3g}"),

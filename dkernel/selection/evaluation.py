@@ -2,7 +2,7 @@
 
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,9 @@ from dkernel.selection.metric_learning import gradient_moment
 
 __all__ = ["MOMENT_PARTS", "PATH", "CandidateLoss", "Fidelity", "FitValidationSplit", "evaluate_candidate", "moment_of"]
 
-MOMENT_ROWS, MOMENT_PARTS = 8192, 2
+MOMENT_ROWS, MOMENT_PARTS = 8192, 2  # whose gradients are averaged; parts for two threads
 
-PATH = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
+PATH = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # alphas a candidate is judged by, best of them
 PARTS = 2  # of the rows: each has a square of its own
 
 Array = NDArray[np.float64]
@@ -103,7 +103,8 @@ def evaluate_candidate(
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
     nothing = CandidateLoss(np.inf, np.zeros((map.n_columns, targets.outputs)))
-    with ThreadPoolExecutor(min(threads, PARTS)) as pool:
+    silent = partial(np.seterr, over="ignore", invalid="ignore")  # as the thread of this call is
+    with ThreadPoolExecutor(min(threads, PARTS), initializer=silent) as pool:
         covariance, moment = _means(columns, half, targets, level.rows, pool)
         metric = np.zeros_like(covariance)
         own = map.coordinates().metric

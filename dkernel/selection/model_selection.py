@@ -52,10 +52,10 @@ FIRST, SECOND, THIRD, LAST = (
 SHARE = 0.2  # of the fit's flops
 FREE_FLOPS = 1e11  # that no fit is too small for: a second or two
 FINALISTS = 6  # of the first level
-METRIC_ROUNDS = 3
+METRIC_ROUNDS = 3  # turns of metric and kernel, each of which is a fit
 MOST_TERMS = 3  # of a sum; drawn, each has two columns at least
 ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
-MOST_L1 = 32
+MOST_L1 = 32  # features: the L1 distance costs several times a product beyond
 CLEARLY = 0.98  # of the loss: what is less simple, or costs more a row, must be better by so much
 
 

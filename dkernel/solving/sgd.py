@@ -23,7 +23,7 @@ __all__ = ["PassState", "Passes", "SolverResult", "Told", "merit"]
 Array = NDArray[np.float64]
 
 WORSE = 1.05  # a pass whose best candidate is worse than its start by this much is undone
-MOST_RETRIES = 2
+MOST_RETRIES = 2  # of a pass, each with a smaller step
 WATCHED = 8  # rounds from one look at the holdout to the next, where somebody wants them
 
 Told = Callable[[dict[str, Any]], Any]

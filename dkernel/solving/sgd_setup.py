@@ -66,14 +66,14 @@ NEAR = 4  # times ρ: alphas of a large source are none above that
 # ones are nothing (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
 ROUNDING = 2.0**-26
 LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # of the rows that say how large the leverage is outside the sample
-WARM_ROUNDS, WARM_EPOCHS = 16, 2
+WARM_ROUNDS, WARM_EPOCHS = 16, 2  # of the start on the sample
 LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of each, where a pass follows that sees many more
 SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can
-TILE_ROWS = 256
-DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6
-WIDE_DIRECTIONS = 16
+TILE_ROWS = 256  # of a piece of the sample: one tile
+DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # that are tamed: those of the largest leverage
+WIDE_DIRECTIONS = 16  # the same of very many columns, each of which is a long vector
 WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
-MOST_HEADS = 64
+MOST_HEADS = 64  # of all alphas and outputs: more are not read for the price of one
 # A holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands. Where all rows are few, fits
 # come nearer to their optima, and on 250 rows the losses of neighbours are apart.
 ENOUGH_HOLDOUT, FEW_HOLDOUT = 1000, 250

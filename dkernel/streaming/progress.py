@@ -17,12 +17,12 @@ from dkernel.errors import RecipeError
 __all__ = ["KINDS", "LOG_EVERY", "Progress", "format_progress"]
 
 KINDS = ("auto", "bar", "log", "json", "none")
-LOG_EVERY = 10.0
-BAR_EVERY = 0.1
+LOG_EVERY = 10.0  # seconds between two lines of a log
+BAR_EVERY = 0.1  # seconds: as fast as an eye follows
 BAR_IDLE = 1.0  # a bar that nothing moves still shows that time passes
-BAR_WIDTH = 20
+BAR_WIDTH = 20  # characters
 LEAST_TOLD = 0.05  # seconds of a phase without rows that are worth a line at its end
-MOST_TRAIL = 20_000
+MOST_TRAIL = 20_000  # steps that a report can draw
 # Of a state, what the words have a place for; all else are figures, which follow by their names.
 _SAID = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "seconds_left")
 

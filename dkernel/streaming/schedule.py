@@ -31,11 +31,11 @@ __all__ = [
 
 Numbers = NDArray[np.int64]
 
-PIECE_ROWS = 2048
+PIECE_ROWS = 2048  # eight tiles: what a piece costs beside its rows is a percent
 LEAST_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
-SMALL_BYTES = 256 * 2**20
-BUNDLE_BYTES = 64 * 2**20
-LEAST_UNITS = 4
+SMALL_BYTES = 256 * 2**20  # of a source whose units can all be there at one time
+BUNDLE_BYTES = 64 * 2**20  # of the units that are mixed: a chunk's size
+LEAST_UNITS = 4  # that are mixed, so that rounds are of more than one place
 TURNS = 4  # rounds whose pieces are there at one time
 
 

@@ -55,6 +55,7 @@ from dkernel.training.local_stage import LocalStage, grid_context, grid_pieces, 
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.result import TrainResult
+from dkernel.validation import silent_overflow
 
 __all__ = ["Fit", "TrainResult", "plan", "train"]
 
@@ -121,7 +122,7 @@ class Fit:
 
     def run(self, checkpoint: Checkpoint | None = None) -> TrainResult:
         """The result; what was opened on the way is closed."""
-        with ExitStack() as self.open:
+        with silent_overflow(), ExitStack() as self.open:
             if checkpoint is not None:
                 opened = checkpoint.opened(self.identity, self.plan.checkpoint_bytes, self.progress)
                 self.journal = self.open.enter_context(opened)

@@ -1,4 +1,4 @@
-"""Learning from blocks as they come: rounds on each, with the scaling, map and preconditioner of the first ones.
+"""Incremental learning: rounds on each, with the scaling, map and preconditioner of the first ones.
 
     v <- v - η P (g + λ M v)        a round: up to ROUND rows of a block, each used once
 
@@ -34,7 +34,7 @@ __all__ = ["Stream", "start_stream", "update", "with_classes"]
 
 Array = NDArray[np.float64]
 
-ROUND = 1024
+ROUND = 1024  # rows of a round of partial_fit: a step of fewer would cost more than their columns
 
 
 @dataclass(frozen=True, eq=False)

@@ -25,11 +25,13 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 
-__all__ = ["LocalStage", "automatic_grids", "bits_of", "check_local", "grid_context", "grid_pieces", "local_stage"]
+__all__ = [
+    "LocalStage", "automatic_grids", "bits_of", "check_local", "grid_context", "grid_pieces", "grids_of", "local_stage",
+]  # fmt: skip
 
 PIECE_ROWS = 32_768  # of a piece of a reading: the table of a grid stays in the cache for all of them
 GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for: some ten seconds of one core
-MOST_GRIDS, LEAST_GRIDS = 1024, 128
+MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more win little on covtype; fewer are a coarse kernel
 MOST_BITS = 16  # with 18 covtype's error is 2.52 in place of 2.53 %, and no table fits the cache
 SAMPLE = 16_384  # rows that tell the correlations of a group's grids
 CATEGORY = 1.0  # gamma of a category: a grid parts all its levels with probability 1 - 1/e
@@ -38,8 +40,8 @@ CATEGORY = 1.0  # gamma of a category: a grid parts all its levels with probabil
 # rows and 32 grids choose one that is half of it.
 TRIED_ROWS, TRIED_GRIDS = 2**16, 128
 TRIED_PIECE = 4096  # rows of a piece of these
-WIDTH, WIDER, STEPS = 1.0, 2.0, 3
-RIDGES = (1e-2, 1e-1, 1.0)
+WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # see above: the middle, its factor, and steps either way
+RIDGES = (1e-2, 1e-1, 1.0)  # see above
 LEAST_HOLDOUT = 50  # rows below which nothing is judged
 
 
@@ -87,6 +89,12 @@ def automatic_grids(n: int) -> int:
     [1024, 528, 128]
     """
     return GROUP * int(np.clip(GRID_ROWS // max(n, 1), LEAST_GRIDS, MOST_GRIDS) // GROUP)
+
+
+def grids_of(recipe: Recipe, n: int) -> int:
+    """Grids that a recipe asks for, in whole groups."""
+    asked = recipe.n_grids if isinstance(recipe.n_grids, int) else automatic_grids(n)
+    return GROUP * max(1, -(-asked // GROUP))
 
 
 def bits_of(n: int) -> int:
@@ -159,8 +167,7 @@ def local_stage(
     context.progress.phase("prepare grids")
     gamma = context.journal.stage("relevance", lambda: relevances(context, survey))
     required = False
-    n_grids = recipe.n_grids if isinstance(recipe.n_grids, int) else automatic_grids(n)
-    n_grids = GROUP * max(1, -(-n_grids // GROUP))
+    n_grids = grids_of(recipe, n)
     judged = len(context.holdout.X) >= LEAST_HOLDOUT
     rows = sum(piece.n for piece in context.pieces)
     width, ridge = WIDTH, RIDGES[1]

@@ -13,11 +13,13 @@ from dkernel.problem.objective import GRAM_ROWS
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.solving.full_batch import MOST_PASSES
+from dkernel.solving.grids import GROUP
 from dkernel.solving.normal_equations import folds_for
 from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.solving.sketch import sketch_flops as wide_flops
 from dkernel.streaming.schedule import bundle_size
+from dkernel.training.local_stage import TRIED_GRIDS, TRIED_ROWS, bits_of, grids_of
 
 __all__ = ["Plan", "format_plan"]
 
@@ -25,13 +27,37 @@ __all__ = ["Plan", "format_plan"]
 # compiled loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much
 # again. Freed pages that it keeps (dkernel.numerics.allocator) are in it too.
 WORKER_BASE = 340 * 2**20
-CLIENT_BASE = 360 * 2**20
+CLIENT_BASE = 360 * 2**20  # the same of the client, which has the scheduler's part too
 # What a core of today does of such work, and reads of Parquet, for the estimate of the time. Nothing depends on it.
 FLOPS, BYTES = 15e9, 150e6
 HEADS = 4  # alphas and shares of the step that go through the passes, at most
+GRID_FLOPS = 120.0  # that a row and a grid cost, as products do: some 8 ns
 COPIES = 4  # units of others that a worker may hold beside its own
 UNEVEN = 1.5  # times its equal share of a source that is kept: what one of the workers may hold
 HELD_SHARE = 0.4  # of the workers' memory: what a source may take that is kept between passes
+
+
+@dataclass(frozen=True)
+class _LocalCost:
+    """Bytes of a task, of a row and of the client, work and readings of a local stage."""
+
+    task_bytes: int = 0
+    row_bytes: int = 0
+    client_bytes: int = 0
+    flops: float = 0.0
+    readings: int = 0
+
+    @classmethod
+    def of(cls, n: int, p: int, recipe: Recipe, outputs: int) -> "_LocalCost":
+        if recipe.local == "none":
+            return cls()
+        grids, bins = grids_of(recipe, n), 1 << bits_of(n)
+        # A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row
+        # its inputs, target, weight and scores.
+        table = GROUP * bins * 8 * (2 * outputs + 2)
+        tried = TRIED_GRIDS * 6.0 * min(n, TRIED_ROWS)
+        flops = GRID_FLOPS * (float(n) * grids + tried)
+        return cls(table, 4 * (p + 2 * outputs + 1), 2 * grids * bins * 4 * outputs, flops, grids // GROUP)
 
 
 @dataclass(frozen=True)
@@ -93,6 +119,9 @@ class Plan:
             # Each task has a Gram matrix for each fold, and the client has those of all tasks of a reading at a time.
             base += threads * (folds_for(D) + 1) * matrix
             client += 4 * executor.slots * folds_for(D) * matrix
+        local = _LocalCost.of(n, p, recipe, outputs)
+        base += threads * local.task_bytes + local.row_bytes * n // workers
+        client += local.client_bytes + executor.slots * local.task_bytes
         limit = executor.memory_limit
         total = limit * workers if limit else _available()
         # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
@@ -107,8 +136,9 @@ class Plan:
         kept = roomy and (limit is None or with_data <= limit)
         survey = float(source.n_rows) * p * 8
         passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
-        readings = 1 if kept else 1 + passes
-        seconds = ((survey + setup + passes * turn) / FLOPS + readings * source.nbytes / BYTES) / executor.slots
+        readings = 1 if kept else 1 + passes + local.readings
+        work = survey + setup + passes * turn + local.flops
+        seconds = (work / FLOPS + readings * source.nbytes / BYTES) / executor.slots
         return cls(
             n=n,
             p=source.n_in,

@@ -50,7 +50,7 @@ __all__ = ["RACED", "ROUNDS", "TuneResult", "tune"]
 
 ROUNDS = 32  # of a pass of the race
 RACED = 1024  # columns of the largest map of a race: few enough that all maps together cost less than the fit to come
-LEAST_RACED = 32
+LEAST_RACED = 32  # columns: of fewer no candidate can be told from another
 PASSES = 2  # of a whole race, about
 
 Array = NDArray[np.float64]

@@ -55,7 +55,7 @@ class Budget:
         number = float(found["number"]) if found else 0.0
         if unit not in _UNITS or not number > 0 or isinstance(text, bool):
             raise RecipeError(
-                f"budget={text!r} is not a budget. Possible: 5passes (readings of the data; parts of one count), or a "
+                f"budget={text!r} is not a budget. Possible: 5passes (over the data; parts of one count), or a "
                 "time, which stops the search at the end of a rung: 90s | 10min | 2h."
             )
         return cls(seconds=number * _UNITS[unit]) if _UNITS[unit] else cls(passes=number)

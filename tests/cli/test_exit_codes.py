@@ -1,10 +1,12 @@
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
 import time
 import warnings
+from functools import partial
 
 import click
 import pytest
@@ -134,3 +136,21 @@ def test_is_a_command_of_dask_too(tmp_path):
     finally:
         cli.commands.clear()
         cli.commands.update(before)
+
+
+@pytest.mark.parametrize("command", ["train", "score"])
+def test_a_limit_of_the_size_of_a_file_is_a_want_of_room(command, run, data, tmp_path):
+    asked = [data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--kernel", "Gaussian(gamma=0.1)"]
+    asked += ["--n-components", "512", "--alpha", "1e-6", "--baselines", "off"]
+    words = ["train", *asked, "--out", tmp_path / "m"]
+    if command == "score":
+        assert run(*words).exit_code == 0
+        words = ["score", tmp_path / "m", data / "new.parquet", "--keep", "id", "--out", tmp_path / "s.csv"]
+    done = subprocess.run(
+        [sys.executable, "-m", "dkernel", *map(str, words)],
+        preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (4096, 4096)),
+        capture_output=True, text=True, check=False, timeout=300,
+    )  # fmt: skip
+    assert done.returncode == 75, done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / ("m" if command == "train" else "s.csv")).exists()

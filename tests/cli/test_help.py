@@ -13,7 +13,7 @@ COMMANDS = ("train", "tune", "score", "evaluate", "doctor")
 SCREEN = 50
 
 
-def run(*args):
+def call(*args):
     return CliRunner().invoke(main, [str(a) for a in args], terminal_width=80)
 
 
@@ -23,7 +23,7 @@ def command(name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_fits_one_screen_and_comes_in_groups(name):
-    lines = run(name, "--help").stdout.splitlines()
+    lines = call(name, "--help").stdout.splitlines()
     assert len(lines) <= SCREEN
     headings = [line.rstrip(":") for line in lines if line.endswith(":") and not line.startswith(" ")]
     assert headings == [group for group in GROUPS if group in headings]
@@ -33,7 +33,7 @@ def test_help_fits_one_screen_and_comes_in_groups(name):
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_help_all_has_every_option(name):
-    shown = run(name, "--help-all").stdout
+    shown = call(name, "--help-all").stdout
     flags = [flag for option in command(name).params if isinstance(option, click.Option) for flag in option.opts]
     assert [flag for flag in flags if f"{flag} " not in shown and f"{flag}," not in shown] == []
 
@@ -47,8 +47,8 @@ def test_every_option_has_a_group_of_its_own():
 
 def test_few_options_are_not_grouped():
     assert len(command("show").params) <= FEW
-    assert "Options:" in run("show", "--help").stdout
-    assert "--help-all" not in run("show", "--help").stdout
+    assert "Options:" in call("show", "--help").stdout
+    assert "--help-all" not in call("show", "--help").stdout
 
 
 @pytest.mark.parametrize(
@@ -63,13 +63,13 @@ def test_few_options_are_not_grouped():
     ],
 )
 def test_an_option_of_another_tool(typed, meant):
-    result = run("train", "x.csv", typed, "3")
+    result = call("train", "x.csv", typed, "3")
     assert result.exit_code == 2
     assert f"There is no option {typed}. Did you mean {meant}?" in result.stderr
 
 
 def test_an_option_like_no_other():
-    assert "dkernel train --help-all lists them" in run("train", "--zzz").stderr.replace("main train", "dkernel train")
+    assert "dkernel train --help-all lists them" in call("train", "--zzz").stderr.replace("main train", "dkernel train")
 
 
 def test_synonyms_lead_to_options_that_exist():
@@ -92,7 +92,7 @@ def test_synonyms_lead_to_options_that_exist():
     ],
 )
 def test_a_value_of_another_tool(option, typed, meant):
-    result = run("train", "x.csv", "--label", "y", "--out", "m", option, typed)
+    result = call("train", "x.csv", "--label", "y", "--out", "m", option, typed)
     assert result.exit_code == 2
     assert f"Did you mean '{meant}'?" in result.stderr
 
@@ -108,14 +108,14 @@ def test_values_of_other_tools_are_no_values_here():
 
 
 def test_numbers_in_scientific_form_are_numbers():
-    result = run("train", "--n-components", "1e3", "--print-config")
+    result = call("train", "--n-components", "1e3", "--print-config")
     assert "n_components = 1000\n" in result.stdout
 
 
 def test_errors_speak_of_options():
-    result = run("train", "x.csv", "--label", "y", "--out", "m", "--n-components", "-3")
+    result = call("train", "x.csv", "--label", "y", "--out", "m", "--n-components", "-3")
     assert "--n-components -3 is not valid. Possible: auto | a whole number of at least 1." in result.stderr
-    result = run("train", "x.csv", "--label", "y", "--out", "m", "--solver", "pcg", "--loss", "hinge")
+    result = call("train", "x.csv", "--label", "y", "--out", "m", "--solver", "pcg", "--loss", "hinge")
     assert "Use --loss squared, or --solver psgd." in result.stderr
 
 
@@ -123,3 +123,20 @@ def test_a_short_option_for_each_of_the_usual_ones():
     found = grouped(command("train").params)["Output"]
     assert [option.opts for option in found[:1]] == [["-o", "--out"]]
     assert {"-q", "-v"} <= {flag for option in found for flag in option.opts}
+
+
+def test_choices_are_printed_once_unless_asked(run, data, tmp_path):
+    args = ["train", data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--n-components", "32"]
+    args += ["--kernel", "gaussian", "--metric", "identity", "--progress", "log", "--out"]
+    quiet, loud = run(*args, tmp_path / "a"), run(*args, tmp_path / "b", "-v")
+    for result in (quiet, loud):
+        assert result.exit_code == 0, result.output
+        assert result.stdout.count("  alpha  ") == result.stdout.count("  kernel  ") == 1
+    assert "\ngamma: " not in quiet.stderr
+    assert loud.stderr.count("\ngamma: ") == loud.stderr.count("\nalpha: ") == 1
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_doctor_requires_nothing():
+    assert "[required]" in call("train", "--help-all").stdout
+    assert "[required]" not in call("doctor", "--help-all").stdout

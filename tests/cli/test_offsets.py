@@ -91,6 +91,14 @@ def test_blocks_that_come_one_by_one_and_sources():
     assert machine.score(X, y) > 0.9
 
 
+def test_a_printed_config_is_as_good(run, tmp_path):
+    path = written(tmp_path, "parquet", 1e9)
+    text = run("train", path, *OPTIONS, "--out", tmp_path / "m", "--quiet", "--print-config").stdout
+    (tmp_path / "c.toml").write_text(text)
+    run("train", "--config", tmp_path / "c.toml")
+    assert json.loads(run("show", tmp_path / "m", "--json").stdout)["recipe"]["dtype"] == "float64"
+
+
 def in_dask(X):
     return da.from_array(X, chunks=(700, 3))
 

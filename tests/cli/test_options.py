@@ -35,7 +35,7 @@ def config(tmp_path):
 def test_defaults_are_those_of_the_recipe():
     found = settings()
     recipe = {name: getattr(Recipe(), name) for name in RECIPE} | {"loss": None}  # the label decides it
-    assert {name: found.get(name) for name in RECIPE} == {name: recipe[name] for name in RECIPE}
+    assert {name: found.get(name) for name in RECIPE} == recipe | {"dtype": None}  # so do the first rows
     for name, (_, default, _) in RECIPE.items():
         assert default == ("" if recipe[name] is None else str(recipe[name]))
 
@@ -85,6 +85,14 @@ memory-limit = "2GiB"
 def test_print_config_reads_back(config):
     first = run("train", "x é.csv", "--label", 'a"b\n', "--seed", "7", "--gamma", "1e-7", "--print-config").stdout
     assert run("train", "--config", config(first), "--print-config").stdout == first
+
+
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_print_config_leaves_to_the_data_what_they_decide(command):
+    first = run(command, "x.csv", "--label", "y", "--print-config").stdout
+    for name in ("dtype", "loss"):
+        assert f"# {name} =" in first.splitlines()
+    assert 'dtype = "float32"' in run(command, "x.csv", "--label", "y", "--dtype", "float32", "--print-config").stdout
 
 
 def test_variable_names_the_config(config):

@@ -2,6 +2,7 @@
 
 import csv
 import json
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -85,3 +86,15 @@ def test_the_estimators_name_the_row(kernel):
             ask(far)
     with pytest.raises(DataError, match="X, row 11000"):
         KernelRegressor(kernel, **settings).fit(X, X[:, 0]).predict(far)
+
+
+@pytest.mark.parametrize("solver", ["auto", "psgd"])
+@pytest.mark.parametrize("kernel", ["Polynomial(degree=40)", "polynomial", "laplacian", "gaussian"])
+@pytest.mark.parametrize("big", [1e20, 3e38])
+def test_a_refusal_comes_without_warnings_of_numpy(kernel, solver, big, recwarn):
+    X = np.random.default_rng(0).normal(size=(2000, 3))
+    y = X[:, 0] > 0
+    X[5, 1] = big
+    with suppress(DataError):
+        KernelClassifier(kernel, scale="none", solver=solver, n_components=64, random_state=0).fit(X, y)
+    assert [str(found.message) for found in recwarn if issubclass(found.category, RuntimeWarning)] == []

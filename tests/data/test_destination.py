@@ -205,9 +205,10 @@ def test_two_clients_cannot_write_the_same_output(path):
         write_part(staging.place(0, 5), tables(path.name)[:1])
         with pytest.raises(ClusterError, match="another run"):
             write(path)
-        # Another job may commit here, and must let the living one's parts lie.
-        write(path, {**JOB, "model": "m2"})
+        with pytest.raises(ClusterError, match="another run with another model"):
+            write(path, {**JOB, "model": "m2"})
         assert len(staging.finished(ROWS)) == 1
+    write(path, {**JOB, "model": "m2"})  # nobody lives there any more
 
 
 def test_late_and_duplicate_attempts_add_no_rows(path):

@@ -3,9 +3,12 @@
 import copy
 import os
 import time
+from pathlib import Path
 
+import dask
 import numpy as np
 import pytest
+import yaml
 
 from dkernel.data import from_arrays
 from dkernel.diagnostics.doctor import CHECKS, Job, diagnose
@@ -56,6 +59,12 @@ def job(tmp_path):
 def test_nothing_is_wrong_with_a_sound_cluster_and_nothing_stays_behind(job, tmp_path):
     found = diagnose(Cluster(), job)
     assert found.findings == []
+    # Dask's defaults are named where they are shorter than the run waits, and are no fault.
+    usual = {"distributed.comm.timeouts.connect": 30.0, "distributed.comm.timeouts.tcp": 30.0}
+    with dask.config.set(usual):
+        named = diagnose(Cluster(), job)
+        assert (named.limits, named.findings) == (usual, [])
+        assert diagnose(Cluster(), job, patience=20).limits == {}
     assert list(found.processes) == ["client", "scheduler", *WORKERS]
     assert found.plan["worker_bytes"] > 0
     assert list(tmp_path.iterdir()) == []
@@ -71,6 +80,10 @@ FAULTS = {
     "memory": ({"memory_limit": 2**20}, ["its limit is 1 MiB, and the plan needs", "--memory-limit"]),
     "blas": ({"blas_threads": 8}, ["8 threads beside 1", "OPENBLAS_NUM_THREADS=1"]),
     "clock": ({"ahead": 3600}, ["3,600 s ahead", "chrony"]),
+    "limits": (
+        {"limits": {"distributed.comm.timeouts.tcp": 20.0, "distributed.scheduler.worker-ttl": None}},
+        ["timeouts.tcp is 20 s, and a run waits 300 s", "distributed.comm.timeouts.tcp: 300s", "--cluster-timeout"],
+    ),
     "workers": ({"raises": ModuleNotFoundError("No module named 'x'")}, ["did not answer", "No module named 'x'"]),
 }
 
@@ -101,6 +114,21 @@ def test_a_machine_that_promised_more_memory_than_it_has(job):
     assert "2 workers may use 8192 MiB in all" in finding.found
 
 
+def test_limits_of_a_cluster_are_its_own_configuration(job):
+    with dask.config.set({"distributed.scheduler.worker-ttl": "20 s", "distributed.comm.timeouts.tcp": "10s"}):
+        found = diagnose(Cluster(), job)
+        assert [finding.check for finding in found.findings] == ["limits"] * 6  # of the scheduler and two workers
+        assert found.limits["distributed.scheduler.worker-ttl"] == 20
+        assert diagnose(Cluster(), job, patience=10).findings == []
+
+
+def test_the_settings_that_are_recommended_are_named_and_are_no_fault(job):
+    recommended = yaml.safe_load((Path(__file__).parents[2] / "deploy" / "dask.yaml").read_text())
+    with dask.config.set(recommended):
+        found = diagnose(Cluster(), job)
+    assert (found.findings, set(found.limits.values())) == ([], {60.0})
+
+
 def test_no_workers_and_a_job_that_cannot_be_planned():
     found = diagnose(Cluster(workers=()), Job(trouble="x.csv: no such file")).findings
     assert [finding.check for finding in found] == ["workers", "job"]
@@ -118,7 +146,10 @@ def test_the_probe_tells_places_apart(tmp_path):
     places = {"--out": str(tmp_path / "none"), "--checkpoint": str(tmp_path / "made" / "later"), "--scratch": "/proc"}
     token = tmp_path / "token"
     token.touch()
-    found = probe(["numpy", "no-such-package"], places, ["--checkpoint", "--scratch"], [str(token), "/no"], ["/no"])
+    found = probe(
+        ["numpy", "no-such-package"], places, ["--checkpoint", "--scratch"], [str(token), "/no"], ["/no"], ["x"]
+    )
+    assert found["limits"] == {"x": None}
     assert found["versions"]["no-such-package"] == "absent"
     assert "FileNotFoundError" in found["places"]["--out"]["error"]
     assert found["places"]["--checkpoint"] == {"error": None, "free": found["places"]["--checkpoint"]["free"]}
@@ -129,6 +160,6 @@ def test_the_probe_tells_places_apart(tmp_path):
 
 
 def test_places_at_an_url_are_tried_too():
-    found = probe([], {"--out": "memory://doctor", "--scratch": "nosuch://place"}, [], [], [])
+    found = probe([], {"--out": "memory://doctor", "--scratch": "nosuch://place"}, [], [], [], [])
     assert found["places"]["--out"]["error"] is None
     assert "nosuch" in found["places"]["--scratch"]["error"]

@@ -1,4 +1,4 @@
-"""The Tuner: the command's search with the face of a scikit-learn search."""
+"""The Tuner: the command's search with the interface of a scikit-learn search."""
 
 import numpy as np
 import pytest

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -344,7 +345,7 @@ def test_no_workers_is_an_error_in_time():
         began = time.monotonic()
         with pytest.raises(ClusterError, match=r"no workers for [56] seconds; 1 call.*'pow'.*tcp://") as error:
             executor.compute([Call("pow", pow, (2, 5))])
-        assert time.monotonic() - began < 15
+        assert time.monotonic() - began < 60
         assert "run the same command again" in str(error.value)
 
 
@@ -421,7 +422,7 @@ def test_a_scheduler_and_workers_started_by_hand_and_their_end(tmp_path):
     worker = subprocess.Popen([*begin, "worker", "--nthreads", "1", "--no-nanny", *options], env=env, **quiet)
     try:
         wait_until(file.exists, 120)
-        with connect(scheduler_file=str(file), patience=60) as executor:
+        with connect(scheduler_file=str(file), patience=12) as executor:
             assert executor.address == json.loads(file.read_text())["address"]
             calls = [Call(f"square-{i}", jobs.noted_square, (str(tmp_path), i, 0.2)) for i in range(4)]
             assert executor.compute(calls[:2])[0] == [0, 1]
@@ -438,6 +439,48 @@ def test_a_scheduler_and_workers_started_by_hand_and_their_end(tmp_path):
         for process in (worker, scheduler):
             process.kill()
             process.wait(10)
+
+
+def test_a_scheduler_that_comes_back_is_waited_for(tmp_path, monkeypatch):
+    """The time that a client is given to find its scheduler is also that in which it finds it again."""
+    monkeypatch.setattr(doors, "CONNECT_TIMEOUT", 1.0)
+    quiet = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": tmp_path}
+    quiet["env"] = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    begin = [sys.executable, "-m", "dask"]
+    scheduler = [*begin, "scheduler", "--host", "127.0.0.1", "--port", address.rpartition(":")[2], "--no-dashboard"]
+    worker = [*begin, "worker", address, "--nthreads", "1", "--no-nanny", "--no-dashboard"]
+    started = []
+
+    def start():
+        started.append(subprocess.Popen(scheduler, **quiet))
+        started.append(subprocess.Popen(worker, **quiet))
+
+    def restart():
+        started[0].kill()
+        time.sleep(4)
+        start()
+
+    start()
+    try:
+        wait_until(lambda: _listens(address), 120)
+        with connect(scheduler=address, patience=120) as executor:
+            calls = [Call(f"square-{i}", jobs.noted_square, (str(tmp_path), i, 0.2)) for i in range(4)]
+            with at(lambda: jobs.ran(tmp_path, "square1"), restart):
+                assert executor.compute(calls)[0] == [0, 1, 4, 9]
+            assert any("connection to the scheduler broke" in fault for fault in executor.faults)
+    finally:
+        for process in started:
+            process.kill()
+            process.wait(10)
+
+
+def _listens(address):
+    host, port = address.removeprefix("tcp://").split(":")
+    with socket.socket() as client:
+        return client.connect_ex((host, int(port))) == 0
 
 
 def test_nobody_answers(monkeypatch, tmp_path):

@@ -61,7 +61,7 @@ def test_a_killed_scheduler(point, learner, plan, reference, data, tmp_path, rec
         record_property("limit", 2 * limit)  # two runs
         plan.set("kill_other", harness.POINTS[point])
         name_victim(plan, hand.scheduler)
-        status, errors = begin(plan, hand, learner, data, tmp_path).end(limit)
+        status, errors = begin(plan, hand, learner, data, tmp_path, "--cluster-timeout", "12").end(limit)
     assert (status, plan.fired) == (75, 1), errors
     assert "tcp://127.0.0.1" in errors
     assert "run the same command again" in errors.lower()
@@ -111,5 +111,5 @@ def test_a_run_that_is_done_ends_though_every_worker_is_asleep(place, plan, data
             ended = Command(plan, *words, "--scheduler-file", hand.file, module="tests.faults.asleep").end(PATIENCE)
             gone = time.time()
     assert ended == (0, "")
-    assert gone - float((plan.folder / "committed").read_text()) <= 15
+    assert gone - float((plan.folder / "committed").read_text()) <= 60
     assert (tmp_path / "model.safetensors").exists()

@@ -1,5 +1,7 @@
 """What the fuzzers found, each as a plain test."""
 
+import json
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -91,3 +93,29 @@ def test_a_kernel_that_is_none_is_refused_whatever_the_landmarks_and_the_solver(
     with pytest.raises(ValueError, match=r"The kernel is none|not positive semi-definite") as refused:
         machine.fit(ROWS, ROWS[:, 0] > 0)
     assert isinstance(refused.value, DKernelError)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_a_holdout_that_leaves_one_row_is_named(weighted, tmp_path):
+    """It said that a kernel was given no landmarks."""
+    rows = {"x": np.arange(300.0), "label": np.arange(300) % 2, "w": np.where(np.arange(300) < 10, 1.0, 0.0)}
+    n = 300 if weighted else 10
+    pq.write_table(pa.table({name: values[:n] for name, values in rows.items()}), tmp_path / "t.parquet")
+    asked = ["train", str(tmp_path / "t.parquet"), "--label", "label", "--holdout", "0.9", "--out", str(tmp_path / "m")]
+    result = CliRunner().invoke(main, [*asked, *(["--weight", "w"] if weighted else ["--exclude", "w"])])
+    assert result.exit_code == 65, result.output
+    assert "holdout=0.9 keeps 9 of the 10 rows" in result.stderr
+
+
+def test_a_label_of_rows_of_weight_0_may_be_unknown_to_the_model(tmp_path, monkeypatch):
+    """`evaluate --weight` refused a label that only such rows had, in the very file of the training."""
+    monkeypatch.chdir(tmp_path)
+    y = np.array(["a", "b", "c"])[np.arange(300) % 3]
+    weight = (y != "c").astype(float)
+    pq.write_table(pa.table({"x": ROWS[:, 0], "z": ROWS[:, 1], "label": y, "w": weight}), "t.parquet")
+    asked = ["t.parquet", "--label", "label", "--weight", "w"]
+    fit = ["--kernel", "Gaussian(gamma=1)", "--n-components", "16", "--out", "m", "--quiet"]
+    assert CliRunner().invoke(main, ["train", *asked, *fit]).exit_code == 0
+    result = CliRunner().invoke(main, ["evaluate", "m", *asked, "--json"])
+    assert result.exit_code == 0, result.output
+    assert json.loads(result.stdout)["n"] == 200

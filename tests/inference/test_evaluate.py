@@ -115,6 +115,28 @@ def test_a_positive_label_is_applied_to_raw_labels_and_no_other_is_unseen():
         evaluate(model, from_arrays(X, y.astype(str)), SerialExecutor())
 
 
+def test_rows_of_weight_0_are_none(two):
+    """Whatever their label and their numbers are."""
+    rng = np.random.default_rng(3)
+    n = 3000
+    X, y = rng.normal(size=(n, 3)), np.where(rng.random(n) < 0.5, "in", "out").astype(object)
+    weight = rng.uniform(1, 2, n) * (rng.random(n) < 0.5)
+    weight[2100:] = 0.0  # all rows of a piece
+    some = weight > 0
+    unseen, far = y.copy(), X.copy()
+    unseen[~some], far[~some] = "never seen", 3e38
+    alone = evaluate(two, from_arrays(X[some], y[some].astype(str), weight[some]), SerialExecutor())
+    for rows, labels in ((X, y), (far, unseen)):
+        found = evaluate(two, from_arrays(rows, labels.astype(str), weight), SerialExecutor())
+        assert found["n"] == some.sum()
+        for one, other in zip(found["per_class"], alone["per_class"], strict=True):
+            assert (one["label"], one["n"]) == (other["label"], other["n"])
+            assert (one["precision"], one["recall"]) == pytest.approx((other["precision"], other["recall"]))
+        assert [found[k] for k in ("accuracy", "auc", "log_loss")] == pytest.approx(
+            [alone[k] for k in ("accuracy", "auc", "log_loss")]
+        )
+
+
 def test_a_regression_with_and_without_weights():
     X, s = rows(3000, 8)
     model = fitted(X, s, loss="squared")

@@ -17,7 +17,7 @@ from dask.delayed import Delayed
 from dkernel.data import Unit, from_arrays
 from dkernel.data.rejected_rows import REJECTS
 from dkernel.data.writers.atomic import digest
-from dkernel.errors import DataError, RecipeError, UnsupportedError
+from dkernel.errors import ClusterError, DataError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.inference import score as scoring
@@ -276,6 +276,39 @@ def test_many_small_units_are_few_tasks_and_the_same_bytes(tmp_path, request):
     assert (few.calls, many.calls) == (5, 154)  # of 64, 64 and 23 units, the large one, and two more
     assert few.scored == many.scored == list(range(154))
     assert digest(tmp_path / "few") == digest(tmp_path / "many")
+
+
+class Disturbed(LinearModel):
+    """While it scores, another model is to be scored to the same place."""
+
+    def __init__(self, classes, other):
+        super().__init__(classes)
+        self.other, self.found = other, None
+
+    def scores(self, X):
+        if self.found is None:
+            with pytest.raises(ClusterError) as found:
+                self.other()
+            self.found = found.value
+        return super().scores(X)
+
+
+@pytest.mark.parametrize("name", ["out", "out.csv"])
+def test_two_models_do_not_write_to_one_place_at_a_time(tmp_path, name):
+    """Either could have put its manifest beside the other's rows."""
+    source, _ = a_source()
+
+    def score_other():
+        return score(LinearModel(TEXT, shift=1.0), source, tmp_path / name, SerialExecutor(), overwrite=True)
+
+    model = Disturbed(TEXT, score_other)
+    score(model, source, tmp_path / name, SerialExecutor(), overwrite=True)
+    assert "another run with another model or other rows, which is alive" in str(model.found)
+    (tmp_path / "ref").mkdir()
+    score(LinearModel(TEXT), source, tmp_path / "ref" / name, SerialExecutor())
+    assert digest(tmp_path / name) == digest(tmp_path / "ref" / name)
+    score_other()  # nobody works there any more
+    assert not list(tmp_path.glob(".*staging*"))
 
 
 def test_a_run_that_is_stopped_in_a_group_keeps_what_it_has_written(tmp_path):

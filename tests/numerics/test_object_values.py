@@ -77,7 +77,7 @@ def test_what_is_no_object_is_refused_with_its_place(value, says):
     assert str(caught.value).startswith("row 1, column 's': ")
 
 
-@pytest.mark.parametrize(("value", "says"), [("x", "no number"), (None, "missing"), (np.inf, "not finite")])
+@pytest.mark.parametrize(("value", "says"), [("x", "not a number"), (None, "missing"), (np.inf, "not finite")])
 def test_columns_of_numbers_beside_them_hold_numbers(value, says):
     table = np.array([["a", 1], ["b", value]], object)
     with pytest.raises(DataError, match=says):

@@ -58,6 +58,7 @@ def results():
     }
 
 
+EFFECTS = ["Permutation importance", "Partial dependence: 0", "Partial dependence: 1"]
 ALWAYS = ["Loss", "Rows a second, by round", "Time, by phase"]
 FIGURES = {
     "two": ["Confusion matrix", "ROC", "Calibration", "Decision regions", "Accuracy", "Alpha path", "Spectrum"],
@@ -72,7 +73,7 @@ def test_the_page_is_whole_in_itself_and_has_the_figures_of_its_kind(kind, resul
     write(tmp_path / "r.html", results[kind], RECORD, TRAIL)
     text = (tmp_path / "r.html").read_text()
     page = Page(text)
-    assert set(page.pictures) == {*ALWAYS, *FIGURES[kind]}
+    assert set(page.pictures) == {*ALWAYS, *FIGURES[kind], *(EFFECTS if kind != "no holdout" else ())}
     assert page.addresses
     assert all(address.startswith("data:") for address in page.addresses)
     assert "script" not in page.tags

@@ -73,7 +73,7 @@ def test_moved_rows_keep_their_mean_square_and_their_directions(diagonal: bool) 
 @pytest.mark.parametrize(
     ("metric", "kernel", "p", "objects", "says"),
     [
-        ("full", Linear(), 3, False, "no function of"),
+        ("full", Linear(), 3, False, "not a function of"),
         ("full", Gaussian(), 600, False, "metric='diagonal'"),
         ("diagonal", Gaussian(), 3, True, "text or sets"),
         ("full", Gaussian(gamma=(1.0, 2.0)), 2, False, "a metric already"),
@@ -109,7 +109,7 @@ def test_a_fit_with_a_learned_metric_finds_the_direction(tmp_path) -> None:  # t
     assert error(learned.model) < 0.5 * error(plain.model)
     assert learned.model.recipe.metric == "full"
     assert plain.model.recipe.metric == "identity"
-    assert learned.chosen["metric"].startswith("full: loss by rounds")
+    assert learned.chosen["metric"].startswith("full; loss after each round")
     weights = np.array(learned.model.facts["weights"])
     w = rng(6).standard_normal(8)
     assert weights.sum() == pytest.approx(1)

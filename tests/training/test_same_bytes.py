@@ -4,6 +4,7 @@ import hashlib
 import os
 import subprocess
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -117,6 +118,7 @@ def test_two_processes(name, two_workers, serial, tmp_path):
     assert digest(name, two_workers, tmp_path) == serial[name]
 
 
+@pytest.mark.slow  # two processes run always
 @pytest.mark.cluster
 @pytest.mark.parametrize(("workers", "names"), [(1, ["three"]), (4, ["fourier"])])
 def test_processes(workers, names, serial, tmp_path):
@@ -132,17 +134,16 @@ def test_processes_that_read_again_in_each_pass(serial, tmp_path, two_workers, r
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("cores", [1, 2])
+@pytest.mark.parametrize(("cores", "name"), [(1, "open"), (2, "fourier")])
 def test_the_sample_is_worked_on_by_the_workers_or_by_a_client_with_as_many_cores(
-    monkeypatch, cores, two_workers, serial, tmp_path
+    monkeypatch, cores, name, two_workers, serial, tmp_path
 ):
     monkeypatch.setattr(sgd_setup, "usable_cores", lambda: cores)
     seen = []
     monkeypatch.setattr(Gram, "step", lambda *args, step=Gram.step: seen.append(1) or step(*args))
     assert sgd_setup.runs_on_client(two_workers, False) == (cores == 2)
     assert not sgd_setup.runs_on_client(two_workers, True)
-    for name in ("open", "fourier"):
-        assert digest(name, two_workers, tmp_path) == serial[name]
+    assert digest(name, two_workers, tmp_path) == serial[name]
     assert bool(seen) == (cores == 2)
 
 
@@ -158,8 +159,12 @@ def test_a_scheduler_and_two_workers_started_by_hand(serial, tmp_path):
         command = [*begin, "worker", *here, "--nthreads", threads, "--no-nanny", "--no-dashboard", *options]
         started.append(subprocess.Popen(command, **quiet))
     try:
+        for _ in range(1200):  # beside other jobs a scheduler takes its time
+            if os.path.exists(file):
+                break
+            time.sleep(0.1)
         with connect(scheduler_file=file, patience=60) as executor:
-            executor.client.wait_for_workers(2, timeout=60)
+            executor.client.wait_for_workers(2, timeout=120)
             assert digest("sorted", executor, tmp_path) == serial["sorted"]
     finally:
         for process in reversed(started):

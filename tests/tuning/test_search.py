@@ -164,8 +164,8 @@ def test_a_budget_that_is_none_is_refused_with_what_is_possible(source, budget):
     ("grid", "said"),
     [
         ({"gama": [1]}, "Did you mean 'gamma'"),
-        ({"alpha": 1e-3}, "no list of values"),
-        ({"alpha": []}, "no list of values"),
+        ({"alpha": 1e-3}, "not a list of values"),
+        ({"alpha": []}, "not a list of values"),
         ({"loss": ["hinges"]}, "Did you mean 'hinge'"),
         ({"gamma": ["x*median"]}, "above 0"),
         ({"alpha": [k / 5000 for k in range(5000)]}, "at most 4,096"),

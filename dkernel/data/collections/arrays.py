@@ -47,7 +47,7 @@ from dkernel.numerics.object_values import as_cells, cell_bytes, encoded
 
 __all__ = ["check_numbers", "dense", "from_arrays", "matrix"]
 
-_HASH_BYTES = 64 * 2**20
+_HASH_BYTES = 64 * 2**20  # hashed at a time: a copy of no more is made
 
 
 def from_arrays(

@@ -34,7 +34,7 @@ log = logging.getLogger("dkernel")
 
 
 def is_dask(value: Any) -> bool:
-    """Whether it is a Dask collection."""
+    """True if it is a Dask collection."""
     return bool(is_dask_collection(value))
 
 

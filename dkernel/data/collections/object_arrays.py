@@ -16,7 +16,7 @@ __all__ = ["holds_objects", "kinds_of", "object_table"]
 
 
 def holds_objects(kernel: Kernel, X: Any) -> bool:
-    """Whether X is to be read as objects for this kernel.
+    """True if X is to be read as objects for this kernel.
 
     Examples
     --------
@@ -67,7 +67,7 @@ def object_table(X: Any) -> Any:
 
 
 def kinds_of(table: Any, columns: Sequence[str], kernel: Kernel) -> dict[str, str]:
-    """What each column of a table holds, as in block.KINDS; in arrays of objects by their first row."""
+    """Kind of each column of a table, as in block.KINDS; in arrays of objects by their first row."""
     if hasattr(table, "dtypes"):
         return dict(zip(columns, map(_kind, table.dtypes), strict=True))
     if table.dtype.kind != "O":

@@ -32,7 +32,7 @@ SUPPOSED = 128
 
 
 def stays_sparse(X: Any) -> bool:
-    """Whether the rows are taken as sparse: by width, and in memory by what is stored.
+    """True if the rows are taken as sparse: by width, and in memory by what is stored.
 
     Examples
     --------

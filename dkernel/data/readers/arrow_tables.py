@@ -18,7 +18,7 @@ __all__ = ["kind_of_type", "raw_of_table"]
 # Bytes of the piece of the block that is filled at a time: it stays in cache while every column of it is written, so
 # each of its cache lines travels once.
 _TILE_BYTES = 2**20
-_LEAST_TILE = 64
+_LEAST_TILE = 64  # rows of a tile of very wide tables: a cache line is 16 numbers
 
 
 def kind_of_type(t: pa.DataType) -> str:

@@ -23,8 +23,8 @@ from dkernel.errors import DataError
 
 __all__ = ["read_part", "read_schema", "read_valid", "scan"]
 
-_HEADER_BYTES = 64 * 1024
-_LONGEST_HEADER = 64 * 2**20
+_HEADER_BYTES = 64 * 1024  # read first, for the header; doubled until its end is there
+_LONGEST_HEADER = 64 * 2**20  # a million names; a longer first line is no header
 _FIRST = 1000  # values of a column that tell what it was meant to hold
 _BOM = b"\xef\xbb\xbf"
 _DELIMITERS = (",", ";", "\t", "|")

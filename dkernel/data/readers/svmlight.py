@@ -46,7 +46,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class ChunkCounts:
-    """What one file holds: steps, the least and the largest index and the row of it, whether labels are integers,
+    """Content of one file: steps, the least and the largest index and the row of it, whether labels are integers,
     and how many values are stored."""
 
     steps: tuple[int, ...]

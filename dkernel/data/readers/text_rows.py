@@ -22,9 +22,9 @@ __all__ = [
     "without_newlines",
 ]
 
-STEP_ROWS = 2_048
-_LONGEST_ROW = 512 * 2**20
-_LF, _CR, _QUOTE = 10, 13, 34
+STEP_ROWS = 2_048  # as `data.block` cuts chunks
+_LONGEST_ROW = 512 * 2**20  # a quote that is never closed is found before memory is full
+_LF, _CR, _QUOTE = 10, 13, 34  # bytes of the characters
 
 
 def row_blocks(file: File, start: int, scan_bytes: int, quote: bytes) -> Iterator[tuple[int, bytes, NDArray[np.int64]]]:

@@ -7,19 +7,18 @@ refuses comes out as a dkernel error that names the path and what to do.
 import contextlib
 import ctypes
 import errno
+import fcntl
 import hashlib
 import os
 import shutil
 from pathlib import Path
 
-from dkernel.errors import ClusterError, DataError, DKernelError
+from dkernel.errors import NO_ROOM, ClusterError, DataError, DKernelError
 
-__all__ = ["appear", "digest", "is_empty_folder", "restore", "sync", "sync_tree", "trouble", "write_file"]
+__all__ = ["appear", "digest", "is_empty_folder", "lock_in", "restore", "sync", "sync_tree", "trouble", "write_file"]
 
-_RENAME_EXCHANGE = 2
-_AT_FDCWD = -100
-_BLOCK = 1 << 20
-_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_RENAME_EXCHANGE = 2  # of linux/fs.h
+_AT_FDCWD = -100  # of fcntl.h
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 
@@ -32,7 +31,7 @@ def trouble(error: OSError, path: Path) -> DKernelError:
     'ClusterError'
     """
     what = error.strerror or str(error)
-    if error.errno in _FULL:
+    if error.errno in NO_ROOM:
         return ClusterError(
             f"{path}: no room to write ({what}). What is finished is kept beside it: make room, then run the same "
             "command again, or choose another place."
@@ -158,3 +157,26 @@ def restore(path: Path) -> None:
         else:
             os.rename(aside, path)
             sync(path.parent)
+
+
+def lock_in(folder: Path) -> int | None:
+    """An open handle that is the right to work in a staging folder; None while another client has it.
+
+    The right ends with the process that has it, however that ends. A file system without locks grants it to everyone.
+    """
+    try:
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        os.close(handle)
+        return None
+    except OSError:
+        return handle
+    # Whoever had it may have removed the folder while we opened the file: then this is a lock on nothing.
+    if os.fstat(handle).st_nlink:
+        return handle
+    os.close(handle)
+    return None

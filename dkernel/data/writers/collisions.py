@@ -59,15 +59,15 @@ class Location:
 
     @cached_property
     def folder(self) -> bool:
-        """Whether it is a folder of this file system."""
+        """True if it is a folder of this file system."""
         return os.path.isdir(self.real)
 
     def same(self, other: "Location") -> bool:
-        """Whether both are one file."""
+        """True if both are one file."""
         return self.real == other.real or (self.identity is not None and self.identity == other.identity)
 
     def holds(self, other: "Location") -> bool:
-        """Whether `other` lies in this folder."""
+        """True if `other` lies in this folder."""
         return other.real.startswith(self.real.rstrip("/") + "/")
 
 

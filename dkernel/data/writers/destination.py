@@ -21,7 +21,6 @@ first digits of the output's sha256: it is there before the output appears, and 
 """
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
@@ -32,7 +31,17 @@ from pathlib import Path
 from types import TracebackType
 
 from dkernel.data.rejected_rows import csv_of, rows_of
-from dkernel.data.writers.atomic import appear, digest, is_empty_folder, restore, sync, sync_tree, trouble, write_file
+from dkernel.data.writers.atomic import (
+    appear,
+    digest,
+    is_empty_folder,
+    lock_in,
+    restore,
+    sync,
+    sync_tree,
+    trouble,
+    write_file,
+)
 from dkernel.data.writers.formats import format_of
 from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, OutputPart, OutputPlace, filled_of, read_manifest
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
@@ -182,10 +191,24 @@ class Destination:
         for path in self._lists():
             if manifest.rejects is None or path.name != manifest.rejects.name:
                 path.unlink(missing_ok=True)
-        for folder in self.path.parent.iterdir():
-            if folder.name.startswith(self._prefix) and (lock := _lock(folder)) is not None:
+        for folder in self._stagings():
+            if (lock := lock_in(folder)) is not None:
                 shutil.rmtree(folder, ignore_errors=True)
                 os.close(lock)
+
+    def is_written(self, but: Path) -> bool:
+        """Whether a client works in a staging folder of this destination `but` this one."""
+        for folder in self._stagings():
+            if folder != but:
+                lock = lock_in(folder)
+                if lock is None and folder.is_dir():
+                    return True
+                if lock is not None:
+                    os.close(lock)
+        return False
+
+    def _stagings(self) -> list[Path]:
+        return [folder for folder in self.path.parent.iterdir() if folder.name.startswith(self._prefix)]
 
 
 @contextlib.contextmanager
@@ -199,29 +222,6 @@ def _explained(path: Path) -> Iterator[None]:
         raise trouble(error, path) from error
 
 
-def _lock(folder: Path) -> int | None:
-    """An open handle that is the right to work in a staging folder; None while another client has it.
-
-    The right ends with the process that has it, however that ends. A file system without locks grants it to everyone.
-    """
-    try:
-        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o666)
-    except OSError:
-        return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        os.close(handle)
-        return None
-    except OSError:
-        return handle
-    # Whoever had it may have removed the folder while we opened the file: then this is a lock on nothing.
-    if os.fstat(handle).st_nlink:
-        return handle
-    os.close(handle)
-    return None
-
-
 class Staging:
     """The staging folder of one job at one destination, while its one client works in it."""
 
@@ -231,23 +231,32 @@ class Staging:
     def __enter__(self) -> "Staging":
         with _explained(self.destination.path):
             self.folder.mkdir(exist_ok=True)
-            lock = _lock(self.folder)
+            lock = lock_in(self.folder)
             if lock is None:
-                raise ClusterError(
-                    f"{self.destination.path} is being written by another run of the same command, which is alive. "
-                    "Wait for it, or stop it; then run the command again."
-                )
+                raise self._busy("of the same command")
             self._handle = lock
+            if self.destination.is_written(but=self.folder):
+                self._leave()
+                raise self._busy("with another model or other rows")
             self._take_back()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def _busy(self, which: str) -> ClusterError:
+        return ClusterError(
+            f"{self.destination.path} is being written by another run {which}, which is alive. Wait for it, or stop "
+            "it; then run the command again."
+        )
+
+    def _leave(self) -> None:
         # What is finished stays for a rerun; nothing else is worth a trace on the disk.
         if not any(OutputPart.is_name(path.name) or path.name == "moved.json" for path in self._listed()):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._handle)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
 
     def discard(self) -> None:
         """Remove all of it: bad data are mended by other data, which are another job, and nobody would come back."""

@@ -216,7 +216,7 @@ def _is_bytes(kind: pa.DataType) -> bool:
 
 
 def _csv_can_hold(kind: pa.DataType) -> bool:
-    """Whether pyarrow.csv writes a column of this type: it is tried, for it has no list of them."""
+    """True if pyarrow.csv writes a column of this type: it is tried, for it has no list of them."""
     try:
         pa.csv.write_csv(_plain(pa.table({"x": pa.array([], kind)})), io.BytesIO())
     except pa.ArrowException:

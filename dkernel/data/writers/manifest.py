@@ -25,7 +25,7 @@ from dkernel.errors import DataError
 
 __all__ = ["PROTOCOL", "Entry", "Manifest", "OutputPart", "OutputPlace", "filled_of", "read_manifest", "write_part"]
 
-PROTOCOL = 2
+PROTOCOL = 2  # of the manifest: raised where an older dkernel could not read it
 _FINISHED = re.compile(r"part-(\d{5,})\.(\d+)\.([0-9a-f]{64})(?:\.(\d+)\.([0-9a-f]{64}))?")
 
 

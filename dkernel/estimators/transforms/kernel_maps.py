@@ -451,7 +451,7 @@ def nystrom_rows(carried: tuple[Any, NDArray[Any], NDArray[Any]], X: NDArray[Any
 
 def columns_of(recipe: Recipe) -> int:
     if isinstance(recipe.n_components, str):
-        raise RecipeError(f"n_components={recipe.n_components!r}: a transformer needs a whole number of columns.")
+        raise RecipeError(f"n_components={recipe.n_components!r}: a transformer needs a whole number of components.")
     return recipe.n_components
 
 

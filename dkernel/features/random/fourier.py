@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from dkernel import kernels
 from dkernel.errors import ModelFileError, RecipeError, UnsupportedError
-from dkernel.features.base import Coordinates, FeatureMap, FromArguments, in_tiles
+from dkernel.features.base import Coordinates, FeatureMap, in_tiles
 from dkernel.features.random.projections import FAST, MOST_STORED, Dense, Projection, Seeded, projected
 from dkernel.features.random.sparse_frequencies import SCATTERED, Scattered
 from dkernel.kernels import Kernel
@@ -27,7 +27,7 @@ MOST_DRAWN = 2**28  # frequencies of a model file that go by their seed
 _PAIR = COLUMNS // 2  # frequencies a group of tiles: its cosines and sines together have the size of one tile
 
 
-class FourierMap(FromArguments, FeatureMap):
+class FourierMap(FeatureMap):
     """φ(x) = m^{-1/2} [cos Ωx, sin Ωx] (pairs, m = D / 2), or (2 / D)^{1/2} cos(Ωx + b) (offset).
 
     Pairs are the default: |φ(x)| = 1 exactly, the variance (1 - k^2)^2 / D for the Gaussian kernel is the smaller

@@ -37,7 +37,7 @@ __all__ = [
 ]
 
 COLUMN_BLOCK = tiling.COLUMNS
-LOG2_E = 1.4426950408889634
+LOG2_E = 1.4426950408889634  # turns exp into exp2
 FAR = 1e36  # of a squared norm: twice the product of two such is a float32 number still
 
 F32 = NDArray[np.float32]

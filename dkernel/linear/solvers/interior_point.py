@@ -27,7 +27,7 @@ __all__ = ["Interior", "sides_of"]
 Array = NDArray[np.float64]
 Side = tuple[Array, Array, Array]
 
-MOST_STEPS = 100
+MOST_STEPS = 100  # some twenty are needed
 INSIDE = 0.995  # of the way to the nearest wall
 STALLED = 1e-10  # steps shorter than that lead nowhere
 

@@ -24,10 +24,10 @@ __all__ = ["Newton", "Reached", "raised"]
 
 Array = NDArray[np.float64]
 
-MOST_STEPS = 100
+MOST_STEPS = 100  # some ten are needed
 APART = 1e-5  # of the scores whose slopes are compared, for the curvature
 FLAT = 1e-12  # curvatures below it are none
-HALVINGS = 30
+HALVINGS = 30  # a step of 1e-9 is none
 ROUNDING = 1e-14  # of the objective: what falls by less does not fall
 RIDGES = (0.0, 1e-14, 1e-12, 1e-10)  # of the mean of K's diagonal, where rounding leaves it no Cholesky factor
 

@@ -19,7 +19,7 @@ __all__ = ["OneClassSum", "Path", "begin", "sums_of", "values", "widths"]
 Array = NDArray[np.float64]
 
 NARROW = 1e-3  # of the spread of the scores at the start: the last width
-SHRINK = 4.0
+SHRINK = 4.0  # of the width from zone to zone: Newton's method follows in one or two steps
 # Of the objective: what a step would gain where a zone is done, the last one and those before it.
 DONE, NEAR = 1e-6, 1e-3
 SHARES = 0.5 ** np.arange(1, 8)  # of a step, tried beside the whole of it
