@@ -193,6 +193,12 @@ def svmlight_options(command: Command) -> Command:
         metavar="auto|yes|no",
         help="svmlight: indices begin with 0. Default: auto, from all files.",
     )(command)
+    command = click.option(
+        "--no-header", cls=Setting, is_flag=True, help="CSV: the first row holds no names; the columns are 0, 1, ..."
+    )(command)
+    command = click.option(
+        "--delimiter", cls=Setting, metavar="CHAR", help="CSV: delimiter. Default: found in the first row."
+    )(command)
     return click.option(
         "--n-features",
         cls=Setting,
@@ -205,7 +211,10 @@ def svmlight_options(command: Command) -> Command:
 def svmlight_of(values: Mapping[str, Any]) -> dict[str, Any]:
     """The same for `open_source`."""
     based = {"auto": None, "yes": True, "no": False}[values["zero_based"]]
-    return {"n_features": values["n_features"], "zero_based": based}
+    if values["delimiter"] is not None and len(values["delimiter"].encode()) != 1:
+        raise click.UsageError(f"--delimiter {values['delimiter']!r}: one character is needed, such as ';'.")
+    files = {"delimiter": values["delimiter"], "no_header": values["no_header"]}
+    return {"n_features": values["n_features"], "zero_based": based, **files}
 
 
 def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> None:

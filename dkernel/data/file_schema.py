@@ -24,7 +24,8 @@ class ReadOptions:
     text files become: "types" (numbers where they give the same text again), "numbers" (wherever they are numbers) or
     "csv" (the very characters). With `quarantine` bad rows are left out and listed instead of refused. `kernel` says
     which features are objects. `categorical` and `missing` say how columns are encoded (`dkernel.encoding`), unless
-    `encoding` does, that of a model; with `holes` missing values are looked for in numbers too.
+    `encoding` does, that of a model; with `holes` missing values are looked for in numbers too. `delimiter` and
+    `no_header` are of CSV.
     """
 
     label: str | None = None
@@ -46,6 +47,8 @@ class ReadOptions:
     missing: str = "error"
     encoding: Encoding | None = None
     holes: bool = False
+    delimiter: str | None = None
+    no_header: bool = False
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,8 @@ def open_source(
     missing: str = "indicator",
     encoding: Encoding | None = None,
     holes: bool = False,
+    delimiter: str | None = None,
+    no_header: bool = False,
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
 
@@ -109,6 +111,10 @@ def open_source(
     holes : bool, default=False
         If True, missing values are looked for before the first reading. Else they are looked for where there are
         categories or dates, and a fit that meets one in numbers opens the files again.
+    delimiter : str, default=None
+        Delimiter of CSV files; by default found in the first row: a comma, semicolon, tab or bar.
+    no_header : bool, default=False
+        If True, CSV files have no names in their first row, and the columns are 0, 1, ...
 
     Returns
     -------
@@ -142,6 +148,7 @@ def open_source(
         label, weight, wanted, _names(exclude), _names(keep), dtype,
         n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known), kept_as, quarantine, kernel,
         categorical if isinstance(categorical, str) else _names(categorical), missing, encoding, holes,
+        delimiter, no_header,
     )  # fmt: skip
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")

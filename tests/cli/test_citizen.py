@@ -188,6 +188,10 @@ VALUES |= {
     "baselines": "off",
     "zero_based": "yes",
     "n_features": 7,
+    "missing": "mean",
+    "local": "grids",
+    "n_grids": 64,
+    "delimiter": ";",
 }
 
 

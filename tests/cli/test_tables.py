@@ -148,3 +148,28 @@ def test_tune_takes_tables(run):
     args = ["--grid", "gamma=0.1|0.5", "--n-components", "32", "--quiet"]
     ok(run, "tune", "train.parquet", "--label", "y", "--out", "m", *args)
     assert dkernel.load("m").model_.encoding is not None
+
+
+@pytest.mark.parametrize("sign", [";", "\t", "|"])
+def test_the_delimiter_of_a_csv_is_found_or_given(run, there, sign):
+    there.to_csv("t.csv", index=False, sep=sign)
+    ok(run, "train", "t.csv", "--label", "y", "--out", "m", *FIXED)
+    ok(run, "train", "train.csv", "--label", "y", "--out", "n", *FIXED)
+    found, comma = (dkernel.load(name).model_ for name in "mn")
+    assert found.encoding == comma.encoding
+    np.testing.assert_array_equal(found.coef, comma.coef)
+    ok(run, "evaluate", "m", "t.csv", "--delimiter", sign, "--quiet")
+
+
+def test_a_csv_without_header_is_refused_or_read(run, there):
+    numbers = there[["x"]].fillna(0.5).assign(z=range(len(there)), y=(there["y"] == "yes").astype(int))
+    numbers.to_csv("bare.csv", index=False, header=False)
+    refused = run("train", "bare.csv", "--label", "y", "--out", "m", *FIXED)
+    assert refused.exit_code == 65
+    assert "first row holds numbers" in refused.stderr
+    assert "--no-header" in refused.stderr
+    ok(run, "train", "bare.csv", "--no-header", "--label", "-1", "--out", "m", *FIXED)
+    model = dkernel.load("m").model_
+    assert model.facts["rows"] == len(there)
+    assert model.columns == ("0", "1")
+    ok(run, "evaluate", "m", "bare.csv", "--no-header", "--label", "-1", "--quiet")

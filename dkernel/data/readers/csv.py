@@ -27,22 +27,24 @@ _HEADER_BYTES = 64 * 1024  # read first, for the header; doubled until its end i
 _LONGEST_HEADER = 64 * 2**20  # a million names; a longer first line is no header
 _FIRST = 1000  # values of a column that tell what it was meant to hold
 _BOM = b"\xef\xbb\xbf"
+_DELIMITERS = (",", ";", "\t", "|")
 
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """Names from the headers; rows and kinds from one scanning task a file."""
-    headers = [_header(file) for file in files]
+    headers = [_header(file, request) for file in files]
     tasks, known = [], known_numbers(request)
     for file, header in zip(files, headers, strict=True):
         asked = (request.label, request.keep, request.scan_bytes, STEP_ROWS, request.quarantine, known)
-        key = file.key("scan", *asked)
+        key = file.key("scan", *asked, header.delimiter, header.start)
         tasks.append(Delayed(key, {key: (scan, file, header, *asked)}))
     return list(request.compute(*tasks))
 
 
-def _header(file: File) -> Header:
+def _header(file: File, request: ReadOptions | None = None) -> Header:
+    request = request or ReadOptions()
     data, size = b"", _HEADER_BYTES
-    delimiter = "\t" if file.suffix == ".tsv" else ","
+    delimiter = request.delimiter or ("\t" if file.suffix == ".tsv" else ",")
     while True:
         data = file.read(0, size)
         if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
@@ -62,13 +64,43 @@ def _header(file: File) -> Header:
         text = data[skip:start].decode("utf-8").strip("\r\n")
     except UnicodeDecodeError:
         raise DataError(f"{file.name}: the header is not UTF-8 text; save the file as UTF-8.") from None
+    if request.delimiter is None:
+        delimiter = _delimiter_of(text, delimiter)
     names = tuple(next(text_csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
+    if request.no_header:
+        return Header(tuple(map(str, range(len(names)))), skip, delimiter, 0, numbered=True)
+    if any(map(_is_fraction, names)) and sum(map(_is_number, names)) > len(names) / 2:
+        raise DataError(
+            f"{file.name}: the first row holds numbers ({', '.join(names[:4])}), where the names of the columns are "
+            "expected. Add --no-header if the file has no names (the columns are then 0, 1, ...), or write a first row "
+            "with names."
+        )
     twice = next((n for n in names if names.count(n) > 1), None) if len(set(names)) < len(names) else None
     if twice is not None:
         raise DataError(f"{file.name}: the column {twice!r} stands twice in the header; each name must be there once.")
-    if all(_is_fraction(n) for n in names):
-        raise DataError(f"{file.name}: the first row holds numbers; it must hold the names of the columns.")
     return Header(names, start, delimiter, len(line_ends(data[:start])))
+
+
+def _delimiter_of(header: str, usual: str) -> str:
+    """The delimiter of a file with this first row: the usual one if it is there, else the most frequent of some.
+
+    Examples
+    --------
+    >>> _delimiter_of("a;b;c", ","), _delimiter_of("a,b;c", ","), _delimiter_of("a", ",")
+    (';', ',', ',')
+    """
+    if usual in header:
+        return usual
+    best = max(_DELIMITERS, key=header.count)
+    return best if best in header else usual
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_fraction(text: str) -> bool:
@@ -157,7 +189,18 @@ def scan(
     rows, marks = steps.done()
     found = {name: kinds.found.get(name, "empty") for name in header.names}
     width = -(-(marks[-1] - marks[0]) // steps.rows) if steps.rows else 0
-    return FileSchema(file, found, steps.rows, rows, marks, steps.lines, inferred=True, extra=header, width=width)
+    return FileSchema(
+        file,
+        found,
+        steps.rows,
+        rows,
+        marks,
+        steps.lines,
+        inferred=True,
+        numbered=header.numbered,
+        extra=header,
+        width=width,
+    )
 
 
 def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> UncheckedBlock:

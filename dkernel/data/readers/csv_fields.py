@@ -30,12 +30,16 @@ TYPES = {
 
 @dataclass(frozen=True)
 class Header:
-    """The first row: the names of the columns, the byte where the data begin, the lines before it."""
+    """The first row: the names of the columns, the byte where the data begin, the lines before it.
+
+    Where there is none the columns have numbers.
+    """
 
     names: tuple[str, ...]
     start: int
     delimiter: str
     lines: int = 1
+    numbered: bool = False
 
 
 def type_of(name: str, wanted: ReadColumns) -> pa.DataType:
