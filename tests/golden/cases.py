@@ -222,6 +222,9 @@ CASES: dict[str, Callable[[Path], Fitted]] = {
     "exact, hinge": exact("two", "hinge"),
     "exact, quantile": exact("number", "quantile(0.7)"),
     "exact, softmax": exact("three", "softmax"),
+    # the local stage
+    "grids, three classes": arrays("three", local="grids", n_grids=64),
+    "grids, regression": arrays("number", local="grids", n_grids=32),
     # losses
     "hinge": arrays("two", loss="hinge"),
     "logistic": arrays("three", loss="logistic"),
