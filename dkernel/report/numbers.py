@@ -69,7 +69,7 @@ def learning(history: Sequence[Mapping[str, Any]]) -> Learning:
     for line in history:
         if "holdout" in line:
             holdout.append((seen, line["loss"], line[name]))
-        elif line["rows"]:
+        elif line["rows"] and "grids" not in line:  # their rows have been learned from before
             seen += line["rows"]
             rounds.append((seen, line["loss"], line[name]))
     return Learning(np.array(rounds, float).reshape(-1, 3), np.array(holdout, float).reshape(-1, 3), name)

@@ -264,7 +264,7 @@ def fit_grids(
     Parameters
     ----------
     name : of this fit among those of the context, and of its stage in the journal
-    tell : called with the line of each round
+    tell : called with the line of each round; where it returns True the other grids stay empty
     """
     outputs = context.problem.targets.outputs
     categorical = context.inputs.categorical
@@ -274,7 +274,6 @@ def fit_grids(
     feed, executor = context.feed, context.feed.executor
     statistic = GridRound(context.problem, context.start, context.inputs, binning, fixed, run, keep_rows=feed.keep)
     held = executor.keep(statistic, f"{run}-statistic")
-    reading = RepeatedReading(feed, context.pieces, run)
     sample_X, _, sample_weight, _ = context.rows_of(context.sample)
     X, Y, weight, scores = context.rows_of(context.holdout)
     coef = np.zeros((settings.n_grids, binning.n_bins, outputs), np.float32)
@@ -282,7 +281,7 @@ def fit_grids(
     history: list[dict[str, Any]] = []
     kept = context.journal.parts(name)
     change: F32 | None = None
-    try:
+    with RepeatedReading(feed, context.pieces, run) as reading:
         for number in range(settings.n_grids // GROUP):
             some = slice(number * GROUP, (number + 1) * GROUP)
             part = binning.part(some.start, some.stop)
@@ -300,11 +299,9 @@ def fit_grids(
                 if context.journal.keeps:
                     context.journal.part(name, {"change": _packed(change), "line": line})
             history.append(line)
-            if tell is not None:
-                tell(dict(line))
-    finally:
-        executor.release([held])
-        reading.close()
+            if tell is not None and tell(dict(line)) is True:
+                break
+    executor.release([held])
     return GridFit(settings, coef, scores, history)
 
 

@@ -52,6 +52,8 @@ def add_up(
 class RepeatedReading:
     """Readings of the same pieces, one after the other; each piece is worked on by the process that had it before.
 
+    `with` it around the readings.
+
     Parameters
     ----------
     feed : of the blocks
@@ -145,10 +147,13 @@ class RepeatedReading:
             mine[home].append(piece)
         return [(at, some) for at, own in mine.items() if own for some in _even(own, threads[at])]
 
-    def close(self) -> None:
-        """Forget the states of the rows, as far as the processes that have them are there."""
+    def __enter__(self) -> "RepeatedReading":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """Forget the states of the rows; after an error those of other processes go with the lease of their tasks."""
         process_cache.drop(self.run)
-        workers = self.feed.executor.processes()
+        workers = self.feed.executor.processes() if kind is None else {}
         calls = [Call(f"{self.run}-drop-{at}", process_cache.drop, (self.run,), at) for at in workers]
         if calls:
             self.feed.executor.compute(calls)
