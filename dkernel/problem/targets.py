@@ -45,8 +45,8 @@ def doubtful_task(recipe: Recipe, task: str, kind: str, labels: dict[Any, float]
         )
     few = kind == "float" and labels is not None and len(labels) <= FEW_VALUES
     if task == "regress" and few and all(float(label).is_integer() for label in labels or ()):
-        n = len(labels or ())
-        return f"regress: the label is floating, with {n} whole values; --task classify makes classes of them"
+        count = len(labels or ())
+        return f"regress: the label is floating, with {count} whole values; --task classify makes classes of them"
     return None
 
 
