@@ -13,9 +13,41 @@ from dkernel.recipe import Recipe
 from dkernel.streaming.survey import ColumnMoments, SurveyResult
 from dkernel.validation import nearest_name
 
-__all__ = ["Targets", "make_targets", "resolve_task"]
+__all__ = ["Targets", "doubtful_task", "make_targets", "resolve_task"]
 
 LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # its square has all its digits
+
+
+MOST_WHOLE = 100  # different whole numbers that are classes without a word from the user
+FEW_VALUES = 20  # different whole values of a floating label that look like classes
+
+
+def doubtful_task(recipe: Recipe, task: str, kind: str, labels: dict[Any, float] | None) -> str | None:
+    """What is worth saying of a task that nobody named and that the label leaves in doubt; None for nothing.
+
+    Raises
+    ------
+    DataError
+        for whole numbers that are too many to be taken for classes
+
+    Examples
+    --------
+    >>> doubtful_task(Recipe(), "regress", "float", {0.0: 5.0, 1.0: 3.0})
+    'regress: the label is floating, with 2 whole values; --task classify makes classes of them'
+    """
+    if recipe.task != "auto" or recipe.positive is not None:
+        return None
+    if task == "classify" and kind == "int" and (labels is None or len(labels) > MOST_WHOLE):
+        n = "more than 10,000" if labels is None else f"{len(labels):,}"
+        raise DataError(
+            f"The label holds {n} different whole numbers. Use --task regress to predict a number, or --task classify "
+            "where each of them is a class."
+        )
+    few = kind == "float" and labels is not None and len(labels) <= FEW_VALUES
+    if task == "regress" and few and all(float(label).is_integer() for label in labels or ()):
+        count = len(labels or ())
+        return f"regress: the label is floating, with {count} whole values; --task classify makes classes of them"
+    return None
 
 
 def resolve_task(recipe: Recipe, kind: str | None) -> str:

@@ -24,7 +24,7 @@ from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_roles import ReservoirSplit, split_reservoir
 from dkernel.problem.sizes import Sizes
-from dkernel.problem.targets import Targets, make_targets, resolve_task
+from dkernel.problem.targets import Targets, doubtful_task, make_targets, resolve_task
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import for_given, landmarks_of
 from dkernel.selection.model_selection import SelectedModel, select_model
@@ -177,7 +177,9 @@ class Fit:
 
     def targets(self, survey: SurveyResult) -> Targets:
         kind = {"b": "bool", "i": "int", "f": "float", "U": "text"}[survey.reservoir.y.dtype.kind]
-        self.recipe = self.recipe.replace(task=resolve_task(self.recipe, kind))
+        asked, self.recipe = self.recipe, self.recipe.replace(task=resolve_task(self.recipe, kind))
+        if said := doubtful_task(asked, self.recipe.task, kind, survey.labels):
+            self._note("task", said)
         targets, self.counts = make_targets(self.recipe, survey, self.source.label, self.sizes.n)
         if self.recipe.cost is not None:
             learned = 1 - self.sizes.holdout / self.sizes.n
