@@ -39,10 +39,11 @@ HELD_SHARE = 0.4  # of the workers' memory: what a source may take that is kept 
 
 @dataclass(frozen=True)
 class _LocalCost:
-    """Bytes of a task, of a row and of the client, work and readings of a local stage."""
+    """Bytes of a task, of a row, of a row that is kept and of the client; work and readings of a local stage."""
 
     task_bytes: int = 0
     row_bytes: int = 0
+    kept_bytes: int = 0
     client_bytes: int = 0
     flops: float = 0.0
     readings: int = 0
@@ -53,11 +54,11 @@ class _LocalCost:
             return cls()
         grids, bins = grids_of(recipe, n), 1 << bits_of(n)
         # A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row
-        # its inputs, target, weight and scores.
+        # its scores, and one that is kept its inputs, target and weight.
         table = GROUP * bins * 8 * (2 * outputs + 2)
         tried = TRIED_GRIDS * 6.0 * min(n, TRIED_ROWS)
         flops = GRID_FLOPS * (float(n) * grids + tried)
-        return cls(table, 4 * (p + 2 * outputs + 1), 2 * grids * bins * 4 * outputs, flops, grids // GROUP)
+        return cls(table, 4 * outputs, 4 * (p + outputs + 1), 2 * grids * bins * 4 * outputs, flops, grids // GROUP)
 
 
 @dataclass(frozen=True)
@@ -115,19 +116,16 @@ class Plan:
         threads = max(1, executor.slots // workers)
         base = WORKER_BASE + reservoir + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
         client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
-        if recipe.solver == "normal":
-            # Each task has a Gram matrix for each fold, and the client has those of all tasks of a reading at a time.
-            base += threads * (folds_for(D) + 1) * matrix
-            client += 4 * executor.slots * folds_for(D) * matrix
         local = _LocalCost.of(n, p, recipe, outputs)
-        base += threads * local.task_bytes + local.row_bytes * n // workers
-        client += local.client_bytes + executor.slots * local.task_bytes
-        limit = executor.memory_limit
-        total = limit * workers if limit else _available()
+        # Each task has a Gram matrix for each fold, and the client has those of all tasks of a reading at a time.
+        folds = folds_for(D) if recipe.solver == "normal" else 0
+        base += threads * (local.task_bytes + (folds + (folds > 0)) * matrix) + local.row_bytes * n // workers
+        client += local.client_bytes + executor.slots * (local.task_bytes + 4 * folds * matrix)
+        limit, total = executor.memory_limit, _total(executor)
         # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
-        held = _held(source.n_rows * row, workers, unit)
+        held = _held(source.n_rows * row, workers, unit) + local.kept_bytes * n // workers
         tasks, beside = _tasks(executor, D, outputs, squares, wide)
         client += beside
         worker = max(reading, base + tasks)
@@ -136,9 +134,8 @@ class Plan:
         kept = roomy and (limit is None or with_data <= limit)
         survey = float(source.n_rows) * p * 8
         passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
-        readings = 1 if kept else 1 + passes + local.readings
-        work = survey + setup + passes * turn + local.flops
-        seconds = (work / FLOPS + readings * source.nbytes / BYTES) / executor.slots
+        read = source.nbytes * (1 if kept else 1 + passes + local.readings)
+        seconds = ((survey + setup + passes * turn + local.flops) / FLOPS + read / BYTES) / executor.slots
         return cls(
             n=n,
             p=source.n_in,
@@ -325,6 +322,11 @@ def _wide_client(columns: int, landmarks: bool) -> int:
 
 def _mib(n: float) -> str:
     return f"{n / 2**20:,.0f} MiB"
+
+
+def _total(executor: Executor) -> int:
+    """Bytes of all workers, or that are free here."""
+    return executor.memory_limit * executor.workers if executor.memory_limit else _available()
 
 
 def _available() -> int:
