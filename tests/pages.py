@@ -136,10 +136,10 @@ class Reader:
         (folder / "scripts").symlink_to(ROOT / "scripts")
 
     def reach(self, example: Example) -> None:
-        """Run it, and before it what it may build on: the commands of README, and those above it on its page."""
+        """Run it, and before it what it may build on: the commands of README, and the blocks above it on its page."""
         for each in TO_RUN:
             above = each.page == example.page and each.line < example.line
-            if each.shell and not each.cluster and (above or (each.page == "README.md" != example.page)):
+            if not each.cluster and (above or (each.shell and each.page == "README.md" != example.page)):
                 self.run(each)
         self.run(example)
 

@@ -362,7 +362,6 @@ class KernelMachine(BaseEstimator):
         tags.target_tags.required = True
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing != "error"
-        tags.input_tags.categorical = True
         return tags
 
 

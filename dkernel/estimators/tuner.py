@@ -321,4 +321,5 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
         tags.estimator_type, tags.target_tags = machine.estimator_type, machine.target_tags
         tags.classifier_tags, tags.regressor_tags = machine.classifier_tags, machine.regressor_tags
         tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = machine.input_tags.allow_nan
         return tags

@@ -17,7 +17,7 @@ def test_a_search_prints_its_leaderboard_and_writes_the_best(data, run, tmp_path
     out = tmp_path / "m.safetensors"
     result = run("tune", data / "train.parquet", *SETTINGS, *GRID, "--out", out, "--progress", "none")
     assert result.exit_code == 0, result.output
-    model = load(out)
+    model = load(out).model_
     assert model.recipe.kernel == "Gaussian(gamma=0.3)"
     board = result.stdout.split("\n\n")[1].splitlines()
     assert re.split(r"\s{2,}", board[0]) == [

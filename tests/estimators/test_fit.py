@@ -258,7 +258,7 @@ LAST_BAD[599, 1] = np.nan
 )
 def test_bad_input_is_a_data_error(X, y, message):
     with pytest.raises(DataError, match=message):
-        KernelClassifier(**SMALL).fit(X, y)
+        KernelClassifier(**SMALL, categorical_features=None, missing="error").fit(X, y)
 
 
 def test_column_chunks_unknown_chunks_and_other_chunks_of_y():

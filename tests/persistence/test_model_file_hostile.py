@@ -190,7 +190,7 @@ seen = []
 watched = ("exec", "import", "marshal.", "pickle.", "subprocess.", "ctypes.", "os.system", "os.exec")
 sys.addaudithook(lambda event, args: seen.append(event) if event.startswith(watched) else None)
 load(sys.argv[2])
-modules = [m for m in ("joblib", "cloudpickle", "dill", "sklearn", "dask", "distributed") if m in sys.modules]
+modules = [m for m in ("joblib", "dill", "sklearn", "dask", "distributed") if m in sys.modules]
 print(json.dumps([seen, modules]))
 """
 

@@ -30,7 +30,7 @@ def test_a_fit(kernel, features, n_components, words, tmp_path):
     assert machine.model_.facts["chosen"]["features"] == words
     assert machine.model_.recipe.features == features
     save(machine, tmp_path / "m.safetensors")
-    again = load(tmp_path / "m.safetensors")
+    again = load(tmp_path / "m.safetensors").model_
     np.testing.assert_array_equal(again.scores(X_test[:50])[:, 0], machine.decision_function(X_test[:50]))
 
 
@@ -40,7 +40,7 @@ def test_auto_is_recorded(most, features, words, monkeypatch, tmp_path):
     monkeypatch.setattr("dkernel.features.choose.MOST_LANDMARKS", most)
     machine = KernelClassifier("gaussian", gamma=0.2, n_components=128, alpha=1e-4).fit(*ring(3000))
     save(machine, tmp_path / "m.safetensors")
-    model = load(tmp_path / "m.safetensors")
+    model = load(tmp_path / "m.safetensors").model_
     assert (model.recipe.features, model.facts.get("chosen", {}).get("features")) == (features, words)
     assert model.map.kind == ("fourier" if words else "nystrom")
 

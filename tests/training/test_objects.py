@@ -254,7 +254,7 @@ NUMBERS = pd.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1, 2, 3]})
 )
 def test_what_does_not_fit_together_is_said(kernel, X, error, says):
     with pytest.raises(error, match=says):
-        KernelClassifier(kernel, **SMALL).fit(X, np.arange(len(X)) % 2)
+        KernelClassifier(kernel, **SMALL, categorical_features=None).fit(X, np.arange(len(X)) % 2)
 
 
 def test_words_that_mean_nothing_for_objects():
