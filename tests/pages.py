@@ -16,7 +16,7 @@ from dkernel.cli.help import grouped
 from dkernel.cli.train import train
 
 ROOT = Path(__file__).parents[1]
-FOLDERS = ("dkernel", "docs", "scripts", "tests")
+FOLDERS = ("dkernel", "scripts", "tests")
 PAGES = ["README.md", *sorted(str(path.relative_to(ROOT)) for name in FOLDERS for path in (ROOT / name).rglob("*.md"))]
 ALL_PAGES = [*PAGES, "deploy/README.md"]  # whose blocks tests/deploy checks: they need clusters
 LANGUAGES = {"bash", "python", "console", "mermaid", "text"}

@@ -100,4 +100,4 @@ def test_an_output_is_compared():
 
 
 def test_pages_are_found():
-    assert {"README.md", "docs/tour.md", "dkernel/cli/README.md", "tests/README.md"} <= set(PAGES)
+    assert {"README.md", "dkernel/TOUR.md", "dkernel/cli/README.md", "tests/README.md"} <= set(PAGES)
