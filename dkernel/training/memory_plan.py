@@ -112,7 +112,7 @@ class Plan:
         wide = D > MOST_DENSE and recipe.rank is None and recipe.solver not in ("normal", "exact")
         squares = _wide_client(D, recipe.features == "nystrom") if wide else _squares(sizes, recipe) * matrix
         reservoir = sizes.reservoir * row
-        workers = executor.workers
+        workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
         threads = max(1, executor.slots // workers)
         base = WORKER_BASE + reservoir + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
         client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
@@ -121,7 +121,7 @@ class Plan:
         folds = folds_for(D) if recipe.solver == "normal" else 0
         base += threads * (local.task_bytes + (folds + (folds > 0)) * matrix) + local.row_bytes * n // workers
         client += local.client_bytes + executor.slots * (local.task_bytes + 4 * folds * matrix)
-        limit, total = executor.memory_limit, _total(executor)
+        total = limit * workers if limit else _available()
         # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
@@ -322,11 +322,6 @@ def _wide_client(columns: int, landmarks: bool) -> int:
 
 def _mib(n: float) -> str:
     return f"{n / 2**20:,.0f} MiB"
-
-
-def _total(executor: Executor) -> int:
-    """Bytes of all workers, or that are free here."""
-    return executor.memory_limit * executor.workers if executor.memory_limit else _available()
 
 
 def _available() -> int:
