@@ -116,7 +116,7 @@ def two_workers(cluster: str) -> Iterator[Executor]:
     from distributed import Client, LocalCluster
 
     with (
-        LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="4GiB", dashboard_address=None) as there,
+        LocalCluster(n_workers=2, threads_per_worker=1, memory_limit="4GiB", dashboard_address=":0") as there,
         Client(there),
         connect(scheduler=there.scheduler_address) as executor,
     ):

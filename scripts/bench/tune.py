@@ -87,7 +87,7 @@ def hyperband() -> str:
 
     rng = np.random.default_rng(0)
     X = da.from_array(rng.normal(size=(400, 4)), chunks=(100, 4))
-    with warnings.catch_warnings(), Client(n_workers=1, processes=False, dashboard_address=None):
+    with warnings.catch_warnings(), Client(n_workers=1, processes=False, dashboard_address=":0"):
         warnings.simplefilter("ignore")
         try:
             HyperbandSearchCV(SGDClassifier(), {"alpha": [1e-4, 1e-3]}, max_iter=3).fit(

@@ -10,7 +10,7 @@ pytestmark = pytest.mark.cluster
 def test_a_command_waits_for_workers_as_long_as_it_is_told(run, data, tmp_path):
     from distributed import LocalCluster
 
-    with LocalCluster(n_workers=0, processes=False, dashboard_address=None) as cluster:
+    with LocalCluster(n_workers=0, processes=False, dashboard_address=":0") as cluster:
         args = ["--label", "y", "--exclude", "price,id,note", "--out", tmp_path / "m", "--json"]
         place = ["--scheduler", cluster.scheduler_address, "--cluster-timeout", "2"]
         result = run("train", data / "train.parquet", *args, *place)

@@ -110,6 +110,6 @@ def test_clusters_leave_as_a_model(k, tmp_path):
 def test_workers_change_no_byte(kind, tmp_path):
     X, machine = from_arrays(ball(9000)[0]), kind(gamma=0.4, n_columns=40, max_iter=4)
     dkernel.save(machine.fit(X), tmp_path / "alone")
-    with Client(n_workers=2, threads_per_worker=1, dashboard_address=None):
+    with Client(n_workers=2, threads_per_worker=1, dashboard_address=":0"):
         dkernel.save(machine.fit(X), tmp_path / "cluster")
     assert (tmp_path / "alone").read_bytes() == (tmp_path / "cluster").read_bytes()
