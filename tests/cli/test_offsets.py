@@ -118,7 +118,7 @@ def test_collections_of_dask_too(wrap, scale, features):
     settings |= {"n_components": 128, "features": features}
     found = []
     for offset in (0.0, 1e9):
-        X, y = rows(offset)
+        X, y = rows(offset, n=1500)
         machine = KernelClassifier(**settings).fit(wrap(X), da.from_array(y, chunks=700))
         found.append(np.mean(np.asarray(machine.predict(wrap(X))) == y))
     assert found[0] > 0.95

@@ -97,7 +97,18 @@ def test_threads(name, threads, serial, tmp_path):
     assert digest(name, ThreadsExecutor(threads), tmp_path) == serial(name)
 
 
-@pytest.mark.parametrize(("name", "threads"), [each for each in _points(3, (None,)) if each.values[0] != "sorted"])
+READ_AGAIN = ("open", "three", "weights", "sparse", "grids")  # each storage and each kind of part; others are slow
+OTHERS = [name for name in CASES if name not in (*READ_AGAIN, "sorted")]
+
+
+@pytest.mark.parametrize(
+    ("name", "threads"),
+    [
+        *((name, 3) for name in READ_AGAIN),
+        ("weights", None),
+        *(pytest.param(name, threads, marks=pytest.mark.slow) for name in OTHERS for threads in (3, None)),
+    ],
+)
 def test_reading_again_in_each_pass(name, threads, serial, tmp_path, reread):
     executor, expected = ThreadsExecutor(threads) if threads else SerialExecutor(), serial(name)
     reread()
