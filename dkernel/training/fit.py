@@ -21,6 +21,7 @@ from dkernel.numerics.sparse_rows import named
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint, run_of
 from dkernel.persistence.journal import Journal
+from dkernel.problem.finite_check import LOOKED_AT, check_products
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_roles import ReservoirSplit, split_reservoir
 from dkernel.problem.sizes import Sizes
@@ -237,9 +238,12 @@ class Fit:
         self.progress.phase("choose scale and gamma")
         asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
         rest = self.plan.flops, self.executor, key, self.drawing, self.source.encoding
-        return self.journal.stage(
+        chosen = self.journal.stage(
             "choose", lambda: select_model(asked, survey, roles.fitted, targets, loss, wanted, *rest)
         )
+        rows = chosen.scaling.apply(roles.fitted.X[:LOOKED_AT], asked.dtype)
+        check_products(chosen.kernel, rows, self.source.columns)
+        return chosen
 
     def problem_of(
         self, chosen: SelectedModel, targets: Targets, roles: ReservoirSplit
