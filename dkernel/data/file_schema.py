@@ -61,7 +61,8 @@ class FileSchema:
     may become float. `numbered`: the columns have no names but numbers, so "-1" means the last one. `extra` is the
     format's own. `width`: bytes of a row as stored, all columns together, 0 where that is not known; it tells how large
     rows of text are. `sparse`: the names of the features, where the rows stay sparse; they are not in `kinds`, and
-    `width` is then that of a block's rows. `coded`: columns that are stored as categories, of numbers too.
+    `width` is then that of a block's rows. `coded`: columns that are stored as categories, of numbers too. `keys`:
+    columns that the names of its folders hold, and their value in all of its rows.
     """
 
     file: File
@@ -77,6 +78,7 @@ class FileSchema:
     width: int = 0
     sparse: RangeNames | None = None
     coded: frozenset[str] = frozenset()
+    keys: Mapping[str, str | None] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -84,7 +86,8 @@ class ReadColumns:
     """What is read from every file: `columns` are the features in order; `kinds` those of all columns named here.
 
     `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date" or
-    a "category", where `encoding` makes inputs of them, once it has been learned.
+    a "category", where `encoding` makes inputs of them, once it has been learned. `keys` stand in the names of folders,
+    as whole numbers or as text.
     """
 
     columns: Sequence[str]
@@ -98,6 +101,7 @@ class ReadColumns:
     objects: tuple[str, ...] = ()
     encoded: Mapping[str, str] | None = None
     encoding: Encoding | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def inputs(self) -> Sequence[str]:

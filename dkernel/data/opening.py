@@ -1,7 +1,6 @@
 """`open_source`: from the names of files to a Source, by way of their headers; no row is read by the client."""
 
 import hashlib
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,17 +12,18 @@ import dask.base
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block, chunk_limit, cut_blocks, object_row_bytes
+from dkernel.data.block import Block, Place, UncheckedBlock, chunk_limit, cut_blocks, object_row_bytes
 from dkernel.data.column_selection import select
 from dkernel.data.digits import DTYPES, HEAD, dtype_for
 from dkernel.data.encoded_columns import learned
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide, first_part
+from dkernel.data.folder_keys import keys_of, with_folder_keys, with_keys, without_keys
 from dkernel.data.paths import File, expand
 from dkernel.data.rejected_rows import sifted_blocks
 from dkernel.data.scratch import unpacked
 from dkernel.data.source import Source, Unit
 from dkernel.encoding import Encoding, TableCounts
-from dkernel.errors import DataError, DKernelWarning, RecipeError, UnsupportedError
+from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
 
@@ -64,7 +64,7 @@ def open_source(
     Parameters
     ----------
     paths : str, path-like or sequence of them
-        Files, folders, globs or fsspec URLs.
+        Files, folders, globs or fsspec URLs. Names of folders such as year=2020 hold a column.
     label : str, default=None
         Column with the label.
     weight : str, default=None
@@ -154,8 +154,7 @@ def open_source(
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
     files = expand(paths, storage_options)
-    tables = _look_all(unpacked(files, scratch, compute), request)
-    _tell_of_keys(files, tables[0])
+    tables = with_folder_keys(_look_all(unpacked(files, scratch, compute), request), request)
     chosen, told = _with_encoding(tables, select(tables, request), request)
     if dtype == "auto":
         chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
@@ -189,7 +188,7 @@ def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
     """The counts of the features in one part; runs on a worker."""
     file.check()
     place = partial(_place, file.name, part.first_row)
-    found = format_module(file.format).read_part(file, part, wanted, place)
+    found = _read_part(file, part, wanted, place)
     return TableCounts.of(found.X, wanted.encoded or {})
 
 
@@ -205,28 +204,12 @@ def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | N
     wanted, place = replace(wanted, dtype="float64", label=None, weight=None, kept=()), partial(_place, file.name, 0)
     try:
         if hasattr(reader, "head"):  # whose smallest parts are large
-            return reader.head(file, wanted, HEAD, place).encoded(wanted.encoding, "float64").X
-        found = reader.read_part(file, first_part(table, HEAD), wanted, place)
+            found = with_keys(reader.head(file, without_keys(wanted), HEAD, place), table.keys, wanted, file.name)
+        else:
+            found = _read_part(file, first_part(table, HEAD), wanted, place)
         return found.encoded(wanted.encoding, "float64").X
     except (DataError, OSError):
         return None
-
-
-def _tell_of_keys(files: Sequence[File], table: FileSchema) -> None:
-    """Say it where the names of folders hold a column that the files lack: year=2020/a.parquet, year=2021/a.parquet."""
-    values: dict[str, set[str]] = {}
-    for file in files:
-        for key, sign, value in (part.partition("=") for part in file.name.split("/")[:-1]):
-            if key and sign and key not in table.kinds:
-                values.setdefault(key, set()).add(value)
-    lost = [key for key, found in values.items() if len(found) > 1]
-    if lost:
-        warnings.warn(
-            f"{files[0].name}: the names of the folders say {', '.join(map(repr, lost))}, and the files hold no such "
-            "column: it is left out, for names are not read. Write it into the files if it is needed.",
-            DKernelWarning,
-            stacklevel=3,
-        )
 
 
 def _source(files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadColumns) -> Source:
@@ -317,25 +300,31 @@ def read_unit(
     """
     file.check()
     place = partial(_place, file.name, part.first_row)
-    reader = format_module(file.format)
     try:
         try:
             if odd:
                 raise DataError(reason)
-            raw = reader.read_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype)
+            raw = _read_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype)
             names = wanted.inputs, wanted.label, wanted.weight
             blocks = cut_blocks(raw, rows, names, wanted.dtype, place, wanted.objects)
         except DataError:
             if not (wanted.quarantine or odd):
                 raise
-            found = reader.read_valid(file, part, wanted, place)
-            found = replace(found, raw=found.raw.encoded(wanted.encoding, wanted.dtype))
+            found = format_module(file.format).read_valid(file, part, without_keys(wanted), place)
+            raw = with_keys(found.raw, keys_of(file.name), wanted, file.name)
+            found = replace(found, raw=raw.encoded(wanted.encoding, wanted.dtype))
             blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row), odd, reason)
     except FileNotFoundError:
         raise DataError(f"{file.name}: the file is gone since it was opened.") from None
     if file.local:
         file.check()  # it may have changed while it was read
     return blocks
+
+
+def _read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> UncheckedBlock:
+    """The rows of one part, with the columns that the names of the file's folders hold."""
+    raw: UncheckedBlock = format_module(file.format).read_part(file, part, without_keys(wanted), place)
+    return with_keys(raw, keys_of(file.name), wanted, file.name)
 
 
 def _place(name: str, first_row: int, row: int) -> str:

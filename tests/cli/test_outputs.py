@@ -268,13 +268,3 @@ def test_a_store_is_kept_too(run, place):
             assert "also an input" in refused(run, place, *SCORE, "m.safetensors", given, *more)
             assert system.cat_file("/kept/x.csv") == held
     system.rm("/kept", recursive=True)
-
-
-@pytest.mark.filterwarnings("default")
-def test_folders_that_name_a_column_are_told_of(run, place):
-    for year in ("2020", "2021"):
-        (place / f"year={year}").mkdir()
-        shutil.copy("x.parquet", f"year={year}/part.parquet")
-    result = run(*[word for word in TRAIN if word != "--quiet"], "year=*/*.parquet", "--out", "h")
-    assert result.exit_code == 0, result.output
-    assert "'year'" in result.stderr
