@@ -19,7 +19,7 @@ from dkernel.cli.options import (
     svmlight_of,
     svmlight_options,
 )
-from dkernel.cli.outputs import check_outputs, check_writable
+from dkernel.cli.outputs import check_model_place, check_outputs, check_writable
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -123,6 +123,7 @@ def recipe_options(command: Any) -> Any:
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
 @click.option("-o", "--out", cls=Setting, metavar="MODEL", help="Model file to write. [required]")
+@click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an existing model.")
 @recipe_options
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @click.option("--weight", cls=Setting, metavar="COL", help="Column of sample weights.")
@@ -171,9 +172,9 @@ def train(ctx: click.Context, /, **values: Any) -> None:
         return
     from dkernel.cli.run_record import Record, beside
 
-    check_fit(values)
     if (checkpoint := _checkpoint(values)) is not None:
         checkpoint.check()
+    check_fit(values)
     from dkernel.inference.baselines import check as can_compare
 
     can_compare(values["baselines"])
@@ -197,7 +198,7 @@ def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
 def check_fit(values: Mapping[str, Any]) -> None:
     """Refuse before any work what `values` could not, or should not, write after it."""
     check_outputs(values)
-    check_writable("--out", values["out"])
+    check_model_place(values)
     if values["report"]:
         from dkernel.report import require as can_draw
 

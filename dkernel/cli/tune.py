@@ -34,6 +34,7 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
 @click.option("-o", "--out", cls=Setting, metavar="MODEL", help="Model file to write. [required]")
+@click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an existing model.")
 @click.option(
     "--budget",
     cls=Setting,
@@ -79,9 +80,9 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
     from dkernel.tuning.search_space import Budget
 
     budget, grid = Budget.of(values["budget"]), _grid(values["grid"])
-    check_fit(values)
     if (checkpoint := _checkpoint(values)) is not None:
         checkpoint.check()
+    check_fit(values)
     record = Record(values)
     with record.written(beside(values["out"], values["record"])):
         _tune(values, recipe, grid, budget, place, record)

@@ -268,3 +268,20 @@ def test_a_store_is_kept_too(run, place):
             assert "also an input" in refused(run, place, *SCORE, "m.safetensors", given, *more)
             assert system.cat_file("/kept/x.csv") == held
     system.rm("/kept", recursive=True)
+
+
+@pytest.mark.parametrize("command", [TRAIN, TUNE], ids=["train", "tune"])
+def test_a_model_is_replaced_only_when_asked(run, place, command):
+    fit = [*command, "x.csv"]
+    before = (place / "m.safetensors").read_bytes()
+    said = refused(run, place, *fit, "--out", "m.safetensors")
+    assert "m.safetensors already exists. Add --overwrite to replace it" in said
+    assert run(*fit, "--out", "m.safetensors", "--overwrite").exit_code == 0
+    assert (place / "m.safetensors").read_bytes() != before
+    for _ in range(2):  # the second continues the first, which may have been stopped after its model was written
+        assert run(*fit, "--out", "n", "--checkpoint", "c", "--resume").exit_code == 0
+
+
+def test_a_model_goes_to_a_file_of_this_machine(run, place):
+    said = refused(run, place, *TRAIN, "x.csv", "--out", "s3://bucket/m")
+    assert "s3://bucket/m: a model is written to a file of this machine" in said
