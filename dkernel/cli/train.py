@@ -12,8 +12,10 @@ from dkernel.cli.options import (
     WORD_OR_NUMBER,
     Label,
     Setting,
+    bad_rows_option,
     config_text,
     place_of,
+    rejected_of,
     require,
     run_options,
     svmlight_of,
@@ -128,6 +130,7 @@ def recipe_options(command: Any) -> Any:
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @click.option("--weight", cls=Setting, metavar="COL", help="Column of sample weights.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@bad_rows_option
 @svmlight_options
 @click.option("--checkpoint", cls=Setting, metavar="DIR", help="Folder in which progress is saved.")
 @click.option("--resume", cls=Setting, is_flag=True, help="Continue from --checkpoint, if it holds anything.")
@@ -240,6 +243,7 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         kernel=recipe.kernels[0],
         categorical=recipe.categorical,
         missing=recipe.missing,
+        max_bad_rows=values["max_bad_rows"],
         scratch=values["scratch"],
         **svmlight_of(values),
     )
@@ -290,7 +294,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
         with record.phase("open"):
             source, recipe = open_for(values, recipe)
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
-        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, rows_in=source.n_rows, rows_rejected=0)
+        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
         with record.phase("train"):
             result = run(
                 source, recipe, executor, progress=progress, scratch=values["scratch"], checkpoint=_checkpoint(values)
