@@ -13,13 +13,12 @@ from dkernel.problem.objective import GRAM_ROWS
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.solving.full_batch import MOST_PASSES
-from dkernel.solving.grids import GROUP
 from dkernel.solving.normal_equations import folds_for
 from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.solving.sketch import sketch_flops as wide_flops
 from dkernel.streaming.schedule import bundle_size
-from dkernel.training.local_stage import TRIED_GRIDS, TRIED_ROWS, bits_of, grids_of
+from dkernel.training.local_stage import local_cost
 
 __all__ = ["Plan", "format_plan"]
 
@@ -31,34 +30,9 @@ CLIENT_BASE = 360 * 2**20  # the same of the client, which has the scheduler's p
 # What a core of today does of such work, and reads of Parquet, for the estimate of the time. Nothing depends on it.
 FLOPS, BYTES = 15e9, 150e6
 HEADS = 4  # alphas and shares of the step that go through the passes, at most
-GRID_FLOPS = 120.0  # that a row and a grid cost, as products do: some 8 ns
 COPIES = 4  # units of others that a worker may hold beside its own
 UNEVEN = 1.5  # times its equal share of a source that is kept: what one of the workers may hold
 HELD_SHARE = 0.4  # of the workers' memory: what a source may take that is kept between passes
-
-
-@dataclass(frozen=True)
-class _LocalCost:
-    """Bytes of a task, of a row, of a row that is kept and of the client; work and readings of a local stage."""
-
-    task_bytes: int = 0
-    row_bytes: int = 0
-    kept_bytes: int = 0
-    client_bytes: int = 0
-    flops: float = 0.0
-    readings: int = 0
-
-    @classmethod
-    def of(cls, n: int, p: int, recipe: Recipe, outputs: int) -> "_LocalCost":
-        if recipe.local == "none":
-            return cls()
-        grids, bins = grids_of(recipe, n), 1 << bits_of(n)
-        # A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row
-        # its scores, and one that is kept its inputs, target and weight.
-        table = GROUP * bins * 8 * (2 * outputs + 2)
-        tried = TRIED_GRIDS * 6.0 * min(n, TRIED_ROWS)
-        flops = GRID_FLOPS * (float(n) * grids + tried)
-        return cls(table, 4 * outputs, 4 * (p + outputs + 1), 2 * grids * bins * 4 * outputs, flops, grids // GROUP)
 
 
 @dataclass(frozen=True)
@@ -116,7 +90,7 @@ class Plan:
         threads = max(1, executor.slots // workers)
         base = WORKER_BASE + reservoir + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
         client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
-        local = _LocalCost.of(n, p, recipe, outputs)
+        local = local_cost(n, p, recipe, outputs)
         # Each task has a Gram matrix for each fold, and the client has those of all tasks of a reading at a time.
         folds = folds_for(D) if recipe.solver == "normal" else 0
         base += threads * (local.task_bytes + (folds + (folds > 0)) * matrix) + local.row_bytes * n // workers

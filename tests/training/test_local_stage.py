@@ -7,7 +7,7 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
-from dkernel.training.local_stage import automatic_grids, bits_of
+from dkernel.training.grid_stage import automatic_grids, bits_of
 from tests.training.fits import RECIPE, digest, fit
 
 GRIDS = RECIPE.replace(local="grids", n_grids=48)
