@@ -175,9 +175,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
         return
     from dkernel.cli.run_record import Record, beside
 
-    if (checkpoint := _checkpoint(values)) is not None:
-        checkpoint.check()
-    check_fit(values)
+    check_fit(values, _checkpoint(values))
     from dkernel.inference.baselines import check as can_compare
 
     can_compare(values["baselines"])
@@ -198,9 +196,11 @@ def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
     return found
 
 
-def check_fit(values: Mapping[str, Any]) -> None:
+def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> None:
     """Refuse before any work what `values` could not, or should not, write after it."""
     check_outputs(values)
+    if checkpoint is not None:
+        checkpoint.check()
     check_model_place(values)
     if values["report"]:
         from dkernel.report import require as can_draw

@@ -83,9 +83,7 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
     from dkernel.tuning.search_space import Budget
 
     budget, grid = Budget.of(values["budget"]), _grid(values["grid"])
-    if (checkpoint := _checkpoint(values)) is not None:
-        checkpoint.check()
-    check_fit(values)
+    check_fit(values, _checkpoint(values))
     record = Record(values)
     with record.written(beside(values["out"], values["record"])):
         _tune(values, recipe, grid, budget, place, record)

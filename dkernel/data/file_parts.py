@@ -10,8 +10,8 @@ import numpy as np
 
 from dkernel.data.block import Block, Place, UncheckedBlock, cut_blocks
 from dkernel.data.file_schema import FilePart, ReadColumns
-from dkernel.data.folder_keys import keys_of, with_keys, without_keys
 from dkernel.data.paths import File
+from dkernel.data.readers.folder_keys import keys_of, with_keys, without_keys
 from dkernel.data.rejected_rows import FilteredRows, sifted_blocks
 from dkernel.encoding import TableCounts
 from dkernel.errors import DataError, UnsupportedError

@@ -18,8 +18,8 @@ from dkernel.data.digits import DTYPES, HEAD, dtype_for
 from dkernel.data.encoded_columns import learned
 from dkernel.data.file_parts import count_part, format_module, place_of, read_part, read_unit
 from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
-from dkernel.data.folder_keys import with_folder_keys, with_keys, without_keys
 from dkernel.data.paths import File, expand
+from dkernel.data.readers.folder_keys import with_folder_keys, with_keys, without_keys
 from dkernel.data.scratch import unpacked
 from dkernel.data.source import Source, Unit
 from dkernel.encoding import Encoding

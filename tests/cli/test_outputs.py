@@ -226,7 +226,7 @@ def test_a_folder_stays_readable_with_all_that_dkernel_puts_there(run, place):
     again = run(*TRAIN, "in", "--out", "in/model.safetensors")
     assert again.exit_code == 0, again.output
     assert (place / "in" / "model.safetensors").read_bytes() == (place / "in" / "model").read_bytes()
-    once_more = run(*TRAIN, "in", "--out", "in/model.safetensors")
+    once_more = run(*TRAIN, "in", "--out", "in/model.safetensors", "--overwrite")
     assert once_more.exit_code == 0, once_more.output
 
 
