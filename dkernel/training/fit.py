@@ -103,12 +103,14 @@ class Fit:
     ) -> None:  # fmt: skip
         self.settled, self.journal, self.validation, self.told = chosen, Journal(), validation, told
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
+        self.asked = recipe.local
         recipe, self.given = for_given(recipe.for_columns(source.columns), landmarks, source)
         self.source, self.recipe, self.executor, self.progress, self.scratch = (
             source, recipe, executor, progress, scratch,
         )  # fmt: skip
         self.plan = Plan.of(source, recipe, executor)
         self.plan.check()
+        self.recipe = recipe.replace(local=self.plan.local)
         self.sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
         beside = [self.given] if validation is None else [self.given, validation.X, validation.y, validation.weight]
         given = "".join(array_digest(Z) for Z in beside if Z is not None)
@@ -394,6 +396,8 @@ class Fit:
         )
         found = LOCAL_STAGES[self.recipe.local].fit(context, survey, self.recipe, self.sizes.n, self.told)
         self._note("local", found.why)
+        if found.machine is None and self.asked == "auto":
+            self.recipe = self.recipe.replace(local="none")
         return found
 
     def _settled(self, outcome: SolverResult, found: Sequence[float]) -> SolverResult:
