@@ -7,6 +7,7 @@ import numpy as np
 from dkernel.errors import DataError
 from dkernel.features.base import MOST_DENSE
 from dkernel.linear.losses import loss_named
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.recipe import GIVEN, Recipe
 
 __all__ = ["Sizes", "is_large"]
@@ -64,7 +65,7 @@ def _setup_flops(columns: int) -> float:
 
 def _is_open(recipe: Recipe) -> bool:
     """True if nothing says how many passes there are to be; the loss bends, and it is float32's arithmetic."""
-    passes = recipe.solver == "psgd" and recipe.passes == "auto" and not recipe.patience
+    passes = SOLVERS[recipe.solver].in_rounds and recipe.passes == "auto" and not recipe.patience
     return passes and recipe.dtype == "float32" and loss_named(recipe.loss).smooth
 
 
@@ -105,7 +106,7 @@ class Sizes:
         >>> Sizes.of(15_000, 16, Recipe()).columns
         3840
         """
-        few = recipe.solver == "exact"  # every row is a landmark, and in the sample
+        few = SOLVERS[recipe.solver].in_memory  # every row is a landmark, and in the sample
         auto = n if few and recipe.features in ("auto", "nystrom") else cls.automatic(n, p)
         columns = recipe.n_components if isinstance(recipe.n_components, int) else auto
         held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
@@ -130,7 +131,7 @@ class Sizes:
         auto = LEAST_ROUNDS if taught else cls.rounds_of(n, p, columns)
         rounds = recipe.rounds if isinstance(recipe.rounds, int) else auto
         passes = recipe.passes if isinstance(recipe.passes, int) else 1
-        if recipe.passes == "auto" and recipe.solver == "psgd":
+        if recipe.passes == "auto" and SOLVERS[recipe.solver].in_rounds:
             passes = cls.passes_of(n, p, columns, sample)
         polish = 0 if recipe.polish == "auto" else int(recipe.polish)
         if recipe.polish == "auto" and _is_open(recipe):

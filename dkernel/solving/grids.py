@@ -22,7 +22,6 @@ from dkernel.local.machine import coarse_to_fine
 from dkernel.numerics import tiling
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem, count_correct
-from dkernel.solving.sgd import merit
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.exact_sums import ExactStatistic, RepeatedReading
 from dkernel.streaming.schedule import RowRange, RowSlice
@@ -328,7 +327,7 @@ def _read(
 def _line(context: GridContext, total: BinSums, number: int) -> dict[str, Any]:
     unit = 2.0**-LOSS_DIGITS
     line = {"grids": (number + 1) * GROUP, "rows": total.n, "loss": total.loss / max(total.weight, 1)}
-    return line | merit(context.problem.targets, total.right * unit, total.n)
+    return line | context.problem.targets.merit(total.right * unit, total.n)
 
 
 def _judged(context: GridContext, Y: F32, weight: F64, scores: F32) -> dict[str, float]:
@@ -336,7 +335,7 @@ def _judged(context: GridContext, Y: F32, weight: F64, scores: F32) -> dict[str,
     if not len(Y):
         return {}
     loss = context.problem.loss.judged(Y, scores).sum(axis=1, dtype=np.float64)
-    right = merit(context.problem.targets, count_correct(context.problem.targets, Y, scores), len(Y))
+    right = context.problem.targets.merit(count_correct(context.problem.targets, Y, scores), len(Y))
     return {"holdout_loss": float(weight @ loss / weight.sum())} | {f"holdout_{k}": v for k, v in right.items()}
 
 
