@@ -13,6 +13,7 @@ from dataclasses import replace as _replace
 from typing import Any
 
 from dkernel.errors import RecipeError
+from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import Loss, loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
@@ -150,7 +151,7 @@ class Recipe:
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
                 "Use solver='psgd'."
             )
-        if self.landmarks != "uniform" and self.features not in ("auto", "nystrom"):
+        if self.landmarks != "uniform" and not by_landmarks(self.features, auto=True):
             raise RecipeError(
                 f"landmarks={self.landmarks!r} is for Nystrom features and features={self.features!r} have no "
                 "landmarks. Leave landmarks out, or use features='nystrom'."

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkernel.errors import DataError
+from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
@@ -107,7 +108,7 @@ class Sizes:
         3840
         """
         few = SOLVERS[recipe.solver].in_memory  # every row is a landmark, and in the sample
-        auto = n if few and recipe.features in ("auto", "nystrom") else cls.automatic(n, p)
+        auto = n if few and by_landmarks(recipe.features, auto=True) else cls.automatic(n, p)
         columns = recipe.n_components if isinstance(recipe.n_components, int) else auto
         held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0

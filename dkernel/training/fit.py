@@ -13,7 +13,7 @@ from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.base import Executor
-from dkernel.features import Drawing, FeatureMap, NystromMap, features_named, features_of_sparse, words_of
+from dkernel.features import Drawing, FeatureMap, NystromMap, by_landmarks, features_named, features_of_sparse, words_of
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS, SolverEntry
 from dkernel.linear.solvers.psgd import PSGD
@@ -190,11 +190,11 @@ class Fit:
     def _say_sizes(self, roles: ReservoirSplit) -> None:
         asked, auto, exact = self.sizes.columns, self.recipe.n_components == "auto", self.solver.in_memory
         which = "all different rows" if exact else "all rows but those kept to judge by"
-        if self.features == "nystrom" and self.given is None and len(roles.landmarks.X) < asked:
+        if by_landmarks(self.features) and self.given is None and len(roles.landmarks.X) < asked:
             text = f"{len(roles.landmarks.X):,}: {which}"
             self._note("n_components", text if auto else f"{text}; {asked:,} were asked for")
         elif auto:
-            why = f": {which}" if exact and self.features == "nystrom" else ", by rows and by what the setup may cost"
+            why = f": {which}" if exact and by_landmarks(self.features) else ", by rows and by what the setup may cost"
             self._note("n_components", f"{asked:,}{why}")
         if self.recipe.passes == "auto" and self.sizes.passes > 1:
             self._note("passes", f"{self.sizes.passes}: {self.sizes.n / asked:.0f} rows per component are few")
@@ -221,7 +221,7 @@ class Fit:
     def drawing(self) -> Drawing | None:
         """How the map is drawn; None for landmarks."""
         recipe, sparse = self.recipe, self.source.sparse
-        if self.features == "nystrom":
+        if by_landmarks(self.features):
             return None
         n_in = self.source.n_in if sparse else self.sizes.p
         return Drawing(self.features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
@@ -267,7 +267,7 @@ class Fit:
 
     def _map(self, chosen: SelectedModel, roles: ReservoirSplit, targets: Targets) -> tuple[FeatureMap, ReservoirSplit]:
         kernel = chosen.kernel
-        if self.features == "nystrom":
+        if by_landmarks(self.features):
             if self.given is not None:
                 return NystromMap(kernel, chosen.scaling.apply(self.given), self.recipe.rank), roles
             if self.recipe.landmarks == "uniform":

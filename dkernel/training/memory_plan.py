@@ -7,6 +7,7 @@ from typing import Any
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError
 from dkernel.execution.base import Executor
+from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.block_coordinates import BLOCK
 from dkernel.linear.solvers.catalogue import SOLVERS
@@ -110,7 +111,7 @@ class Plan:
         # A rule that evaluates the kernel holds a column of all candidates for each landmark.
         picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
         wide = D > MOST_DENSE and recipe.rank is None and SOLVERS[recipe.solver].prepared
-        squares = _wide_client(D, recipe.features == "nystrom") if wide else _squares(sizes, recipe) * matrix
+        squares = _wide_client(D, by_landmarks(recipe.features)) if wide else _squares(sizes, recipe) * matrix
         reservoir = sizes.reservoir * row
         workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
         threads = max(1, executor.slots // workers)
