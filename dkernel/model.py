@@ -14,7 +14,7 @@ from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
 from dkernel.linear.losses import Loss, Softmax, loss_named
 from dkernel.linear.predictive_variance import Variance
-from dkernel.local.machine import GridMachine
+from dkernel.local.base import LocalMachine
 from dkernel.numerics import tiling
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.sparse_rows import as_sparse
@@ -66,7 +66,7 @@ class Model:
     calibration : what makes probabilities of the scores, None where the loss does or nothing
     variance : of a regression by the normal equations, how sure it is
     encoding : what makes the inputs of the columns, None where they are the inputs. Blocks (n, p) are of inputs
-    local : grids whose scores are added, None for none
+    local : what the local stage has fitted, whose scores are added; None for none
     """
 
     recipe: Recipe
@@ -81,7 +81,7 @@ class Model:
     calibration: Calibration | None = None
     variance: Variance | None = None
     encoding: Encoding | None = None
-    local: GridMachine | None = None
+    local: LocalMachine | None = None
 
     @property
     def inputs(self) -> Sequence[str]:

@@ -63,7 +63,8 @@ class Recipe:
     calibration : None, or how the holdout makes probabilities of the scores: "platt" or "isotonic"
     categorical : which features are categories: "auto", "none", or names beside those of "auto"
     missing : values of features: "indicator", "mean" or "error"; see `dkernel.encoding`
-    local : "grids", random binning fitted to what the features leave, left out where the holdout gains nothing
+    local : stage that learns what the features leave: "grids" is random binning; "auto" tries it where the machine is
+        open, see `dkernel.training.local_stage`. Left out where the holdout gains nothing
     n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
 
     Examples
@@ -103,7 +104,7 @@ class Recipe:
     calibration: str | None = None
     categorical: str | tuple[str, ...] = "auto"
     missing: str = "indicator"
-    local: str = "none"
+    local: str = "auto"
     n_grids: str | int = "auto"
 
     def __post_init__(self) -> None:
@@ -146,7 +147,7 @@ class Recipe:
                 f"calibration={self.calibration!r} is fitted on the rows of the holdout, and {which} keeps none. Use "
                 f"{instead}."
             )
-        if self.local != "none" and in_memory:
+        if self.local not in ("auto", "none") and in_memory:
             raise RecipeError(
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
                 "Use solver='psgd'."

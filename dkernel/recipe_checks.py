@@ -39,7 +39,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "class_weight": ("balanced",),
     "calibration": tuple(CALIBRATIONS),
     "dtype": ("float32", "float64"),
-    "local": ("none", "grids"),
+    "local": ("auto", "none", "grids"),
     "n_grids": ("auto",),
     "categorical": ("auto", "none"),
     "missing": MISSING_WORDS,

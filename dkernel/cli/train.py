@@ -73,7 +73,11 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "After psgd, at most N passes of pcg or lbfgs towards the exact optimum. auto: up to 10 if there are few rows "
         "per component.",
     ),
-    "local": ("none|grids", "none", "grids: random binning of the residual."),
+    "local": (
+        "auto|none|grids",
+        "auto",
+        "Learns the residual. grids: random binning. auto: tried if the kernel is not given.",
+    ),
     "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
     "metric": (
         "auto|identity|diagonal|full",

@@ -214,7 +214,7 @@ class KernelMachine(BaseEstimator):
             recipe.passes not in ("auto", 1)
             or recipe.polish not in ("auto", 0)
             or recipe.calibration
-            or recipe.local != "none"
+            or recipe.local not in ("auto", "none")
             or validation is not None
         )
         loss = loss_named(recipe.loss)
@@ -237,7 +237,7 @@ class KernelMachine(BaseEstimator):
         return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
-        if self.local != "none":
+        if self.local not in ("auto", "none"):
             raise UnsupportedError(
                 f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
                 "local='none'."
@@ -248,6 +248,11 @@ class KernelMachine(BaseEstimator):
             raise UnsupportedError(
                 "This model encodes categories, dates or missing values, which partial_fit does not: it learns from "
                 "numbers. Fit all rows together, or encode them first, in a pipeline."
+            )
+        if fitted and self.model_.local is not None:
+            raise UnsupportedError(
+                "This model has a local stage, which is fitted to all rows at once, and partial_fit has a block of "
+                "them. Fit all rows together, or use local='none'."
             )
         recipe = self._recipe().replace(dtype=dtype_of_rows(X)) if before is None else before.recipe
         if before is None and fitted:

@@ -21,7 +21,7 @@ from dkernel.kernels import Kernel, Selection
 from dkernel.kernels.registry import UnregisteredError
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.predictive_variance import Variance
-from dkernel.local.machine import GridMachine
+from dkernel.local.catalogue import local_machine
 from dkernel.model import Model
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
@@ -204,7 +204,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         calibration=None if kind is None else CALIBRATIONS[kind].build(held("calibration.")),
         variance=Variance.build(variance) if variance else None,
         encoding=encoding,
-        local=GridMachine.build(document["local"], held("local.")) if "local" in document else None,
+        local=local_machine(document["local"], held("local.")) if "local" in document else None,
     )
     for last in (max(found.at) for found in _parts_of(model.map.kernel) if isinstance(found, Selection) and found.at):
         if last >= model.map.n_in:
@@ -285,6 +285,8 @@ def _check_shapes(model: Model, place: str) -> None:
     variance = model.variance
     if variance is not None and (model.classes is not None or not variance.fits(model.map.n_columns, outputs)):
         raise ModelFileError(f"{place} does not describe a model: its variance is none of this map.")
+    if model.local is not None and not model.local.fits(len(model.inputs), outputs):
+        raise ModelFileError(f"{place} does not describe a model: its local part is of other rows or scores.")
 
 
 def _columns_to_json(columns: Sequence[str]) -> list[str] | dict[str, int]:

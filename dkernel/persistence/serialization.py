@@ -28,7 +28,8 @@ from dkernel.linear.preconditioner import Preconditioner
 from dkernel.linear.predictive_variance import Variance
 from dkernel.linear.solvers.full_batch import BatchState
 from dkernel.linear.solvers.psgd import State
-from dkernel.local.machine import GridMachine
+from dkernel.local.base import LocalMachine
+from dkernel.local.catalogue import local_machine
 from dkernel.model import Model
 from dkernel.numerics import object_values
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows
@@ -74,10 +75,10 @@ KINDS: dict[str, TypeCodec] = {
         lambda map: {"spec": map.spec(), "arrays": map.arrays()},
         lambda parts: map_from(parts["spec"], parts["arrays"]),
     ),
-    "Grids": TypeCodec(
-        GridMachine,
-        lambda grids: {"spec": grids.spec(), "arrays": grids.arrays()},
-        lambda parts: GridMachine.build(parts["spec"], parts["arrays"]),
+    "LocalMachine": TypeCodec(
+        LocalMachine,
+        lambda machine: {"spec": machine.spec(), "arrays": machine.arrays()},
+        lambda parts: local_machine(parts["spec"], parts["arrays"]),
     ),
     "Kernel": TypeCodec(Kernel, lambda kernel: {"text": repr(kernel)}, lambda parts: parse(parts["text"])),
     "Recipe": TypeCodec(Recipe, lambda recipe: recipe.to_dict(), Recipe.from_dict),

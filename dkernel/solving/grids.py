@@ -6,8 +6,9 @@ group of grids. The client joins the changes of the group (`dkernel.local.grids`
 loss cannot raise it.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -16,17 +17,16 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.execution import process_cache
 from dkernel.local.binning import Binning
+from dkernel.local.grid_machine import coarse_to_fine, packed, unpacked
 from dkernel.local.grids import COUNT_BITS, FixedPoint, joined
 from dkernel.local.inputs import GridInputs
-from dkernel.local.machine import coarse_to_fine
 from dkernel.numerics import tiling
-from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem, count_correct
-from dkernel.streaming.block_reader import BlockReader
+from dkernel.solving.residual import ResidualContext, Rows
 from dkernel.streaming.exact_sums import ExactStatistic, RepeatedReading
-from dkernel.streaming.schedule import RowRange, RowSlice
+from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["GROUP", "GridContext", "GridFit", "GridSettings", "fit_grids"]
+__all__ = ["GROUP", "GridFit", "GridSettings", "fit_grids"]
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -42,6 +42,7 @@ class GridSettings:
 
     Parameters
     ----------
+    inputs : of the grids
     gamma : of each input, float64 (n_inputs,)
     n_grids : a multiple of GROUP
     bits : of a code
@@ -49,11 +50,17 @@ class GridSettings:
     seed : of the grids
     """
 
+    inputs: GridInputs
     gamma: F64
     n_grids: int
     bits: int
     ridge: float
     seed: int
+
+    @cached_property
+    def binning(self) -> Binning:
+        """All grids."""
+        return coarse_to_fine(self.gamma, self.inputs.categorical, self.n_grids, self.bits, self.seed)
 
 
 @dataclass(frozen=True, eq=False)
@@ -203,42 +210,6 @@ def _exact(value: float) -> int:
 
 
 @dataclass(frozen=True, eq=False)
-class GridContext:
-    """What all fits of grids to one source share.
-
-    Parameters
-    ----------
-    start : of the global stage
-    pieces : all of the feed's
-    sample : rows that tell the correlations of grids, raw
-    holdout : rows that no residual is taken of, raw; may be empty
-    weight : of all rows, None where each has the weight 1
-    bound : of a residual
-    key : of the fit
-    """
-
-    problem: Problem
-    start: Coefficients
-    inputs: GridInputs
-    feed: BlockReader
-    pieces: Sequence[RowSlice]
-    sample: Block
-    holdout: Block
-    weight: float | None
-    bound: float
-    key: str
-    progress: Any
-    journal: Journal = field(default_factory=Journal)
-
-    def rows_of(self, block: Block) -> tuple[F32, F32, F64, F32]:
-        """Inputs of the grids, targets, weights and scores of the global stage of some raw rows."""
-        problem = replace(self.problem, threshold=-1)
-        X, Y, weight, _ = problem.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
-        ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
-        return self.inputs(X), Y, ones, tiling.scores(problem.columns, X, *self.start).astype(np.float32)
-
-
-@dataclass(frozen=True, eq=False)
 class GridFit:
     """Fitted grids.
 
@@ -256,7 +227,7 @@ class GridFit:
 
 
 def fit_grids(
-    context: GridContext, settings: GridSettings, name: str, tell: Callable[[dict[str, Any]], Any] | None = None
+    context: ResidualContext, settings: GridSettings, name: str, tell: Callable[[dict[str, Any]], Any] | None = None
 ) -> GridFit:
     """Fit all grids, one group after the other.
 
@@ -265,38 +236,34 @@ def fit_grids(
     name : of this fit among those of the context, and of its stage in the journal
     tell : called with the line of each round; where it returns True the other grids stay empty
     """
-    outputs = context.problem.targets.outputs
-    categorical = context.inputs.categorical
-    binning = coarse_to_fine(settings.gamma, categorical, settings.n_grids, settings.bits, settings.seed)
+    executor, binning, inputs = context.feed.executor, settings.binning, settings.inputs
     run = f"{context.key}-{name}"
     fixed = FixedPoint.of(context.bound, context.weight)
-    feed, executor = context.feed, context.feed.executor
-    statistic = GridRound(context.problem, context.start, context.inputs, binning, fixed, run, keep_rows=feed.keep)
+    statistic = GridRound(context.problem, context.start, inputs, binning, fixed, run, keep_rows=context.feed.keep)
     held = executor.keep(statistic, f"{run}-statistic")
-    sample_X, _, sample_weight, _ = context.rows_of(context.sample)
-    X, Y, weight, scores = context.rows_of(context.holdout)
-    coef = np.zeros((settings.n_grids, binning.n_bins, outputs), np.float32)
+    sample, holdout = np.ascontiguousarray(inputs(context.sample.X).T), inputs(context.holdout.X)
+    scores = context.holdout.scores.copy()
+    coef = np.zeros((settings.n_grids, binning.n_bins, context.problem.targets.outputs), np.float32)
     ridge = settings.ridge * settings.n_grids
     history: list[dict[str, Any]] = []
     kept = context.journal.parts(name)
     change: F32 | None = None
-    with RepeatedReading(feed, context.pieces, run) as reading:
+    with RepeatedReading(context.feed, context.pieces, run) as reading:
         for number in range(settings.n_grids // GROUP):
             some = slice(number * GROUP, (number + 1) * GROUP)
             part = binning.part(some.start, some.stop)
             if number < len(kept):
-                change, line = _unpacked(kept[number]["change"]), kept[number]["line"]
+                change, line = unpacked(kept[number]["change"], settings.bits), kept[number]["line"]
             else:
                 total = _read(context, reading, statistic, held, Turn(number, change), coef[: some.start], settings)
-                codes = part.codes(np.ascontiguousarray(sample_X.T))
-                change = joined(coef[some], total.table, fixed, ridge, codes, sample_weight)
+                change = joined(coef[some], total.table, fixed, ridge, part.codes(sample), context.sample.weight)
                 line = _line(context, total, number)
             coef[some] = change
-            part.add_scores(X, change, scores)
+            part.add_scores(holdout, change, scores)
             if number >= len(kept):
-                line |= _judged(context, Y, weight, scores)
+                line |= _judged(context, context.holdout, scores)
                 if context.journal.keeps:
-                    context.journal.part(name, {"change": _packed(change), "line": line})
+                    context.journal.part(name, {"change": packed(change), "line": line})
             history.append(line)
             if tell is not None and tell(dict(line)) is True:
                 break
@@ -305,7 +272,7 @@ def fit_grids(
 
 
 def _read(
-    context: GridContext, reading: RepeatedReading, statistic: GridRound, held: Any, turn: Turn, before: F32,
+    context: ResidualContext, reading: RepeatedReading, statistic: GridRound, held: Any, turn: Turn, before: F32,
     settings: GridSettings,
 ) -> BinSums:  # fmt: skip
     executor, key = context.feed.executor, f"{statistic.run}-{turn.number}"
@@ -324,28 +291,18 @@ def _read(
     return total
 
 
-def _line(context: GridContext, total: BinSums, number: int) -> dict[str, Any]:
+def _line(context: ResidualContext, total: BinSums, number: int) -> dict[str, Any]:
     unit = 2.0**-LOSS_DIGITS
     line = {"grids": (number + 1) * GROUP, "rows": total.n, "loss": total.loss / max(total.weight, 1)}
     return line | context.problem.targets.merit(total.right * unit, total.n)
 
 
-def _judged(context: GridContext, Y: F32, weight: F64, scores: F32) -> dict[str, float]:
+def _judged(context: ResidualContext, rows: Rows, scores: F32) -> dict[str, float]:
     """Figures of scores on the holdout."""
-    if not len(Y):
+    if not len(rows.Y):
         return {}
-    loss = context.problem.loss.judged(Y, scores).sum(axis=1, dtype=np.float64)
-    right = context.problem.targets.merit(count_correct(context.problem.targets, Y, scores), len(Y))
-    return {"holdout_loss": float(weight @ loss / weight.sum())} | {f"holdout_{k}": v for k, v in right.items()}
-
-
-def _packed(change: F32) -> dict[str, Any]:
-    occupied = (change != 0).any(axis=2)
-    return {"occupied": np.packbits(occupied, axis=1), "values": change[occupied], "bins": change.shape[1]}
-
-
-def _unpacked(kept: dict[str, Any]) -> F32:
-    occupied = np.unpackbits(kept["occupied"], axis=1, count=int(kept["bins"])).astype(bool)
-    change = np.zeros((*occupied.shape, kept["values"].shape[1]), np.float32)
-    change[occupied] = kept["values"]
-    return change
+    loss = context.problem.loss.judged(rows.Y, scores).sum(axis=1, dtype=np.float64)
+    targets = context.problem.targets
+    right = targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
+    figures = {"holdout_loss": float(rows.weight @ loss / rows.weight.sum())}
+    return figures | {f"holdout_{name}": value for name, value in right.items()}

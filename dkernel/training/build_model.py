@@ -23,8 +23,8 @@ from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.driver import SolverResult
 from dkernel.solving.sgd_setup import Prepared, SampleEvaluator
-from dkernel.training.local_stage import LocalStage
 from dkernel.training.memory_plan import Plan
+from dkernel.training.result import LocalStage
 
 __all__ = ["FittedParts", "build_model"]
 

@@ -51,10 +51,10 @@ from dkernel.streaming.shuffle import rewrite_shuffled, scratch_folder
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.build_model import build_model
 from dkernel.training.checks import checked_source
-from dkernel.training.local_stage import LocalStage, grid_context, grid_pieces, local_stage
+from dkernel.training.local_stage import LOCAL_STAGES, local_pieces, residual_context
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
-from dkernel.training.result import TrainResult
+from dkernel.training.result import LocalStage, TrainResult
 from dkernel.validation import silent_overflow
 
 __all__ = ["Fit", "TrainResult", "plan", "train"]
@@ -105,12 +105,14 @@ class Fit:
     ) -> None:  # fmt: skip
         self.settled, self.journal, self.validation, self.told = chosen, Journal(), validation, told
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
+        self.asked = recipe.local
         recipe, self.given = for_given(recipe.for_columns(source.columns), landmarks, source)
         self.source, self.recipe, self.executor, self.progress, self.scratch = (
             source, recipe, executor, progress, scratch,
         )  # fmt: skip
         self.plan = Plan.of(source, recipe, executor)
         self.plan.check()
+        self.recipe = recipe.replace(local=self.plan.local)
         self.sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
         beside = [self.given] if validation is None else [self.given, validation.X, validation.y, validation.weight]
         given = "".join(array_digest(Z) for Z in beside if Z is not None)
@@ -378,13 +380,15 @@ class Fit:
         weight = problem.targets.weight(self.recipe.class_weight, self.counts, survey.weight) if weighted else None
         # A copy that was shuffled on scratch is read by the pieces of its rounds.
         copied = feed.source is not self.source
-        pieces = [piece for turn in rounds for piece in turn] if copied else grid_pieces(self.units)
+        pieces = [piece for turn in rounds for piece in turn] if copied else local_pieces(self.units)
         start = self.bench.coefficients(outcome.v)
-        context = grid_context(
+        context = residual_context(
             problem, start, feed, pieces, roles, survey, weight, self.key, self.progress, self.journal
         )
-        found = local_stage(context, survey, self.recipe, self.sizes.n, self.told)
+        found = LOCAL_STAGES[self.recipe.local].fit(context, survey, self.recipe, self.sizes.n, self.told)
         self._note("local", found.why)
+        if found.machine is None and self.asked == "auto":
+            self.recipe = self.recipe.replace(local="none")
         return found
 
     def _settled(self, outcome: SolverResult) -> SolverResult:

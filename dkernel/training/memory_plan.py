@@ -15,12 +15,11 @@ from dkernel.problem.objective import GRAM_ROWS
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.solving.driver import solver_class
-from dkernel.solving.grids import GROUP
 from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.solving.sketch import sketch_flops as wide_flops
 from dkernel.streaming.schedule import bundle_size
-from dkernel.training.local_stage import TRIED_GRIDS, TRIED_ROWS, bits_of, grids_of
+from dkernel.training.local_stage import automatic_local, local_cost
 
 __all__ = ["Plan", "format_plan"]
 
@@ -32,34 +31,9 @@ CLIENT_BASE = 360 * 2**20  # the same of the client, which has the scheduler's p
 # What a core of today does of such work, and reads of Parquet, for the estimate of the time. Nothing depends on it.
 FLOPS, BYTES = 15e9, 150e6
 HEADS = 4  # alphas and shares of the step that go through the passes, at most
-GRID_FLOPS = 120.0  # that a row and a grid cost, as products do: some 8 ns
 COPIES = 4  # units of others that a worker may hold beside its own
 UNEVEN = 1.5  # times its equal share of a source that is kept: what one of the workers may hold
 HELD_SHARE = 0.4  # of the workers' memory: what a source may take that is kept between passes
-
-
-@dataclass(frozen=True)
-class _LocalCost:
-    """Bytes of a task, of a row, of a row that is kept and of the client; work and readings of a local stage."""
-
-    task_bytes: int = 0
-    row_bytes: int = 0
-    kept_bytes: int = 0
-    client_bytes: int = 0
-    flops: float = 0.0
-    readings: int = 0
-
-    @classmethod
-    def of(cls, n: int, p: int, recipe: Recipe, outputs: int) -> "_LocalCost":
-        if recipe.local == "none":
-            return cls()
-        grids, bins = grids_of(recipe, n), 1 << bits_of(n)
-        # A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row
-        # its scores, and one that is kept its inputs, target and weight.
-        table = GROUP * bins * 8 * (2 * outputs + 2)
-        tried = TRIED_GRIDS * 6.0 * min(n, TRIED_ROWS)
-        flops = GRID_FLOPS * (float(n) * grids + tried)
-        return cls(table, 4 * outputs, 4 * (p + outputs + 1), 2 * grids * bins * 4 * outputs, flops, grids // GROUP)
 
 
 @dataclass(frozen=True)
@@ -76,6 +50,10 @@ class Plan:
     in_process : whether the work is done in the client's own process
     survey_flops, setup_flops, pass_flops : of each stage
     checkpoint_bytes : of disk, of a run with a checkpoint
+    local : the local stage that is tried
+    local_flops : of it
+    readings : of the source, from memory where it is kept
+    model_bytes : of the model file, about; a local stage's part is at most this
     seconds : what that takes on as many cores as there are threads, within a factor of two or three
     """
 
@@ -97,6 +75,10 @@ class Plan:
     checkpoint_bytes: int = 0
     reading_bytes: int = 0
     seconds: float = 0.0
+    local: str = "none"
+    local_flops: float = 0.0
+    readings: int = 0
+    model_bytes: int = 0
 
     @classmethod
     def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1) -> "Plan":
@@ -117,12 +99,13 @@ class Plan:
         threads = max(1, executor.slots // workers)
         base = WORKER_BASE + reservoir + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
         client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
-        local = _LocalCost.of(n, p, recipe, outputs)
+        passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
+        kind = automatic_local(recipe, source, sizes, setup + passes * turn)
+        local = local_cost(kind, n, p, recipe, outputs)
         # Each task has its sums and one more, and the client has those of all tasks of a reading at a time.
         sums = solver_class(recipe.solver).squares(D)
         base += threads * (local.task_bytes + (sums + (sums > 0)) * matrix) + local.row_bytes * n // workers
         client += local.client_bytes + executor.slots * (local.task_bytes + 4 * sums * matrix)
-        total = limit * workers if limit else _available()
         # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
@@ -131,12 +114,10 @@ class Plan:
         client += beside
         worker = max(reading, base + tasks)
         with_data = max(reading + max(0, held - in_flight), base + held + tasks)
-        roomy = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
-        kept = roomy and (limit is None or with_data <= limit)
+        total = limit * workers if limit else _available()
+        kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
         survey = float(source.n_rows) * p * 8
-        passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
-        read = source.nbytes * (1 if kept else 1 + passes + local.readings)
-        seconds = ((survey + setup + passes * turn + local.flops) / FLOPS + read / BYTES) / executor.slots
+        work, read = survey + setup + passes * turn + local.flops, 1 if kept else 1 + passes + local.readings
         return cls(
             n=n,
             p=source.n_in,
@@ -154,11 +135,12 @@ class Plan:
             survey_flops=survey,
             setup_flops=setup,
             pass_flops=turn,
-            # Sample, landmarks, preconditioners; and thrice, while the third is written, a handful of D x heads.
-            checkpoint_bytes=int(
-                2 * reservoir + D * row + (squares if wide else 3 * matrix) + 144 * D * HEADS * outputs
-            ),
-            seconds=round(seconds, 1),
+            local=kind,
+            local_flops=local.flops,
+            model_bytes=8 * D * (p + outputs) + local.model_bytes,
+            readings=2 + passes + local.readings,
+            checkpoint_bytes=_checkpoint(D, outputs, reservoir, D * row, squares if wide else 3 * matrix),
+            seconds=round((work / FLOPS + read * source.nbytes / BYTES) / executor.slots, 1),
         )
 
     def check(self) -> None:
@@ -211,6 +193,10 @@ _WORDS = {
     "pass_flops": "work of each pass",
     "checkpoint_bytes": "disk, with --checkpoint",
     "seconds": "time, about",
+    "local": "local stage",
+    "local_flops": "work of the local stage",
+    "readings": "readings of the data",
+    "model_bytes": "model file, at most",
 }
 
 
@@ -237,6 +223,16 @@ def _in_words(name: str, value: Any) -> str:
     if name == "seconds":
         return f"{max(1, round(value)):,} s" if value < 120 else f"{value / 60:,.0f} min"
     return f"{value:,}" if isinstance(value, int) else f"{value}"
+
+
+def _has_room(source: int, work: int, total: int) -> bool:
+    """True if a source may stay in memory beside the work, with some to spare."""
+    return source * 1.1 + work < total and source < HELD_SHARE * total
+
+
+def _checkpoint(columns: int, outputs: int, reservoir: int, landmarks: int, squares: int) -> int:
+    """Sample, landmarks, preconditioners; and thrice, while the third is written, a handful of D x heads."""
+    return int(2 * reservoir + landmarks + squares + 144 * columns * HEADS * outputs)
 
 
 def _held(source: int, workers: int, unit: int) -> int:

@@ -1,12 +1,13 @@
-"""The result of a fit."""
+"""The results of a fit and of its local stage."""
 
 from dataclasses import dataclass, field
 from typing import Any
 
 from dkernel.data.block import Block
+from dkernel.local.base import LocalMachine
 from dkernel.model import Model
 
-__all__ = ["TrainResult"]
+__all__ = ["LocalCost", "LocalStage", "TrainResult"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,3 +33,45 @@ class TrainResult:
     sample: Block | None = None
     sample_path: dict[str, float] = field(default_factory=dict)
     resumed: str | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class LocalStage:
+    """The result of a local stage.
+
+    Parameters
+    ----------
+    machine : None where it is left out
+    history : a line for each round
+    facts : JSON
+    why : in words
+    """
+
+    machine: LocalMachine | None
+    history: list[dict[str, Any]]
+    facts: dict[str, Any]
+    why: str
+
+
+@dataclass(frozen=True)
+class LocalCost:
+    """Predicted needs of a local stage.
+
+    Parameters
+    ----------
+    task_bytes : of a task
+    row_bytes : of a row
+    kept_bytes : of a row that is kept in memory
+    client_bytes : of the client
+    model_bytes : of its part of the model file, at most
+    flops : of its work
+    readings : of the source
+    """
+
+    task_bytes: int = 0
+    row_bytes: int = 0
+    kept_bytes: int = 0
+    client_bytes: int = 0
+    model_bytes: int = 0
+    flops: float = 0.0
+    readings: int = 0

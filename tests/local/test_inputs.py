@@ -1,10 +1,13 @@
 """What grids divide: centred numbers and one-hot groups as categories; and the machine that they become."""
 
+import pickle
+
 import numpy as np
 import pytest
 
+from dkernel.local.catalogue import local_machine
+from dkernel.local.grid_machine import GridMachine
 from dkernel.local.inputs import GridInputs, one_hot_groups
-from dkernel.local.machine import GridMachine
 
 
 def one_hot(codes, levels):
@@ -65,4 +68,19 @@ def test_a_machine_scores_by_the_sum_of_its_tables_and_is_the_same_from_its_arra
     again = GridMachine.build(machine.spec(), machine.arrays())
     np.testing.assert_array_equal(again.coef, machine.coef)
     np.testing.assert_array_equal(again.scores(X), machine.scores(X))
-    assert machine.arrays()["coef"].shape == (machine.n_occupied, 2)
+    assert machine.arrays()["coef"].shape == (np.count_nonzero(coef.any(axis=2)), 2)
+    pickled = pickle.dumps(machine)
+    assert len(pickled) < coef.nbytes
+    np.testing.assert_array_equal(pickle.loads(pickled).coef, coef)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"bits": 5}, {"bits": 60}, {"groups": [[0, 1], [2, 99]]}, {"kind": "trees"}],
+    ids=["bits", "many bits", "groups", "kind"],
+)
+def test_a_machine_that_its_arrays_do_not_describe_is_refused(wrong):
+    machine = GridMachine(GridInputs(np.zeros(10)), np.ones(10), 3, 6, np.ones((16, 64, 1), np.float32), np.ones(1))
+    assert [machine.fits(10, 1), machine.fits(9, 1), machine.fits(10, 2)] == [True, False, False]
+    with pytest.raises((ValueError, IndexError, AssertionError)):
+        assert local_machine(machine.spec() | wrong, machine.arrays()).fits(10, 1)

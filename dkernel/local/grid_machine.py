@@ -3,15 +3,16 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.local.binning import Binning
+from dkernel.local.base import LocalMachine
+from dkernel.local.binning import MOST_BITS, Binning
 from dkernel.local.inputs import GridInputs
 
-__all__ = ["GridMachine", "coarse_to_fine"]
+__all__ = ["GridMachine", "coarse_to_fine", "packed", "unpacked"]
 
 F32 = NDArray[np.float32]
 
@@ -31,8 +32,24 @@ def coarse_to_fine(
     return Binning.draw(each, len(gamma), n_grids, bits, seed, categorical)
 
 
+def packed(coef: F32) -> dict[str, NDArray[Any]]:
+    """Coefficients (n_grids, n_bins, outputs) of the bins that have any, and which these are."""
+    occupied = (coef != 0).any(axis=2)
+    return {"occupied": np.packbits(occupied, axis=1), "coef": coef[occupied]}
+
+
+def unpacked(arrays: Mapping[str, NDArray[Any]], bits: int) -> F32:
+    """The coefficients of 2^bits bins again, from what `packed` gave."""
+    if not 0 < bits <= MOST_BITS or arrays["occupied"].shape[1] != -(-(1 << bits) // 8):
+        raise ValueError(f"No coefficients of {bits} bits.")
+    occupied = np.unpackbits(arrays["occupied"], axis=1, count=1 << bits).astype(bool)
+    coef = np.zeros((*occupied.shape, arrays["coef"].shape[1]), np.float32)
+    coef[occupied] = arrays["coef"]
+    return coef
+
+
 @dataclass(frozen=True, eq=False)
-class GridMachine:
+class GridMachine(LocalMachine):
     """f(x) = unit Σ_g coef[g, bin_g(x)], of grids that the seed draws.
 
     Parameters
@@ -43,6 +60,8 @@ class GridMachine:
     coef : float32 (n_grids, 2^bits, outputs)
     unit : of the scores, float64 (outputs,)
     """
+
+    kind = "grids"
 
     inputs: GridInputs
     gamma: NDArray[np.float64]
@@ -56,44 +75,29 @@ class GridMachine:
         """The grids."""
         return coarse_to_fine(self.gamma, self.inputs.categorical, len(self.coef), self.bits, self.seed)
 
-    @property
-    def n_occupied(self) -> int:
-        """Bins with a coefficient."""
-        return int(self._occupied.sum())
-
-    @property
-    def _occupied(self) -> NDArray[np.bool_]:
-        return np.asarray((self.coef != 0).any(axis=2))
-
     def scores(self, X: NDArray[np.floating]) -> NDArray[np.float64]:
-        """Scores (rows, outputs) of a block (rows, p); a row has the same alone and in any block."""
         S = np.zeros((len(X), self.coef.shape[2]), np.float32)
         for first in range(0, len(X), ROWS):
             part = slice(first, first + ROWS)
             self.binning.add_scores(self.inputs(X[part]), self.coef, S[part])
         return S * self.unit
 
+    def fits(self, n_in: int, outputs: int) -> bool:
+        return (
+            self.inputs.center.shape == (n_in,)
+            and all(0 <= j < n_in for group in self.inputs.groups for j in group)
+            and self.gamma.shape == (self.inputs.n_out,)
+            and self.unit.shape == (outputs,)
+            and self.coef.shape[1:] == (1 << self.bits, outputs)
+        )
+
     def spec(self) -> dict[str, Any]:
-        """What is not an array, as JSON."""
-        return {"kind": "grids", "seed": self.seed, "bits": self.bits, **self.inputs.spec()}
+        return {"kind": self.kind, "seed": self.seed, "bits": self.bits, **self.inputs.spec()}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """What is an array; of the coefficients those of the bins that rows fell into, and which these are."""
-        occupied = self._occupied
-        return {
-            "center": self.inputs.center,
-            "gamma": self.gamma,
-            "unit": self.unit,
-            "occupied": np.packbits(occupied, axis=1),
-            "coef": self.coef[occupied],
-        }
+        return {"center": self.inputs.center, "gamma": self.gamma, "unit": self.unit, **packed(self.coef)}
 
     @classmethod
-    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> "GridMachine":
-        """The machine again, from `spec` and `arrays`."""
-        bits, kept = int(spec["bits"]), arrays["occupied"]
-        occupied = np.unpackbits(kept, axis=1, count=1 << bits).astype(bool)
-        coef = np.zeros((*occupied.shape, arrays["coef"].shape[1]), np.float32)
-        coef[occupied] = arrays["coef"]
-        inputs = GridInputs.build(spec, arrays["center"])
-        return cls(inputs, arrays["gamma"], int(spec["seed"]), bits, coef, arrays["unit"])
+    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        bits, inputs = int(spec["bits"]), GridInputs.build(spec, arrays["center"])
+        return cls(inputs, arrays["gamma"], int(spec["seed"]), bits, unpacked(arrays, bits), arrays["unit"])

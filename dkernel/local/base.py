@@ -1,0 +1,40 @@
+"""The contract of a local machine: the part of a model that a local stage fits."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["LocalMachine"]
+
+
+class LocalMachine(ABC):
+    """A function of rows that a model adds to its scores. It is pickled as a model file stores it."""
+
+    kind: ClassVar[str]
+
+    @abstractmethod
+    def scores(self, X: NDArray[np.floating]) -> NDArray[np.float64]:
+        """Scores (rows, outputs) of a block (rows, p) of raw rows; a row has the same alone and in any block."""
+
+    @abstractmethod
+    def fits(self, n_in: int, outputs: int) -> bool:
+        """Whether its arrays agree with each other, and give so many outputs for rows of so many features."""
+
+    @abstractmethod
+    def spec(self) -> dict[str, Any]:
+        """All that is not an array, as JSON, with its `kind`."""
+
+    @abstractmethod
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """All that is an array."""
+
+    @classmethod
+    @abstractmethod
+    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        """The machine again, from `spec` and `arrays`."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).build, (self.spec(), self.arrays())

@@ -1,0 +1,93 @@
+"""The residual of the global stage: what every fit of a local stage to one source shares."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.numerics import tiling
+from dkernel.persistence.journal import Journal
+from dkernel.problem.objective import Coefficients, Problem
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.schedule import RowRange, RowSlice
+
+__all__ = ["ResidualContext", "Rows"]
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Rows:
+    """Some rows in memory.
+
+    Parameters
+    ----------
+    X : raw features (rows, p)
+    Y : targets (rows, outputs)
+    weight : float64 (rows,)
+    scores : of the global stage, float32 (rows, outputs)
+    """
+
+    X: NDArray[Any]
+    Y: F32
+    weight: F64
+    scores: F32
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualContext:
+    """A source, the global stage that was fitted to it, and the rows to judge by.
+
+    Parameters
+    ----------
+    start : coefficients of the global stage
+    pieces : all of the feed's
+    sampled : rows that the fit may hold in memory, raw; none of the holdout
+    held_out : rows that no residual is taken of, raw; may be empty
+    weight : of all rows, None where each has the weight 1
+    bound : of a residual
+    key : of the fit and of its global stage
+    """
+
+    problem: Problem
+    start: Coefficients
+    feed: BlockReader
+    pieces: Sequence[RowSlice]
+    sampled: Block
+    held_out: Block
+    weight: float | None
+    bound: float
+    key: str
+    progress: Any
+    journal: Journal = field(default_factory=Journal)
+
+    @cached_property
+    def sample(self) -> Rows:
+        """The sampled rows."""
+        return self._rows(self.sampled)
+
+    @cached_property
+    def holdout(self) -> Rows:
+        """The rows to judge by."""
+        return self._rows(self.held_out)
+
+    def _rows(self, block: Block) -> Rows:
+        problem = replace(self.problem, threshold=-1)  # no row of these is kept back
+        X, Y, weight, _ = problem.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
+        ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
+        return Rows(X, Y, ones, tiling.scores(problem.columns, X, *self.start).astype(np.float32))
+
+    def gain(self, scores: F32) -> tuple[float, float, float]:
+        """Mean loss of the holdout by the global stage, by other scores, and the standard error of the difference."""
+        rows = self.holdout
+        judged, share = self.problem.loss.judged, rows.weight / rows.weight.sum()
+        before, after = (judged(rows.Y, S).sum(axis=1, dtype=np.float64) for S in (rows.scores, scores))
+        difference = after - before
+        mean = float(share @ difference)
+        error = float(np.sqrt(np.square(share) @ np.square(difference - mean)))
+        return float(share @ before), float(share @ after), error

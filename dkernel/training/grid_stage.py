@@ -1,0 +1,190 @@
+"""Grids as the local stage of a fit: the choice of their width and ridge, and the fit of all of them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.features import Scaling
+from dkernel.local.grid_machine import GridMachine
+from dkernel.local.inputs import GridInputs, one_hot_groups
+from dkernel.recipe import Recipe
+from dkernel.selection.relevance import relevance
+from dkernel.solving.grids import GROUP, GridSettings, fit_grids
+from dkernel.solving.residual import ResidualContext
+from dkernel.streaming.schedule import RowSlice
+from dkernel.streaming.survey import SurveyResult
+from dkernel.training.result import LocalCost, LocalStage
+
+__all__ = ["automatic_grids", "bits_of", "fit_grid_stage", "grid_cost"]
+
+GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for: some ten seconds of one core
+MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more win little on covtype; fewer are a coarse kernel
+MOST_BITS = 16  # with 18 covtype's error is 2.52 in place of 2.53 %, and no table fits the cache
+CATEGORY = 1.0  # gamma of a category: a grid parts all its levels with probability 1 - 1/e
+# What is tried, on some of the rows and grids: the overall width, from the middle outwards while the loss falls, and
+# the ridge of a grid. Of covtype 65,536 rows and 256 grids choose the width that 522,911 rows and 1,024 grids want; all
+# rows and 32 grids choose one that is half of it.
+TRIED_ROWS, TRIED_GRIDS = 2**16, 128
+TRIED_PIECE = 4096  # rows of a piece of these
+WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # see above: the middle, its factor, and steps either way
+RIDGES = (1e-2, 1e-1, 1.0)  # see above
+LEAST_HOLDOUT = 50  # rows below which nothing is judged
+GRID_FLOPS = 120.0  # that a row and a grid cost for one output, as products do: some 8 ns, half of it the codes
+
+
+def automatic_grids(n: int) -> int:
+    """Grids for n rows: as many as some ten seconds of a core pay for, within 128 and 1,024.
+
+    Examples
+    --------
+    >>> [automatic_grids(n) for n in (10_000, 2_000_000, 100_000_000)]
+    [1024, 528, 128]
+    """
+    return GROUP * int(np.clip(GRID_ROWS // max(n, 1), LEAST_GRIDS, MOST_GRIDS) // GROUP)
+
+
+def grids_of(recipe: Recipe, n: int) -> int:
+    """Grids that a recipe asks for, in whole groups."""
+    asked = recipe.n_grids if isinstance(recipe.n_grids, int) else automatic_grids(n)
+    return GROUP * max(1, -(-asked // GROUP))
+
+
+def bits_of(n: int) -> int:
+    """Bits of a code: as many codes as rows, up to 2^MOST_BITS.
+
+    Examples
+    --------
+    >>> bits_of(100), bits_of(10_000), bits_of(10**6)
+    (7, 14, 16)
+    """
+    return int(np.clip(np.ceil(np.log2(max(n, 1))), 4, MOST_BITS))
+
+
+def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
+    """Needs of the grids.
+
+    A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row its
+    scores, and one that is kept its inputs, target and weight.
+    """
+    grids, bins = grids_of(recipe, n), 1 << bits_of(n)
+    tried = TRIED_GRIDS * 6.0 * min(n, TRIED_ROWS)
+    coef = grids * bins * 4 * outputs
+    return LocalCost(
+        task_bytes=GROUP * bins * 8 * (2 * outputs + 2),
+        row_bytes=4 * outputs,
+        kept_bytes=4 * (p + outputs + 1),
+        client_bytes=2 * coef,
+        model_bytes=coef + grids * bins // 8,
+        flops=GRID_FLOPS * (1 + outputs) / 2 * (float(n) * grids + tried),
+        readings=grids // GROUP,
+    )
+
+
+def relevances(context: ResidualContext, inputs: GridInputs, survey: SurveyResult) -> NDArray[np.float64]:
+    """gamma of each input where the overall width is 1: relevance over deviation, and CATEGORY for groups."""
+    sample, moments = context.sampled, survey.moments
+    scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
+    X = scaling.apply(sample.X, "float64")[:, inputs.numbers].astype(np.float64, copy=False)
+    gamma = np.full(inputs.n_out, CATEGORY)
+    spread = X.std(axis=0) > 0
+    numbers = np.zeros(len(inputs.numbers))
+    assert sample.y is not None
+    numbers[spread] = relevance(X[:, spread], context.problem.targets.of(sample.y).astype(np.float64))
+    gamma[: len(numbers)] = numbers * scaling.factor[inputs.numbers]
+    return gamma
+
+
+def fit_grid_stage(
+    context: ResidualContext, survey: SurveyResult, recipe: Recipe, n: int,
+    tell: Callable[[dict[str, Any]], Any] | None = None,
+) -> LocalStage:  # fmt: skip
+    """Choose width and ridge on few grids, fit all of them, and keep them where they help.
+
+    Parameters
+    ----------
+    n : rows
+    """
+    context.progress.phase("prepare grids")
+    inputs = GridInputs(survey.moments.mean, one_hot_groups(context.sampled.X))
+    gamma = context.journal.stage("relevance", lambda: relevances(context, inputs, survey))
+    n_grids = grids_of(recipe, n)
+    judged = len(context.held_out.X) >= LEAST_HOLDOUT
+    rows = sum(piece.n for piece in context.pieces)
+    width, ridge = WIDTH, RIDGES[1]
+    tried = replace(context, pieces=_some(context.pieces))
+
+    def settings(width: float, ridge: float, grids: int, rows: int) -> GridSettings:
+        return GridSettings(
+            inputs, np.where(inputs.categorical, gamma, gamma * width), grids, bits_of(rows), ridge, recipe.seed
+        )
+
+    if judged:
+        context.progress.phase("choose the width of grids")
+        width, ridge, loss = context.journal.stage("grids-width", lambda: _chosen(tried, settings))
+        before = context.gain(context.holdout.scores)[0]
+        if rows <= TRIED_ROWS and loss >= before:
+            why = f"none: {TRIED_GRIDS} grids have a loss of {loss:.4g} on the holdout, and {before:.4g} without them"
+            return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
+    context.progress.phase("grids", rows * n_grids // GROUP)
+    fit = fit_grids(context, settings(width, ridge, n_grids, n), "grids", tell)
+    unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (fit.coef.shape[2],))
+    machine = GridMachine(
+        inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, fit.coef, np.ascontiguousarray(unit)
+    )
+    facts: dict[str, Any] = {"grids": n_grids, "width": width, "ridge": ridge, "groups": len(inputs.groups)}
+    words = f"{n_grids:,} grids of width {width:.3g}, ridge {ridge:g}"
+    if judged:
+        before, after, error = context.gain(fit.scores)
+        facts |= {"loss_before": before, "loss": after}
+        words += f": {after:.4g} in place of {before:.4g} on the holdout"
+        if not after < before - error:
+            return LocalStage(None, fit.history, facts, f"none: {words} is no gain of more than one standard error")
+    return LocalStage(machine, fit.history, facts, words)
+
+
+def _some(pieces: Sequence[RowSlice]) -> list[RowSlice]:
+    """Pieces of up to TRIED_ROWS rows, evenly spread over the source."""
+    small = [part for piece in pieces for part in _cut(piece)]
+    step = max(1, -(-sum(piece.n for piece in small) // TRIED_ROWS))
+    return [replace(part, number=k) for k, part in enumerate(small[::step])]
+
+
+def _cut(piece: RowSlice) -> list[RowSlice]:
+    """A piece in pieces of about TRIED_PIECE rows, all of its number."""
+    parts, place = -(-piece.n // TRIED_PIECE), piece.place
+    ends = [piece.n * k // parts for k in range(parts + 1)]
+    return [
+        RowSlice(
+            piece.number,
+            replace(
+                place, start=place.start + first * place.step, stop=min(place.stop, place.start + last * place.step)
+            ),
+            last - first,
+            piece.first + first * piece.step,
+            piece.step,
+            piece.chunk,
+        )
+        for first, last in pairwise(ends)
+    ]
+
+
+def _chosen(context: ResidualContext, settings: Callable[..., GridSettings]) -> tuple[float, float, float]:
+    """Width, and then the ridge, of the smallest loss on the holdout, and that loss."""
+    rows = sum(piece.n for piece in context.pieces)
+
+    @cache
+    def loss(step: int, ridge: float) -> float:
+        fit = fit_grids(context, settings(WIDTH * WIDER**step, ridge, TRIED_GRIDS, rows), f"grids-{step}-{ridge}")
+        return context.gain(fit.scores)[1]
+
+    best = 0
+    for direction in (1, -1):
+        while abs(best + direction) <= STEPS and loss(best + direction, RIDGES[1]) < loss(best, RIDGES[1]):
+            best += direction
+    ridge = min(RIDGES, key=lambda ridge: loss(best, ridge))
+    return WIDTH * WIDER**best, ridge, loss(best, ridge)
