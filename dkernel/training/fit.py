@@ -382,9 +382,7 @@ class Fit:
             return None
         weighted = self.source.weight is not None or problem.class_weights is not None
         weight = problem.targets.weight(self.recipe.class_weight, self.counts, survey.weight) if weighted else None
-        # A copy that was shuffled on scratch is read by the pieces of its rounds.
-        copied = feed.source is not self.source
-        pieces = [piece for turn in rounds for piece in turn] if copied else local_pieces(self.units)
+        pieces = local_pieces(self.units, rounds if feed.source is not self.source else ())
         start = self.bench.coefficients(outcome.v)
         context = residual_context(
             problem, start, feed, pieces, roles, survey, weight, self.key, self.progress, self.journal
