@@ -61,7 +61,7 @@ def test_files_with_an_offset_are_as_good_as_without(run, tmp_path, form):
     for offset in (0.0, 1e9):
         path = written(tmp_path, form, offset)
         options = ("--label", "3", *OPTIONS[2:]) if form == "npy" else OPTIONS
-        run("train", path, *options, "--out", tmp_path / "m", "--quiet")
+        run("train", path, *options, "--out", tmp_path / "m", "--overwrite", "--quiet")
         new = written(tmp_path, form, offset, seed=1)
         told = run("evaluate", tmp_path / "m", new, "--label", "3" if form == "npy" else "y", "--json")
         found[offset] = json.loads(told.stdout)["accuracy"]
@@ -70,7 +70,7 @@ def test_files_with_an_offset_are_as_good_as_without(run, tmp_path, form):
         )
     assert found[0.0] > 0.95
     assert found[1e9] > found[0.0] - 0.02
-    run("train", path, *options, "--out", tmp_path / "m", "--dtype", "float32", "--quiet")
+    run("train", path, *options, "--out", tmp_path / "m", "--overwrite", "--dtype", "float32", "--quiet")
     assert json.loads(run("show", tmp_path / "m", "--json").stdout)["recipe"]["dtype"] == "float32"
 
 
