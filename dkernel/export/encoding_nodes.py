@@ -23,7 +23,8 @@ def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.V
     seconds since 1970 in UTC, of a time those since midnight.
     """
     without_hashes(encoding, "ONNX")
-    parts, infos = [], []
+    parts: list[str] = []
+    infos: list[onnx.ValueInfoProto] = []
     for column in encoding.columns:
         kind = object if isinstance(column, CategoryColumn) else "float64" if column.kind == "date" else dtype
         infos.append(helper.make_tensor_value_info(column.name, _type(kind), ["rows", 1]))

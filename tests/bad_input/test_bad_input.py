@@ -72,5 +72,5 @@ def test_bad_data_leave_the_older_model(doors):
     doors.trains(one(frame()))
     old = Path("m").read_bytes()
     arguments = one(frame().assign(label="in"))(doors.folder())
-    doors._refused(("one value 'in'",), "train", "--label", "label", *arguments, "--out", "m")
+    doors._refused(("one value 'in'",), "train", "--label", "label", *arguments, "--out", "m", "--overwrite")
     assert Path("m").read_bytes() == old

@@ -62,7 +62,17 @@ def test_a_failed_run_leaves_a_record_and_the_old_model(run, data, tmp_path):
     out = tmp_path / "m"
     out.write_bytes(b"old")
     result = run(
-        "train", data / "train.parquet", "--label", "price", "--loss", "hinge", "--out", out, "--exclude", "y,id,note"
+        "train",
+        data / "train.parquet",
+        "--label",
+        "price",
+        "--loss",
+        "hinge",
+        "--out",
+        out,
+        "--overwrite",
+        "--exclude",
+        "y,id,note",
     )
     assert result.exit_code == 2, result.output
     assert out.read_bytes() == b"old"
