@@ -216,10 +216,12 @@ def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> Non
 def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options ask for."""
     from dkernel.data.object_columns import check_gamma
+    from dkernel.linear.solvers.catalogue import SOLVERS
     from dkernel.recipe import Recipe
 
     given = {name: values[name] for name in RECIPE if values[name] is not None}
-    if given.get("task") == "regress" or given.get("solver") in ("normal", "pcg"):
+    solver = SOLVERS.get(given.get("solver", ""))
+    if given.get("task") == "regress" or (solver is not None and solver.quadratic_only):
         given.setdefault("loss", "squared")
     recipe = Recipe(**given)
     if "gamma" in given and "kernel" in given:

@@ -79,7 +79,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     n_grids : int or "auto", default="auto"
         Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows.
     scale : {"auto", "standard", "minmax", "global", "none"}, default="auto"
-        Scaling of the features; None is "none".
+        Scaling of the features; None is "none". Products of columns that are not centred lose digits with the square
+        of offset / deviation: "none" is for kernels that see no shift, and for columns near 0.
     metric : {"auto", "identity", "diagonal", "full"}, default="auto"
         Inner product of the features, learned from the gradients of a first fit to the sample; "auto" takes it where it
         helps and gamma is open.

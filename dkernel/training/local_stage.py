@@ -98,8 +98,10 @@ def local_cost(kind: str, n: int, p: int, recipe: Recipe, outputs: int) -> Local
     return LocalCost() if kind == "none" else LOCAL_STAGES[kind].cost(n, p, recipe, outputs)
 
 
-def local_pieces(units: Sequence[tuple[int, ...]]) -> Partition:
-    """The pieces of a source that a local stage reads."""
+def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[RowSlice]]) -> Sequence[RowSlice]:
+    """The pieces of a source that a local stage reads: of a copy that was shuffled on scratch those of its rounds."""
+    if rounds:
+        return [piece for turn in rounds for piece in turn]
     return Partition(units, [max(1, -(-n // PIECE_ROWS)) for rows in units for n in rows], strided=False)
 
 

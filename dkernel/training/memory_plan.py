@@ -7,13 +7,14 @@ from typing import Any
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError
 from dkernel.execution.base import Executor
+from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.block_coordinates import BLOCK
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.problem.objective import GRAM_ROWS
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
-from dkernel.solving.full_batch import MOST_PASSES
-from dkernel.solving.normal_equations import folds_for
+from dkernel.solving.driver import solver_class
 from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.solving.sketch import sketch_flops as wide_flops
@@ -91,8 +92,8 @@ class Plan:
         in_flight = min(2 * bundle_size([unit.rows for unit in source.units], row), len(source.units)) * unit
         # A rule that evaluates the kernel holds a column of all candidates for each landmark.
         picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
-        wide = D > MOST_DENSE and recipe.rank is None and recipe.solver not in ("normal", "exact")
-        squares = _wide_client(D, recipe.features == "nystrom") if wide else _squares(sizes, recipe) * matrix
+        wide = D > MOST_DENSE and recipe.rank is None and SOLVERS[recipe.solver].prepared
+        squares = _wide_client(D, by_landmarks(recipe.features)) if wide else _squares(sizes, recipe) * matrix
         reservoir = sizes.reservoir * row
         workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
         threads = max(1, executor.slots // workers)
@@ -101,10 +102,10 @@ class Plan:
         passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
         kind = automatic_local(recipe, source, sizes, setup + passes * turn)
         local = local_cost(kind, n, p, recipe, outputs)
-        # Each task has a Gram matrix for each fold, and the client has those of all tasks of a reading at a time.
-        folds = folds_for(D) if recipe.solver == "normal" else 0
-        base += threads * (local.task_bytes + (folds + (folds > 0)) * matrix) + local.row_bytes * n // workers
-        client += local.client_bytes + executor.slots * (local.task_bytes + 4 * folds * matrix)
+        # Each task has its sums and one more, and the client has those of all tasks of a reading at a time.
+        sums = solver_class(recipe.solver).squares(D)
+        base += threads * (local.task_bytes + (sums + (sums > 0)) * matrix) + local.row_bytes * n // workers
+        client += local.client_bytes + executor.slots * (local.task_bytes + 4 * sums * matrix)
         # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
@@ -242,14 +243,9 @@ def _held(source: int, workers: int, unit: int) -> int:
 
 def _work(sizes: Sizes, recipe: Recipe, outputs: int, wide: bool, picking: int) -> tuple[int, float, float]:
     """Passes, the flops of one, and those of the setup; `picking` bytes are held to choose landmarks."""
-    n, p, D = sizes.n, sizes.p, sizes.columns
-    passes, turn = sizes.passes + sizes.polish, float(n) * D * (2 * p + 20 + 4 * outputs)
-    if recipe.solver == "normal":
-        passes, turn = 1, float(n) * D * (2 * p + 20 + D)
-    elif recipe.solver == "exact":
-        passes, turn = 1, float(n) * D * (2 * p + 20 + 2 * D) + 2.0 * D**3
-    elif recipe.solver != "psgd":
-        passes = sizes.passes if sizes.passes > 1 else MOST_PASSES
+    p, D = sizes.p, sizes.columns
+    solver = solver_class(recipe.solver)
+    passes, turn = solver.readings(sizes), solver.flops(sizes, outputs)
     products = wide_flops(D, p) if wide else float(sizes.sample) * D * D + 2.0 * D**3
     return passes, turn, products + float(sizes.sample) * D * (2 * p + 20) + picking / 8.0 * (D + 2 * p + 20)
 
@@ -266,7 +262,7 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
     """D x D matrices of the client at one time: metric, its root, covariance and one that comes or goes; and a factor
     for each alpha of the path that can have a ridge of its own: a large source has one, and leaves of the Gram matrix
     that arrive before it."""
-    if recipe.solver in ("normal", "exact") or recipe.rank is not None:  # eigenvectors, and what makes them
+    if not SOLVERS[recipe.solver].prepared or recipe.rank is not None:  # eigenvectors, and what makes them
         return 11
     several = 2 if sizes.large else len(PATH)
     return 4 + (several if recipe.alpha == "auto" else 1)
