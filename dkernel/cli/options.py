@@ -193,7 +193,7 @@ def bad_rows_option(command: Command) -> Command:
         type=click.IntRange(min=0),
         default=0,
         metavar="N",
-        help="Omit up to N bad rows and list them. Default: 0.",
+        help="Omit and list up to N bad rows.",
     )(command)
 
 
@@ -220,6 +220,9 @@ def svmlight_options(command: Command) -> Command:
     command = click.option(
         "--delimiter", cls=Setting, metavar="CHAR", help="CSV: delimiter. Default: found in the first row."
     )(command)
+    command = click.option(
+        "--encoding", cls=Setting, metavar="NAME", help="CSV: encoding of the text, such as latin-1. Default: utf-8."
+    )(command)
     return click.option(
         "--n-features",
         cls=Setting,
@@ -234,7 +237,7 @@ def svmlight_of(values: Mapping[str, Any]) -> dict[str, Any]:
     based = {"auto": None, "yes": True, "no": False}[values["zero_based"]]
     if values["delimiter"] is not None and len(values["delimiter"].encode()) != 1:
         raise click.UsageError(f"--delimiter {values['delimiter']!r}: one character is needed, such as ';'.")
-    files = {"delimiter": values["delimiter"], "no_header": values["no_header"]}
+    files = {"delimiter": values["delimiter"], "no_header": values["no_header"], "text_encoding": values["encoding"]}
     return {"n_features": values["n_features"], "zero_based": based, **files}
 
 

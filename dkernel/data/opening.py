@@ -1,5 +1,6 @@
 """`open_source`: from the names of files to a Source, by way of their headers; no row is read by the client."""
 
+import codecs
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -57,6 +58,7 @@ def open_source(
     delimiter: str | None = None,
     no_header: bool = False,
     max_bad_rows: int = 0,
+    text_encoding: str | None = None,
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
 
@@ -117,6 +119,8 @@ def open_source(
     max_bad_rows : int, default=0
         So many bad rows may be left out of data with a label; one reading more looks for them. `Source.rejected` lists
         them.
+    text_encoding : str, default=None
+        Encoding of the text of CSV files, such as "latin-1"; by default UTF-8.
 
     Returns
     -------
@@ -155,7 +159,7 @@ def open_source(
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
-    files = expand(paths, storage_options)
+    files = _with_encoding_of_text(expand(paths, storage_options), text_encoding)
     tables = with_folder_keys(_look_all(unpacked(files, scratch, compute), request), request)
     chosen = select(tables, request)
     rejected = None
@@ -168,6 +172,21 @@ def open_source(
     if missing == "error" or chosen.encoded is not None or chosen.objects or source.sparse:
         return source
     return replace(source, filled=partial(open_source, paths, holes=True, **again))
+
+
+def _with_encoding_of_text(files: list[File], encoding: str | None) -> list[File]:
+    """The files, of which CSV is text in this encoding."""
+    if encoding is None:
+        return files
+    try:
+        name = codecs.lookup(encoding).name
+    except LookupError:
+        raise RecipeError(
+            f"text_encoding={encoding!r} is no encoding. Possible: utf-8 | latin-1 | cp1252 | utf-16 | any of Python's."
+        ) from None
+    if name == "utf-8":
+        return files
+    return [replace(file, text_encoding=name) if file.format == "csv" else file for file in files]
 
 
 def _with_encoding(

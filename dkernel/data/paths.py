@@ -44,7 +44,8 @@ class File:
     """One file as it was when the source was opened; `check` refuses it once it has changed.
 
     `name` is what the user called it; `stamp` is its mtime in ns (local) or its etag or date (remote); a Zarr store is
-    one file. `origin` is set on a scratch copy: the file it was made from.
+    one file. `text_encoding` is that of a text which is not UTF-8. `origin` is set on a scratch copy: the file it was
+    made from.
     """
 
     path: str
@@ -55,6 +56,7 @@ class File:
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     origin: "File | None" = None
+    text_encoding: str = ""
 
     @property
     def local(self) -> bool:

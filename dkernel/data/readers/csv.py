@@ -48,7 +48,9 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
     while True:
         data = file.read(0, size)
         if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
-            raise DataError(f"{file.name}: the file is in UTF-16 or is not text; CSV is read as UTF-8.")
+            raise DataError(
+                f"{file.name}: the file is in UTF-16 or is not text. Give --encoding utf-16, or save the file as UTF-8."
+            )
         skip = len(_BOM) if data.startswith(_BOM) else 0
         final = len(data) < size
         ends, _, _ = row_ends(data[skip:], delimiter.encode(), final)
@@ -63,7 +65,9 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
     try:
         text = data[skip:start].decode("utf-8").strip("\r\n")
     except UnicodeDecodeError:
-        raise DataError(f"{file.name}: the header is not UTF-8 text; save the file as UTF-8.") from None
+        raise DataError(
+            f"{file.name}: the header is not UTF-8 text. Give its --encoding (latin-1, ...), or save it as UTF-8."
+        ) from None
     if request.delimiter is None:
         delimiter = _delimiter_of(text, delimiter)
     names = tuple(next(text_csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))

@@ -140,7 +140,10 @@ def explained(
                     )
     except UnicodeDecodeError as failure:
         row = first_row + data.count(b"\n", 0, failure.start) + 1
-        return DataError(f"{file.name}, about row {row}: the text is not UTF-8; save the file as UTF-8.")
+        return DataError(
+            f"{file.name}, about row {row}: the text is not UTF-8. Give its --encoding (latin-1, ...) or save it "
+            "as UTF-8."
+        )
     except text_csv.Error as failure:
         return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({failure}).")
     return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({error}).")
