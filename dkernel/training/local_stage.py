@@ -69,11 +69,10 @@ def check_local(recipe: Recipe, loss: Loss, objects: bool, sparse: bool) -> None
         raise UnsupportedError(
             f"local={recipe.local!r} divides features that are numbers, and these are {rows}. Use local='none'."
         )
-    if not loss.smooth:
-        other = "huber" if loss.regresses else "squared_hinge"
+    if not (loss.smooth or loss.regresses):
         raise UnsupportedError(
-            f"local={recipe.local!r} needs a loss without kinks and loss={loss.text!r} has them. Use loss={other!r}, "
-            "or local='none'."
+            f"local={recipe.local!r} needs a loss without kinks and loss={loss.text!r} has them. Use "
+            "loss='squared_hinge', or local='none'."
         )
 
 
