@@ -18,7 +18,7 @@ __all__ = ["export"]
     "-o", "--out", cls=Setting, required=True, metavar="FILE", help="File to write; an existing one is replaced."
 )
 @click.option(
-    "--format", "form", cls=Setting, envvar="DKERNEL_FORMAT", type=click.Choice(["onnx"]), default="onnx",
+    "--format", "form", cls=Setting, type=click.Choice(["onnx"]), default="onnx",
     metavar="onnx", help="onnx: labels, scores, probabilities, by standard operators.",
 )  # fmt: skip
 @click.option(

@@ -131,8 +131,8 @@ def _features(table: FileSchema, request: ReadOptions) -> tuple[str, ...]:
     extra = [n for n in table.kinds if n not in wanted]
     if extra and not request.allow_extra:
         raise DataError(
-            f"{table.file.name} has the columns {_listed(extra)} that the model does not know: exclude them, keep them "
-            "or allow extra columns."
+            f"{table.file.name} has the columns {_listed(extra)} that the model does not know. Leave them out "
+            "with --exclude, or pass over all such columns with --allow-extra (allow_extra=True)."
         )
     return tuple(request.columns)
 

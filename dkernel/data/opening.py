@@ -168,7 +168,7 @@ def open_source(
     chosen, told = _with_encoding(tables, chosen, request)
     if dtype == "auto":
         chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
-    source = replace(_source(files, tables, chosen), told=told, rejected=rejected)
+    source = replace(_source(files, tables, chosen, request.exclude), told=told, rejected=rejected)
     if missing == "error" or chosen.encoded is not None or chosen.objects or source.sparse:
         return source
     return replace(source, filled=partial(open_source, paths, holes=True, **again))
@@ -229,7 +229,9 @@ def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | N
         return None
 
 
-def _source(files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadColumns) -> Source:
+def _source(
+    files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadColumns, passed_over: Sequence[str]
+) -> Source:
     if not sum(table.rows for table in tables):
         listed = ", ".join(f.name for f in files[:3]) + (", ..." if len(files) > 3 else "")
         raise DataError(f"{listed}: there are no rows, only headers.")
@@ -248,6 +250,7 @@ def _source(files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadCol
         row_bytes,
         tuple(f"{f.size} bytes, {f.stamp}" for f in files),
         encoding=wanted.encoding,
+        passed_over=tuple(sorted({*passed_over, *([wanted.weight] if wanted.weight else [])})),
     )
 
 

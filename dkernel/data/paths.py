@@ -205,8 +205,20 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
 
     try:
         system, path = fsspec.core.url_to_fs(url, **options)
-    except (ImportError, ValueError) as error:
+    except ImportError as error:
+        extra = "pip install 'dkernel[s3]'" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
+        raise DataError(f"{url}: this kind of address needs a package that is missing ({error}). {extra}.") from None
+    except ValueError as error:
         raise DataError(f"{url}: this kind of address cannot be read ({error}).") from None
+    try:
+        return _listed_by(system, url, path)
+    except (OSError, DataError):
+        raise
+    except Exception as error:  # of whatever library: it says what it lacks, such as credentials
+        raise DataError(f"{url}: the address cannot be read ({type(error).__name__}: {error}).") from None
+
+
+def _listed_by(system: Any, url: str, path: str) -> _Found:
     reach = _System(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
     if glob.has_magic(path):
         found = _Found(url, _data([str(p) for p in system.glob(path)], reach), "glob")
