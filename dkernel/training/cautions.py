@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.source import Source
+from dkernel.problem.targets import Targets
 from dkernel.streaming.survey import SurveyResult
 
 __all__ = ["cautions"]
@@ -15,13 +16,14 @@ LOOKED_AT = 4096  # rows in which the label is compared with the features
 FEWEST = 20  # rows: fewer are alike by chance
 FIRST = 64  # rows that tell most features from the label
 EXACT = 1e-5  # of the label's deviation: what float32 leaves of a copy
-NAMED = 8
+NAMED = 8  # of many names the first fill a line
 
 
 def cautions(
-    survey: SurveyResult, counts: Mapping[Any, float], source: Source, classes: bool
+    survey: SurveyResult, counts: Mapping[Any, float], source: Source, targets: Targets
 ) -> Iterator[tuple[str, str]]:
     """What is worth a line, as (name, text)."""
+    classes = targets.classes is not None
     single = [repr(label) for label, n in counts.items() if n == 1] if classes and source.weight is None else []
     if single:
         yield "rare classes", f"{_listed(single)}: one row each, learned from it alone or, held out, from none"

@@ -147,10 +147,8 @@ class Fit:
         try:
             survey = self.journal.stage("survey", lambda: self.survey(feed))
             self.data = digest(self.source.n_rows, (*named(self.source.columns), self.source.label or ""), survey.sums)
-            for name, text in self.source.told.items():
-                self._note(name, text)
             targets = self.targets(survey)
-            for name, text in cautions(survey, self.counts, self.source, targets.classes is not None):
+            for name, text in (*self.source.told.items(), *cautions(survey, self.counts, self.source, targets)):
                 self._note(name, text)
             roles = split_reservoir(survey.reservoir, self.sizes)
             roles = roles if self.validation is None else replace(roles, holdout=self.validation)

@@ -16,7 +16,7 @@ from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
 from dkernel.data.readers.csv_bad_rows import read_valid, well_formed
 from dkernel.data.readers.csv_categories import typed
-from dkernel.data.readers.csv_fields import TYPES, Header, explained, fits, parse, type_of
+from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, explained, fits, parse, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
 from dkernel.data.readers.text_rows import STEP_ROWS, Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError
@@ -230,9 +230,9 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
 
 
 def _mostly_numbers(column: pa.ChunkedArray) -> bool:
-    """Whether more than half of the first values are numbers, so that the others are mistakes."""
-    first = column.slice(0, _FIRST).to_pylist()
-    return sum(fits(value or "", pa.float64()) for value in first) > len(first) / 2
+    """Whether more than half of the first values that are there are numbers, so that the others are mistakes."""
+    first = [value for value in column.slice(0, _FIRST).to_pylist() if value is not None and value not in NULLS]
+    return sum(fits(value, pa.float64()) for value in first) > len(first) / 2
 
 
 def _mostly_truths(column: pa.ChunkedArray) -> bool:
