@@ -259,3 +259,13 @@ def test_text_of_another_encoding_is_read(run, there, tmp_path):
     assert (wrong.exit_code, "is not utf-16" in wrong.stderr) == (65, True)
     none = run("train", "t.csv", "--label", "y", "--out", "n", "--encoding", "latim")
     assert (none.exit_code, "--encoding latim is no encoding" in none.stderr) == (2, True)
+
+
+@pytest.mark.usefixtures("there")
+def test_grids_take_each_category_whole(run):
+    ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED, "--local", "grids", "--n-grids", "16")
+    model = dkernel.load("m").model_
+    assert model.facts["local"]["groups"] == 4  # city and size, that x is missing, and the flag, which the sample shows
+    if model.local is not None:
+        groups = set(model.local.inputs.groups)
+        assert groups >= set(model.encoding.groups)
