@@ -51,6 +51,7 @@ from dkernel.streaming.schedule import RowSlice, Schedule, bundle_size, cut_piec
 from dkernel.streaming.shuffle import rewrite_shuffled, scratch_folder
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.build_model import build_model
+from dkernel.training.cautions import cautions
 from dkernel.training.checks import checked_source
 from dkernel.training.local_stage import LOCAL_STAGES, local_pieces, residual_context
 from dkernel.training.memory_plan import Plan
@@ -146,9 +147,9 @@ class Fit:
         try:
             survey = self.journal.stage("survey", lambda: self.survey(feed))
             self.data = digest(self.source.n_rows, (*named(self.source.columns), self.source.label or ""), survey.sums)
-            for name, text in self.source.told.items():
-                self._note(name, text)
             targets = self.targets(survey)
+            for name, text in (*self.source.told.items(), *cautions(survey, self.counts, self.source, targets)):
+                self._note(name, text)
             roles = split_reservoir(survey.reservoir, self.sizes)
             roles = roles if self.validation is None else replace(roles, holdout=self.validation)
             self._say_sizes(roles)
