@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -40,6 +40,7 @@ __all__ = [
     "RoundReading",
     "Solver",
     "SolverResult",
+    "State",
     "Told",
     "judged",
     "solve",
@@ -214,34 +215,32 @@ class ClientWork(Reading):
         return self.compute()
 
 
-class State(Protocol):
-    """What every state of a solver has.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class State:
+    """State of a solver; a checkpoint holds the fields of a subclass that is `stored`.
 
     Parameters
     ----------
     history : lines of the rounds and judgements so far
     steps : that are kept in the journal and told of
-    done : rounds of the pass that runs, 0 at its ends
     """
 
+    history: tuple[dict[str, Any], ...] = ()
+    steps: int = 0
+
     @property
-    def history(self) -> tuple[dict[str, Any], ...]: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def done(self) -> int: ...
+    def done(self) -> int:
+        """Rounds of the pass that runs, 0 at its ends and where there are no rounds."""
+        return 0
 
 
 @stored("Found")
 @dataclass(frozen=True, eq=False)
-class Found:
+class Found(State):
     """State of a solver of one step: its value, None before it, and then the holdout's figures."""
 
     value: dict[str, Any] | None = None
-    history: tuple[dict[str, Any], ...] = ()
     holdout: dict[str, float] | None = None
-    steps: int = 0
-    done: int = 0
 
 
 S = TypeVar("S", bound=State)

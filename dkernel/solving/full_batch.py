@@ -11,7 +11,17 @@ from dkernel.linear.solvers.psgd import PSGD
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import ExactGradient, Gradient, GradientSum
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import Context, FullReading, HoldoutReading, Phase, Reading, Solver, SolverResult, judged
+from dkernel.solving.driver import (
+    Context,
+    FullReading,
+    HoldoutReading,
+    Phase,
+    Reading,
+    Solver,
+    SolverResult,
+    State,
+    judged,
+)
 from dkernel.solving.sgd_setup import mean_gradient
 
 __all__ = ["ConjugateGradients", "FullBatch", "LimitedMemory", "Polish"]
@@ -27,7 +37,7 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
 
 @stored("FullBatchState")
 @dataclass(frozen=True, eq=False)
-class FullBatchState:
+class FullBatchState(State):
     """The position of the readings.
 
     Parameters
@@ -37,10 +47,7 @@ class FullBatchState:
     """
 
     state: BatchState
-    history: tuple[dict[str, Any], ...] = ()
     holdout: dict[str, float] | None = None
-    steps: int = 0
-    done: int = 0
     ended: bool = False
 
 

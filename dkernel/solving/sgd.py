@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.linear.solvers.psgd import State
+from dkernel.linear.solvers import psgd
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import Gradient, GradientSum, LossSums
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import Context, HoldoutReading, Phase, Reading, RoundReading, Solver, SolverResult
+from dkernel.solving.driver import Context, HoldoutReading, Phase, Reading, RoundReading, Solver, SolverResult, State
 from dkernel.solving.sgd_setup import is_wide, mean_gradient
 from dkernel.streaming.schedule import RowSlice
 
@@ -28,7 +28,7 @@ WINDOW = "average"  # of the means that are returned where there is no holdout t
 
 @stored("Spot")
 @dataclass(frozen=True, eq=False)
-class PassState:
+class PassState(State):
     """The position of the passes.
 
     Parameters
@@ -36,22 +36,18 @@ class PassState:
     state : of the pass that runs, `state.done` rounds into it
     before : v at the beginning of that pass
     best : of the passes that are over; None before the start is judged
-    history : of the rounds and judgements so far
     epoch, retries : passes that are over; repetitions of passes so far
     shrink : of the step, after passes that made things worse
-    steps : rounds and judgements so far
     watched : line of a round that waits for the holdout's figures
     ended : whether somebody wants no more rounds
     """
 
-    state: State
+    state: psgd.State
     before: Array
     best: SolverResult | None = None
-    history: tuple[dict[str, Any], ...] = ()
     epoch: int = 0
     retries: int = 0
     shrink: float = 1.0
-    steps: int = 0
     watched: dict[str, Any] | None = None
     ended: bool = False
 

@@ -14,7 +14,7 @@ from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import Gradient
 from dkernel.recipe import CHOICES, Recipe
-from dkernel.solving.driver import FullReading, Solver, SolverResult, solver_class
+from dkernel.solving.driver import FullReading, Solver, SolverResult, State, solver_class
 from dkernel.solving.sgd_setup import mean_gradient
 from dkernel.training.fit import train
 from tests.streaming.sources import source_of, waves
@@ -25,11 +25,8 @@ ENTRY = SolverEntry("tests.solving.test_driver:Descent")
 
 
 @dataclass(frozen=True, eq=False)
-class DescentState:
+class DescentState(State):
     v: Any
-    history: tuple[dict[str, Any], ...] = ()
-    steps: int = 0
-    done: int = 0
 
 
 class Descent(Solver[DescentState]):
