@@ -73,13 +73,14 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         passes are "auto" too and the loss has no kinks.
     local : {"auto", "none", "grids"}, default="auto"
         Local stage, which learns the residual of the map: "grids" is random binning, for targets that are too rough for
-        some thousand components. It is left out where the holdout gains less than one standard error, it needs a loss
-        without kinks, and there is no `partial_fit`. "auto" tries it on 10,000 rows and more, where kernel, gamma,
-        map, alpha and solver are open.
+        some thousand components. It is left out where the holdout gains less than one standard error, is not for hinge
+        and perceptron, and has no `partial_fit`. "auto" tries it on 10,000 rows and more, where kernel, gamma, map,
+        alpha and solver are open.
     n_grids : int or "auto", default="auto"
         Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows.
     scale : {"auto", "standard", "minmax", "global", "none"}, default="auto"
-        Scaling of the features; None is "none".
+        Scaling of the features; None is "none". Products of columns that are not centred lose digits with the square
+        of offset / deviation: "none" is for kernels that see no shift, and for columns near 0.
     metric : {"auto", "identity", "diagonal", "full"}, default="auto"
         Inner product of the features, learned from the gradients of a first fit to the sample; "auto" takes it where it
         helps and gamma is open.

@@ -161,9 +161,7 @@ def _local(
         return None
     weighted = job.source.weight is not None or problem.class_weights is not None
     weight = problem.targets.weight(recipe.class_weight, posed.labels.counts, survey.weight) if weighted else None
-    # A copy that was shuffled on scratch is read by the pieces of its rounds.
-    copied = feed.source is not job.source
-    pieces = [piece for turn in rounds.schedules[0].rounds for piece in turn] if copied else local_pieces(job.units)
+    pieces = local_pieces(job.units, rounds.schedules[0].rounds if feed.source is not job.source else ())
     start = ready.bench.coefficients(outcome.v)
     context = residual_context(
         problem, start, feed, pieces, posed.roles, survey, weight, job.key, job.progress, job.journal

@@ -69,11 +69,10 @@ def check_local(recipe: Recipe, loss: Loss, objects: bool, sparse: bool) -> None
         raise UnsupportedError(
             f"local={recipe.local!r} divides features that are numbers, and these are {rows}. Use local='none'."
         )
-    if not loss.smooth:
-        other = "huber" if loss.regresses else "squared_hinge"
+    if not (loss.smooth or loss.regresses):
         raise UnsupportedError(
-            f"local={recipe.local!r} needs a loss without kinks and loss={loss.text!r} has them. Use loss={other!r}, "
-            "or local='none'."
+            f"local={recipe.local!r} needs a loss without kinks and loss={loss.text!r} has them. Use "
+            "loss='squared_hinge', or local='none'."
         )
 
 
@@ -98,8 +97,10 @@ def local_cost(kind: str, n: int, p: int, recipe: Recipe, outputs: int) -> Local
     return LocalCost() if kind == "none" else LOCAL_STAGES[kind].cost(n, p, recipe, outputs)
 
 
-def local_pieces(units: Sequence[tuple[int, ...]]) -> Partition:
-    """The pieces of a source that a local stage reads."""
+def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[RowSlice]]) -> Sequence[RowSlice]:
+    """The pieces of a source that a local stage reads: of a copy that was shuffled on scratch those of its rounds."""
+    if rounds:
+        return [piece for turn in rounds for piece in turn]
     return Partition(units, [max(1, -(-n // PIECE_ROWS)) for rows in units for n in rows], strided=False)
 
 

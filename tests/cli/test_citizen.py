@@ -192,6 +192,7 @@ VALUES |= {
     "local": "grids",
     "n_grids": 64,
     "delimiter": ";",
+    "max_bad_rows": 7,
 }
 
 
