@@ -31,8 +31,9 @@ from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
 from dkernel.numerics.object_values import encoded
 from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.problem.components import with_intercept
 from dkernel.problem.finite_check import check_finite
-from dkernel.problem.objective import Problem, count_correct, with_intercept
+from dkernel.problem.objective import Problem, count_correct
 from dkernel.problem.reservoir_roles import counted, pieces_of, rows_of
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe

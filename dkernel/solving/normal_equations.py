@@ -16,7 +16,9 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.linear.solvers.normal_equations import Moments, Ridge, solve
-from dkernel.problem.objective import FoldedGram, GramSum, Problem, with_intercept
+from dkernel.problem.components import with_intercept
+from dkernel.problem.gram import FoldedGram, GramSum
+from dkernel.problem.objective import Problem
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.solving.driver import (
     Context,
