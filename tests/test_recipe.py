@@ -142,7 +142,10 @@ def test_what_is_younger_than_a_model_file_is_written_where_it_is_not_what_there
 
 def test_names_left_out_have_defaults_or_what_there_was_before_them():
     assert Recipe.from_dict({"seed": 3}) == Recipe(seed=3, polish=0, local="none")
-    assert all(Recipe.from_dict({}).to_dict()[name] == value for name, value in Recipe(polish=0, local="none").to_dict().items())
+    assert all(
+        Recipe.from_dict({}).to_dict()[name] == value
+        for name, value in Recipe(polish=0, local="none").to_dict().items()
+    )
 
 
 @pytest.mark.parametrize("name", sorted(CHOICES))
