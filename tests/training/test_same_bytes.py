@@ -15,7 +15,7 @@ from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.persistence import model_file
-from dkernel.problem.objective import Gram
+from dkernel.problem.gram import Gram
 from dkernel.recipe import Recipe
 from dkernel.solving import sgd_setup
 from dkernel.training.fit import train
