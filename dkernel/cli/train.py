@@ -73,8 +73,14 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "After psgd, at most N passes of pcg or lbfgs towards the exact optimum. auto: up to 10 if there are few rows "
         "per component.",
     ),
-    "local": ("none|grids", "none", "grids: random binning of the residual."),
+    "local": (
+        "none|grids|cells",
+        "none",
+        "What learns the residual: grids, random binning; cells, exact machines of neighbouring rows.",
+    ),
     "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
+    "cell_rows": ("auto|N", "auto", "Most rows of a cell of --local; auto: 4,096."),
+    "cell_overlap": ("auto|SHARE", "auto", "Rows beyond its walls that a cell learns from; auto: 0.5 of its own."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",

@@ -76,7 +76,9 @@ def to_sklearn(model: Any) -> Pipeline:
     """
     model = model_of(model)
     if model.local is not None:
-        raise UnsupportedError("scikit-learn has no grids: this model has a local stage. Train with local='none'.")
+        raise UnsupportedError(
+            f"scikit-learn has no {model.local.kind}: this model has a local stage. Train with local='none'."
+        )
     steps = [("scale", _scaler_of_sparse(model) if model.map.sparse else _scaler(model))]
     if model.scaling.rotation is not None:
         steps.append(("metric", _linear_map(model.scaling.rotation)))

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -338,10 +339,13 @@ class Fit:
             return [schedule] * passes, feed
         self._note("order", f"rewritten once to scratch, interleaved: {verdict.why}")
         self.progress.phase("rewrite to scratch", self.source.n_rows)
-        folder = self.journal.scratch(self.scratch) or self.open.enter_context(scratch_folder(self.scratch))
-        source, schedule = rewrite_shuffled(feed, schedule, folder, self.key, self.progress, self.journal)
+        source, schedule = rewrite_shuffled(feed, schedule, self._folder(), self.key, self.progress, self.journal)
         feed.close()
         return [schedule] * passes, BlockReader(self.executor, source, keep=False)
+
+    def _folder(self) -> Path:
+        """A folder on scratch, which outlives this run where it has a checkpoint."""
+        return self.journal.scratch(self.scratch) or self.open.enter_context(scratch_folder(self.scratch))
 
     def _passes(
         self, problem: Problem, prepared: Prepared, roles: ReservoirSplit, schedules: list[Schedule], feed: BlockReader
@@ -390,7 +394,7 @@ class Fit:
         pieces = [piece for turn in rounds for piece in turn] if copied else local_pieces(self.units)
         start = self.bench.coefficients(outcome.v)
         context = residual_context(
-            problem, start, feed, pieces, roles, survey, weight, self.key, self.progress, self.journal
+            problem, start, feed, pieces, roles, survey, weight, self.key, self.progress, self.journal, self._folder
         )
         found = LOCAL_STAGES[self.recipe.local].fit(context, survey, self.recipe, self.sizes.n, self.told)
         self._note("local", found.why)

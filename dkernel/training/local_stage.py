@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,6 +19,7 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.fingerprint import array_digest
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
+from dkernel.training.cell_stage import cell_cost, fit_cell_stage
 from dkernel.training.grid_stage import fit_grid_stage, grid_cost
 from dkernel.training.result import LocalCost, LocalStage
 
@@ -46,7 +48,7 @@ class LocalKind:
     cost: Callable[[int, int, Recipe, int], LocalCost]
 
 
-LOCAL_STAGES = {"grids": LocalKind(fit_grid_stage, grid_cost)}
+LOCAL_STAGES = {"grids": LocalKind(fit_grid_stage, grid_cost), "cells": LocalKind(fit_cell_stage, cell_cost)}
 """Word of a recipe -> its local stage."""
 
 
@@ -79,7 +81,7 @@ def local_pieces(units: Sequence[tuple[int, ...]]) -> Partition:
 
 def residual_context(
     problem: Problem, start: Coefficients, feed: BlockReader, pieces: Sequence[RowSlice], roles: ReservoirSplit,
-    survey: SurveyResult, weight: float | None, key: str, progress: Any, journal: Journal,
+    survey: SurveyResult, weight: float | None, key: str, progress: Any, journal: Journal, scratch: Callable[[], Path],
 ) -> ResidualContext:  # fmt: skip
     """The residual of a fit's global stage.
 
@@ -87,11 +89,12 @@ def residual_context(
     ----------
     start : of the global stage. A callback may end its passes early, so their digest is a part of the key
     weight : of all rows, None where each has the weight 1
+    scratch : makes a folder that all workers see
     """
     sampled, bound = part_of(roles.fitted, slice(SAMPLE)), _residual_bound(problem.targets, survey)
     return ResidualContext(
         problem, start, feed, pieces, sampled, roles.holdout, weight, bound, f"{key}-{array_digest(start[0])}",
-        progress, journal,
+        progress, journal, scratch,
     )  # fmt: skip
 
 

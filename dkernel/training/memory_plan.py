@@ -19,6 +19,7 @@ from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.solving.sketch import sketch_flops as wide_flops
 from dkernel.streaming.schedule import bundle_size
 from dkernel.training.local_stage import local_cost
+from dkernel.training.result import LocalCost
 
 __all__ = ["Plan", "format_plan"]
 
@@ -49,6 +50,7 @@ class Plan:
     in_process : whether the work is done in the client's own process
     survey_flops, setup_flops, pass_flops : of each stage
     checkpoint_bytes : of disk, of a run with a checkpoint
+    scratch_bytes : of disk, while a local stage has its rows there
     seconds : what that takes on as many cores as there are threads, within a factor of two or three
     """
 
@@ -68,6 +70,7 @@ class Plan:
     setup_flops: float
     pass_flops: float
     checkpoint_bytes: int = 0
+    scratch_bytes: int = 0
     reading_bytes: int = 0
     seconds: float = 0.0
 
@@ -127,10 +130,10 @@ class Plan:
             survey_flops=survey,
             setup_flops=setup,
             pass_flops=turn,
-            # Sample, landmarks, preconditioners; and thrice, while the third is written, a handful of D x heads.
-            checkpoint_bytes=int(
-                2 * reservoir + D * row + (squares if wide else 3 * matrix) + 144 * D * HEADS * outputs
+            checkpoint_bytes=_checkpoint(
+                2 * reservoir + D * row + (squares if wide else 3 * matrix), D, outputs, local
             ),
+            scratch_bytes=local.scratch_bytes,
             seconds=round(seconds, 1),
         )
 
@@ -183,6 +186,7 @@ _WORDS = {
     "setup_flops": "work of the setup",
     "pass_flops": "work of each pass",
     "checkpoint_bytes": "disk, with --checkpoint",
+    "scratch_bytes": "disk, scratch",
     "seconds": "time, about",
 }
 
@@ -210,6 +214,12 @@ def _in_words(name: str, value: Any) -> str:
     if name == "seconds":
         return f"{max(1, round(value)):,} s" if value < 120 else f"{value / 60:,.0f} min"
     return f"{value:,}" if isinstance(value, int) else f"{value}"
+
+
+def _checkpoint(setup: int, columns: int, outputs: int, local: LocalCost) -> int:
+    """Bytes of a checkpoint: of the setup (sample, landmarks, preconditioners), and thrice, while the third is written, a
+    handful of D x heads."""
+    return int(setup + 144 * columns * HEADS * outputs + local.checkpoint_bytes)
 
 
 def _held(source: int, workers: int, unit: int) -> int:

@@ -66,6 +66,8 @@ class LocalCost:
     model_bytes : of its part of the model file, at most
     flops : of its work
     readings : of the source
+    scratch_bytes : of disk, while it works
+    checkpoint_bytes : of disk, of a run with a checkpoint
     """
 
     task_bytes: int = 0
@@ -75,3 +77,5 @@ class LocalCost:
     model_bytes: int = 0
     flops: float = 0.0
     readings: int = 0
+    scratch_bytes: int = 0
+    checkpoint_bytes: int = 0
