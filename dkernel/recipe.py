@@ -13,8 +13,10 @@ from dataclasses import replace as _replace
 from typing import Any
 
 from dkernel.errors import RecipeError
+from dkernel.features import by_landmarks
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import Loss, loss_named
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.recipe_checks import CHECKS, CHOICES, GIVEN, LABELS, Label
 from dkernel.validation import nearest_name
 
@@ -61,8 +63,9 @@ class Recipe:
     calibration : None, or how the holdout makes probabilities of the scores: "platt" or "isotonic"
     categorical : which features are categories: "auto", "none", or names beside those of "auto"
     missing : values of features: "indicator", "mean" or "error"; see `dkernel.encoding`
-    local : "grids", random binning fitted to what the features leave, or "cells", exact machines of the cells of a
-        partition; left out where the holdout gains nothing
+    local : stage that learns what the features leave: "grids" is random binning, "cells" exact machines of the cells of
+        a partition; "auto" tries grids where the machine is open, see `dkernel.training.local_stage`. Left out where
+        the holdout gains nothing
     n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
     cell_rows : of "cells", the most rows of each
     cell_overlap : of "cells", rows beyond its walls that each learns from too, as a share of its own
@@ -104,7 +107,7 @@ class Recipe:
     calibration: str | None = None
     categorical: str | tuple[str, ...] = "auto"
     missing: str = "indicator"
-    local: str = "none"
+    local: str = "auto"
     n_grids: str | int = "auto"
     cell_rows: str | int = "auto"
     cell_overlap: str | float = "auto"
@@ -136,23 +139,25 @@ class Recipe:
             if self.landmarks == "stratified":
                 raise RecipeError("landmarks='stratified' takes rows of every class and task='regress' has none.")
         self._check_solver(loss)
-        if self.calibration and self.loss == "softmax":
+        if self.calibration and loss.joint:
             raise RecipeError(
-                f"calibration={self.calibration!r} makes probabilities of scores, and those of loss='softmax' stand "
-                "for probabilities. Leave calibration out, or use loss='logistic'."
+                f"calibration={self.calibration!r} makes probabilities of scores, and those of loss={self.loss!r} "
+                "stand for probabilities. Leave calibration out, or use loss='logistic'."
             )
-        if self.calibration and (not self.holdout or self.solver == "exact"):
-            which, instead = ("solver='exact'", "solver='psgd'") if self.holdout else ("holdout=0", "holdout=0.05")
+        in_memory = SOLVERS[self.solver].in_memory
+        if self.calibration and (not self.holdout or in_memory):
+            by_solver = f"solver={self.solver!r}", "solver='psgd'"
+            which, instead = by_solver if self.holdout else ("holdout=0", "holdout=0.05")
             raise RecipeError(
                 f"calibration={self.calibration!r} is fitted on the rows of the holdout, and {which} keeps none. Use "
                 f"{instead}."
             )
-        if self.local != "none" and self.solver == "exact":
+        if self.local not in ("auto", "none") and in_memory:
             raise RecipeError(
-                f"local={self.local!r} is judged on the rows of the holdout, and solver='exact' keeps none. Use "
-                "solver='psgd'."
+                f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
+                "Use solver='psgd'."
             )
-        if self.landmarks != "uniform" and self.features not in ("auto", "nystrom"):
+        if self.landmarks != "uniform" and not by_landmarks(self.features, auto=True):
             raise RecipeError(
                 f"landmarks={self.landmarks!r} is for Nystrom features and features={self.features!r} have no "
                 "landmarks. Leave landmarks out, or use features='nystrom'."
@@ -164,20 +169,20 @@ class Recipe:
             )
 
     def _check_solver(self, loss: Loss) -> None:
-        if self.solver in ("normal", "pcg") and self.loss != "squared":
+        solver = SOLVERS[self.solver]
+        if solver.quadratic_only and not loss.quadratic:
             raise RecipeError(
                 f"solver={self.solver!r} is for loss='squared' and here loss={self.loss!r}. Use loss='squared', or "
                 f"solver={'lbfgs' if loss.smooth else 'psgd'!r}."
             )
         polish = 0 if self.polish == "auto" else self.polish
-        solvable = loss.smooth or (self.solver == "exact" and loss.boxed)
-        if (self.solver in ("lbfgs", "exact") or polish) and not solvable:
-            which = f"solver={self.solver!r}" if self.solver != "psgd" else f"polish={self.polish}"
+        if not solver.takes(loss) or (polish and solver.in_rounds and not loss.smooth):
+            which = f"polish={self.polish}" if solver.takes(loss) else f"solver={self.solver!r}"
             raise RecipeError(
                 f"{which} needs a loss without kinks and loss={self.loss!r} has them. Use solver='psgd' without "
                 f"polish, or loss={'huber' if loss.regresses else 'squared_hinge'!r}."
             )
-        if polish and self.solver != "psgd":
+        if polish and not solver.in_rounds:
             raise RecipeError(
                 f"polish={self.polish} follows solver='psgd', and solver={self.solver!r} finds the optimum itself. "
                 "Leave polish out."

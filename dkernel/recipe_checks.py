@@ -13,6 +13,7 @@ from dkernel.features.scaling import SCALINGS
 from dkernel.kernels import GAMMA_WORDS, SAMPLINGS, parse
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.losses import LOSSES, loss_named
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.validation import nearest_name
 
 __all__ = ["CHECKS", "CHOICES", "GIVEN", "LABELS", "Label"]
@@ -32,13 +33,13 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "form": FORMS,
     "loss": tuple(LOSSES),
     "alpha": ("auto",),
-    "solver": ("psgd", "exact", "normal", "pcg", "lbfgs"),
+    "solver": tuple(SOLVERS),
     "scale": ("auto", *SCALINGS),
     "metric": ("auto", "identity", "diagonal", "full"),
     "class_weight": ("balanced",),
     "calibration": tuple(CALIBRATIONS),
     "dtype": ("float32", "float64"),
-    "local": ("none", "grids", "cells"),
+    "local": ("auto", "none", "grids", "cells"),
     "n_grids": ("auto",),
     "cell_rows": ("auto",),
     "cell_overlap": ("auto",),

@@ -65,7 +65,7 @@ run data "${make[@]}" --rows "$rows" --out "$place/train"
 run test "${make[@]}" --rows $((rows / 10)) --first-row "$rows" --out "$place/test"
 
 options=(--workers "$workers" --memory-limit "$memory" --json)
-run train dkernel train "$place/train" --label label --out "$place/model.safetensors" \
+run train dkernel train "$place/train" --label label --out "$place/model.safetensors" --overwrite \
     --kernel 'Gaussian(gamma="auto")' --n-components 1024 --seed 0 "${options[@]}"
 # A complete output is not written again; it goes first, so that the time is that of scoring.
 rm -rf "$place/scores"

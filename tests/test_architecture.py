@@ -1,6 +1,7 @@
 """The shape of the house (floors, rooms, sizes), read from the imports: no module is run for it."""
 
 import ast
+import importlib
 import os
 import subprocess
 import sys
@@ -245,6 +246,32 @@ def test_every_number_has_a_reason():
             if not (explained or documented):
                 bare.append(f"{path}:{node.lineno}: {lines[node.lineno - 1]}")
     assert bare == []
+
+
+CATALOGUES = {
+    "solver": ("dkernel.linear.solvers.catalogue", "SOLVERS"),
+    "loss": ("dkernel.linear.losses", "LOSSES"),
+    "map": ("dkernel.features.choose", "FEATURES"),
+}
+NEUTRAL = {"auto", "none"}  # words that many parameters know
+
+
+@pytest.mark.parametrize("what", CATALOGUES)
+def test_nobody_asks_for_a_solver_a_loss_or_a_map_by_its_name(what):
+    """Who needs to know asks a property of its class or of its line in the catalogue."""
+    home, catalogue = CATALOGUES[what]
+    homes = {module for module, _ in CATALOGUES.values()}
+    names = set(getattr(importlib.import_module(home), catalogue)) - NEUTRAL
+    wrong = []
+    for module, tree in TREES.items():
+        for node in ast.walk(tree):
+            if module in homes or not isinstance(node, ast.Compare):
+                continue
+            compared = [part.value for side in (node.left, *node.comparators) for part in ast.walk(side)
+                        if isinstance(part, ast.Constant)]  # fmt: skip
+            if names & {value for value in compared if isinstance(value, str)}:
+                wrong.append(f"{MODULES[module]}:{node.lineno}: {ast.unparse(node)}")
+    assert wrong == []
 
 
 def test_no_drawer_for_what_has_no_home():

@@ -12,8 +12,10 @@ from dkernel.cli.options import (
     NAMES,
     Label,
     Setting,
+    bad_rows_option,
     config_text,
     place_of,
+    rejected_of,
     require,
     run_options,
     svmlight_of,
@@ -36,6 +38,7 @@ __all__ = ["evaluate"]
 @click.option("--allow-extra", cls=Setting, is_flag=True, help="Ignore columns that the model does not know.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
 @click.option("--report", cls=Setting, metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
+@bad_rows_option
 @svmlight_options
 @run_options
 @click.pass_context
@@ -94,14 +97,17 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
             dtype=model.recipe.dtype,
             kernel=model.map.kernel,
             **reading_of(model),
+            max_bad_rows=values["max_bad_rows"],
             scratch=values["scratch"],
             **svmlight_of(values),
             allow_extra=values["allow_extra"],
             known=(model.label,),
         )
         figures = run(model, source, executor, progress)
+        if rejected := rejected_of(source)["rows_rejected"]:
+            figures["rejected"] = rejected
         drawn = rows_of(source, executor, MOST_HOLDOUT) if values["report"] else None
-    record.note(input_fingerprint=source.fingerprint, rows_in=source.n_rows, rows_out=0, rows_rejected=0)
+    record.note(input_fingerprint=source.fingerprint, rows_out=0, **rejected_of(source))
     record.note(figures=figures)
     if drawn is not None:
         _draw(values["report"], model, drawn, record)

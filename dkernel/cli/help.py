@@ -28,7 +28,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
 }  # fmt: skip
 USUAL = (
     "label", "exclude", "categorical", "missing", "keep", "max_bad_rows", "task", "kernel", "gamma", "n_components",
-    "loss", "alpha", "local", "budget", "grid", "out", "write", "report", "overwrite", "quiet", "verbose", "dry_run",
+    "loss", "alpha", "local", "budget", "grid", "out", "write", "report", "overwrite", "quiet", "dry_run",
     "checkpoint", "resume", "workers", "memory_limit", "scheduler", "help",
 )  # fmt: skip
 FEW = 12  # options of a command that has no need of groups

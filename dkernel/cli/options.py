@@ -19,8 +19,10 @@ __all__ = [
     "WORD_OR_NUMBER",
     "Label",
     "Setting",
+    "bad_rows_option",
     "config_text",
     "place_of",
+    "rejected_of",
     "require",
     "run_options",
     "show_progress",
@@ -181,6 +183,25 @@ def _print_options() -> list[Command]:
         click.option("--print-config", is_flag=True, help="Print all settings as a config file and stop."),
         click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks."),
     ]
+
+
+def bad_rows_option(command: Command) -> Command:
+    """Option to leave bad rows out."""
+    return click.option(
+        "--max-bad-rows",
+        cls=Setting,
+        type=click.IntRange(min=0),
+        default=0,
+        metavar="N",
+        help="Omit up to N bad rows and list them. Default: 0.",
+    )(command)
+
+
+def rejected_of(source: Any) -> dict[str, Any]:
+    """What a run record says of the rows that were left out of a source."""
+    listed = [] if source.rejected is None else source.rejected.to_pylist()
+    counts = {"rows_in": source.n_rows + len(listed), "rows_rejected": len(listed)}
+    return {**counts, "rejects": listed} if listed else counts
 
 
 def svmlight_options(command: Command) -> Command:

@@ -8,7 +8,7 @@ import click
 
 from dkernel.cli.options import CONFIG
 
-__all__ = ["check_outputs", "check_writable"]
+__all__ = ["check_model_place", "check_outputs", "check_writable"]
 
 _READ = {"model": "MODEL", "scheduler_file": "--scheduler-file"}
 _READ |= {name: f"--{name.replace('_', '-')}" for name in ("tls_ca_file", "tls_cert", "tls_key")}
@@ -34,6 +34,20 @@ def check_outputs(values: Mapping[str, Any]) -> None:
     check_apart(read, written)
     if values.get("record") and "://" not in values["record"]:
         check_writable("--record", values["record"])
+
+
+def check_model_place(values: Mapping[str, Any]) -> None:
+    """Refuse an --out that no model can be written to, or that holds one already and is not to be replaced."""
+    from dkernel.errors import DataError
+
+    out = values["out"]
+    if "://" in out:
+        raise DataError(f"{out}: a model is written to a file of this machine. Give --out a path, and copy the file.")
+    check_writable("--out", out)
+    # A run that is continued may have been stopped after its model was written.
+    continued = values["resume"] and any(Path(values["checkpoint"]).rglob("checkpoint-*"))
+    if Path(out).exists() and not (values["overwrite"] or continued):
+        raise DataError(f"{out} already exists. Add --overwrite to replace it, or choose another name.")
 
 
 def check_writable(option: str, path: str) -> None:

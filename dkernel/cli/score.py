@@ -13,6 +13,7 @@ from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import (
     NAMES,
     Setting,
+    bad_rows_option,
     config_text,
     place_of,
     require,
@@ -44,14 +45,7 @@ __all__ = ["score"]
 @click.option("--keep", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to copy to the output.")
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @click.option("--allow-extra", cls=Setting, is_flag=True, help="Ignore columns that the model does not know.")
-@click.option(
-    "--max-bad-rows",
-    cls=Setting,
-    type=click.IntRange(min=0),
-    default=0,
-    metavar="N",
-    help="Omit up to N bad rows and list them in a file. Default: 0.",
-)
+@bad_rows_option
 @click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an existing output.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
 @svmlight_options

@@ -12,14 +12,16 @@ from dkernel.cli.options import (
     WORD_OR_NUMBER,
     Label,
     Setting,
+    bad_rows_option,
     config_text,
     place_of,
+    rejected_of,
     require,
     run_options,
     svmlight_of,
     svmlight_options,
 )
-from dkernel.cli.outputs import check_outputs, check_writable
+from dkernel.cli.outputs import check_model_place, check_outputs, check_writable
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -74,9 +76,10 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "per component.",
     ),
     "local": (
-        "none|grids|cells",
-        "none",
-        "What learns the residual: grids, random binning; cells, exact machines of neighbouring rows.",
+        "auto|none|grids|cells",
+        "auto",
+        "Learns the residual. grids: random binning; cells: exact machines of neighbouring rows; auto: grids are tried "
+        "if the kernel is not given.",
     ),
     "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
     "cell_rows": ("auto|N", "auto", "Most rows of a cell of --local; auto: 4,096."),
@@ -129,10 +132,12 @@ def recipe_options(command: Any) -> Any:
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
 @click.option("-o", "--out", cls=Setting, metavar="MODEL", help="Model file to write. [required]")
+@click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an existing model.")
 @recipe_options
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @click.option("--weight", cls=Setting, metavar="COL", help="Column of sample weights.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@bad_rows_option
 @svmlight_options
 @click.option("--checkpoint", cls=Setting, metavar="DIR", help="Folder in which progress is saved.")
 @click.option("--resume", cls=Setting, is_flag=True, help="Continue from --checkpoint, if it holds anything.")
@@ -177,9 +182,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
         return
     from dkernel.cli.run_record import Record, beside
 
-    check_fit(values)
-    if (checkpoint := _checkpoint(values)) is not None:
-        checkpoint.check()
+    check_fit(values, _checkpoint(values))
     from dkernel.inference.baselines import check as can_compare
 
     can_compare(values["baselines"])
@@ -200,10 +203,12 @@ def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
     return found
 
 
-def check_fit(values: Mapping[str, Any]) -> None:
+def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> None:
     """Refuse before any work what `values` could not, or should not, write after it."""
     check_outputs(values)
-    check_writable("--out", values["out"])
+    if checkpoint is not None:
+        checkpoint.check()
+    check_model_place(values)
     if values["report"]:
         from dkernel.report import require as can_draw
 
@@ -214,10 +219,12 @@ def check_fit(values: Mapping[str, Any]) -> None:
 def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options ask for."""
     from dkernel.data.object_columns import check_gamma
+    from dkernel.linear.solvers.catalogue import SOLVERS
     from dkernel.recipe import Recipe
 
     given = {name: values[name] for name in RECIPE if values[name] is not None}
-    if given.get("task") == "regress" or given.get("solver") in ("normal", "pcg"):
+    solver = SOLVERS.get(given.get("solver", ""))
+    if given.get("task") == "regress" or (solver is not None and solver.quadratic_only):
         given.setdefault("loss", "squared")
     recipe = Recipe(**given)
     if "gamma" in given and "kernel" in given:
@@ -245,6 +252,7 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         kernel=recipe.kernels[0],
         categorical=recipe.categorical,
         missing=recipe.missing,
+        max_bad_rows=values["max_bad_rows"],
         scratch=values["scratch"],
         **svmlight_of(values),
     )
@@ -295,7 +303,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
         with record.phase("open"):
             source, recipe = open_for(values, recipe)
         record.note(recipe=recipe.to_dict(), recipe_sha256=recipe.digest)
-        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, rows_in=source.n_rows, rows_rejected=0)
+        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
         with record.phase("train"):
             result = run(
                 source, recipe, executor, progress=progress, scratch=values["scratch"], checkpoint=_checkpoint(values)

@@ -12,8 +12,10 @@ from dkernel.cli.options import (
     WORD_OR_NUMBER,
     Label,
     Setting,
+    bad_rows_option,
     config_text,
     place_of,
+    rejected_of,
     require,
     run_options,
     svmlight_options,
@@ -34,6 +36,7 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
 @click.option("-o", "--out", cls=Setting, metavar="MODEL", help="Model file to write. [required]")
+@click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an existing model.")
 @click.option(
     "--budget",
     cls=Setting,
@@ -52,6 +55,7 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 @click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @click.option("--weight", cls=Setting, metavar="COL", help="Column of sample weights.")
 @click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@bad_rows_option
 @svmlight_options
 @click.option("--checkpoint", cls=Setting, metavar="DIR", help="Folder in which every rung is saved.")
 @click.option("--resume", cls=Setting, is_flag=True, help="Continue from --checkpoint, if it holds anything.")
@@ -79,9 +83,7 @@ def tune(ctx: click.Context, /, **values: Any) -> None:
     from dkernel.tuning.search_space import Budget
 
     budget, grid = Budget.of(values["budget"]), _grid(values["grid"])
-    check_fit(values)
-    if (checkpoint := _checkpoint(values)) is not None:
-        checkpoint.check()
+    check_fit(values, _checkpoint(values))
     record = Record(values)
     with record.written(beside(values["out"], values["record"])):
         _tune(values, recipe, grid, budget, place, record)
@@ -126,7 +128,7 @@ def _tune(
             # A loss on the grid is one that was asked for: it tells classes from numbers as --loss does.
             asked = {**values, "loss": values["loss"] or next(iter(grid.get("loss", ())), None)}
             source, recipe = open_for(asked, recipe if "loss" not in grid else recipe.replace(loss=asked["loss"]))
-        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, rows_in=source.n_rows, rows_rejected=0)
+        record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
         with record.phase("train"):
             checkpoint = _checkpoint(values)
 

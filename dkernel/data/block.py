@@ -102,6 +102,21 @@ class UncheckedBlock:
         X, marks = encoding.encode(self.X, dtype)
         return replace(self, X=X, marks=marks)
 
+    def taken(self, rows: NDArray[np.bool_]) -> "UncheckedBlock":
+        """Some of the rows."""
+        if rows.all():
+            return self
+        import pyarrow as pa
+
+        mask = pa.array(rows)
+        return UncheckedBlock(
+            self.X.filter(mask) if isinstance(self.X, pa.Table) else self.X[rows],
+            None if self.label is None else self.label[rows],
+            None if self.weight is None else self.weight[rows],
+            None if self.kept is None else self.kept.filter(mask),
+            None if self.marks is None else self.marks[rows],
+        )
+
 
 def chunk_limit(p: int, itemsize: int = 4) -> int:
     """Rows of the largest chunk of p columns: about 64 MiB, a multiple of 2,048, within 2,048 and 131,072.

@@ -33,7 +33,7 @@ def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     kept = tuple(request.keep)
     return ReadColumns(
         columns, request.label, request.weight, kept, request.dtype, kinds, request.kept_as, request.quarantine,
-        objects, encoded,
+        objects, encoded, keys={name: first.kinds[name] for name in first.keys if name in needed},
     )  # fmt: skip
 
 

@@ -34,22 +34,19 @@ def encoded_kinds(
     for name in named:
         if name not in columns:
             raise DataError(f"{where} has no feature {name!r}, named as a category.{nearest_name(name, list(columns))}")
-    domains = domains_of(request.kernel, columns)
+    found = {name: {table[name] for table in kinds} - {"empty"} for name in columns}
 
     def kind_of(name: str) -> str:
-        found = {table[name] for table in kinds} - {"empty"}
         # Of several types a column is a category where it is named as one: it may be a mistake of a file.
-        if name in named or (request.categorical != "none" and (name in coded or found == {"text"})):
+        if name in named or (request.categorical != "none" and (name in coded or found[name] == {"text"})):
             return "category"
-        return "date" if found == {"date"} else "number"
+        return "date" if found[name] == {"date"} else "number"
 
-    encoded = {name: kind_of(name) for name in columns}
-    if "objects" in domains.values() or any(
-        domains.get(name, "any") == "any" and not found <= {*NUMBERS, "empty"}
-        for name in columns
-        for found in ({table[name] for table in kinds},)
-    ):
+    domains = domains_of(request.kernel, columns)
+    free = [name for name in columns if domains.get(name, "any") == "any"]
+    if "objects" in domains.values() or any(not found[name] <= set(NUMBERS) for name in free):
         return None  # the kernel says what such columns are
+    encoded = {name: kind_of(name) for name in columns}
     return encoded if request.holes or set(encoded.values()) != {"number"} else None
 
 

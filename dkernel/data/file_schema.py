@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+import numpy as np
+
 from dkernel.data.block import cut
 from dkernel.data.paths import File
 from dkernel.encoding import Encoding
@@ -25,7 +27,7 @@ class ReadOptions:
     "csv" (the very characters). With `quarantine` bad rows are left out and listed instead of refused. `kernel` says
     which features are objects. `categorical` and `missing` say how columns are encoded (`dkernel.encoding`), unless
     `encoding` does, that of a model; with `holes` missing values are looked for in numbers too. `delimiter` and
-    `no_header` are of CSV.
+    `no_header` are of CSV. So many bad rows as `max_bad_rows` may be left out of data with a label.
     """
 
     label: str | None = None
@@ -49,6 +51,12 @@ class ReadOptions:
     holes: bool = False
     delimiter: str | None = None
     no_header: bool = False
+    max_bad_rows: int = 0
+
+    @property
+    def lenient(self) -> bool:
+        """Whether bad rows are left out, so that a file may hold some."""
+        return self.quarantine or self.max_bad_rows > 0
 
 
 @dataclass(frozen=True)
@@ -61,7 +69,8 @@ class FileSchema:
     may become float. `numbered`: the columns have no names but numbers, so "-1" means the last one. `extra` is the
     format's own. `width`: bytes of a row as stored, all columns together, 0 where that is not known; it tells how large
     rows of text are. `sparse`: the names of the features, where the rows stay sparse; they are not in `kinds`, and
-    `width` is then that of a block's rows. `coded`: columns that are stored as categories, of numbers too.
+    `width` is then that of a block's rows. `coded`: columns that are stored as categories, of numbers too. `keys`:
+    columns that the names of its folders hold, and their value in all of its rows. `left_out`: numbers of bad rows.
     """
 
     file: File
@@ -77,6 +86,8 @@ class FileSchema:
     width: int = 0
     sparse: RangeNames | None = None
     coded: frozenset[str] = frozenset()
+    keys: Mapping[str, str | None] = field(default_factory=dict)
+    left_out: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -84,7 +95,8 @@ class ReadColumns:
     """What is read from every file: `columns` are the features in order; `kinds` those of all columns named here.
 
     `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date" or
-    a "category", where `encoding` makes inputs of them, once it has been learned.
+    a "category", where `encoding` makes inputs of them, once it has been learned. `keys` stand in the names of folders,
+    as whole numbers or as text.
     """
 
     columns: Sequence[str]
@@ -98,6 +110,7 @@ class ReadColumns:
     objects: tuple[str, ...] = ()
     encoded: Mapping[str, str] | None = None
     encoding: Encoding | None = None
+    keys: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def inputs(self) -> Sequence[str]:
@@ -133,7 +146,8 @@ class ReadColumns:
 class FilePart:
     """One unit of one file: steps first .. stop - 1, which are rows first_row .. first_row + rows - 1.
 
-    Of a text it is the bytes between `marks`, with `line` lines of the file before them.
+    Of a text it is the bytes between `marks`, with `line` lines of the file before them. `without` are the numbers in
+    it of rows that are left out.
     """
 
     first: int
@@ -143,13 +157,27 @@ class FilePart:
     marks: tuple[int, int] = (0, 0)
     extra: Any = None
     line: int = 0
+    without: tuple[int, ...] = ()
 
 
 def divide(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
-    """The parts of one file with the rows of their chunks.
+    """The parts of one file with the rows of their chunks, without the rows that are left out.
 
     Small consecutive steps are read together up to `limit` rows; a longer step is one part cut into several chunks.
     """
+    parts = _divided(table, limit)
+    if not table.left_out:
+        return parts
+    bad = np.array(table.left_out)
+    kept = []
+    for part, _ in parts:
+        inside = bad[(bad >= part.first_row) & (bad < part.first_row + part.rows)] - part.first_row
+        if len(inside) < part.rows:
+            kept.append((replace(part, without=tuple(inside.tolist())), cut(part.rows - len(inside), limit)))
+    return kept
+
+
+def _divided(table: FileSchema, limit: int) -> list[tuple[FilePart, tuple[int, ...]]]:
     if isinstance(table.steps, int):
         return _divide_even(table, table.steps, limit)
     parts: list[tuple[FilePart, tuple[int, ...]]] = []

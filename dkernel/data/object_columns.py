@@ -28,7 +28,7 @@ def domains_of(kernel: Kernel | str | None, columns: Sequence[str]) -> dict[str,
 
 def known_numbers(request: Any) -> tuple[str, ...]:
     """The columns that a model takes as numbers, where rows without them are left out; none where no model asks."""
-    if not request.quarantine or request.columns is None or isinstance(request.columns, RangeNames):
+    if not request.lenient or request.columns is None or isinstance(request.columns, RangeNames):
         return ()
     columns = tuple(request.columns)
     domains = domains_of(request.kernel, columns)

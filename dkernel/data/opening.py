@@ -1,11 +1,9 @@
 """`open_source`: from the names of files to a Source, by way of their headers; no row is read by the client."""
 
 import hashlib
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from importlib import import_module
 from os import PathLike
 from typing import Any
 
@@ -13,23 +11,23 @@ import dask.base
 from dask.delayed import Delayed
 from numpy.typing import NDArray
 
-from dkernel.data.block import Block, chunk_limit, cut_blocks, object_row_bytes
+from dkernel.data.bad_rows import without_bad_rows
+from dkernel.data.block import chunk_limit, object_row_bytes
 from dkernel.data.column_selection import select
 from dkernel.data.digits import DTYPES, HEAD, dtype_for
 from dkernel.data.encoded_columns import learned
-from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide, first_part
+from dkernel.data.file_parts import count_part, format_module, place_of, read_part, read_unit
+from dkernel.data.file_schema import FileSchema, ReadColumns, ReadOptions, divide, first_part
 from dkernel.data.paths import File, expand
-from dkernel.data.rejected_rows import sifted_blocks
+from dkernel.data.readers.folder_keys import with_folder_keys, with_keys, without_keys
 from dkernel.data.scratch import unpacked
 from dkernel.data.source import Source, Unit
-from dkernel.encoding import Encoding, TableCounts
-from dkernel.errors import DataError, DKernelWarning, RecipeError, UnsupportedError
+from dkernel.encoding import Encoding
+from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
 
 __all__ = ["open_source"]
-
-_EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
 
 
 def open_source(
@@ -58,13 +56,14 @@ def open_source(
     holes: bool = False,
     delimiter: str | None = None,
     no_header: bool = False,
+    max_bad_rows: int = 0,
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
 
     Parameters
     ----------
     paths : str, path-like or sequence of them
-        Files, folders, globs or fsspec URLs.
+        Files, folders, globs or fsspec URLs. Names of folders such as year=2020 hold a column.
     label : str, default=None
         Column with the label.
     weight : str, default=None
@@ -115,6 +114,9 @@ def open_source(
         Delimiter of CSV files; by default found in the first row: a comma, semicolon, tab or bar.
     no_header : bool, default=False
         If True, CSV files have no names in their first row, and the columns are 0, 1, ...
+    max_bad_rows : int, default=0
+        So many bad rows may be left out of data with a label; one reading more looks for them. `Source.rejected` lists
+        them.
 
     Returns
     -------
@@ -148,18 +150,21 @@ def open_source(
         label, weight, wanted, _names(exclude), _names(keep), dtype,
         n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known), kept_as, quarantine, kernel,
         categorical if isinstance(categorical, str) else _names(categorical), missing, encoding, holes,
-        delimiter, no_header,
+        delimiter, no_header, max_bad_rows,
     )  # fmt: skip
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
     files = expand(paths, storage_options)
-    tables = _look_all(unpacked(files, scratch, compute), request)
-    _tell_of_keys(files, tables[0])
-    chosen, told = _with_encoding(tables, select(tables, request), request)
+    tables = with_folder_keys(_look_all(unpacked(files, scratch, compute), request), request)
+    chosen = select(tables, request)
+    rejected = None
+    if max_bad_rows:
+        tables, rejected = without_bad_rows(tables, chosen, request)
+    chosen, told = _with_encoding(tables, chosen, request)
     if dtype == "auto":
         chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
-    source = replace(_source(files, tables, chosen), told=told)
+    source = replace(_source(files, tables, chosen), told=told, rejected=rejected)
     if missing == "error" or chosen.encoded is not None or chosen.objects or source.sparse:
         return source
     return replace(source, filled=partial(open_source, paths, holes=True, **again))
@@ -185,14 +190,6 @@ def _with_encoding(
     return replace(wanted, encoding=encoding), told
 
 
-def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
-    """The counts of the features in one part; runs on a worker."""
-    file.check()
-    place = partial(_place, file.name, part.first_row)
-    found = format_module(file.format).read_part(file, part, wanted, place)
-    return TableCounts.of(found.X, wanted.encoded or {})
-
-
 def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | None:
     """The features of the first rows in float64; None of objects, of sparse rows, and where they cannot be read.
 
@@ -202,31 +199,15 @@ def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | N
     if table is None or wanted.objects or isinstance(wanted.columns, RangeNames):
         return None
     reader, file = format_module(table.file.format), table.file
-    wanted, place = replace(wanted, dtype="float64", label=None, weight=None, kept=()), partial(_place, file.name, 0)
+    wanted, place = replace(wanted, dtype="float64", label=None, weight=None, kept=()), partial(place_of, file.name, 0)
     try:
         if hasattr(reader, "head"):  # whose smallest parts are large
-            return reader.head(file, wanted, HEAD, place).encoded(wanted.encoding, "float64").X
-        found = reader.read_part(file, first_part(table, HEAD), wanted, place)
+            found = with_keys(reader.head(file, without_keys(wanted), HEAD, place), table.keys, wanted, file.name)
+        else:
+            found = read_part(file, first_part(table, HEAD), wanted, place)
         return found.encoded(wanted.encoding, "float64").X
     except (DataError, OSError):
         return None
-
-
-def _tell_of_keys(files: Sequence[File], table: FileSchema) -> None:
-    """Say it where the names of folders hold a column that the files lack: year=2020/a.parquet, year=2021/a.parquet."""
-    values: dict[str, set[str]] = {}
-    for file in files:
-        for key, sign, value in (part.partition("=") for part in file.name.split("/")[:-1]):
-            if key and sign and key not in table.kinds:
-                values.setdefault(key, set()).add(value)
-    lost = [key for key, found in values.items() if len(found) > 1]
-    if lost:
-        warnings.warn(
-            f"{files[0].name}: the names of the folders say {', '.join(map(repr, lost))}, and the files hold no such "
-            "column: it is left out, for names are not read. Write it into the files if it is needed.",
-            DKernelWarning,
-            stacklevel=3,
-        )
 
 
 def _source(files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadColumns) -> Source:
@@ -268,18 +249,6 @@ def _names(names: str | Sequence[str]) -> tuple[str, ...]:
     return (names,) if isinstance(names, str) else tuple(dict.fromkeys(names))
 
 
-def format_module(name: str) -> Any:
-    """The module that reads a format; a DKernelError where what it needs is not installed."""
-    try:
-        return import_module(f"dkernel.data.readers.{name}")
-    except ModuleNotFoundError as error:
-        if error.name not in _EXTRAS.values():
-            raise
-        raise UnsupportedError(
-            f"Reading {name} files needs the package {error.name}, which is missing: pip install 'dkernel[{name}]'."
-        ) from None
-
-
 def _look_all(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """One Table a file, in their order; each format looks at its own files together."""
     found: dict[int, FileSchema] = {}
@@ -306,40 +275,6 @@ def _units(tables: Sequence[FileSchema], wanted: ReadColumns, row_bytes: int) ->
             task = Delayed(key, {key: (read_unit, table.file, part, wanted, rows)})
             units.append(Unit(rows, task, table.file.name))
     return tuple(units)
-
-
-def read_unit(
-    file: File, part: FilePart, wanted: ReadColumns, rows: tuple[int, ...], odd: Sequence[int] = (), reason: str = ""
-) -> tuple[Block, ...]:
-    """The blocks of one unit, checked; runs on a worker.
-
-    Read again with `odd`, the numbers of some rows of the blocks, they are without these, which `reason` refuses.
-    """
-    file.check()
-    place = partial(_place, file.name, part.first_row)
-    reader = format_module(file.format)
-    try:
-        try:
-            if odd:
-                raise DataError(reason)
-            raw = reader.read_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype)
-            names = wanted.inputs, wanted.label, wanted.weight
-            blocks = cut_blocks(raw, rows, names, wanted.dtype, place, wanted.objects)
-        except DataError:
-            if not (wanted.quarantine or odd):
-                raise
-            found = reader.read_valid(file, part, wanted, place)
-            found = replace(found, raw=found.raw.encoded(wanted.encoding, wanted.dtype))
-            blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row), odd, reason)
-    except FileNotFoundError:
-        raise DataError(f"{file.name}: the file is gone since it was opened.") from None
-    if file.local:
-        file.check()  # it may have changed while it was read
-    return blocks
-
-
-def _place(name: str, first_row: int, row: int) -> str:
-    return f"{name}, row {first_row + row + 1}"
 
 
 def _fingerprint(files: Sequence[File]) -> str:

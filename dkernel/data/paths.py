@@ -1,6 +1,7 @@
 """From what the user names (a file, several, a folder, a glob, an fsspec URL) to the files, in order.
 
-A folder's files and a glob's come in natural order (part.2 before part.10). Names that begin with '_' or '.' are no
+A folder's files and a glob's come in natural order (part.2 before part.10), those of its folders key=value in their
+place. Names that begin with '_' or '.' are no
 data, and neither is what dkernel itself has written there: models, run records, reports, checkpoints.
 """
 
@@ -219,8 +220,18 @@ def _listed(system: Any, folder: str) -> list[str]:
 
 
 def _folder(text: str, entries: Sequence[str], system: _System) -> _Found:
-    kept = _data(entries, system)
-    return _Found(text, kept, "folder", [p for p in kept if _split(p)[0] != ".zarr" and system.isdir(p)])
+    paths: list[str] = []
+    inner: list[str] = []
+    for path in _data(entries, system):
+        if _split(path)[0] == ".zarr" or not system.isdir(path):
+            paths.append(path)
+        elif "=" in _base(path)[1:]:  # a folder of the rows of one value
+            found = _folder(path, [f"{path.rstrip('/')}/{name}" for name in system.names(path)], system)
+            paths += found.paths
+            inner += found.inner
+        else:
+            inner.append(path)
+    return _Found(text, paths, "folder", inner)
 
 
 def _base(path: str) -> str:

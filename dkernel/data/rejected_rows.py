@@ -17,7 +17,17 @@ from dkernel.data.readers.text_rows import Lines
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import SparseRows
 
-__all__ = ["REJECTS", "FilteredRows", "RejectedRow", "csv_of", "described", "rows_of", "sifted_blocks"]
+__all__ = [
+    "REJECTS",
+    "FilteredRows",
+    "RejectedRow",
+    "csv_of",
+    "described",
+    "not_finite",
+    "rejected_row",
+    "rows_of",
+    "sifted_blocks",
+]
 
 REJECTS = pa.schema(
     [
@@ -76,7 +86,7 @@ def sifted_blocks(
             f"{place(0)}: {len(found.rows) + len(found.refused)} rows were read where {sum(rows)} were counted: the "
             "file changed or is damaged."
         )
-    infinite = _not_finite(found.raw.X, wanted)
+    infinite = not_finite(found.raw.X, wanted, wanted.inputs)
     finite = [i for i in range(len(found.rows)) if i not in infinite] if odd else []
     infinite |= {finite[i]: _largest(found.raw.X, finite[i], reason, wanted) for i in odd}
     refused = {**found.refused, **{int(found.rows[i]): refusal for i, refusal in infinite.items()}}
@@ -88,26 +98,29 @@ def sifted_blocks(
     blocks = cut_blocks(
         raw, _shares(rows, len(raw.X)), (wanted.inputs, None, None), wanted.dtype, place, wanted.objects
     )
-    listed = [_row(found.lines, where, row, refused[row]) for row in sorted(refused)]
+    listed = [rejected_row(found.lines, where, row, refused[row]) for row in sorted(refused)]
     table = pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
     return (replace(blocks[0], refused=table), *blocks[1:])
 
 
-def _not_finite(X: Any, wanted: ReadColumns) -> dict[int, RejectedRow]:
+def not_finite(X: Any, wanted: ReadColumns, names: Sequence[str], filled: bool = False) -> dict[int, RejectedRow]:
+    """The rows with a number that is not finite, or too large for the blocks; NaN is none of them if it is `filled`."""
     if isinstance(X, SparseRows):
         with np.errstate(over="ignore"):
             odd = np.flatnonzero(~np.isfinite(X.data.astype(wanted.dtype, copy=False)))
         rows = np.searchsorted(X.starts, odd, side="right") - 1
         places = {int(row): int(at) for row, at in zip(rows[::-1], odd[::-1], strict=True)}  # the first of each row
-        return {row: _refusal(X.data[at], int(X.indices[at]), wanted) for row, at in sorted(places.items())}
+        return {row: _refusal(X.data[at], names[int(X.indices[at])], wanted) for row, at in sorted(places.items())}
     if X.dtype.kind not in "f":
         return {}
     with np.errstate(over="ignore", invalid="ignore"):
         bad = ~np.isfinite(X.astype(wanted.dtype, copy=False))
+    if filled:
+        bad &= ~np.isnan(X)
     found = {}
     for row in np.flatnonzero(bad.any(axis=1)).tolist():
         column = int(bad[row].argmax())
-        found[row] = _refusal(X[row, column], column, wanted)
+        found[row] = _refusal(X[row, column], names[column], wanted)
     return found
 
 
@@ -119,9 +132,9 @@ def _largest(X: Any, row: int, reason: str, wanted: ReadColumns) -> RejectedRow:
     return RejectedRow(wanted.inputs[column], reason, str(X[row, column]))
 
 
-def _refusal(value: Any, column: int, wanted: ReadColumns) -> RejectedRow:
+def _refusal(value: Any, name: str, wanted: ReadColumns) -> RejectedRow:
     reason = f"{value} is too large for {wanted.dtype}" if np.isfinite(value) else f"{value} is not finite"
-    return RejectedRow(wanted.inputs[column], reason, str(value))
+    return RejectedRow(name, reason, str(value))
 
 
 def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:
@@ -133,7 +146,8 @@ def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:
     return tuple(n for n in shares if n) or (0,)
 
 
-def _row(lines: Lines | None, where: tuple[str, int], row: int, refusal: RejectedRow) -> tuple[Any, ...]:
+def rejected_row(lines: Lines | None, where: tuple[str, int], row: int, refusal: RejectedRow) -> tuple[Any, ...]:
+    """One line of the list of rejected rows: of row `row` of a unit, which begins after `where[1]` rows of its file."""
     name, first = _readable(where[0]), where[1]
     if lines is None:
         return name, first + row + 1, None, refusal.column, refusal.reason, refusal.raw

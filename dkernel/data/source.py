@@ -50,7 +50,8 @@ class Source:
     (text of any width: "U"). `stamps` say of each of `files` its size and date. Of several `targets` the label is a
     number each. `counted` are the rows of positive weight, None where nobody has counted them. `encoding` made the
     inputs `columns` of the columns of a table, and `told` is what is worth saying of it; `filled` opens the source
-    again with an encoding of its missing values, where there may be some.
+    again with an encoding of its missing values, where there may be some. `rejected` lists the bad rows that were left
+    out, an Arrow table with the columns of `dkernel.data.rejected_rows.REJECTS`, None where nobody looked for them.
 
     Examples
     --------
@@ -79,6 +80,7 @@ class Source:
     encoding: Encoding | None = None
     told: Mapping[str, str] = field(default_factory=dict)
     filled: "Callable[[], Source] | None" = field(default=None, repr=False, compare=False)
+    rejected: Any = field(default=None, repr=False, compare=False)
 
     @property
     def chunk_rows(self) -> tuple[int, ...]:

@@ -28,6 +28,7 @@ from dkernel.inference.evaluate import evaluate
 from dkernel.inference.score import digest_of
 from dkernel.kernels import Kernel
 from dkernel.linear.losses import loss_named
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.reservoir_roles import counted, rows_of
@@ -40,7 +41,6 @@ from dkernel.training.missing_values import with_missing_values
 
 __all__ = ["KernelMachine"]
 
-TO_THE_END = ("pcg", "lbfgs")
 _OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters that decide no result
 SEEN = 1e-3  # of a score: what is left of the way is worth a warning
 
@@ -177,7 +177,8 @@ class KernelMachine(BaseEstimator):
     def n_iter_(self) -> int:
         """Passes over the data in which the weights were learned."""
         solved = self.model_.facts.get("solver", {}).get("passes", 0)
-        streamed = self.model_.recipe.passes if self.model_.recipe.solver == "psgd" else 0
+        recipe = self.model_.recipe
+        streamed = recipe.passes if SOLVERS[recipe.solver].in_rounds else 0
         return max(1, int(streamed) + int(solved))
 
     @property
@@ -193,7 +194,7 @@ class KernelMachine(BaseEstimator):
         """Warn, as scikit-learn's solvers do, where one that goes to the optimum was stopped by its passes."""
         found = self.model_.facts.get("solver", {})
         ended = found.get("converged", True) or found["decrement"] < SEEN
-        if self.model_.recipe.solver in TO_THE_END and not ended:
+        if SOLVERS[self.model_.recipe.solver].until_converged and not ended:
             warnings.warn(
                 f"solver={self.model_.recipe.solver!r} was stopped after {found['passes']} passes: the scores would "
                 f"still move by about {found['decrement']:.1g}. Give it more (passes={2 * found['passes']}), or a "
@@ -208,7 +209,8 @@ class KernelMachine(BaseEstimator):
         Rows of Dask's are gathered as those in memory are: the same rows are the same model. Asked for by name, "psgd"
         gets the rows as they come, and so does a Source: either has the bytes of the command.
         """
-        return self.solver != "psgd" and not isinstance(X, Source) and is_few(source)
+        in_rounds = self.solver in SOLVERS and SOLVERS[self.solver].in_rounds
+        return not in_rounds and not isinstance(X, Source) and is_few(source)
 
     def _is_exact(self, recipe: Recipe, validation: Any) -> bool:
         """True if few rows are solved exactly: nothing asks for passes or for rows that are held out."""
@@ -216,7 +218,7 @@ class KernelMachine(BaseEstimator):
             recipe.passes not in ("auto", 1)
             or recipe.polish not in ("auto", 0)
             or recipe.calibration
-            or recipe.local != "none"
+            or recipe.local not in ("auto", "none")
             or validation is not None
         )
         loss = loss_named(recipe.loss)
@@ -239,7 +241,7 @@ class KernelMachine(BaseEstimator):
         return True in answers
 
     def _partial_fit(self, X: Any, y: Any, classes: Any, sample_weight: Any) -> Any:
-        if self.local != "none":
+        if self.local not in ("auto", "none"):
             raise UnsupportedError(
                 f"local={self.local!r} is fitted to all rows at once, and partial_fit has a block of them. Use fit, or "
                 "local='none'."
@@ -250,6 +252,11 @@ class KernelMachine(BaseEstimator):
             raise UnsupportedError(
                 "This model encodes categories, dates or missing values, which partial_fit does not: it learns from "
                 "numbers. Fit all rows together, or encode them first, in a pipeline."
+            )
+        if fitted and self.model_.local is not None:
+            raise UnsupportedError(
+                "This model has a local stage, which is fitted to all rows at once, and partial_fit has a block of "
+                "them. Fit all rows together, or use local='none'."
             )
         recipe = self._recipe().replace(dtype=dtype_of_rows(X)) if before is None else before.recipe
         if before is None and fitted:

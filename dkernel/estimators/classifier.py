@@ -71,11 +71,11 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     polish : int or "auto", default="auto"
         Most passes of "pcg" or "lbfgs" after "psgd"; "auto" is up to 10 of rows that are few for their columns, where
         passes are "auto" too and the loss has no kinks.
-    local : {"none", "grids", "cells"}, default="none"
+    local : {"auto", "none", "grids", "cells"}, default="auto"
         Local stage, which learns the residual of the map, for targets that are too rough for some thousand components:
         "grids" is random binning, "cells" an exact machine in each cell of a partition of the rows. It is left out
         where the holdout gains less than one standard error, it needs a loss without kinks, and there is no
-        `partial_fit`.
+        `partial_fit`. "auto" tries grids on 10,000 rows and more, where kernel, gamma, map, alpha and solver are open.
     n_grids : int or "auto", default="auto"
         Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows.
     cell_rows : int or "auto", default="auto"
@@ -83,7 +83,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     cell_overlap : float or "auto", default="auto"
         Rows beyond its walls that each cell learns from too, as a share of its own, 0 to 2; "auto" is 0.5.
     scale : {"auto", "standard", "minmax", "global", "none"}, default="auto"
-        Scaling of the features; None is "none".
+        Scaling of the features; None is "none". Products of columns that are not centred lose digits with the square
+        of offset / deviation: "none" is for kernels that see no shift, and for columns near 0.
     metric : {"auto", "identity", "diagonal", "full"}, default="auto"
         Inner product of the features, learned from the gradients of a first fit to the sample; "auto" takes it where it
         helps and gamma is open.
@@ -175,7 +176,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         passes: str | int = "auto",
         patience: int = 0,
         polish: str | int = "auto",
-        local: str = "none",
+        local: str = "auto",
         n_grids: str | int = "auto",
         cell_rows: str | int = "auto",
         cell_overlap: str | float = "auto",

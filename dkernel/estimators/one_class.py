@@ -6,23 +6,19 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
-from dkernel.data import Source
 from dkernel.errors import RecipeError
 from dkernel.estimators.base import predicted
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply
-from dkernel.estimators.transforms.decomposition import SAMPLE, Embedding, linear_model
+from dkernel.estimators.transforms.decomposition import Embedding, linear_model
 from dkernel.estimators.validation import checked_rows
-from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import OneClass, Phi, over
 from dkernel.inference.score import digest_of
 from dkernel.linear.solvers.one_class import Path, begin, sums_of, widths
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.recipe import Recipe
-from dkernel.selection.landmark_selection import sample_rows
 
 __all__ = ["OneClassSVM"]
 
@@ -142,7 +138,9 @@ class OneClassSVM(OutlierMixin, Embedding):
         source, phi, seed = self._embed(X)
         phi = self._told_in_float32(phi)
         with default_executor() as executor:
-            v, last = self._start(source, phi, seed, executor)
+            rows = self._sample(source, seed, executor)
+            phi = self._centered(phi, rows, source)
+            v, last = self._start(phi, rows)
             path = Path(v, last, float(nu))
             statistic, key = OneClass(phi), f"{self._key(source)}-{nu!r}-{seed}"
             below, self.n_iter_ = 0, 0
@@ -168,13 +166,8 @@ class OneClassSVM(OutlierMixin, Embedding):
         self.n_columns_ = self.whitening_.shape[1]
         return Phi(phi.function, (*phi.carried[:-1], self.whitening_))
 
-    def _start(
-        self, source: Source, phi: Phi, seed: int, executor: Executor
-    ) -> tuple[NDArray[np.float64], list[float]]:
+    def _start(self, phi: Phi, rows: NDArray[Any]) -> tuple[NDArray[np.float64], list[float]]:
         """The solution on a sample, and the width that is left for all rows, the last."""
-        n = min(source.n_rows, SAMPLE)
-        recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
-        rows = sample_rows(source, recipe, n, executor)[1]
         with one_blas_thread():
             F = np.concatenate(list(phi.strips(rows)))
             v, first = begin(F, float(self.nu))

@@ -81,7 +81,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         passes: str | int = "auto",
         patience: int = 0,
         polish: str | int = "auto",
-        local: str = "none",
+        local: str = "auto",
         n_grids: str | int = "auto",
         cell_rows: str | int = "auto",
         cell_overlap: str | float = "auto",

@@ -1,7 +1,16 @@
 """Feature maps: φ of one block, born fitted, and the scaling that stands before them. Imports kernels and floor 0."""
 
 from dkernel.features.base import FeatureMap, map_from
-from dkernel.features.choose import FEATURES, Drawing, choose_map, features_named, features_of_sparse, words_of
+from dkernel.features.choose import (
+    FEATURES,
+    Drawing,
+    by_landmarks,
+    choose_map,
+    features_named,
+    features_of_sparse,
+    is_complete,
+    words_of,
+)
 from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap, TaylorMap
@@ -31,9 +40,11 @@ __all__ = [
     "StackedMap",
     "TaylorMap",
     "TensorSketchMap",
+    "by_landmarks",
     "choose_map",
     "features_named",
     "features_of_sparse",
+    "is_complete",
     "map_from",
     "words_of",
 ]

@@ -37,9 +37,11 @@ __all__ = [
     "MAPS",
     "MOST_LANDMARKS",
     "Drawing",
+    "by_landmarks",
     "choose_map",
     "features_named",
     "features_of_sparse",
+    "is_complete",
     "words_of",
 ]
 
@@ -59,6 +61,17 @@ FEATURES = {
     "tensorsketch": "count sketches, convolved; polynomials, and products of kernels",
 }
 """Meanings of the words for the features."""
+
+
+def by_landmarks(features: str, auto: bool = False) -> bool:
+    """True if this word of FEATURES asks for landmarks; with `auto` if it allows them."""
+    return features == "nystrom" or (auto and features == "auto")
+
+
+def is_complete(features: str) -> bool:
+    """True if this word of FEATURES asks for all components of a kernel, of which none is random."""
+    return features == "exact"
+
 
 MOST_LANDMARKS = 20_000  # above it their Gram matrix and its factor cost more than what they are better
 TRIAL = 64  # columns that tell whether a kernel has a map

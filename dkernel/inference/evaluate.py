@@ -74,10 +74,12 @@ class _Rows:
     ----------
     files : of each unit
     firsts : for each unit the global number of the first row of its file; in files rows are counted from 1
+    counted : words for how rows are counted, where some were left out
     """
 
     files: tuple[str, ...]
     firsts: tuple[int, ...]
+    counted: str = ""
 
     @classmethod
     def of(cls, source: Source) -> "_Rows":
@@ -87,11 +89,12 @@ class _Rows:
                 begins = at
             firsts.append(begins - bool(source.files))
             at += unit.n_rows
-        return cls(tuple(unit.place for unit in source.units), tuple(firsts))
+        without = " (without the bad rows)" if source.rejected is not None and len(source.rejected) else ""
+        return cls(tuple(unit.place for unit in source.units), tuple(firsts), without)
 
     def name(self, piece: RowSlice, row: int) -> str:
         unit = piece.place.unit
-        return f"{self.files[unit]}, row {piece.first + row * piece.step - self.firsts[unit]}"
+        return f"{self.files[unit]}, row {piece.first + row * piece.step - self.firsts[unit]}{self.counted}"
 
     def scores(self, model: Model, X: NDArray[Any], name: Callable[[int], str]) -> NDArray[np.floating]:
         """The scores of rows; one that has none is refused with its name."""

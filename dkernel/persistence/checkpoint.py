@@ -3,7 +3,8 @@
     survey-part-3                                   of a survey that is not over, the fourth sixteenth
     survey, choose, landmarks, rewrite, prepare     the results of stages, each written once
     scratch                                         where rows are that outlive a run
-    rounds-00000012                                 where the passes are, after every K rounds; the last two are kept
+    rounds-00000012                                 the state of a solver after so many steps, every K rounds of a pass
+                                                    or after each reading of all rows; the last two are kept
     result                                          of a fit that is over, alone: all else is removed then
 
 Every file, checkpoint-NAME.safetensors, is one of `dkernel.persistence.tensor_file`, holds the values of
@@ -29,7 +30,6 @@ from dkernel.data.source import Source
 from dkernel.data.writers.atomic import trouble
 from dkernel.errors import ClusterError, DataError, DKernelError, DKernelWarning, ModelFileError, RecipeError
 from dkernel.execution.versions import versions
-from dkernel.linear.solvers.psgd import State
 from dkernel.numerics.sparse_rows import named
 from dkernel.persistence.journal import Journal
 from dkernel.persistence.serialization import decoded, encoded
@@ -41,13 +41,11 @@ __all__ = ["EVERY", "Checkpoint", "run_of"]
 T = TypeVar("T")
 
 
-class PassPosition(Protocol):
-    """The position of the passes, as `sgd.py` keeps it."""
+class SolverState(Protocol):
+    """State of a solver, as `dkernel.solving.driver` has it."""
 
     @property
-    def state(self) -> State: ...
-    @property
-    def epoch(self) -> int: ...
+    def done(self) -> int: ...
     @property
     def steps(self) -> int: ...
 
@@ -56,7 +54,7 @@ EVERY = 4
 """Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
 
 PROTOCOL = 1  # of the files; FORMAT, of what stands in them, is a part of the run
-FORMAT = 2  # raised where the stored values change
+FORMAT = 3  # raised where the stored values change
 NAME = "checkpoint-{}.safetensors"
 _NO_STATE = (
     "A model file holds no state of a solver, so no training can continue from it. Give --checkpoint the folder of the "
@@ -158,8 +156,8 @@ class FolderJournal(Journal):
     def __init__(self, checkpoint: Checkpoint, run: Mapping[str, Any], nbytes: int, progress: Any) -> None:
         self.folder, self.every, self.progress = checkpoint.path, checkpoint.every, progress
         self.run = dict(run)
-        self._spot: PassPosition | None = None
-        self._saved: list[int] = []  # steps of the whole files of rounds, the oldest first
+        self._state: tuple[str, SolverState] | None = None
+        self._saved: list[str] = []  # names of the whole files of states, the oldest first
         self._copy: Path | None = None
         self._parts: dict[str, int] = {}
         for left in self.folder.glob(f".{NAME.format('*')}.*.partial"):
@@ -215,31 +213,32 @@ class FolderJournal(Journal):
         self._write(_part(name, self._parts[name]), value)
         self._parts[name] += 1
 
-    def spot(self, rounds: int) -> PassPosition | None:
-        steps = sorted(int(path.stem.rpartition("-")[2]) for path in self.folder.glob(NAME.format("rounds-*")))
-        for step in reversed(steps):
-            spot: PassPosition | None = self.found(_rounds(step))
-            if spot is not None:
-                self._spot, self._saved = spot, [step]
-                self.resumed = f"pass {spot.epoch + 1} round {spot.state.done}/{rounds}"
+    def position(self, name: str, where: Callable[[Any], str]) -> SolverState | None:
+        self._state, self._saved = None, []
+        for path in sorted(self.folder.glob(NAME.format(f"{name}-{8 * '[0-9]'}")), reverse=True):
+            file = path.stem.removeprefix(NAME.partition("{")[0])
+            state: SolverState | None = self.found(file)
+            if state is not None:
+                self._state, self._saved = (name, state), [file]
+                self.resumed = where(state)
                 self.progress.message(f"resumed from {self.resumed}")
-                return spot
+                return state
         return None
 
-    def reached(self, spot: PassPosition) -> None:
-        self._spot = spot
-        if spot.state.done % self.every == 0:
-            self._save(spot)
+    def reached(self, name: str, state: SolverState) -> None:
+        self._state = name, state
+        if state.done % self.every == 0:
+            self._save(name, state)
 
     @contextmanager
     def kept(self) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            if self._spot is not None and self._spot.steps not in self._saved:
-                # What ended the passes counts more; the checkpoint before this one stands.
+            if self._state is not None and _step(self._state[0], self._state[1].steps) not in self._saved:
+                # What ended the solver counts more; the checkpoint before this one stands.
                 with suppress(OSError, DKernelError):
-                    self._save(self._spot)
+                    self._save(*self._state)
             raise
 
     def finish(self, result: Any) -> None:
@@ -261,10 +260,11 @@ class FolderJournal(Journal):
         self._copy.mkdir(parents=True, exist_ok=True)
         return self._copy
 
-    def _save(self, spot: PassPosition) -> None:
-        self._write(_rounds(spot.steps), spot)
-        self._saved = [*self._saved[-1:], spot.steps]
-        self._remove("rounds-*", but=[_rounds(step) for step in self._saved])
+    def _save(self, name: str, state: SolverState) -> None:
+        file = _step(name, state.steps)
+        self._write(file, state)
+        self._saved = [*self._saved[-1:], file]
+        self._remove(f"{name}-{8 * '[0-9]'}", but=self._saved)
 
     def _remove(self, names: str, but: Sequence[str] = ()) -> None:
         for path in self.folder.glob(NAME.format(names)):
@@ -392,5 +392,5 @@ def _part(name: str, number: int | str) -> str:
     return f"{name}-part-{number}"
 
 
-def _rounds(steps: int) -> str:
-    return f"rounds-{steps:08d}"
+def _step(name: str, steps: int) -> str:
+    return f"{name}-{steps:08d}"

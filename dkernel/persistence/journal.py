@@ -39,16 +39,16 @@ class Journal:
     def part(self, name: str, value: Any) -> None:
         """The next part of a stage."""
 
-    def spot(self, rounds: int) -> Any:  # noqa: ARG002
-        """Where the passes, of so many rounds each, were; None for nowhere yet."""
+    def position(self, name: str, where: Callable[[Any], str]) -> Any:  # noqa: ARG002
+        """The last state of a solver that was kept under this name, `where` in words; None where there is none."""
         return None
 
-    def reached(self, spot: Any) -> None:
-        """The passes are here now."""
+    def reached(self, name: str, state: Any) -> None:
+        """The solver is in this state now."""
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Around the passes: whatever ends them, the last spot is kept."""
+        """Around a solver: whatever ends it, its last state is kept."""
         yield
 
     def finish(self, result: Any) -> None:

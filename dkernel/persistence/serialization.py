@@ -26,6 +26,7 @@ from dkernel.linear.calibration import Isotonic, Platt
 from dkernel.linear.lowrank_preconditioner import LowRank, Sketch
 from dkernel.linear.preconditioner import Preconditioner
 from dkernel.linear.predictive_variance import Variance
+from dkernel.linear.solvers.full_batch import BatchState
 from dkernel.linear.solvers.psgd import State
 from dkernel.local.base import LocalMachine
 from dkernel.local.catalogue import local_machine
@@ -56,6 +57,7 @@ def _plain(of: type) -> TypeCodec:
 
 KINDS: dict[str, TypeCodec] = {
     "LowRank": _plain(LowRank),  # a Preconditioner too, so it comes first
+    "BatchState": _plain(BatchState),
     "Block": _plain(Block),
     "Isotonic": _plain(Isotonic),
     "Model": _plain(Model),

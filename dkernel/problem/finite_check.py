@@ -1,13 +1,19 @@
-"""Numbers of a fit that are not finite: rows pass the gate, and a square or a power of what they hold overflows."""
+"""Numbers of a fit that are not finite, or nothing but rounding: rows pass the gate, and their products do not."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.kernels import Kernel
 
-__all__ = ["check_finite"]
+__all__ = ["check_finite", "check_products"]
+
+LOOKED_AT = 256  # rows of a sample: their products say what all do
+OFFSET = 100  # deviations from 0: nearer, a square in float32 has three digits of a column's variation
+SUMMED = 8 * np.finfo(np.float64).eps  # rounding of a value in float64, which sums products rounded one by one
 
 
 def check_finite(kernel: Kernel, what: str, *numbers: Any) -> None:
@@ -33,4 +39,45 @@ def check_finite(kernel: Kernel, what: str, *numbers: Any) -> None:
         f"The fit overflows: its {what} are not finite, because the values of {kernel!r} on these rows are too large. "
         "Scale the features (scale='standard'), leave out rows whose numbers are far larger than the others', or take "
         "a kernel that grows less: a lower degree, or a bounded one such as Gaussian()."
+    )
+
+
+def check_products(kernel: Kernel, X: NDArray[Any], columns: Sequence[str]) -> None:
+    """Refuse a kernel of products of columns far from 0, if its values differ by no more than their rounding.
+
+    A kernel that sees no shift is none of these: its columns are centred.
+
+    Parameters
+    ----------
+    X : rows of a sample as the kernel gets them, in the dtype of the fit
+    columns : their names
+
+    Raises
+    ------
+    DataError
+        which names a column and what to do
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Linear
+    >>> check_products(Linear(), np.random.default_rng(0).normal(size=(50, 2)) + 1e3, ["a", "b"])
+    """
+    if not isinstance(X, np.ndarray) or X.dtype.kind != "f" or kernel.shift_invariant:
+        return
+    rows = X[:LOOKED_AT].astype(np.float64)
+    center, deviation = rows.mean(axis=0), rows.std(axis=0)
+    far = (deviation > 0) & (np.abs(center) > OFFSET * deviation)
+    if not far.any():
+        return
+    K = kernel(rows, rows)
+    about = K - K.mean(axis=0)
+    about -= about.mean(axis=1, keepdims=True)
+    rounding = max(0.5 * np.finfo(X.dtype).eps, SUMMED)
+    if not np.isfinite(K).all() or np.linalg.norm(about / np.abs(K).max()) > rounding * len(K):
+        return
+    j = int(np.argmax(np.where(far, np.abs(center), 0.0)))
+    raise DataError(
+        f"Column {columns[j]!r} is near {center[j]:.6g} and varies by {deviation[j]:.2g}: the values of {kernel!r}, "
+        "which is made of products of columns, differ by no more than their rounding. Centre the columns "
+        "(scale='standard'), take the offset from this one, or use a kernel of differences, such as Gaussian()."
     )

@@ -5,8 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from dkernel.errors import DataError
+from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.linear.losses import loss_named
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.recipe import GIVEN, Recipe
 
 __all__ = ["Sizes", "is_large"]
@@ -64,7 +66,7 @@ def _setup_flops(columns: int) -> float:
 
 def _is_open(recipe: Recipe) -> bool:
     """True if nothing says how many passes there are to be; the loss bends, and it is float32's arithmetic."""
-    passes = recipe.solver == "psgd" and recipe.passes == "auto" and not recipe.patience
+    passes = SOLVERS[recipe.solver].in_rounds and recipe.passes == "auto" and not recipe.patience
     return passes and recipe.dtype == "float32" and loss_named(recipe.loss).smooth
 
 
@@ -105,8 +107,8 @@ class Sizes:
         >>> Sizes.of(15_000, 16, Recipe()).columns
         3840
         """
-        few = recipe.solver == "exact"  # every row is a landmark, and in the sample
-        auto = n if few and recipe.features in ("auto", "nystrom") else cls.automatic(n, p)
+        few = SOLVERS[recipe.solver].in_memory  # every row is a landmark, and in the sample
+        auto = n if few and by_landmarks(recipe.features, auto=True) else cls.automatic(n, p)
         columns = recipe.n_components if isinstance(recipe.n_components, int) else auto
         held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0
@@ -130,7 +132,7 @@ class Sizes:
         auto = LEAST_ROUNDS if taught else cls.rounds_of(n, p, columns)
         rounds = recipe.rounds if isinstance(recipe.rounds, int) else auto
         passes = recipe.passes if isinstance(recipe.passes, int) else 1
-        if recipe.passes == "auto" and recipe.solver == "psgd":
+        if recipe.passes == "auto" and SOLVERS[recipe.solver].in_rounds:
             passes = cls.passes_of(n, p, columns, sample)
         polish = 0 if recipe.polish == "auto" else int(recipe.polish)
         if recipe.polish == "auto" and _is_open(recipe):

@@ -112,6 +112,12 @@ class Targets:
         """Of a regression, in `unit`, of a sum of squared errors over n rows; over all of several targets."""
         return self.unit * float(np.sqrt(squared / (max(n, 1) * self.outputs)))
 
+    def merit(self, right: float, n: int) -> dict[str, float]:
+        """Accuracy of `right` answers on n rows; of a regression the rmse, `right` the sum of squared errors."""
+        if self.classes is None:
+            return {"rmse": self.rmse(right, n)}
+        return {"accuracy": right / max(n, 1)}
+
     def codes(self, y: NDArray[Any], place: Callable[[int], str] = "row {} of a block".format) -> NDArray[np.intp]:
         """Class numbers (n,); a label that is none of the classes is refused, at the place of its row."""
         assert self.classes is not None

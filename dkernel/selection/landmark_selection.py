@@ -11,7 +11,7 @@ from dkernel.data.object_columns import check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
-from dkernel.features import NystromMap, Scaling
+from dkernel.features import NystromMap, Scaling, by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.landmarks import select
 from dkernel.features.nystrom import wide
@@ -117,7 +117,7 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
     recipe = recipe.replace(scale="none", metric="identity", gamma=gamma)
     recipe = recipe.for_columns(source.columns)
     check_source(parse(recipe.kernel), source)
-    if source.sparse and recipe.features == "nystrom":
+    if source.sparse and by_landmarks(recipe.features):
         parse(recipe.kernel).require_sparse()
     size = min(source.n_rows, max(rows, MEDIAN_ROWS))
     if recipe.landmarks not in ("uniform", GIVEN):

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.encoding import Encoding
 from dkernel.execution.base import Call, Executor
-from dkernel.features import Drawing, Scaling
+from dkernel.features import Drawing, Scaling, is_complete
 from dkernel.features.scaling import SPARSE
 from dkernel.kernels import Kernel, Laplacian
 from dkernel.linear.losses import Loss
@@ -133,7 +133,7 @@ class _Search:
     ) -> None:  # fmt: skip
         self.recipe, self.survey, self.rows, self.targets, self.loss = recipe, survey, rows, targets, loss
         # An exact map is its kernel, as landmarks have it, and has the columns that it has.
-        self.drawing = None if drawing is None or drawing.features == "exact" else drawing
+        self.drawing = None if drawing is None or is_complete(drawing.features) else drawing
         # A term of an L1 distance costs what thirty of a product do: of many columns it is only taken when it is named.
         kernels = recipe.kernels
         if drawing is not None and len(kernels) > 1:

@@ -24,7 +24,7 @@ from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
 from dkernel.features.base import Coordinates
 from dkernel.linear.preconditioner import factorize, metric_root
-from dkernel.linear.solvers.full_batch import BATCH, batch_solver
+from dkernel.linear.solvers.full_batch import batch_solver
 from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
 from dkernel.linear.solvers.psgd import PSGD
@@ -34,11 +34,11 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem, count_correct, with_intercept
 from dkernel.problem.reservoir_roles import counted, pieces_of, rows_of
+from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
-from dkernel.solving.full_batch_context import FullBatchContext
-from dkernel.solving.sgd import SolverResult, merit
+from dkernel.solving.driver import ClientWork, Found, Reading, Solver, SolverResult
 
-__all__ = ["MOST_ROWS", "deduplicate", "is_few", "solve_exact"]
+__all__ = ["MOST_ROWS", "Exact", "deduplicate", "is_few"]
 
 Array = NDArray[np.float64]
 
@@ -124,44 +124,63 @@ def _text(label: Any) -> str:
     return repr(int(label) if isinstance(label, float) and label.is_integer() else label)
 
 
-def solve_exact(whole: FullBatchContext, recipe: Recipe, rows: Block) -> SolverResult:
-    """The optimum on rows that are all there are, in memory.
+class Exact(Solver[Found]):
+    """The optimum on rows that are all there are, in memory: different ones, in an order of no meaning."""
 
-    Parameters
-    ----------
-    rows : different ones, in an order of no meaning
-    """
-    found = whole.journal.stage("exact", lambda: _found(whole, recipe, rows))
-    facts = {"exact": found["facts"]}
-    return SolverResult(found["v"], found["alpha"], 1.0, "exact", found["history"], found["judged"], facts)
+    stage = "exact"
 
+    @classmethod
+    def readings(cls, sizes: Sizes) -> int:  # noqa: ARG003
+        return 1
 
-def _found(whole: FullBatchContext, recipe: Recipe, rows: Block) -> dict[str, Any]:
-    problem, n = whole.inside.problem, len(rows.X)
-    if isinstance(whole.bench.coordinates.metric, np.ndarray):
-        metric_root(whole.bench.coordinates.metric)  # refuses a kernel that is none
-    losses: dict[float, float] = {}
-    judged: dict[float, dict[str, float]] = {}
-    if recipe.alpha == "auto":
-        whole.progress.phase("choose alpha")
-        losses, judged = _judged(problem, rows)
-        check_finite(problem.columns.map.kernel, "losses on rows that were left out", min(losses.values()))
-    # Of alphas that are as good the largest: its coefficients are the smallest, and its optimum is the soonest found.
-    least = LEVEL * min(losses.values(), default=0.0)
-    alpha = next((each for each, loss in losses.items() if loss <= least), recipe.alpha)
-    assert not isinstance(alpha, str)
-    whole.progress.phase("solve")
-    matrix = _Rows.of(problem, whole.bench.coordinates, rows)
-    v, readings, moved = matrix.optimum(alpha, TOLERANCE)
-    loss, right, weight, _ = matrix.figures(matrix.F, matrix.Y, matrix.weight, v)
-    history: list[dict[str, Any]] = [
-        {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **merit(problem.targets, right, n), "steps": readings}
-    ]
-    if losses:
-        path = {f"{each:g}": value for each, value in losses.items()}
-        history.append({"holdout": "exact", "iterate": "exact", "alpha": alpha, **judged[alpha], "path": path})
-    facts = {"alpha": list(losses) or [alpha], "steps": readings, "moved": moved, "converged": moved <= TOLERANCE}
-    return {"v": v, "alpha": alpha, "history": history, "judged": judged.get(alpha, {}), "facts": facts}
+    @classmethod
+    def flops(cls, sizes: Sizes, outputs: int) -> float:  # noqa: ARG003
+        n, D = float(sizes.n), sizes.columns
+        return flops_of(sizes.n, sizes.p, D) + 2 * n * D**2 + 2.0 * D**3
+
+    def start(self) -> Found:
+        return Found()
+
+    def plan(self, state: Found) -> Reading | None:
+        return ClientWork("exact", self._optimum) if state.value is None else None
+
+    def advance(self, state: Found, found: dict[str, Any]) -> Found:
+        return replace(state, value=found, history=tuple(found["history"]), steps=1)
+
+    def finish(self, state: Found) -> SolverResult:
+        value = state.value
+        assert value is not None
+        return SolverResult(
+            value["v"], value["alpha"], 1.0, self.stage, list(state.history), value["judged"],
+            {"exact": value["facts"]}, tried=value["facts"]["alpha"],
+        )  # fmt: skip
+
+    def _optimum(self) -> dict[str, Any]:
+        context, rows = self.context, self.context.sample
+        problem, coordinates = context.inside.problem, context.bench.coordinates
+        if isinstance(coordinates.metric, np.ndarray):
+            metric_root(coordinates.metric)  # refuses a kernel that is none
+        losses: dict[float, float] = {}
+        judged: dict[float, dict[str, float]] = {}
+        if context.recipe.alpha == "auto":
+            context.progress.phase("choose alpha")
+            losses, judged = _judged(problem, rows)
+            check_finite(problem.columns.map.kernel, "losses on rows that were left out", min(losses.values()))
+        # Of alphas that are as good the largest: its coefficients are the smallest, and its optimum the soonest found.
+        least = LEVEL * min(losses.values(), default=0.0)
+        alpha = next((each for each, loss in losses.items() if loss <= least), context.recipe.alpha)
+        assert not isinstance(alpha, str)
+        context.progress.phase("solve")
+        matrix = _Rows.of(problem, coordinates, rows)
+        v, readings, moved = matrix.optimum(alpha, TOLERANCE)
+        loss, right, weight, n = matrix.figures(matrix.F, matrix.Y, matrix.weight, v)
+        line = {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **problem.targets.merit(right, n)}
+        history: list[dict[str, Any]] = [{**line, "steps": readings}]
+        if losses:
+            path = {f"{each:g}": value for each, value in losses.items()}
+            history.append({"holdout": "exact", "iterate": "exact", "alpha": alpha, **judged[alpha], "path": path})
+        facts = {"alpha": list(losses) or [alpha], "steps": readings, "moved": moved, "converged": moved <= TOLERANCE}
+        return {"v": v, "alpha": alpha, "history": history, "judged": judged.get(alpha, {}), "facts": facts}
 
 
 def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[float, dict[str, float]]]:
@@ -186,7 +205,7 @@ def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[flo
             found.append(matrix.figures(*judged, v))
         loss, right, weight, count = (float(sum(each)) for each in zip(*found, strict=True))
         losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
-        figures[alpha] = {"loss": loss / weight, "rows": int(count), **merit(problem.targets, right, int(count))}
+        figures[alpha] = {"loss": loss / weight, "rows": int(count), **problem.targets.merit(right, int(count))}
         if len(losses) > WORSE and min(list(losses.values())[-WORSE:]) > min(losses.values()):
             break
     return losses, figures
@@ -274,7 +293,7 @@ class _Rows:
         weighted, outputs = w[:, None] * self.F, self.Y.shape[1]
         P = factorize(self.F.T @ weighted, self.coordinates.metric, max(alpha, 1e-14), self.F[:1])
         settings = PSGD([P], [alpha], self.coordinates.metric, loss, outputs)
-        solver = BATCH[batch_solver(loss)](settings, tolerance)
+        solver = batch_solver(loss)(settings, tolerance)
         state = solver.start(P.solve(weighted.T @ self.Y) if start is None else start)
         limit = MOST_READINGS if tolerance <= TOLERANCE else FEW_READINGS
         while not solver.is_over(state) and state.passes < limit:

@@ -1,22 +1,20 @@
-"""`solver="pcg"` and `"lbfgs"`: a reading of all rows an iteration, until nothing is left to gain. Also the polish.
+"""`solver="pcg"` and `"lbfgs"`: a reading of all rows an iteration, until nothing is left to gain. Also the polish."""
 
-Each reading is kept in the journal as what came back of it, mean loss and gradient; a run that is stopped goes through
-the same states again without reading.
-"""
-
-from typing import Any
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.linear.solvers.full_batch import BATCH, Batch, BatchState
+from dkernel.linear.solvers.full_batch import LBFGS, PCG, Batch, BatchState, batch_solver
 from dkernel.linear.solvers.psgd import PSGD
+from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import ExactGradient, Gradient, GradientSum
-from dkernel.solving.full_batch_context import FullBatchContext
-from dkernel.solving.sgd import SolverResult, merit
+from dkernel.problem.sizes import Sizes
+from dkernel.solving.driver import Context, FullReading, HoldoutReading, Phase, Reading, Solver, SolverResult, judged
 from dkernel.solving.sgd_setup import mean_gradient
 
-__all__ = ["MOST_PASSES", "solve_full_batch"]
+__all__ = ["ConjugateGradients", "FullBatch", "LimitedMemory", "Polish"]
 
 Array = NDArray[np.float64]
 
@@ -27,74 +25,154 @@ MOST_PASSES = 100
 TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
 
 
-def solve_full_batch(
-    whole: FullBatchContext, problem: PSGD, start: Array, *, solver: str, limit: int, dtype: str, stage: str
-) -> SolverResult:
+@stored("FullBatchState")
+@dataclass(frozen=True, eq=False)
+class FullBatchState:
+    """The position of the readings.
+
+    Parameters
+    ----------
+    holdout : figures of the best alpha on the holdout; None before they are known
+    ended : whether somebody wants no more readings
+    """
+
+    state: BatchState
+    history: tuple[dict[str, Any], ...] = ()
+    holdout: dict[str, float] | None = None
+    steps: int = 0
+    done: int = 0
+    ended: bool = False
+
+
+class FullBatch(Solver[FullBatchState]):
     """The minimizer for each alpha, and of these the one with the smallest loss on the holdout.
 
     Parameters
     ----------
-    problem : preconditioners and alphas, each alpha once
-    start : v to begin at, (n + 1, heads)
+    settings : preconditioners and alphas, each alpha once
+    first : v to begin at, (n + 1, heads)
     limit : readings at most
-    dtype : of the columns that gradients are made of
-    stage : name of the result in the journal
     """
-    made = BATCH[solver](problem, TOLERANCE[dtype])
-    found = whole.journal.stage(stage, lambda: _run(whole, made, start, limit, dtype, stage))
-    v, outputs = found["v"], problem.outputs
-    heads = {alpha: v[:, j * outputs : (j + 1) * outputs] for j, alpha in enumerate(problem.alphas)}
-    figures, lines = whole.judged(heads, solver)
-    alpha = lines[0]["alpha"] if lines else problem.alphas[0]
-    facts = {"solver": {name: found[name] for name in ("passes", "decrement", "converged")}}
-    chosen = np.ascontiguousarray(heads[alpha])
-    return SolverResult(chosen, alpha, 1.0, solver, [*found["history"], *lines], figures, facts)
 
+    stage = "batch"
+    kind: ClassVar[type[Batch]]
 
-def _run(whole: FullBatchContext, solver: Batch, start: Array, limit: int, dtype: str, stage: str) -> dict[str, Any]:
-    made = ExactGradient if dtype == "float64" else Gradient
-    statistic = made(whole.bench.problem)
-    held = whole.bench.executor.keep(statistic, f"{whole.bench.key}-batch-{made.__name__}")
-    state, history = solver.start(start), []
-    polish, rows = stage == "polish", sum(piece.n for piece in whole.pieces)
-    if polish:  # its passes are short: one phase for all
-        whole.progress.phase("polish", limit * rows)
-    kept = whole.journal.parts(stage)
-    while not solver.is_over(state) and state.passes < limit:
-        if state.passes < len(kept):
-            reading = kept[state.passes]
-        else:
-            if not polish:
-                turn = f"{state.passes + 1}/{limit}"
-                whole.progress.phase(f"pass {turn}", rows, **{"pass": turn})
-            reading = _read(whole, statistic, held, solver, state, dtype)
-            whole.journal.part(stage, reading)
-        state = solver.advance(state, reading["loss"], reading["gradient"])
-        history.append({"pass": state.passes, "round": 1, **reading["told"], "decrement": float(state.decrement.max())})
-    whole.bench.executor.release([held])
-    over = solver.is_over(state)
-    if not over and not polish:
-        whole.progress.message(
-            f"after {state.passes} passes the scores would still move by about {state.decrement.max():.1g}: more "
-            "passes come nearer to the optimum"
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        self.settings, self.first, self.limit = self._begin()
+        dtype, problem = context.recipe.dtype, context.bench.problem
+        self.machine = self._kind()(self.settings, TOLERANCE[dtype])
+        self.statistic = ExactGradient(problem) if dtype == "float64" else Gradient(problem)
+
+    def _begin(self) -> tuple[PSGD, Array, int]:
+        of_fit, start = self.context.prepared.solver, self.context.prepared.start
+        paths = [list(of_fit.alphas).index(alpha) for alpha in dict.fromkeys(of_fit.alphas)]
+        heads = np.concatenate([np.arange(j * of_fit.outputs, (j + 1) * of_fit.outputs) for j in paths])
+        settings = of_fit.only([(j, 1.0) for j in paths])
+        return settings, np.ascontiguousarray(start[:, heads]), self.readings(self.context.sizes)
+
+    def _kind(self) -> type[Batch]:
+        return self.kind
+
+    @classmethod
+    def readings(cls, sizes: Sizes) -> int:
+        return sizes.passes if sizes.passes > 1 else MOST_PASSES
+
+    def start(self) -> FullBatchState:
+        return FullBatchState(self.machine.start(self.first))
+
+    def plan(self, state: FullBatchState) -> Reading | None:
+        if not self._is_over(state):
+            points, bench = self.machine.candidates(state.state), self.context.bench
+            wanted: Any = bench.coefficients(points)
+            if isinstance(self.statistic, ExactGradient):
+                wanted = bench.coordinates.expand(points[:-1]), points[-1]
+            key = f"{self.stage}-{state.state.passes}"
+            return FullReading(key, statistic=self.statistic, broadcast=wanted, phase=self._phase(state))
+        return HoldoutReading(f"{self.stage}-judge", state.state.v) if state.holdout is None else None
+
+    def _is_over(self, state: FullBatchState) -> bool:
+        return state.ended or self.machine.is_over(state.state) or state.state.passes >= self.limit
+
+    def stop(self, state: FullBatchState) -> FullBatchState:
+        return replace(state, ended=True)
+
+    def _phase(self, state: FullBatchState) -> Phase:
+        turn = f"{state.state.passes + 1}/{self.limit}"
+        return Phase(f"pass {turn}", lambda: self.context.feed.source.n_rows, {"pass": turn})
+
+    def advance(self, state: FullBatchState, found: Any) -> FullBatchState:
+        if self._is_over(state):
+            figures, lines = judged(self.context, self.settings.alphas, found, self.machine.name)
+            return replace(state, holdout=figures, history=state.history + lines, steps=state.steps + 1)
+        total: GradientSum = found
+        loss = total.loss / max(total.weight, 1e-300)
+        made = self.machine.advance(state.state, loss, mean_gradient(self.context.bench.coordinates, total))
+        figures = {"rows": total.n, "loss": float(loss[0])}
+        figures |= self.context.bench.problem.targets.merit(float(total.right[0]), total.n)
+        line = {"pass": made.passes, "round": 1, **figures, "decrement": float(made.decrement.max())}
+        return replace(state, state=made, history=(*state.history, line), steps=state.steps + 1)
+
+    def finish(self, state: FullBatchState) -> SolverResult:
+        made, alphas, outputs = state.state, self.settings.alphas, self.settings.outputs
+        converged, decrement = self.machine.is_over(made), float(made.decrement.max())
+        if not converged:
+            self._warn(made.passes, decrement)
+        lines = [line for line in state.history if "holdout" in line]
+        alpha = lines[0]["alpha"] if lines else alphas[0]
+        j = list(alphas).index(alpha)
+        v = np.ascontiguousarray(made.v[:, j * outputs : (j + 1) * outputs])
+        facts = {"solver": {"passes": made.passes, "decrement": decrement, "converged": converged}}
+        history = list(state.history)
+        return SolverResult(v, alpha, 1.0, self.machine.name, history, state.holdout or {}, facts, tried=alphas)
+
+    def _warn(self, passes: int, decrement: float) -> None:
+        self.context.progress.message(
+            f"after {passes} passes the scores would still move by about {decrement:.1g}: more passes come nearer to "
+            "the optimum"
         )
-    decrement = float(state.decrement.max())
-    return {"v": state.v, "history": history, "passes": state.passes, "decrement": decrement, "converged": over}
 
 
-def _read(
-    whole: FullBatchContext, statistic: Gradient, held: Any, solver: Batch, state: BatchState, dtype: str
-) -> dict[str, Any]:
-    """Mean loss and gradient at the candidates, and the figures of the first of them."""
-    bench, points = whole.bench, solver.candidates(state)
-    wanted: Any = bench.coefficients(points)
-    if dtype == "float64":
-        wanted = bench.coordinates.expand(points[:-1]), points[-1]
-    key = f"{bench.key}-batch-{state.passes}"
-    broadcast = bench.executor.keep(wanted, key)
-    total: GradientSum = whole.feed.fold(statistic, whole.pieces, key, whole.progress, held=held, broadcast=broadcast)
-    bench.executor.release([broadcast])
-    loss = total.loss / max(total.weight, 1e-300)
-    figures = {"rows": total.n, "loss": float(loss[0])}
-    figures |= merit(bench.problem.targets, float(total.right[0]), total.n)
-    return {"loss": loss, "gradient": mean_gradient(bench.coordinates, total), "told": figures}
+class ConjugateGradients(FullBatch):
+    """Preconditioned conjugate gradients."""
+
+    kind = PCG
+
+
+class LimitedMemory(FullBatch):
+    """L-BFGS."""
+
+    kind = LBFGS
+
+
+class Polish(FullBatch):
+    """The same from what passes have found, for its alpha.
+
+    Parameters
+    ----------
+    before : result of the passes
+    """
+
+    stage = "polish"
+
+    def __init__(self, context: Context, before: SolverResult) -> None:
+        self.before = before
+        super().__init__(context)
+
+    def _begin(self) -> tuple[PSGD, Array, int]:
+        of_fit, before = self.context.prepared.solver, self.before
+        only = of_fit.only([(list(of_fit.alphas).index(before.alpha), 1.0)])
+        return only, before.v, int(self.context.recipe.polish)
+
+    def _kind(self) -> type[Batch]:
+        return batch_solver(self.settings.loss)
+
+    def _phase(self, state: FullBatchState) -> Phase:  # noqa: ARG002 - its readings are short: one phase for all
+        return Phase("polish", lambda: self.limit * self.context.feed.source.n_rows)
+
+    def finish(self, state: FullBatchState) -> SolverResult:
+        found, before = super().finish(state), self.before
+        return replace(found, share=before.share, history=[*before.history, *found.history], tried=before.tried)
+
+    def _warn(self, passes: int, decrement: float) -> None:
+        """A polish has as many passes as are cheap, and need not converge."""

@@ -23,7 +23,6 @@ from dkernel.local.inputs import GridInputs
 from dkernel.numerics import tiling
 from dkernel.problem.objective import Coefficients, Problem, count_correct
 from dkernel.solving.residual import ResidualContext, Rows
-from dkernel.solving.sgd import merit
 from dkernel.streaming.exact_sums import ExactStatistic, RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 
@@ -295,7 +294,7 @@ def _read(
 def _line(context: ResidualContext, total: BinSums, number: int) -> dict[str, Any]:
     unit = 2.0**-LOSS_DIGITS
     line = {"grids": (number + 1) * GROUP, "rows": total.n, "loss": total.loss / max(total.weight, 1)}
-    return line | merit(context.problem.targets, total.right * unit, total.n)
+    return line | context.problem.targets.merit(total.right * unit, total.n)
 
 
 def _judged(context: ResidualContext, rows: Rows, scores: F32) -> dict[str, float]:
@@ -303,6 +302,7 @@ def _judged(context: ResidualContext, rows: Rows, scores: F32) -> dict[str, floa
     if not len(rows.Y):
         return {}
     loss = context.problem.loss.judged(rows.Y, scores).sum(axis=1, dtype=np.float64)
-    right = merit(context.problem.targets, count_correct(context.problem.targets, rows.Y, scores), len(rows.Y))
+    targets = context.problem.targets
+    right = targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
     figures = {"holdout_loss": float(rows.weight @ loss / rows.weight.sum())}
     return figures | {f"holdout_{name}": value for name, value in right.items()}

@@ -6,7 +6,7 @@ Leaving one row out needs its features, which are there for the rows of the samp
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce as _accumulated
 from operator import add
 from typing import Any
@@ -17,13 +17,23 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.linear.solvers.normal_equations import Moments, Ridge, solve
 from dkernel.problem.objective import FoldedGram, GramSum, Problem, with_intercept
-from dkernel.solving.full_batch_context import FullBatchContext
-from dkernel.solving.sgd import SolverResult
+from dkernel.problem.sizes import Sizes, flops_of
+from dkernel.solving.driver import (
+    Context,
+    Found,
+    FullReading,
+    HoldoutReading,
+    Phase,
+    Reading,
+    Solver,
+    SolverResult,
+    judged,
+)
 from dkernel.solving.sgd_setup import in_coordinates
 from dkernel.streaming.reduction import Statistic
-from dkernel.streaming.schedule import RowSlice, bundle_size
+from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["ALPHAS", "FOLDS", "folds_for", "solve_normal_equations"]
+__all__ = ["ALPHAS", "FOLDS", "NormalEquations"]
 
 Array = NDArray[np.float64]
 
@@ -34,60 +44,90 @@ FOLDS, MOST_FOLDED = 5, 2048  # columns up to which the Gram matrix of each fold
 LEFT_OUT = 4096  # rows of the sample that are left out one by one, at two D x D products each
 
 
-def folds_for(columns: int) -> int:
-    """Into how many folds the rows are cut: 1 where so many matrices would be too many bytes."""
+def _folds(columns: int) -> int:
+    """Folds of the rows: 1 where so many matrices would be too many bytes."""
     return FOLDS if columns <= MOST_FOLDED else 1
 
 
-def solve_normal_equations(whole: FullBatchContext, alphas: Sequence[float], sample: Block) -> SolverResult:
-    """The ridge regression of the alpha with the smallest error on rows left out: k-fold, or generalized.
+class NormalEquations(Solver[Found]):
+    """The ridge regression of the alpha with the smallest error on rows left out: k-fold, or generalized."""
 
-    Parameters
-    ----------
-    sample : rows of the training, to be left out one by one
-    """
-    found = whole.journal.stage("normal", lambda: _path(whole, alphas, sample))
-    v, best, path = found["v"], found["best"], found["path"]
-    outcome, lines = whole.judged({alphas[best]: v}, "normal")
-    history = [*found["history"], *lines]
-    return SolverResult(v, alphas[best], 1.0, "normal", history, outcome, {"ridge": path}, found["variance"])
+    stage = "normal"
 
+    def __init__(self, context: Context) -> None:
+        super().__init__(context)
+        alpha, problem = context.recipe.alpha, context.bench.problem
+        self.alphas = ALPHAS if isinstance(alpha, str) else [float(alpha)]
+        self.statistic = FoldedGram(problem, _folds(problem.columns.map.n_columns))
 
-def _path(whole: FullBatchContext, alphas: Sequence[float], sample: Block) -> dict[str, Any]:
-    problem, coordinates = whole.bench.problem, whole.bench.coordinates
-    folds = folds_for(problem.columns.map.n_columns)
-    whole.progress.phase("pass 1/1", sum(piece.n for piece in whole.pieces), **{"pass": "1/1"})
-    sums = _read(whole, FoldedGram(problem, folds))
-    parts = [
-        Moments(
-            in_coordinates(coordinates, one.gram),
-            np.concatenate([coordinates.reduce(one.moment[:-1]), one.moment[-1:]]),
-            one.energy,
-            one.weight,
-        )
-        for one in sums
-    ]
-    whole.progress.phase("normal equations")
-    total = _accumulated(add, parts)
-    ridge = solve(total, coordinates.metric)
-    # Errors of a regression in the label's units; of classes, of the targets -1 and +1. Sums over several outputs, of
-    # several targets in standard deviations.
-    unit = problem.targets.unit**2
-    figures: dict[str, list[float]] = {
-        "alpha": list(alphas),
-        "mse": [unit * float(ridge.error(alpha).sum()) for alpha in alphas],
-        "gcv": [unit * float(ridge.generalized(alpha).sum()) for alpha in alphas],
-        "freedom": [ridge.freedom(alpha) for alpha in alphas],
-    }
-    if folds > 1 and all(part.weight > 0 for part in parts):
-        figures["kfold"] = [unit * float(error) for error in _crossed(parts, coordinates.metric, alphas)]
-    figures["loo"] = [unit * float(error) for error in _left_out(whole, ridge, sample, alphas)]
-    best = int(np.argmin(figures.get("kfold", figures["gcv"])))
-    v = ridge.coefficients(alphas[best])
-    mse = float(ridge.error(alphas[best]).sum())
-    line: dict[str, Any] = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * mse}
-    variance = _variance(ridge, alphas[best]) if problem.targets.classes is None else None
-    return {"v": v, "best": best, "path": figures, "history": [line], "variance": variance}
+    @classmethod
+    def readings(cls, sizes: Sizes) -> int:  # noqa: ARG003
+        return 1
+
+    @classmethod
+    def flops(cls, sizes: Sizes, outputs: int) -> float:  # noqa: ARG003
+        return flops_of(sizes.n, sizes.p, sizes.columns) + float(sizes.n) * sizes.columns**2
+
+    @classmethod
+    def squares(cls, columns: int) -> int:
+        return _folds(columns)
+
+    def start(self) -> Found:
+        return Found()
+
+    def plan(self, state: Found) -> Reading | None:
+        if state.value is None:
+            phase = Phase("pass 1/1", lambda: self.context.feed.source.n_rows, {"pass": "1/1"})
+            return FullReading("gram", statistic=self.statistic, phase=phase)
+        return HoldoutReading("normal-judge", state.value["v"]) if state.holdout is None else None
+
+    def advance(self, state: Found, found: Any) -> Found:
+        if state.value is None:
+            self.context.progress.phase("normal equations")
+            value = self._path(found)
+            line = {"pass": 1, "round": 1, "rows": 0, "loss": 0.5 * value["mse"]}
+            return replace(state, value=value, history=(line,), steps=1)
+        figures, lines = judged(self.context, [self.alphas[state.value["best"]]], found, self.stage)
+        return replace(state, holdout=figures, history=state.history + lines, steps=2)
+
+    def finish(self, state: Found) -> SolverResult:
+        value = state.value
+        assert value is not None
+        return SolverResult(
+            value["v"], self.alphas[value["best"]], 1.0, self.stage, list(state.history), state.holdout or {},
+            {"ridge": value["path"]}, value["variance"], self.alphas,
+        )  # fmt: skip
+
+    def _path(self, sums: Sequence[GramSum]) -> dict[str, Any]:
+        """The regressions of all alphas, and the one to take."""
+        problem, coordinates = self.context.bench.problem, self.context.bench.coordinates
+        parts = [
+            Moments(
+                in_coordinates(coordinates, one.gram),
+                np.concatenate([coordinates.reduce(one.moment[:-1]), one.moment[-1:]]),
+                one.energy,
+                one.weight,
+            )
+            for one in sums
+        ]
+        ridge = solve(_accumulated(add, parts), coordinates.metric)
+        # Errors of a regression in the label's units; of classes, of the targets -1 and +1. Sums over several outputs,
+        # of several targets in standard deviations.
+        unit = problem.targets.unit**2
+        figures: dict[str, list[float]] = {
+            "alpha": list(self.alphas),
+            "mse": [unit * float(ridge.error(alpha).sum()) for alpha in self.alphas],
+            "gcv": [unit * float(ridge.generalized(alpha).sum()) for alpha in self.alphas],
+            "freedom": [ridge.freedom(alpha) for alpha in self.alphas],
+        }
+        if len(parts) > 1 and all(part.weight > 0 for part in parts):
+            figures["kfold"] = [unit * float(error) for error in _crossed(parts, coordinates.metric, self.alphas)]
+        figures["loo"] = [unit * float(error) for error in _left_out(self.context, ridge, self.alphas)]
+        best = int(np.argmin(figures.get("kfold", figures["gcv"])))
+        alpha = self.alphas[best]
+        variance = _variance(ridge, alpha) if problem.targets.classes is None else None
+        mse = float(ridge.error(alpha).sum())
+        return {"v": ridge.coefficients(alpha), "best": best, "mse": mse, "path": figures, "variance": variance}
 
 
 def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:
@@ -95,30 +135,6 @@ def _variance(ridge: Ridge, alpha: float) -> dict[str, Any]:
     return {
         "basis": basis, "offset": offset, "noise": ridge.noise(alpha).tolist(), "alpha": alpha, "weight": ridge.weight,
     }  # fmt: skip
-
-
-def _read(whole: FullBatchContext, statistic: FoldedGram) -> list[GramSum]:
-    """The sums of all pieces, some units at a time: their number follows the layout, and the sum its fixed tree."""
-    feed, key = whole.feed, f"{whole.bench.key}-gram"
-    inside: dict[int, list[RowSlice]] = {}
-    for piece in whole.pieces:
-        inside.setdefault(piece.place.unit, []).append(piece)
-    size = bundle_size([unit.rows for unit in feed.source.units], feed.source.nbytes // max(feed.source.n_rows, 1))
-    units = list(inside)
-    windows = [[p for unit in units[i : i + size] for p in inside[unit]] for i in range(0, len(units), size)]
-    held = whole.bench.executor.keep(statistic, f"{key}-{type(statistic).__name__}")
-    stack: list[tuple[int, list[GramSum]]] = []
-    for window, following in zip(windows, [*windows[1:], []], strict=True):
-        level, total = 0, feed.reduce(statistic, window, f"{key}-{window[0].number}", following=following, held=held)
-        while stack and stack[-1][0] == level:
-            level, total = level + 1, statistic.merge(stack.pop()[1], total)
-        stack.append((level, total))
-        whole.progress.advance(sum(piece.n for piece in window))
-    whole.bench.executor.release([held])
-    total = stack.pop()[1]
-    while stack:
-        total = statistic.merge(stack.pop()[1], total)
-    return total
 
 
 def _crossed(parts: Sequence[Moments], metric: Any, alphas: Sequence[float]) -> Array:
@@ -151,10 +167,9 @@ class LeaveOneOut(Statistic[Array, Array]):
         return left + right
 
 
-def _left_out(whole: FullBatchContext, ridge: Ridge, sample: Block, alphas: Sequence[float]) -> Array:
-    n = min(len(sample.X), LEFT_OUT)
-    statistic = LeaveOneOut(whole.inside.problem, whole.bench.coordinates, ridge, alphas)
-    block = whole.bench.executor.keep(sample, f"{whole.bench.key}-left-out")
-    total = whole.inside.over(statistic, block, n, 1024, "left-out")
-    whole.bench.executor.release([block])
+def _left_out(context: Context, ridge: Ridge, alphas: Sequence[float]) -> Array:
+    n = min(len(context.sample.X), LEFT_OUT)
+    statistic = LeaveOneOut(context.inside.problem, context.bench.coordinates, ridge, alphas)
+    with context.kept(context.sample, "left-out") as block:
+        total = context.inside.over(statistic, block, n, 1024, "left-out")
     return np.asarray(total[:-1] / max(float(total[-1]), 1e-300))

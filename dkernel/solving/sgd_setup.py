@@ -18,6 +18,7 @@ from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.threads import usable_cores
+from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import (
     Coefficients,
     CovarianceProduct,
@@ -331,6 +332,7 @@ def _tamed(bench: SampleEvaluator, roles: ReservoirSplit, P: Preconditioner) -> 
             f"directions-{step}",
             P.half_transposed(block),
         )
+        check_finite(bench.problem.columns.map.kernel, "products of columns", total)
         total /= max(float(total[-1, 0]), 1e-300)
         block = images[:, own] = P.half(np.concatenate([bench.coordinates.reduce(total[:-2]), total[-2:-1]]))
     bench.executor.release([rows])

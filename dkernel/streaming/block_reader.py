@@ -242,7 +242,8 @@ class BlockReader:
         inside: dict[int, array[int]] = {}  # numbers: all pieces at one time would be large
         for number, piece in enumerate(pieces):
             inside.setdefault(piece.place.unit, array("q")).append(number)
-        share = max(1 / PARTS, PART_BYTES / self.source.nbytes)
+        # Without a journal no part has to be apart from the sum: the sums of a task may be large.
+        share = 0.0 if journal is None else max(1 / PARTS, PART_BYTES / self.source.nbytes)
         kept = _Parts(statistic.merge, journal or Journal(), name, share * len(inside))
         units = list(chain.from_iterable(self._by_group(inside)))[kept.units :]
         windows = self._windows_of_groups(units)

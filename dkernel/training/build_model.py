@@ -21,7 +21,7 @@ from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import certificate
-from dkernel.solving.sgd import SolverResult
+from dkernel.solving.driver import SolverResult
 from dkernel.solving.sgd_setup import Prepared, SampleEvaluator
 from dkernel.training.memory_plan import Plan
 from dkernel.training.result import LocalStage

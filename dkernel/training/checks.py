@@ -6,6 +6,7 @@ from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.linear.losses import loss_named
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.problem.reservoir_roles import counted
 from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import check_metric
@@ -29,8 +30,10 @@ def checked_source(
         check_gamma([kernel], "auto" if chosen else recipe.gamma)
     check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
     check_local(recipe, loss_named(recipe.loss), bool(source.objects), source.sparse)
-    if recipe.solver == "exact":
+    if SOLVERS[recipe.solver].in_memory:
         if validation is not None:
-            raise RecipeError("solver='exact' judges alpha on its own rows. Use solver='psgd' with a validation set.")
+            raise RecipeError(
+                f"solver={recipe.solver!r} judges alpha on its own rows. Use solver='psgd' with a validation set."
+            )
         source = deduplicate(source, recipe, executor)
     return source

@@ -4,8 +4,7 @@ import hashlib
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from functools import cached_property
-from pathlib import Path
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -14,14 +13,16 @@ from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.base import Executor
-from dkernel.features import Drawing, FeatureMap, NystromMap, features_named, features_of_sparse, words_of
+from dkernel.features import Drawing, FeatureMap, NystromMap, by_landmarks, features_named, features_of_sparse, words_of
 from dkernel.linear.losses import loss_named
+from dkernel.linear.solvers.catalogue import SOLVERS, SolverEntry
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
 from dkernel.numerics.sparse_rows import named
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint, run_of
 from dkernel.persistence.journal import Journal
+from dkernel.problem.finite_check import LOOKED_AT, check_products
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_roles import ReservoirSplit, split_reservoir
 from dkernel.problem.sizes import Sizes
@@ -29,9 +30,8 @@ from dkernel.problem.targets import Targets, doubtful_task, make_targets, resolv
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import for_given, landmarks_of
 from dkernel.selection.model_selection import SelectedModel, select_model
-from dkernel.solving.dispatch import format_alpha, solve_on_all_rows
-from dkernel.solving.full_batch_context import FullBatchContext, judge_names
-from dkernel.solving.sgd import Passes, SolverResult, Told
+from dkernel.solving.driver import Context, SolverResult, Told, solve, solver_class
+from dkernel.solving.full_batch import Polish
 from dkernel.solving.sgd_setup import (
     SMALL_EPOCHS,
     WARM_EPOCHS,
@@ -48,7 +48,7 @@ from dkernel.streaming.exchangeability import exchangeable
 from dkernel.streaming.fingerprint import array_digest, digest
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import RowSlice, Schedule, bundle_size, cut_pieces, interleaved, shuffled
-from dkernel.streaming.shuffle import rewrite_shuffled, scratch_folder
+from dkernel.streaming.shuffle import folder_of, rewrite_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.build_model import build_model
 from dkernel.training.checks import checked_source
@@ -59,6 +59,8 @@ from dkernel.training.result import LocalStage, TrainResult
 from dkernel.validation import silent_overflow
 
 __all__ = ["Fit", "TrainResult", "plan", "train"]
+
+SOME = 8  # alphas that are named one by one
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
@@ -104,12 +106,14 @@ class Fit:
     ) -> None:  # fmt: skip
         self.settled, self.journal, self.validation, self.told = chosen, Journal(), validation, told
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
+        self.asked = recipe.local
         recipe, self.given = for_given(recipe.for_columns(source.columns), landmarks, source)
         self.source, self.recipe, self.executor, self.progress, self.scratch = (
             source, recipe, executor, progress, scratch,
         )  # fmt: skip
         self.plan = Plan.of(source, recipe, executor)
         self.plan.check()
+        self.recipe = recipe.replace(local=self.plan.local)
         self.sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
         beside = [self.given] if validation is None else [self.given, validation.X, validation.y, validation.weight]
         given = "".join(array_digest(Z) for Z in beside if Z is not None)
@@ -149,15 +153,12 @@ class Fit:
             roles = roles if self.validation is None else replace(roles, holdout=self.validation)
             self._say_sizes(roles)
             problem, roles = self.problem(survey, targets, roles)
-            rounds: Sequence[tuple[RowSlice, ...]] = ()
-            prepared, outcome = self._prepare(problem, roles), None
-            if self.recipe.solver == "psgd":
+            prepared = self._prepare(problem, roles)
+            schedules: list[Schedule] = []
+            if self.solver.in_rounds:
                 schedules, feed = self.schedules(survey, feed)
-                outcome, rounds = self._passes(problem, prepared, roles, schedules, feed), schedules[0].rounds
-            if outcome is None or self.recipe.polish:
-                pieces = tuple(piece for turn in rounds for piece in turn) or cut_pieces(self.units)
-                outcome = self._exactly(problem, prepared, roles, feed, pieces, outcome)
-            local = self._local(problem, outcome, roles, survey, feed, rounds)
+            outcome = self._solve(problem, prepared, roles, schedules, feed)
+            local = self._local(problem, outcome, roles, survey, feed, schedules[0].rounds if schedules else ())
         finally:
             feed.close()
         self.progress.phase("finish")
@@ -190,18 +191,23 @@ class Fit:
         return targets
 
     def _say_sizes(self, roles: ReservoirSplit) -> None:
-        asked, auto, exact = self.sizes.columns, self.recipe.n_components == "auto", self.recipe.solver == "exact"
+        asked, auto, exact = self.sizes.columns, self.recipe.n_components == "auto", self.solver.in_memory
         which = "all different rows" if exact else "all rows but those kept to judge by"
-        if self.features == "nystrom" and self.given is None and len(roles.landmarks.X) < asked:
+        if by_landmarks(self.features) and self.given is None and len(roles.landmarks.X) < asked:
             text = f"{len(roles.landmarks.X):,}: {which}"
             self._note("n_components", text if auto else f"{text}; {asked:,} were asked for")
         elif auto:
-            why = f": {which}" if exact and self.features == "nystrom" else ", by rows and by what the setup may cost"
+            why = f": {which}" if exact and by_landmarks(self.features) else ", by rows and by what the setup may cost"
             self._note("n_components", f"{asked:,}{why}")
         if self.recipe.passes == "auto" and self.sizes.passes > 1:
             self._note("passes", f"{self.sizes.passes}: {self.sizes.n / asked:.0f} rows per component are few")
         if self.recipe.polish == "auto" and self.sizes.polish:
             self._note("polish", f"{self.sizes.polish} passes, which are cheap beside the setup")
+
+    @property
+    def solver(self) -> SolverEntry:
+        """Properties of the solver."""
+        return SOLVERS[self.recipe.solver]
 
     @cached_property
     def features(self) -> str:
@@ -218,7 +224,7 @@ class Fit:
     def drawing(self) -> Drawing | None:
         """How the map is drawn; None for landmarks."""
         recipe, sparse = self.recipe, self.source.sparse
-        if self.features == "nystrom":
+        if by_landmarks(self.features):
             return None
         n_in = self.source.n_in if sparse else self.sizes.p
         return Drawing(self.features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
@@ -236,9 +242,12 @@ class Fit:
         self.progress.phase("choose scale and gamma")
         asked, wanted, key = self.recipe, self.sizes.columns, f"{self.key}-choose"
         rest = self.plan.flops, self.executor, key, self.drawing, self.source.encoding
-        return self.journal.stage(
+        chosen = self.journal.stage(
             "choose", lambda: select_model(asked, survey, roles.fitted, targets, loss, wanted, *rest)
         )
+        rows = chosen.scaling.apply(roles.fitted.X[:LOOKED_AT], asked.dtype)
+        check_products(chosen.kernel, rows, self.source.columns)
+        return chosen
 
     def problem_of(
         self, chosen: SelectedModel, targets: Targets, roles: ReservoirSplit
@@ -264,7 +273,7 @@ class Fit:
 
     def _map(self, chosen: SelectedModel, roles: ReservoirSplit, targets: Targets) -> tuple[FeatureMap, ReservoirSplit]:
         kernel = chosen.kernel
-        if self.features == "nystrom":
+        if by_landmarks(self.features):
             if self.given is not None:
                 return NystromMap(kernel, chosen.scaling.apply(self.given), self.recipe.rank), roles
             if self.recipe.landmarks == "uniform":
@@ -288,7 +297,7 @@ class Fit:
         inside = replace(problem, threshold=-1)
         coordinates = problem.columns.map.coordinates()
         self.bench = SampleEvaluator(self.executor, f"{self.key}-prepare", inside, coordinates)
-        if self.recipe.solver in ("normal", "exact"):
+        if not self.solver.prepared:
             return Prepared(PSGD([], [], coordinates.metric, problem.loss, problem.targets.outputs), np.zeros(0), {})
         solver, rest, self.sample_path = self.journal.stage("prepare", lambda: self._prepared(roles))
         return Prepared(PSGD(metric=coordinates.metric, loss=problem.loss, **solver), **rest)
@@ -320,7 +329,7 @@ class Fit:
     def _paths(self, prepared: Prepared, roles: ReservoirSplit, best: int) -> Prepared:
         """Which alphas go through the passes, with which shares of the step, around the sample's best alpha."""
         solver, outputs = prepared.solver, prepared.solver.outputs
-        exact = self.recipe.solver != "psgd"
+        exact = not self.solver.in_rounds
         paths = alpha_paths(best, solver.alphas, outputs, self.sizes.large, len(roles.holdout.X), exact)
         heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
         return replace(prepared, solver=solver.only(paths), start=np.ascontiguousarray(prepared.start[:, heads]))
@@ -339,46 +348,30 @@ class Fit:
             return [schedule] * passes, feed
         self._note("order", f"rewritten once to scratch, interleaved: {verdict.why}")
         self.progress.phase("rewrite to scratch", self.source.n_rows)
-        source, schedule = rewrite_shuffled(feed, schedule, self._folder(), self.key, self.progress, self.journal)
+        folder = folder_of(self.journal, self.scratch, self.open)
+        source, schedule = rewrite_shuffled(feed, schedule, folder, self.key, self.progress, self.journal)
         feed.close()
         return [schedule] * passes, BlockReader(self.executor, source, keep=False)
 
-    def _folder(self) -> Path:
-        """A folder on scratch, which outlives this run where it has a checkpoint."""
-        return self.journal.scratch(self.scratch) or self.open.enter_context(scratch_folder(self.scratch))
-
-    def _passes(
+    def _solve(
         self, problem: Problem, prepared: Prepared, roles: ReservoirSplit, schedules: list[Schedule], feed: BlockReader
     ) -> SolverResult:
         bench = SampleEvaluator(self.executor, f"{self.key}-fit", problem, self.bench.coordinates)
-        # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
-        decayed = 0 if self.sizes.large else 1
-        with judge_names(self.executor, roles.holdout, self.key) as holdout:
-            outcome = Passes(
-                bench, prepared.solver, feed, schedules, holdout, self.progress, self.bench, decayed,
-                journal=self.journal, patience=self.recipe.patience, told=self.told,
-                watched=bool(self.told or self.recipe.patience or self.validation is not None),
-            ).run(prepared.start)  # fmt: skip
-        return self._settled(outcome, prepared.solver.alphas)
-
-    def _exactly(
-        self,
-        problem: Problem,
-        prepared: Prepared,
-        roles: ReservoirSplit,
-        feed: BlockReader,
-        pieces: Any,
-        before: SolverResult | None,
-    ) -> SolverResult:
-        bench = SampleEvaluator(self.executor, f"{self.key}-fit", problem, self.bench.coordinates)
-        with judge_names(self.executor, roles.holdout, self.key) as holdout:
-            whole = FullBatchContext(bench, self.bench, feed, pieces, holdout, self.progress, self.journal)
-            outcome = solve_on_all_rows(whole, self.recipe, prepared, roles.sample, before)
-        for line in outcome.history[len(before.history) if before else 0 :]:
-            if self.told is not None:
-                self.told(dict(line))
-        path = outcome.facts.get("ridge") or outcome.facts.get("exact") or {"alpha": prepared.solver.alphas}
-        return self._settled(outcome, path["alpha"])
+        holdout, n = None, len(roles.holdout.X)
+        if n:
+            holdout = self.executor.keep(roles.holdout, f"{self.key}-holdout"), n
+        watched = bool(self.told or self.recipe.patience or self.validation is not None)
+        context = Context(
+            self.recipe, self.sizes, prepared, bench, self.bench, feed, schedules, roles.sample, holdout,
+            self.progress, self.journal, self.told, watched,
+        )  # fmt: skip
+        outcome = self._settled(solve(solver_class(self.recipe.solver)(context), context))
+        if self.recipe.polish:
+            context = replace(context, recipe=self.recipe)
+            outcome = solve(Polish(context, outcome), context)
+        if holdout is not None:
+            self.executor.release(holdout[:1])
+        return outcome
 
     def _local(
         self, problem: Problem, outcome: SolverResult, roles: ReservoirSplit, survey: SurveyResult, feed: BlockReader,
@@ -389,19 +382,35 @@ class Fit:
             return None
         weighted = self.source.weight is not None or problem.class_weights is not None
         weight = problem.targets.weight(self.recipe.class_weight, self.counts, survey.weight) if weighted else None
-        # A copy that was shuffled on scratch is read by the pieces of its rounds.
-        copied = feed.source is not self.source
-        pieces = [piece for turn in rounds for piece in turn] if copied else local_pieces(self.units)
-        start = self.bench.coefficients(outcome.v)
+        pieces = local_pieces(self.units, rounds if feed.source is not self.source else ())
+        start, folder = self.bench.coefficients(outcome.v), partial(folder_of, self.journal, self.scratch, self.open)
         context = residual_context(
-            problem, start, feed, pieces, roles, survey, weight, self.key, self.progress, self.journal, self._folder
+            problem, start, feed, pieces, roles, survey, weight, self.key, self.progress, self.journal, folder
         )
         found = LOCAL_STAGES[self.recipe.local].fit(context, survey, self.recipe, self.sizes.n, self.told)
         self._note("local", found.why)
+        if found.machine is None and self.asked == "auto":
+            self.recipe = self.recipe.replace(local="none")
         return found
 
-    def _settled(self, outcome: SolverResult, found: Sequence[float]) -> SolverResult:
+    def _settled(self, outcome: SolverResult) -> SolverResult:
         if self.recipe.alpha == "auto":
-            self._note("alpha", format_alpha(outcome.alpha, found))
+            self._note("alpha", format_alpha(outcome.alpha, outcome.tried))
         self.recipe = self.recipe.replace(alpha=outcome.alpha)
         return outcome
+
+
+def format_alpha(alpha: float, tried: Sequence[float]) -> str:
+    """The choice of alpha, and what it was chosen from.
+
+    Examples
+    --------
+    >>> format_alpha(1e-5, [1e-5, 1e-4]), format_alpha(1e-5, [1e-5])
+    ('1e-05, of 1e-05, 0.0001', '1e-05, chosen on the sample')
+    """
+    alphas = sorted(set(tried))
+    if len(alphas) == 1:
+        return f"{alphas[0]:g}, chosen on the sample"
+    if len(alphas) > SOME:
+        return f"{alpha:g}, of {len(alphas)} from {alphas[0]:g} to {alphas[-1]:g}"
+    return f"{alpha:g}, of " + ", ".join(f"{each:g}" for each in alphas)

@@ -34,7 +34,7 @@ TRIED_PIECE = 4096  # rows of a piece of these
 WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # see above: the middle, its factor, and steps either way
 RIDGES = (1e-2, 1e-1, 1.0)  # see above
 LEAST_HOLDOUT = 50  # rows below which nothing is judged
-GRID_FLOPS = 120.0  # that a row and a grid cost, as products do: some 8 ns
+GRID_FLOPS = 120.0  # that a row and a grid cost for one output, as products do: some 8 ns, half of it the codes
 
 
 def automatic_grids(n: int) -> int:
@@ -73,14 +73,15 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     """
     grids, bins = grids_of(recipe, n), 1 << bits_of(n)
     tried = TRIED_GRIDS * 6.0 * min(n, TRIED_ROWS)
-    coef = grids * bins * 4 * outputs
+    coef, task = grids * bins * 4 * outputs, GROUP * bins * 8 * (2 * outputs + 2)
     return LocalCost(
-        task_bytes=GROUP * bins * 8 * (2 * outputs + 2),
+        task_bytes=task,
+        result_bytes=task,
         row_bytes=4 * outputs,
         kept_bytes=4 * (p + outputs + 1),
         client_bytes=2 * coef,
         model_bytes=coef + grids * bins // 8,
-        flops=GRID_FLOPS * (float(n) * grids + tried),
+        flops=GRID_FLOPS * (1 + outputs) / 2 * (float(n) * grids + tried),
         readings=grids // GROUP,
     )
 
@@ -125,7 +126,11 @@ def fit_grid_stage(
 
     if judged:
         context.progress.phase("choose the width of grids")
-        width, ridge = context.journal.stage("grids-width", lambda: _chosen(tried, settings))
+        width, ridge, loss = context.journal.stage("grids-width", lambda: _chosen(tried, settings))
+        before = context.gain(context.holdout.scores)[0]
+        if rows <= TRIED_ROWS and loss >= before:
+            why = f"none: {TRIED_GRIDS} grids have a loss of {loss:.4g} on the holdout, and {before:.4g} without them"
+            return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
     context.progress.phase("grids", rows * n_grids // GROUP)
     fit = fit_grids(context, settings(width, ridge, n_grids, n), "grids", tell)
     unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (fit.coef.shape[2],))
@@ -169,18 +174,18 @@ def _cut(piece: RowSlice) -> list[RowSlice]:
     ]
 
 
-def _chosen(context: ResidualContext, settings: Callable[..., GridSettings]) -> tuple[float, float]:
-    """Width, and then the ridge, of the smallest loss on the holdout."""
-    holdout = context.holdout
+def _chosen(context: ResidualContext, settings: Callable[..., GridSettings]) -> tuple[float, float, float]:
+    """Width, and then the ridge, of the smallest loss on the holdout, and that loss."""
     rows = sum(piece.n for piece in context.pieces)
 
     @cache
     def loss(step: int, ridge: float) -> float:
         fit = fit_grids(context, settings(WIDTH * WIDER**step, ridge, TRIED_GRIDS, rows), f"grids-{step}-{ridge}")
-        return float(holdout.weight @ context.problem.loss.judged(holdout.Y, fit.scores).sum(axis=1, dtype=np.float64))
+        return context.gain(fit.scores)[1]
 
     best = 0
     for direction in (1, -1):
         while abs(best + direction) <= STEPS and loss(best + direction, RIDGES[1]) < loss(best, RIDGES[1]):
             best += direction
-    return WIDTH * WIDER**best, min(RIDGES, key=lambda ridge: loss(best, ridge))
+    ridge = min(RIDGES, key=lambda ridge: loss(best, ridge))
+    return WIDTH * WIDER**best, ridge, loss(best, ridge)

@@ -7,11 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
-from dkernel.linear.losses import Loss
+from dkernel.linear.losses import Loss, loss_named
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.problem.reservoir_roles import ReservoirSplit, part_of
+from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.solving.residual import ResidualContext
@@ -23,7 +25,9 @@ from dkernel.training.cell_stage import cell_cost, fit_cell_stage
 from dkernel.training.grid_stage import fit_grid_stage, grid_cost
 from dkernel.training.result import LocalCost, LocalStage
 
-__all__ = ["LOCAL_STAGES", "LocalKind", "check_local", "local_cost", "local_pieces", "residual_context"]
+__all__ = [
+    "LOCAL_STAGES", "LocalKind", "automatic_local", "check_local", "local_cost", "local_pieces", "residual_context",
+]  # fmt: skip
 
 PIECE_ROWS = 32_768  # of a piece of a reading: the table of a grid stays in the cache for all of them
 SAMPLE = 16_384  # rows that a local stage looks at before it reads: enough for the correlations of a group's grids
@@ -32,6 +36,12 @@ SAMPLE = 16_384  # rows that a local stage looks at before it reads: enough for 
 # -1 or 1, where no smooth loss has a residual of more than 4 for a score of at most 4.
 CLASS_BOUND = 16.0
 TARGET_BOUND = 4.0  # times the largest target
+
+
+# local="auto" asks that none of these parameters is given, so that the whole machine is open.
+OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
+LEAST_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
+MOST_WORK = 3.0  # times the global stage's, that "auto" may take
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ LOCAL_STAGES = {"grids": LocalKind(fit_grid_stage, grid_cost), "cells": LocalKin
 
 def check_local(recipe: Recipe, loss: Loss, objects: bool, sparse: bool) -> None:
     """Refuse a local stage that there is not."""
-    if recipe.local == "none":
+    if recipe.local in ("auto", "none"):
         return
     if objects or sparse:
         rows = "sparse rows" if sparse else "columns of objects"
@@ -69,13 +79,31 @@ def check_local(recipe: Recipe, loss: Loss, objects: bool, sparse: bool) -> None
         )
 
 
-def local_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
-    """Memory, work and readings of the local stage that a recipe asks for."""
-    return LocalCost() if recipe.local == "none" else LOCAL_STAGES[recipe.local].cost(n, p, recipe, outputs)
+def automatic_local(recipe: Recipe, source: Source, sizes: Sizes, flops: float) -> str:
+    """The local stage that a fit tries: that of the recipe, or for "auto" grids where they may be a gain.
+
+    Parameters
+    ----------
+    flops : of the global stage
+    """
+    if recipe.local != "auto":
+        return recipe.local
+    is_open = all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
+    fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
+    if not (is_open and fits) or sizes.holdout < LEAST_HOLDOUT:
+        return "none"
+    return "grids" if LOCAL_STAGES["grids"].cost(sizes.n, sizes.p, recipe, 1).flops <= MOST_WORK * flops else "none"
 
 
-def local_pieces(units: Sequence[tuple[int, ...]]) -> Partition:
-    """The pieces of a source that a local stage reads."""
+def local_cost(kind: str, n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
+    """Memory, work and readings of a local stage."""
+    return LocalCost() if kind == "none" else LOCAL_STAGES[kind].cost(n, p, recipe, outputs)
+
+
+def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[RowSlice]]) -> Sequence[RowSlice]:
+    """The pieces of a source that a local stage reads: of a copy that was shuffled on scratch those of its rounds."""
+    if rounds:
+        return [piece for turn in rounds for piece in turn]
     return Partition(units, [max(1, -(-n // PIECE_ROWS)) for rows in units for n in rows], strided=False)
 
 

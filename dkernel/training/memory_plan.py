@@ -7,18 +7,19 @@ from typing import Any
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError
 from dkernel.execution.base import Executor
+from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.block_coordinates import BLOCK
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.problem.objective import GRAM_ROWS
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
-from dkernel.solving.full_batch import MOST_PASSES
-from dkernel.solving.normal_equations import folds_for
+from dkernel.solving.driver import solver_class
 from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.solving.sketch import sketch_flops as wide_flops
 from dkernel.streaming.schedule import bundle_size
-from dkernel.training.local_stage import local_cost
+from dkernel.training.local_stage import automatic_local, local_cost
 from dkernel.training.result import LocalCost
 
 __all__ = ["Plan", "format_plan"]
@@ -51,6 +52,10 @@ class Plan:
     survey_flops, setup_flops, pass_flops : of each stage
     checkpoint_bytes : of disk, of a run with a checkpoint
     scratch_bytes : of disk, while a local stage has its rows there
+    local : the local stage that is tried
+    local_flops : of it
+    readings : of the source, from memory where it is kept
+    model_bytes : of the model file, about; a local stage's part is at most this
     seconds : what that takes on as many cores as there are threads, within a factor of two or three
     """
 
@@ -73,6 +78,10 @@ class Plan:
     scratch_bytes: int = 0
     reading_bytes: int = 0
     seconds: float = 0.0
+    local: str = "none"
+    local_flops: float = 0.0
+    readings: int = 0
+    model_bytes: int = 0
 
     @classmethod
     def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1) -> "Plan":
@@ -86,33 +95,31 @@ class Plan:
         in_flight = min(2 * bundle_size([unit.rows for unit in source.units], row), len(source.units)) * unit
         # A rule that evaluates the kernel holds a column of all candidates for each landmark.
         picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
-        wide = D > MOST_DENSE and recipe.rank is None and recipe.solver not in ("normal", "exact")
-        squares = _wide_client(D, recipe.features == "nystrom") if wide else _squares(sizes, recipe) * matrix
+        wide = D > MOST_DENSE and recipe.rank is None and SOLVERS[recipe.solver].prepared
+        squares = _wide_client(D, by_landmarks(recipe.features)) if wide else _squares(sizes, recipe) * matrix
         reservoir = sizes.reservoir * row
         workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
         threads = max(1, executor.slots // workers)
         base = WORKER_BASE + reservoir + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
         client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
-        local = local_cost(n, p, recipe, outputs)
-        # Each task has a Gram matrix for each fold, and the client has those of all tasks of a reading at a time.
-        folds = folds_for(D) if recipe.solver == "normal" else 0
-        base += threads * (local.task_bytes + (folds + (folds > 0)) * matrix) + local.row_bytes * n // workers
-        client += local.client_bytes + executor.slots * (local.task_bytes + 4 * folds * matrix)
-        total = limit * workers if limit else _available()
+        passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
+        kind = automatic_local(recipe, source, sizes, setup + passes * turn)
+        local = local_cost(kind, n, p, recipe, outputs)
+        # Each task has its sums and one more, and the client has those of all tasks of a reading at a time.
+        sums = solver_class(recipe.solver).squares(D)
+        base += threads * (local.task_bytes + (sums + (sums > 0)) * matrix) + local.row_bytes * n // workers
         # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
         held = _held(source.n_rows * row, workers, unit) + local.kept_bytes * n // workers
         tasks, beside = _tasks(executor, D, outputs, squares, wide)
-        client += beside
+        client += beside + local.client_bytes + executor.slots * (local.result_bytes + 4 * sums * matrix)
         worker = max(reading, base + tasks)
         with_data = max(reading + max(0, held - in_flight), base + held + tasks)
-        roomy = source.nbytes * 1.1 + workers * worker < total and source.nbytes < HELD_SHARE * total
-        kept = roomy and (limit is None or with_data <= limit)
+        total = limit * workers if limit else _available()
+        kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
         survey = float(source.n_rows) * p * 8
-        passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
-        read = source.nbytes * (1 if kept else 1 + passes + local.readings)
-        seconds = ((survey + setup + passes * turn + local.flops) / FLOPS + read / BYTES) / executor.slots
+        work, read = survey + setup + passes * turn + local.flops, 1 if kept else 1 + passes + local.readings
         return cls(
             n=n,
             p=source.n_in,
@@ -130,11 +137,13 @@ class Plan:
             survey_flops=survey,
             setup_flops=setup,
             pass_flops=turn,
-            checkpoint_bytes=_checkpoint(
-                2 * reservoir + D * row + (squares if wide else 3 * matrix), D, outputs, local
-            ),
+            local=kind,
+            local_flops=local.flops,
+            model_bytes=8 * D * (p + outputs) + local.model_bytes,
+            readings=2 + passes + local.readings,
+            checkpoint_bytes=_checkpoint(D, outputs, reservoir, row, squares if wide else 3 * matrix, local),
             scratch_bytes=local.scratch_bytes,
-            seconds=round(seconds, 1),
+            seconds=round((work / FLOPS + read * source.nbytes / BYTES) / executor.slots, 1),
         )
 
     def check(self) -> None:
@@ -188,6 +197,10 @@ _WORDS = {
     "checkpoint_bytes": "disk, with --checkpoint",
     "scratch_bytes": "disk, scratch",
     "seconds": "time, about",
+    "local": "local stage",
+    "local_flops": "work of the local stage",
+    "readings": "readings of the data",
+    "model_bytes": "model file, at most",
 }
 
 
@@ -216,10 +229,14 @@ def _in_words(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value}"
 
 
-def _checkpoint(setup: int, columns: int, outputs: int, local: LocalCost) -> int:
-    """Bytes of a checkpoint: of the setup (sample, landmarks, preconditioners), and thrice, while the third is written, a
-    handful of D x heads."""
-    return int(setup + 144 * columns * HEADS * outputs + local.checkpoint_bytes)
+def _has_room(source: int, work: int, total: int) -> bool:
+    """True if a source may stay in memory beside the work, with some to spare."""
+    return source * 1.1 + work < total and source < HELD_SHARE * total
+
+
+def _checkpoint(columns: int, outputs: int, reservoir: int, row: int, squares: int, local: LocalCost) -> int:
+    """Sample, landmarks, preconditioners; and thrice, while the third is written, a handful of D x heads."""
+    return 2 * reservoir + columns * row + squares + 144 * columns * HEADS * outputs + local.checkpoint_bytes
 
 
 def _held(source: int, workers: int, unit: int) -> int:
@@ -230,14 +247,9 @@ def _held(source: int, workers: int, unit: int) -> int:
 
 def _work(sizes: Sizes, recipe: Recipe, outputs: int, wide: bool, picking: int) -> tuple[int, float, float]:
     """Passes, the flops of one, and those of the setup; `picking` bytes are held to choose landmarks."""
-    n, p, D = sizes.n, sizes.p, sizes.columns
-    passes, turn = sizes.passes + sizes.polish, float(n) * D * (2 * p + 20 + 4 * outputs)
-    if recipe.solver == "normal":
-        passes, turn = 1, float(n) * D * (2 * p + 20 + D)
-    elif recipe.solver == "exact":
-        passes, turn = 1, float(n) * D * (2 * p + 20 + 2 * D) + 2.0 * D**3
-    elif recipe.solver != "psgd":
-        passes = sizes.passes if sizes.passes > 1 else MOST_PASSES
+    p, D = sizes.p, sizes.columns
+    solver = solver_class(recipe.solver)
+    passes, turn = solver.readings(sizes), solver.flops(sizes, outputs)
     products = wide_flops(D, p) if wide else float(sizes.sample) * D * D + 2.0 * D**3
     return passes, turn, products + float(sizes.sample) * D * (2 * p + 20) + picking / 8.0 * (D + 2 * p + 20)
 
@@ -254,7 +266,7 @@ def _squares(sizes: Sizes, recipe: Recipe) -> int:
     """D x D matrices of the client at one time: metric, its root, covariance and one that comes or goes; and a factor
     for each alpha of the path that can have a ridge of its own: a large source has one, and leaves of the Gram matrix
     that arrive before it."""
-    if recipe.solver in ("normal", "exact") or recipe.rank is not None:  # eigenvectors, and what makes them
+    if not SOLVERS[recipe.solver].prepared or recipe.rank is not None:  # eigenvectors, and what makes them
         return 11
     several = 2 if sizes.large else len(PATH)
     return 4 + (several if recipe.alpha == "auto" else 1)

@@ -59,7 +59,7 @@ class LocalCost:
 
     Parameters
     ----------
-    task_bytes : of a task
+    task_bytes : of a task;  result_bytes : of what the client gets of it
     row_bytes : of a row
     kept_bytes : of a row that is kept in memory
     client_bytes : of the client
@@ -71,6 +71,7 @@ class LocalCost:
     """
 
     task_bytes: int = 0
+    result_bytes: int = 0
     row_bytes: int = 0
     kept_bytes: int = 0
     client_bytes: int = 0

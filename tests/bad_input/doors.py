@@ -115,7 +115,7 @@ class Doors:
     def trains(self, make: Make, *more: str) -> Model:
         """The model that train makes of it."""
         arguments = make(self.folder())
-        result = self.run("train", *quick([*arguments, *more]), "--out", "m", "--progress", "none",
+        result = self.run("train", *quick([*arguments, *more]), "--out", "m", "--overwrite", "--progress", "none",
                           "--scratch", self.place / "scratch")  # fmt: skip
         assert result.exit_code == 0, result.output
         self.said = result.stdout + result.stderr

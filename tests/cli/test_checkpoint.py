@@ -21,16 +21,16 @@ WAITING = """
 import pathlib, sys, time
 from dkernel.cli import main; from dkernel.cli import exit_codes as exits
 from dkernel.solving import sgd as passes
-after_round = passes.Passes._after_round
-def wait(self, spot, gradient):
+a_round = passes.Passes._round
+def wait(self, spot):
     if spot.state.done == 7:
         try:
             pathlib.Path("ready").touch()
             time.sleep(300)
         finally:
             {ending}
-    return after_round(self, spot, gradient)
-passes.Passes._after_round = wait
+    return a_round(self, spot)
+passes.Passes._round = wait
 {before}
 main()
 """
@@ -99,23 +99,23 @@ def test_without_a_checkpoint_a_signal_is_a_signal(data, tmp_path):
 
 
 def test_a_lost_scheduler_keeps_the_last_round(run, data, model, tmp_path, monkeypatch):
-    after_round = sgd.Passes._after_round
+    a_round = sgd.Passes._round
 
-    def lost(self, spot, gradient):
+    def lost(self, spot):
         if spot.state.done == 7:
             raise ClusterError("The scheduler at tcp://host:8786 is gone.")
-        return after_round(self, spot, gradient)
+        return a_round(self, spot)
 
     args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES]
     args += ["--checkpoint", tmp_path / "c", "--resume"]
-    monkeypatch.setattr(sgd.Passes, "_after_round", lost)
+    monkeypatch.setattr(sgd.Passes, "_round", lost)
     monkeypatch.setattr(sys, "argv", ["dkernel", *map(str, args)])
     result = run(*args)
     assert result.exit_code == 75
     assert f"nothing in {tmp_path / 'c'} yet, starting from scratch" in result.stderr
     assert "The scheduler at tcp://host:8786 is gone. To continue: " in result.stderr
     assert result.stderr.rstrip().endswith(f"--checkpoint {tmp_path / 'c'} --resume")
-    monkeypatch.setattr(sgd.Passes, "_after_round", after_round)
+    monkeypatch.setattr(sgd.Passes, "_round", a_round)
     result = run(*args, "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["resumed_from"] == "pass 1 round 7/30"

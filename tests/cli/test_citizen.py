@@ -194,6 +194,7 @@ VALUES |= {
     "cell_rows": 512,
     "cell_overlap": 0.25,
     "delimiter": ";",
+    "max_bad_rows": 7,
 }
 
 

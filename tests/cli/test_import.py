@@ -46,7 +46,19 @@ def folder(tmp_path, monkeypatch):
 
 
 def trained(run, *more):
-    return run("train", "d.csv", "--label", "y", "--kernel", "FunctionKernel('start')", "--out", "m.st", *FAST, *more)
+    return run(
+        "train",
+        "d.csv",
+        "--label",
+        "y",
+        "--kernel",
+        "FunctionKernel('start')",
+        "--out",
+        "m.st",
+        "--overwrite",
+        *FAST,
+        *more,
+    )
 
 
 def forget(monkeypatch):

@@ -15,12 +15,15 @@ from dkernel import (
     BinningFeatures,
     FourierFeatures,
     KernelClassifier,
+    KernelKMeans,
     KernelRegressor,
     NystromFeatures,
+    OneClassSVM,
     Tuner,
     open_source,
 )
 from dkernel.data.digits import dtype_for
+from dkernel.errors import DataError
 
 OPTIONS = ("--label", "y", "--task", "classify", "--n-components", 128, "--kernel", "gaussian")
 
@@ -58,7 +61,7 @@ def test_files_with_an_offset_are_as_good_as_without(run, tmp_path, form):
     for offset in (0.0, 1e9):
         path = written(tmp_path, form, offset)
         options = ("--label", "3", *OPTIONS[2:]) if form == "npy" else OPTIONS
-        run("train", path, *options, "--out", tmp_path / "m", "--quiet")
+        run("train", path, *options, "--out", tmp_path / "m", "--overwrite", "--quiet")
         new = written(tmp_path, form, offset, seed=1)
         told = run("evaluate", tmp_path / "m", new, "--label", "3" if form == "npy" else "y", "--json")
         found[offset] = json.loads(told.stdout)["accuracy"]
@@ -67,7 +70,7 @@ def test_files_with_an_offset_are_as_good_as_without(run, tmp_path, form):
         )
     assert found[0.0] > 0.95
     assert found[1e9] > found[0.0] - 0.02
-    run("train", path, *options, "--out", tmp_path / "m", "--dtype", "float32", "--quiet")
+    run("train", path, *options, "--out", tmp_path / "m", "--overwrite", "--dtype", "float32", "--quiet")
     assert json.loads(run("show", tmp_path / "m", "--json").stdout)["recipe"]["dtype"] == "float32"
 
 
@@ -134,6 +137,45 @@ def test_every_scale_under_a_kernel_that_sees_no_shift(scale, features, solver):
         found.append(machine.fit(X, y).score(X, y))
     assert found[0] > 0.95
     assert found[1] > found[0] - 0.02
+
+
+@pytest.mark.parametrize("features", ["nystrom", "fourier"])
+@pytest.mark.parametrize("machine", [OneClassSVM, partial(KernelKMeans, 3)], ids=["one class", "k-means"])
+def test_machines_without_labels_and_their_models_too(machine, features, tmp_path):
+    """Their models had no shift, and were float32 noise."""
+    near = rows(0.0, n=400)[0]
+    near[:200] += 4
+    far = near + 1e9
+    near = far - 1e9  # exactly
+    settings = {"gamma": 0.3, "features": features, "n_columns": 64, "random_state": 0}
+    expected = machine(**settings).fit(near).predict(near)
+    fitted = machine(**settings).fit(far)
+    np.testing.assert_array_equal(fitted.predict(far), expected)
+    dkernel.save(fitted.model_, tmp_path / "m")
+    np.testing.assert_array_equal(dkernel.load(tmp_path / "m").model_.predict(far), expected)
+    np.testing.assert_array_equal(machine(**settings).fit(in_dask(far)).predict(far), expected)
+
+
+@pytest.mark.parametrize("scale", ["none", "maxabs"])
+@pytest.mark.parametrize("kernel", ["linear", "polynomial", "Gaussian(gamma=0.3) + Linear()"])
+def test_products_that_are_nothing_but_rounding_are_refused(kernel, scale):
+    """R2 was 0, without a word; with the columns centred it is 1."""
+    X, y = rows(1e9)[0], rows(0.0)[0][:, 0]
+    for solver in ("auto", "psgd"):
+        with pytest.raises(DataError, match=r"is near 1.* no more than their rounding\. Centre the columns"):
+            KernelRegressor(kernel, scale=scale, solver=solver, n_components=64).fit(X, y)
+    if scale == "none":
+        for machine in (OneClassSVM(kernel=kernel, n_columns=32), KernelKMeans(2, kernel=kernel, n_columns=32)):
+            with pytest.raises(DataError, match="no more than their rounding"):
+                machine.fit(X)
+
+
+def test_products_that_hold_something_are_none_of_these():
+    X, y = rows(1e3)[0], rows(0.0)[0][:, 0]
+    assert KernelRegressor("linear", scale="none", n_components=64).fit(X, y).score(X, y) > 0.99
+    far = np.column_stack([rows(1e9)[0][:, :1], rows(0.0)[0]])
+    for kernel, scale in (("Gaussian(gamma=0.3).on([0]) * Linear().on([1, 2, 3])", "none"), ("linear", "maxabs")):
+        assert KernelRegressor(kernel, scale=scale, n_components=64).fit(far, y).score(far, y) > 0.9
 
 
 def test_the_saved_model_and_its_pipeline_know_the_shift(tmp_path):

@@ -226,7 +226,7 @@ def test_a_folder_stays_readable_with_all_that_dkernel_puts_there(run, place):
     again = run(*TRAIN, "in", "--out", "in/model.safetensors")
     assert again.exit_code == 0, again.output
     assert (place / "in" / "model.safetensors").read_bytes() == (place / "in" / "model").read_bytes()
-    once_more = run(*TRAIN, "in", "--out", "in/model.safetensors")
+    once_more = run(*TRAIN, "in", "--out", "in/model.safetensors", "--overwrite")
     assert once_more.exit_code == 0, once_more.output
 
 
@@ -270,11 +270,18 @@ def test_a_store_is_kept_too(run, place):
     system.rm("/kept", recursive=True)
 
 
-@pytest.mark.filterwarnings("default")
-def test_folders_that_name_a_column_are_told_of(run, place):
-    for year in ("2020", "2021"):
-        (place / f"year={year}").mkdir()
-        shutil.copy("x.parquet", f"year={year}/part.parquet")
-    result = run(*[word for word in TRAIN if word != "--quiet"], "year=*/*.parquet", "--out", "h")
-    assert result.exit_code == 0, result.output
-    assert "'year'" in result.stderr
+@pytest.mark.parametrize("command", [TRAIN, TUNE], ids=["train", "tune"])
+def test_a_model_is_replaced_only_when_asked(run, place, command):
+    fit = [*command, "x.csv"]
+    before = (place / "m.safetensors").read_bytes()
+    said = refused(run, place, *fit, "--out", "m.safetensors")
+    assert "m.safetensors already exists. Add --overwrite to replace it" in said
+    assert run(*fit, "--out", "m.safetensors", "--overwrite").exit_code == 0
+    assert (place / "m.safetensors").read_bytes() != before
+    for _ in range(2):  # the second continues the first, which may have been stopped after its model was written
+        assert run(*fit, "--out", "n", "--checkpoint", "c", "--resume").exit_code == 0
+
+
+def test_a_model_goes_to_a_file_of_this_machine(run, place):
+    said = refused(run, place, *TRAIN, "x.csv", "--out", "s3://bucket/m")
+    assert "s3://bucket/m: a model is written to a file of this machine" in said

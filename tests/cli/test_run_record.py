@@ -21,7 +21,17 @@ def read(path):
 
 
 def test_of_a_training(run, data, tmp_path):
-    job = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES, "--quiet"]
+    job = [
+        "train",
+        data / "train.parquet",
+        "--label",
+        "y",
+        "--out",
+        tmp_path / "m",
+        "--overwrite",
+        *FEATURES,
+        "--quiet",
+    ]
     assert run(*job).exit_code == 0
     found = read(tmp_path / "m.run.json")
     assert found.keys() >= ALWAYS | {"input_fingerprint", "recipe_sha256", "model_sha256", "rows_in", "rows_rejected"}
@@ -73,7 +83,7 @@ def test_of_a_run_that_failed_with_the_record_of_the_older_output_inside(
     older = {"status": "done", "exit_code": 0, "rows": 7}
     (tmp_path / "m.run.json").write_text(json.dumps(older))
     for _ in range(2):
-        result = run("train", data / "train.parquet", "--out", out, *options)
+        result = run("train", data / "train.parquet", "--out", out, "--overwrite", *options)
         assert result.exit_code == code, result.output
         found = read(tmp_path / "m.run.json")
         assert found.keys() >= ALWAYS

@@ -185,3 +185,62 @@ def test_a_label_that_leaves_the_task_in_doubt_is_said_or_refused(run, there):
     there.assign(y=(there["y"] == "yes").astype(float)).to_parquet("float.parquet", index=False)
     said = ok(run, "train", "float.parquet", "--label", "y", "--out", "n", *FIXED[:-1]).stdout
     assert "--task classify makes classes of them" in said
+
+
+def test_folders_of_values_train_evaluate_and_score(run, there):
+    there["year"] = np.where(there["y"] == "yes", 2020, 2021)
+    there.drop(columns="city").to_parquet("hive", partition_cols=["year", "size"])
+    said = ok(run, "train", "hive", "--label", "y", "--out", "m", *FIXED[:-1]).stdout
+    assert "categories   year 2, size 3" in said
+    assert json.loads(ok(run, "evaluate", "m", "hive", "--json", "--quiet").stdout)["accuracy"] > 0.99
+    for out in ("s.parquet", "s.pq", "s.csv"):
+        ok(run, "score", "m", "hive", "--out", out, "--keep", "year", "--quiet")
+        scored = pd.read_csv(out) if out == "s.csv" else pd.read_parquet(out)
+        assert (scored["label"] == np.where(scored["year"] == 2020, "yes", "no")).mean() > 0.99
+    flat = there.drop(columns=["city", "y"])[["x", "when", "flag", "year", "size"]]
+    assert (dkernel.load("m").predict(flat) == there["y"]).mean() > 0.99
+    flat.to_parquet("flat.parq", index=False)
+    ok(run, "score", "m", "flat.parq", "--out", "t.parq", "--quiet")
+    assert (pd.read_parquet("t.parq")["label"] == there["y"]).mean() > 0.99
+
+
+@pytest.mark.filterwarnings("default")
+def test_bad_rows_are_left_out_of_train_tune_and_evaluate(run, there):
+    there["x"] = there["x"].fillna(0.0)
+    there.to_csv("good.csv", index=False)
+    lines = (there.to_csv(index=False)).splitlines()
+    odd = [
+        *lines[:4],
+        lines[4].rpartition(",")[0] + ",",
+        lines[4],
+        "oops" + lines[5][lines[5].index(",") :],
+        *lines[5:],
+    ]
+    with open("odd.csv", "w") as text:
+        text.write("\n".join(odd) + "\n")
+    refused = run("train", "odd.csv", "--label", "y", "--out", "m", *FIXED, "--max-bad-rows", "1")
+    assert refused.exit_code == 65
+    assert "odd.csv, line 5, column 'y': the label is missing" in refused.stderr
+    ok(run, "train", "good.csv", "--label", "y", "--out", "clean", *FIXED)
+    said = ok(run, "train", "odd.csv", "--label", "y", "--out", "m", *FIXED[:-1], "--max-bad-rows", "2")
+    assert "2 bad rows, left out" in said.stderr
+    with open("m", "rb") as found, open("clean", "rb") as expected:
+        assert found.read() == expected.read()
+    with open("m.run.json") as file:
+        record = json.load(file)
+    assert (record["rows_in"], record["rows_rejected"]) == (502, 2)
+    assert [row["line"] for row in record["rejects"]] == [5, 7]
+    figures = json.loads(ok(run, "evaluate", "m", "odd.csv", "--json", "--quiet", "--max-bad-rows", "9").stdout)
+    expected = json.loads(ok(run, "evaluate", "m", "good.csv", "--json", "--quiet").stdout)
+    assert figures == {**expected, "rejected": 2}
+    assert run("evaluate", "m", "odd.csv", "--json", "--quiet").exit_code == 65
+
+
+def test_times_in_a_csv_are_numbers(tmp_path):
+    (tmp_path / "t.csv").write_text("t,y\n01:30:00,1\n00:10:00,2\n\n,3\n")
+    source = dkernel.open_source(tmp_path / "t.csv", label="y")
+    assert source.encoding.kinds == {"t": "date"}
+    assert source.X.compute()[:, 0].tolist() == [4800.0, 0.0, 2400.0]
+    (tmp_path / "t.csv").write_text("t,y\n01:30:00,1\n00:10:00,2\nlate,3\n")
+    with pytest.raises(dkernel.errors.DataError, match=r"row 3, column 't': 'late' is not a date or time"):
+        dkernel.open_source(tmp_path / "t.csv", label="y", scan_bytes=16)

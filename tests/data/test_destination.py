@@ -286,7 +286,7 @@ def test_doors(tmp_path):
         Destination(tmp_path / "nowhere" / "out")
     with pytest.raises(UnsupportedError, match="shared folder"):
         Destination("s3://bucket/out")
-    with pytest.raises(UnsupportedError, match=r"\.gz is read but not written"):
+    with pytest.raises(UnsupportedError, match=r"\.gz files are not written"):
         Destination(tmp_path / "out.csv.gz")
     (tmp_path / "a.csv").mkdir()
     with pytest.raises(DataError, match="is a folder"):

@@ -1,16 +1,13 @@
 """What the user names becomes files in a known order, or an error that says what is wrong."""
 
-import warnings
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import open_source
 from dkernel.data.paths import expand
-from dkernel.errors import DataError, DKernelWarning
+from dkernel.errors import DataError
 
 
 def names(found: list) -> list[str]:
@@ -58,23 +55,11 @@ def test_a_file_whose_name_looks_like_a_glob(tmp_path: Path) -> None:
 def test_names_that_lead_nowhere(tmp_path: Path, given: str, match: str) -> None:
     make(tmp_path, "train.npy", "notes.txt", "a.parquet.gz")
     (tmp_path / "empty").mkdir()
-    (tmp_path / "nested" / "year=1").mkdir(parents=True)
+    (tmp_path / "nested" / "year").mkdir(parents=True)
     with pytest.raises(DataError, match=match):
         expand(given if "://" in given else str(tmp_path / given))
     with pytest.raises(DataError, match="No data were named"):
         expand([])
-
-
-def test_a_column_in_the_names_of_folders_is_told_of(tmp_path: Path) -> None:
-    for year in ("2020", "2021"):
-        (tmp_path / f"year={year}" / "day=1").mkdir(parents=True)
-        pq.write_table(pa.table({"x": [1.0], "day": [1]}), tmp_path / f"year={year}" / "day=1" / "part.parquet")
-    with pytest.warns(DKernelWarning, match=r"folders say 'year', and the files hold no such column"):
-        source = open_source(f"{tmp_path}/*/*/*")
-    assert source.columns == ("x", "day")
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")  # all rows are of one year
-        open_source(f"{tmp_path}/year=2020/*/*")
 
 
 def test_a_worker_with_another_working_folder_finds_the_file(tmp_path, monkeypatch):

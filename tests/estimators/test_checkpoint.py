@@ -18,9 +18,9 @@ def test_fit_goes_on(kind, data, tmp_path, monkeypatch):
     dkernel.save(kind(**SMALL).fit(X, y), tmp_path / "whole")
     reached = FolderJournal.reached
 
-    def interrupted(self, spot):
-        reached(self, spot)
-        if spot.steps == 9:
+    def interrupted(self, name, state):
+        reached(self, name, state)
+        if state.steps == 9:
             raise KeyboardInterrupt
 
     machine = kind(**SMALL, checkpoint=str(tmp_path / "c"))

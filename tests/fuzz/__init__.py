@@ -21,5 +21,6 @@ that repeats it, also after Ctrl-C. `--limit 300` ends a case after so many seco
 keeps the files.
 
 The default tests try a few cases of fixed seeds; those marked `slow` (scripts/test.sh --all) try each fuzzer for some
-minutes. Cases on real data need the folder of data sets beside the checkout and are passed over where it is absent.
+minutes. Cases on real data need the folder of data sets beside the checkout: they are passed over where there is no
+such folder, and fail where it lacks their set.
 """

@@ -137,8 +137,9 @@ def _made(name: str, rows: int, rng: np.random.Generator) -> tuple[pd.DataFrame,
 
 def _real(name: str, rows: int, rng: np.random.Generator) -> tuple[pd.DataFrame, pd.Series, bool]:
     path = REAL / name / "train.parquet"
-    if not path.is_file():
+    if not REAL.is_dir():
         raise SkippedError("the real data sets are not here")
+    assert path.is_file(), f"{path} is missing, although {REAL} is there: a case on {name} cannot be tried"
     frame = pd.read_parquet(path)
     rows = min(rows, len(frame) - TEST_ROWS)
     frame = frame.iloc[np.sort(rng.choice(len(frame), rows + TEST_ROWS, replace=False))].reset_index(drop=True)

@@ -29,7 +29,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "seed": (1, 12345),
     "loss": ("huber(0.5)", "epsilon_insensitive(0.01)", "quantile(0.9)"),
 }
-COMMAND_ONLY = ("rank", "sampling", "form", "holdout", "dtype", "seed", "task")
+COMMAND_ONLY = ("rank", "sampling", "form", "holdout", "dtype", "seed", "task", "categorical")
 """What the command takes and an estimator does not, or by another name."""
 ESTIMATOR_ONLY = ("class_weight",)
 OF_GAMMA = ("auto", "gaussian", "rbf", "laplacian")

@@ -12,7 +12,8 @@ import dkernel
 import tests.kernels.catalogue  # noqa: F401 - registers a kernel that is none
 from dkernel import FunctionKernel, KernelClassifier
 from dkernel.cli import main
-from dkernel.errors import DKernelError
+from dkernel.errors import DataError, DKernelError
+from tests.fuzz import datasets, sessions
 
 ROWS = np.random.default_rng(0).standard_normal((300, 4)).astype(np.float32)
 
@@ -81,6 +82,33 @@ def test_a_checkpoint_by_a_link_to_nothing_is_refused_at_the_start(model, monkey
     (model.parent / "link").symlink_to("nothing")
     result = CliRunner().invoke(main, ["train", "rows.parquet", "--label=label", "--out=n", "--checkpoint=link"])
     assert (result.exit_code, "link to a folder" in result.stderr) == (65, True), result.output
+
+
+@pytest.mark.filterwarnings("ignore")  # as in the commands
+@pytest.mark.parametrize(("seed", "number"), [(2, 142), (31, 104), (7004, 94)])
+def test_settings_that_failed_are_tried_again(seed, number):
+    """A holdout that left one row, a label of rows of weight 0, products of columns that overflow."""
+    session = sessions.run("settings", seed, [number])
+    assert not session.failures, session.table()
+
+
+def test_a_real_data_set_that_is_missing_is_a_failure(tmp_path, monkeypatch):
+    """It was passed over, so that a session without data said that nothing had failed."""
+    monkeypatch.setattr(datasets, "REAL", tmp_path / "data")
+    with pytest.raises(sessions.SkippedError, match="not here"):
+        datasets.dataset("banana", 100, "none", "as they are", 0)
+    (tmp_path / "data" / "magic").mkdir(parents=True)
+    with pytest.raises(AssertionError, match=r"banana.train\.parquet is missing"):
+        datasets.dataset("banana", 100, "none", "as they are", 0)
+
+
+@pytest.mark.parametrize("size", [1e8, 1e12])
+def test_products_of_columns_that_overflow_on_rows_unseen_are_refused(size):
+    """It ended with LinAlgError: the sums of the sample were finite in float64, those of a round were not."""
+    X = np.random.default_rng(0).normal(size=(1500, 3)) * [1, 1, size]
+    machine = KernelClassifier("polynomial", scale="none", solver="psgd", n_components=16, random_state=0)
+    with pytest.raises(DataError, match="overflows: its products of columns"):
+        machine.fit(X, (X[:, :2] ** 2).sum(axis=1) > 1.4)
 
 
 @pytest.mark.parametrize("landmarks", ["uniform", "stratified", "kmeans", "leverage", "rpcholesky"])

@@ -18,6 +18,7 @@ from pathlib import Path
 from dkernel.persistence.checkpoint import FolderJournal
 from dkernel.problem import objective
 from dkernel.solving import full_batch, sgd
+from dkernel.solving.driver import FullReading
 from tests.training.fits import EVERY, ROUNDS, digest, fit
 
 STAGES = 3  # survey, choose, prepare: a file each
@@ -53,17 +54,19 @@ def run(folder: Path, kill_before: int | str, log: Path) -> tuple[int, list[str]
         before(os, name, lambda *_, name=name: name)
     before(FolderJournal, "stage", lambda _, name, *__: name)
     before(FolderJournal, "finish", lambda *_: "finish")
-    after_round, gradient_step, read = sgd.Passes._after_round, objective.Gradient.step, full_batch._read
+    a_round, gradient_step, plan = sgd.Passes._round, objective.Gradient.step, full_batch.Polish.plan
 
-    def in_round(self, spot, handle):
+    def in_round(self, spot):
         step("round")
-        where["round"] = spot.state.done
-        return after_round(self, spot, handle)
+        where["round"] = spot.done
+        return a_round(self, spot)
 
-    def of_polish(whole, statistic, held, solver, state, dtype):
-        step("reading")
-        where["round"] = ROUNDS + state.passes
-        return read(whole, statistic, held, solver, state, dtype)
+    def of_polish(self, state):
+        reading = plan(self, state)
+        if isinstance(reading, FullReading):
+            step("reading")
+            where["round"] = ROUNDS + state.state.passes
+        return reading
 
     def counted(self, block, piece, broadcast):
         if where["round"] >= 0:
@@ -71,7 +74,7 @@ def run(folder: Path, kill_before: int | str, log: Path) -> tuple[int, list[str]
             os.write(pieces, f"{where['round']} {piece.number}\n".encode())
         return gradient_step(self, block, piece, broadcast)
 
-    sgd.Passes._after_round, objective.Gradient.step, full_batch._read = in_round, counted, of_polish
+    sgd.Passes._round, objective.Gradient.step, full_batch.Polish.plan = in_round, counted, of_polish
     result = fit(folder / "checkpoint")
     digest(result, folder)
     os._exit(0)

@@ -107,7 +107,7 @@ def test_without_matplotlib_it_is_said_before_the_training(run, data, tmp_path, 
 
 
 def test_the_command_writes_model_and_page(run, data, tmp_path):
-    job = ["train", data / "train.parquet", "--label", "y", *FEATURES, "--holdout", "0.2"]
+    job = ["train", data / "train.parquet", "--label", "y", *FEATURES, "--holdout", "0.2", "--overwrite"]
     result = run(*job, "--out", tmp_path / "m", "--report", tmp_path / "r.html", "--json")
     assert result.exit_code == 0, result.output
     assert json.loads(result.stdout)["report"] == str(tmp_path / "r.html")

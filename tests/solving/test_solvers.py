@@ -15,8 +15,8 @@ from dkernel.persistence import model_file
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.sizes import POLISH
 from dkernel.recipe import Recipe
-from dkernel.solving import full_batch, normal_equations
-from dkernel.solving.full_batch_context import FullBatchContext
+from dkernel.solving import normal_equations
+from dkernel.solving.driver import FullReading
 from dkernel.solving.normal_equations import ALPHAS, FOLDS
 from dkernel.solving.sgd_setup import PATH
 from dkernel.training.fit import plan, train
@@ -212,7 +212,7 @@ def test_a_fit_that_is_stopped_goes_on_to_the_same_bytes(changes, tmp_path, monk
     source = source_of(X, y, UNITS)
     recipe = RECIPE.replace(alpha="auto", holdout=0.1, rounds=4, **changes)
     whole = model_file.save(train(source, recipe, SerialExecutor()).model, tmp_path / "m")
-    reading, calls = full_batch._read, []
+    reading, calls = FullReading.total, []
 
     def stopped(*args):
         calls.append(args)
@@ -223,19 +223,19 @@ def test_a_fit_that_is_stopped_goes_on_to_the_same_bytes(changes, tmp_path, monk
     def finished(*_):
         raise KeyboardInterrupt
 
-    where = (FullBatchContext, "judged", finished) if recipe.solver == "normal" else (full_batch, "_read", stopped)
     with monkeypatch.context() as patch:
-        patch.setattr(*where)
+        patch.setattr(FullReading, "total", stopped)
+        if recipe.solver == "normal":
+            patch.setattr(normal_equations, "judged", finished)
         with pytest.raises(KeyboardInterrupt):
             train(source, recipe, SerialExecutor(), checkpoint=Checkpoint(tmp_path / "kept"))
     with monkeypatch.context() as patch:
-        if recipe.solver == "normal":
-            patch.setattr(normal_equations, "_read", finished)  # its one reading is not repeated
-        else:
-            patch.setattr(full_batch, "_read", lambda *args: calls.append(args) or reading(*args))
+        patch.setattr(FullReading, "total", lambda *args: calls.append(args) or reading(*args))
         result = train(source, recipe, SerialExecutor(), checkpoint=Checkpoint(tmp_path / "kept"))
     assert model_file.save(result.model, tmp_path / "m") == whole
-    assert len(calls) == 0 if recipe.solver == "normal" else len(calls) == result.model.facts["solver"]["passes"] + 1
+    # The reading of the normal equations is not repeated, and of the others the one that was stopped.
+    wanted = 1 if recipe.solver == "normal" else result.model.facts["solver"]["passes"] + 1
+    assert len(calls) == wanted
 
 
 @pytest.mark.parametrize("loss", ["squared", "logistic"])

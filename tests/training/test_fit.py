@@ -99,8 +99,8 @@ def test_the_average_is_not_worse_than_the_last_iterate(two_classes, monkeypatch
     choose, found = Passes._choose, {}
     for only in ("average", "last"):
 
-        def chosen(passes, candidates, name, only=only):
-            return choose(passes, {only: candidates.get(only, candidates.get("start"))}, name)
+        def chosen(passes, candidates, name, found, only=only):
+            return choose(passes, {only: candidates.get(only, candidates.get("start"))}, name, found)
 
         monkeypatch.setattr(Passes, "_choose", chosen)
         model = fit(X, y, RECIPE.replace(holdout=0.0))
@@ -272,13 +272,13 @@ def test_a_pass_that_diverges_leaves_the_start(holdout, monkeypatch):
     X, y = rings(3000)
     step = Preconditioner.step
     monkeypatch.setattr(Preconditioner, "step", lambda self, batch, loss: step(self, batch, loss) * scale[0])
-    run, scale = Passes.run, [1.0]
+    start, scale = Passes.start, [1.0]
 
-    def diverge(passes, start):
+    def diverge(passes):
         scale[0] = 1e200
-        return run(passes, start)
+        return start(passes)
 
-    monkeypatch.setattr(Passes, "run", diverge)
+    monkeypatch.setattr(Passes, "start", diverge)
     with np.errstate(all="ignore"):
         model = fit(X, y, RECIPE.replace(holdout=holdout, passes=2, loss="squared", task="classify"))
     assert np.isfinite(model.coef).all()

@@ -5,8 +5,11 @@ import pytest
 
 import dkernel
 from dkernel import KernelClassifier, KernelRegressor
+from dkernel.data import from_arrays
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
+from dkernel.recipe import Recipe
+from dkernel.training.fit import plan, train
 from dkernel.training.grid_stage import automatic_grids, bits_of
 from tests.training.fits import RECIPE, digest, fit
 
@@ -115,3 +118,38 @@ def test_what_has_no_meaning_is_refused_by_name():
 def test_sizes_follow_the_rows():
     assert [automatic_grids(n) for n in (100, 10**6, 10**8)] == [1024, 1024, 128]
     assert [bits_of(n) for n in (100, 10**6)] == [7, 16]
+
+
+def open_fit(X, y, **settings):
+    recipe = Recipe(holdout=0.5, n_grids=64, **settings)
+    return train(from_arrays(X, y), recipe, SerialExecutor())
+
+
+@pytest.mark.slow
+def test_auto_keeps_grids_where_they_gain():
+    rng = np.random.default_rng(0)
+    X, board = rng.uniform(0, 20, (4000, 2)).astype(np.float32), rng.integers(0, 2, (20, 20))
+    found = open_fit(X, board[tuple(X.astype(int).T)] > 0)
+    assert found.plan["local"] == found.model.recipe.local == "grids"
+    assert found.chosen["local"].startswith("64 grids")
+
+
+def test_auto_leaves_out_grids_that_gain_nothing():
+    X, noise = rough(1400)[0], np.random.default_rng(0).normal(size=1400) > 0
+    left_out = open_fit(X, noise)
+    assert left_out.plan["readings"] > 64 // 16
+    assert left_out.plan["local"] == "grids"
+    assert left_out.model.recipe.local == "none"
+    assert left_out.model.local is None
+    assert left_out.chosen["local"].startswith("none: ")
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"kernel": "gaussian"}, {"n_components": 64}, {"alpha": 1e-4}, {"loss": "hinge"}, {"holdout": 0.1}],
+    ids=str,
+)
+def test_auto_leaves_a_machine_alone_that_is_given_in_part_or_cannot_be_judged(given):
+    source = from_arrays(*rough(1400))
+    assert plan(source, Recipe(**{"holdout": 0.5} | given), SerialExecutor())["local"] == "none"
+    assert plan(source, Recipe(holdout=0.5), SerialExecutor())["local"] == "grids"

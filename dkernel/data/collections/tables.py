@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 import numpy as np
 import pyarrow as pa
@@ -89,9 +90,10 @@ def _tasks(X: Any, columns: Sequence[str], kinds: Mapping[str, str]) -> list[Del
     if is_dask(X):
         return [count(part) for part in (X.to_delayed() if hasattr(X, "dtypes") else X.to_delayed()[:, 0])]
     tasks, first = [], 0
+    token = uuid4().hex  # a worker that has a result under a key does not compute it again
     for n in cut(len(X), chunk_limit(len(columns), 8)):
         part = X.iloc[first : first + n] if hasattr(X, "iloc") else X[first : first + n]
-        key = f"dkernel-count-{id(X)}-{first}"
+        key = f"dkernel-count-{token}-{first}"
         tasks.append(Delayed(key, {key: (partial(count_rows, tuple(columns), dict(kinds)), part)}))
         first += n
     return tasks

@@ -35,7 +35,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     headers = [_header(file, request) for file in files]
     tasks, known = [], known_numbers(request)
     for file, header in zip(files, headers, strict=True):
-        asked = (request.label, request.keep, request.scan_bytes, STEP_ROWS, request.quarantine, known)
+        asked = (request.label, request.keep, request.scan_bytes, STEP_ROWS, request.lenient, known)
         key = file.key("scan", *asked, header.delimiter, header.start)
         tasks.append(Delayed(key, {key: (scan, file, header, *asked)}))
     return list(request.compute(*tasks))
@@ -136,6 +136,8 @@ class _Kinds:
             return
         for name in numbers:
             kind = kind_of_type(table.schema.field(name).type)
+            if name == self.label and kind == "text" and self.quarantine and _mostly_numbers(table.column(name)):
+                kind = "float"  # the words among the labels are bad rows
             if name == self.label and "empty" not in (kind, self.found.get(name, "empty")):
                 kind = self._label_kind(name, kind, block, first_row)
             if kind in ("text", "date", "other") and name in self.known:
@@ -163,6 +165,8 @@ class _Kinds:
     def _label_kind(self, name: str, kind: str, block: bytes, first_row: int) -> str:
         before = self.found[name]
         kind = "text" if kind in ("date", "other") else kind
+        if self.quarantine and (kind == "text") != (before == "text"):
+            return before
         if kind == before or before == "text" or {kind, before} == {"int", "float"}:
             return before if before == "text" or kind == before else "float"
         raise explained(None, block, self.header, {name: TYPES[before]}, self.file, first_row)

@@ -39,13 +39,13 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) ->
     bad = np.zeros(len(rows), bool)
     for name in wanted.names:
         kind = type_of(name, wanted)
-        reasons = (
-            _no_numbers(table.column(name), kind, wanted.fills)
-            if name in wanted.columns and kind != pa.string()
-            else no_dates(table.column(name))
-            if wanted.is_date(name)
-            else _no_text(table.column(name))
-        )
+        column = table.column(name)
+        if name in (*wanted.columns, wanted.label, wanted.weight) and kind != pa.string():
+            reasons = _no_numbers(column, kind, wanted.fills and name in wanted.columns)
+        elif wanted.is_date(name):
+            reasons = no_dates(column)
+        else:
+            reasons = _no_text(column) | (_empty(column) if name == wanted.label else {})
         for i, reason in reasons.items():
             refused.setdefault(int(rows[i]), RejectedRow(name, reason))
             bad[i] = True
@@ -112,7 +112,7 @@ def _verdict(word: bytes, kind: pa.DataType) -> str:
     try:
         missing = arrow_csv.read_csv(pa.BufferReader(quoted), **options).column("x").null_count
     except pa.ArrowInvalid:
-        what = "a number" if kind == pa.float64() else "true or false"
+        what = {pa.float64(): "a number", pa.int64(): "a whole number"}.get(kind, "true or false")
         return f"{_shown(word)} is not {what}"
     return ABSENT if missing else ""
 
@@ -123,6 +123,10 @@ def _no_text(column: pa.ChunkedArray) -> dict[int, str]:
     except pa.ArrowInvalid:
         return {i: "the text is not UTF-8" for i, word in enumerate(column.to_pylist()) if not _is_utf8(word)}
     return {}
+
+
+def _empty(column: pa.ChunkedArray) -> dict[int, str]:
+    return dict.fromkeys(pc.indices_nonzero(pc.equal(column, b"")).to_pylist(), "the label is missing")
 
 
 def _is_utf8(text: bytes) -> bool:

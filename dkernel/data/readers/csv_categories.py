@@ -12,7 +12,8 @@ __all__ = ["no_dates", "typed"]
 
 ABSENT = pa.array([*arrow_csv.ConvertOptions().null_values, "None", "<NA>"])
 """Words for a missing value: pyarrow's, which numbers have too, and those that pandas takes beside them."""
-DATES = pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.time64("us")
+DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
+"""What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
 
 
 def typed(table: pa.Table, wanted: ReadColumns, place: Place) -> pa.Table:
@@ -29,9 +30,9 @@ def typed(table: pa.Table, wanted: ReadColumns, place: Place) -> pa.Table:
 
 
 def _dates(column: pa.ChunkedArray, name: str, place: Place) -> pa.ChunkedArray:
-    for kind in DATES:
+    for before, kind in DATES:
         try:
-            return column.cast(kind)
+            return pc.binary_join_element_wise(before, column, "").cast(kind)
         except pa.ArrowInvalid:
             continue
     row, reason = min(no_dates(column).items())
@@ -43,15 +44,15 @@ def no_dates(column: pa.ChunkedArray) -> dict[int, str]:
     words = column.cast(pa.string()).to_pylist()
     absent = set(ABSENT.to_pylist())
     distinct = {word for word in words if word is not None and word not in absent}
-    fits = {kind: {word for word in distinct if _is(word, kind)} for kind in DATES}
-    best = max(DATES, key=lambda kind: len(fits[kind]))
+    fits = {form: {word for word in distinct if _is(word, *form)} for form in DATES}
+    best = max(DATES, key=lambda form: len(fits[form]))
     wrong = distinct - fits[best]
     return {row: f"{word[:60]!r} is not a date or time" for row, word in enumerate(words) if word in wrong}
 
 
-def _is(word: str, kind: pa.DataType) -> bool:
+def _is(word: str, before: str, kind: pa.DataType) -> bool:
     try:
-        pa.array([word]).cast(kind)
+        pa.array([before + word]).cast(kind)
     except pa.ArrowInvalid:
         return False
     return True

@@ -38,12 +38,11 @@ def head(file: File, wanted: ReadColumns, rows: int, place: Place) -> UncheckedB
 
 
 def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
-    """The rows without a missing value; whether they are finite is seen later."""
+    """The rows without a missing value where none may be; whether they are finite is seen later."""
     table = _read(file, part, wanted)
     refused: dict[int, RejectedRow] = {}
-    for name in wanted.columns:
-        if wanted.fills:
-            break
+    others = [name for name in (wanted.label, wanted.weight) if name is not None]
+    for name in others if wanted.fills else [*wanted.columns, *others]:
         column = table.column(name)
         if pa.types.is_dictionary(column.type):  # which may hold a null of its own
             column = column.cast(column.type.value_type)

@@ -63,7 +63,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     """Rows and indices by one counting task a file; then one width for all."""
     tasks = []
     for file in files:
-        asked = (request.scan_bytes, STEP_ROWS, request.quarantine)
+        asked = (request.scan_bytes, STEP_ROWS, request.lenient)
         key = file.key("count", *asked)
         tasks.append(Delayed(key, {key: (count, file, *asked)}))
     counted = list(request.compute(*tasks))

@@ -27,8 +27,11 @@ __all__ = ["FORMATS", "Csv", "Folder", "Format", "Npy", "Parquet", "Zarr", "form
 
 # Rows of a Parquet row group or a Zarr chunk: a constant, so that the bytes depend on the rows alone.
 GROUP_ROWS = 131072
-# Formats that are read but not written: a folder of such a name would only be a puzzle to its finder.
-_INPUT_ONLY = (".gz", ".npz", ".h5", ".hdf5", ".svmlight", ".bz2", ".xz", ".zst", ".zip")
+# Formats of files that are not written: a folder of such a name would only be a puzzle to its finder.
+_NOT_WRITTEN = (
+    ".gz", ".npz", ".h5", ".hdf5", ".svmlight", ".libsvm", ".svm", ".bz2", ".xz", ".zst", ".zip", ".tsv", ".txt",
+    ".feather", ".arrow", ".json", ".jsonl", ".xlsx", ".orc", ".avro", ".pkl",
+)  # fmt: skip
 
 
 class Format(ABC):
@@ -373,14 +376,15 @@ def _filled(table: pa.Table, name: str, ending: str) -> np.ndarray:
 
 
 FORMATS: dict[str, Format] = {form.ending: form for form in (Folder(), Parquet(), Csv(), Npy(), Zarr())}
+FORMATS |= dict.fromkeys((".pq", ".parq"), FORMATS[".parquet"])
 
 
 def format_of(path: Path) -> Format:
     """The format that an output's name asks for; a folder of Parquet files for a name with no ending of its own."""
     ending = path.suffix.lower()
-    if ending in _INPUT_ONLY:
+    if ending in _NOT_WRITTEN:
         raise UnsupportedError(
-            f"{path.name}: {ending} is read but not written. Choose a name that ends in .parquet, .csv, .npy or .zarr, "
+            f"{path.name}: {ending} files are not written. Choose a name that ends in .parquet, .csv, .npy or .zarr, "
             "or a name without an ending for a folder of Parquet files."
         )
     form = FORMATS.get(ending, FORMATS[""])

@@ -14,13 +14,15 @@ from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of, nystrom_rows, random_rows
 from dkernel.estimators.transforms.sketches import KernelFeatures
 from dkernel.estimators.validation import checked_rows, seed_of, source_of
+from dkernel.execution.base import Executor
 from dkernel.execution.connect import default_executor
 from dkernel.execution.versions import versions
 from dkernel.features import FeatureMap, Scaling
-from dkernel.features.nystrom import wide
+from dkernel.features.nystrom import NystromMap, wide
 from dkernel.inference.feature_moments import Clusters, FeatureMoments, Phi, nearest, over
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.problem.finite_check import check_products
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import sample_rows
 
@@ -40,6 +42,7 @@ class Embedding(BaseEstimator):
     random_state: Any
     n_features_in_: int
     map_: FeatureMap
+    _shift: NDArray[np.float64]
 
     def _embed(self, X: Any) -> tuple[Source, Phi, int]:
         """The map, fitted and copied to this estimator; the rows to learn from; and the seed."""
@@ -49,14 +52,40 @@ class Embedding(BaseEstimator):
         ).fit(X)
         source = source_of(self, X, dtype=dtype_of(X), sparse=made.map_.sparse)
         self.kernel_, self.map_, self.n_columns_ = made.kernel_, made.map_, made.n_components_
+        self._shift = np.zeros(1 if self.map_.sparse else source.n_in)
         inner = made.nystrom_
         self.whitening_ = None if inner is None else inner.whitening_
         if inner is None:
             return source, Phi(random_rows, made.map_), seed
         return source, Phi(nystrom_rows, (inner.kernel_, wide(inner.landmarks_), inner.whitening_)), seed
 
+    def _sample(self, source: Source, seed: int, executor: Executor) -> NDArray[Any]:
+        """Up to SAMPLE rows, drawn by hash."""
+        recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
+        return sample_rows(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
+
+    def _centered(self, phi: Phi, rows: NDArray[Any], source: Source) -> Phi:
+        """φ of the rows less the offsets of columns that are far from 0, where the kernel sees no shift.
+
+        The map of a model holds float32, in which such offsets leave nothing of the rows. Products of such columns are
+        refused.
+        """
+        check_products(self.kernel_, rows, source.columns)
+        if rows.dtype != np.float64 or not self.kernel_.shift_invariant:
+            return phi
+        moments = rows.mean(axis=0), rows.var(axis=0), rows.min(axis=0), rows.max(axis=0)
+        shift = Scaling.of("none", *moments, free=True, rounding=1e-14).shift
+        if not shift.any():
+            return phi
+        self._shift = shift
+        if self.whitening_ is not None:
+            assert isinstance(self.map_, NystromMap)
+            self.map_ = NystromMap(self.kernel_, self.map_.landmarks - shift)
+            phi = Phi(nystrom_rows, (self.kernel_, wide(self.map_.landmarks), self.whitening_))
+        return Phi(shifted_rows, (shift, phi))
+
     def _key(self, source: Source) -> str:
-        key = content_key(f"{source.token}{self.map_.spec()!r}", *self.map_.arrays().values())
+        key = content_key(f"{source.token}{self.map_.spec()!r}", self._shift, *self.map_.arrays().values())
         return f"dkernel-{type(self).__name__}-{key[:16]}"
 
 
@@ -243,15 +272,13 @@ class Clustering(ClusterMixin, OnFeatures):
             raise DataError(f"n_clusters={k!r} of {source.n_rows} row(s): a whole number from 1 to the rows is needed.")
         return int(k)
 
-    def _cluster(self, source: Source, phi: Phi, seed: int) -> None:
-        """Leave the centres in the space of phi."""
+    def _cluster(self, source: Source, phi: Phi, rows: NDArray[Any], seed: int) -> None:
+        """Leave the centres in the space of phi; `rows` are the sample on which they begin."""
         from sklearn.cluster import KMeans  # half a second, which every estimator would pay
 
         k = self._clusters_asked(source)
         clusters, key = Clusters(phi), f"{self._key(source)}-{seed}-{k}"
         with default_executor() as executor:
-            recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
-            rows = sample_rows(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
             with one_blas_thread():
                 F = np.concatenate(list(phi.strips(rows)))
                 start = KMeans(k, n_init=self.n_init, random_state=seed).fit(F)
@@ -436,8 +463,12 @@ class KernelKMeans(Clustering):
         DataError
             If the data hold values that are not finite numbers, or too few rows.
         """
-        source, self._phi, seed = self._embed(X)
-        self._cluster(source, self._phi, seed)
+        source, phi, seed = self._embed(X)
+        self._clusters_asked(source)
+        with default_executor() as executor:
+            rows = self._sample(source, seed, executor)
+        self._phi = self._centered(phi, rows, source)
+        self._cluster(source, self._phi, rows, seed)
         self.labels_ = None if isinstance(X, Source) else self.predict(X)
         if len(C := self.cluster_centers_) > 1:
             # The nearest centre is the one with the largest φ . c - |c|²/2; of two, the difference says it.
@@ -464,7 +495,7 @@ def linear_model(
         dtype="float64" if source.dtype == "object" else source.dtype,
     )  # fmt: skip
     p = machine.n_features_in_
-    scaling = Scaling("none", np.zeros(p), np.ones(p))
+    scaling = Scaling("none", machine._shift, np.ones(p))
     if machine.map_.sparse:
         scaling = Scaling.of_sparse("none", np.zeros(p))
     facts = {"rows": source.n_rows, "columns": machine.map_.n_columns, **facts, "versions": versions()}
@@ -473,6 +504,12 @@ def linear_model(
         coef=np.ascontiguousarray(coef, dtype=np.float64), intercept=offsets, classes=classes, columns=source.columns,
         label="label", facts=facts,
     )  # fmt: skip
+
+
+def shifted_rows(carried: tuple[NDArray[np.float64], Phi], X: NDArray[Any]) -> NDArray[np.floating]:
+    """φ of a block less the offsets of its columns."""
+    shift, phi = carried
+    return phi.function(phi.carried, X - shift)
 
 
 def component_rows(carried: tuple[Phi, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:

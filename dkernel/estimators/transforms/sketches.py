@@ -9,7 +9,7 @@ from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures, TransformerBase, columns_of, random_rows
 from dkernel.estimators.validation import seed_of
-from dkernel.features import choose_map, features_named
+from dkernel.features import by_landmarks, choose_map, features_named, is_complete
 from dkernel.kernels import parse
 from dkernel.recipe import Recipe
 
@@ -46,7 +46,7 @@ class _Chosen(TransformerBase):
                 f"FourierFeatures, which do not, or up to {MOST_DENSE_COLUMNS:,} columns."
             )
         trial = parse(recipe.kernel)
-        if features != "exact" and not trial.column_names:
+        if not is_complete(features) and not trial.column_names:
             features_named(trial, _width(X), D, features)  # refuses what has no such map before X is read
         self.kernel_ = self._kernel(X, recipe, sparse=False)
         form = "offset" if D % 2 and recipe.form == "pairs" else recipe.form
@@ -307,7 +307,7 @@ class KernelFeatures(_Chosen):
             sparse = not isinstance(X, Source) and stays_sparse(X)
             word = "nystrom" if sparse else features_named(parse(recipe.kernel), _width(X), D, "auto")
         self.nystrom_ = None
-        if word != "nystrom":
+        if not by_landmarks(word):
             return self._fit(X, word, sampling=recipe.sampling)
         inner = NystromFeatures(self.kernel, gamma=self.gamma, n_components=D, random_state=seed).fit(X)
         for name in ("n_features_in_", "feature_names_in_", "kernel_", "map_", "n_components_"):

@@ -109,6 +109,7 @@ class SpectralClustering(Clustering):
         source, phi, seed = self._embed(X)
         k, key = self._clusters_asked(source), self._key(source)
         with default_executor() as executor:
+            rows = self._sample(source, seed, executor)
             total = over(source, FeatureMoments(phi), executor, f"{key}-degrees").total
             normed = Phi(normed_rows, (phi, total))
             gram = over(source, FeatureMoments(normed), executor, f"{key}-affinity").gram
@@ -118,7 +119,7 @@ class SpectralClustering(Clustering):
         self.eigenvalues_ = np.maximum(values, 0.0)
         basis = vectors / np.sqrt(np.maximum(values, 1e-10 * values[0]))
         self._phi = Phi(spectral_rows, (normed, np.ascontiguousarray(basis)))
-        self._cluster(source, self._phi, seed)
+        self._cluster(source, self._phi, rows, seed)
         self.labels_ = None if isinstance(X, Source) else self.predict(X)
         return self
 

@@ -8,7 +8,7 @@ The order of the rows means nothing to them. Source: Nocedal and Wright 2006, ch
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dkernel.linear.losses import Loss
 from dkernel.linear.solvers.psgd import PSGD
 
-__all__ = ["BATCH", "LBFGS", "PCG", "Batch", "BatchState", "batch_solver"]
+__all__ = ["LBFGS", "PCG", "Batch", "BatchState", "batch_solver"]
 
 Array = NDArray[np.float64]
 
@@ -66,6 +66,7 @@ class Batch(ABC):
 
     problem: PSGD
     tolerance: float
+    name: ClassVar[str]
 
     @property
     def paths(self) -> int:
@@ -122,6 +123,8 @@ class PCG(Batch):
     a fresh residual, so that rounding does not pile up over the iterations.
     """
 
+    name = "pcg"
+
     def candidates(self, state: BatchState) -> Array:
         return np.concatenate([state.v, state.v + state.direction], axis=1)
 
@@ -148,6 +151,8 @@ class PCG(Batch):
 
 class LBFGS(Batch):
     """L-BFGS whose first guess of the inverse Hessian is P / L: the directions that P knows need not be learned."""
+
+    name = "lbfgs"
 
     def candidates(self, state: BatchState) -> Array:
         if not state.passes:
@@ -223,9 +228,6 @@ class LBFGS(Batch):
         return replace(state, direction=direction, decrement=decrement)
 
 
-BATCH: dict[str, type[Batch]] = {"pcg": PCG, "lbfgs": LBFGS}
-
-
-def batch_solver(loss: Loss) -> str:
-    """Name of the solver that suits a loss."""
-    return "pcg" if loss.quadratic else "lbfgs"
+def batch_solver(loss: Loss) -> type[Batch]:
+    """The solver that suits a loss."""
+    return PCG if loss.quadratic else LBFGS

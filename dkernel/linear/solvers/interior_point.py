@@ -48,7 +48,7 @@ def sides_of(loss: Loss, y: Array, w: Array) -> tuple[Array, list[Side]]:
         return -(1 - loss.q) * w, [(one, w, -y)]
     if isinstance(loss, EpsilonInsensitive):
         return none, [(one, w, loss.epsilon - y), (-one, w, loss.epsilon + y)]
-    raise UnsupportedError(f"The loss {loss.name} has no box: hinge, epsilon_insensitive and quantile have one.")
+    raise UnsupportedError(f"The loss {loss.text} has no box: hinge, epsilon_insensitive and quantile have one.")
 
 
 @dataclass(frozen=True, eq=False)

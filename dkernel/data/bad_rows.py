@@ -1,0 +1,126 @@
+"""Bad rows of data with a label: found by a reading of their own, so that all chunks of the fit have known sizes."""
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from dask.delayed import Delayed
+from numpy.typing import NDArray
+
+from dkernel.data.block import UncheckedBlock, chunk_limit
+from dkernel.data.encoded_columns import AT_ONCE
+from dkernel.data.file_parts import place_of, read_part, valid_rows
+from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions, divide
+from dkernel.data.paths import File
+from dkernel.data.rejected_rows import REJECTS, RejectedRow, csv_of, described, not_finite, rejected_row, rows_of
+from dkernel.encoding.tables import numbers
+from dkernel.errors import DataError, DKernelWarning
+
+__all__ = ["SHOWN", "without_bad_rows"]
+
+SHOWN = 10  # bad rows that a message lists
+
+
+def without_bad_rows(
+    tables: Sequence[FileSchema], wanted: ReadColumns, request: ReadOptions
+) -> tuple[list[FileSchema], pa.Table]:
+    """The tables without their bad rows, and the list of these; a DataError where there are more than are allowed."""
+    wanted = _to_look_at(wanted, request)
+    tasks, owners = [], []
+    for number, table in enumerate(tables):
+        for part, _ in divide(table, chunk_limit(len(wanted.columns), 8)):
+            key = table.file.key("sift", part, repr(wanted))
+            tasks.append(Delayed(key, {key: (bad_rows_of, table.file, part, wanted)}))
+            owners.append(number)
+    rows: list[list[int]] = [[] for _ in tables]
+    lists = [REJECTS.empty_table()]
+    for first in range(0, len(tasks), AT_ONCE):
+        found = request.compute(*tasks[first : first + AT_ONCE])
+        for number, (bad, listed) in zip(owners[first : first + AT_ONCE], found, strict=True):
+            rows[number] += bad
+            lists.append(listed)
+        _check(pa.concat_tables(lists), request.max_bad_rows)
+    kept = [replace(table, left_out=tuple(bad)) for table, bad in zip(tables, rows, strict=True)]
+    rejected = pa.concat_tables(lists)
+    if len(rejected) == sum(table.rows for table in tables):
+        raise DataError(_told(rejected, "every row is bad"))
+    if len(rejected):
+        warnings.warn(_told(rejected, "left out"), DKernelWarning, stacklevel=3)
+    return kept, rejected
+
+
+def _to_look_at(wanted: ReadColumns, request: ReadOptions) -> ReadColumns:
+    """The columns as they are read to look for bad rows: a missing value is none where an encoding may fill it."""
+    wanted = replace(wanted, dtype="float32" if wanted.dtype == "auto" else wanted.dtype)
+    if request.encoding is not None:
+        return replace(wanted, encoding=request.encoding if wanted.encoded else None)
+    plain = wanted.encoded is None and not wanted.objects and isinstance(wanted.columns, tuple)
+    if plain and request.missing != "error":
+        return replace(wanted, encoded=dict.fromkeys(wanted.columns, "number"))
+    return wanted
+
+
+def _check(rejected: pa.Table, allowed: int) -> None:
+    if len(rejected) > allowed:
+        raise DataError(
+            _told(rejected, f"and --max-bad-rows (max_bad_rows) allows {allowed:,}")
+            + "\nMend or remove what is bad, or allow more."
+        )
+
+
+def _told(rejected: pa.Table, what: str) -> str:
+    shown = described(rows_of(csv_of(rejected.slice(0, SHOWN))))
+    first = f"; the first {SHOWN}" if len(rejected) > SHOWN else ""
+    rows = "1 bad row" if len(rejected) == 1 else f"{len(rejected):,} bad rows"
+    return "\n".join([f"{rows}, {what}{first}:", *(f"  {line}" for line in shown)])
+
+
+def bad_rows_of(file: File, part: FilePart, wanted: ReadColumns) -> tuple[list[int], pa.Table]:
+    """The numbers in the file of the bad rows of one part, and the list of them; runs on a worker."""
+    file.check()
+    place = partial(place_of, file.name, part.first_row)
+    try:
+        if not _bad_values(read_part(file, part, wanted, place), wanted):
+            return [], REJECTS.empty_table()
+    except DataError:
+        pass  # read again, row by row
+    found = valid_rows(file, part, wanted, place)
+    odd = {int(found.rows[i]): why for i, why in _bad_values(found.raw, wanted).items()}
+    refused = {**odd, **found.refused}
+    where = file.name, part.first_row
+    listed = [rejected_row(found.lines, where, row, refused[row]) for row in sorted(refused)]
+    table = pa.table(list(zip(*listed, strict=True)), schema=REJECTS) if listed else REJECTS.empty_table()
+    return [part.first_row + row for row in sorted(refused)], table
+
+
+def _bad_values(raw: UncheckedBlock, wanted: ReadColumns) -> dict[int, RejectedRow]:
+    """The rows with a number that no fit can use, the first in each."""
+    found: dict[int, RejectedRow] = {}
+    if raw.weight is not None and raw.weight.dtype.kind in "biuf":
+        weight = raw.weight.astype(np.float64)
+        found |= _rows(~(np.isfinite(weight) & (weight >= 0)), weight, str(wanted.weight), "weight")
+    if raw.label is not None and raw.label.dtype.kind == "f":
+        found |= _rows(~np.isfinite(raw.label), raw.label, str(wanted.label), "label")
+    return found | _bad_features(raw.X, wanted)
+
+
+def _rows(bad: NDArray[np.bool_], values: NDArray[Any], name: str, what: str) -> dict[int, RejectedRow]:
+    return {
+        row: RejectedRow(name, f"the {what} is {'missing' if np.isnan(values[row]) else values[row]}", str(values[row]))
+        for row in np.flatnonzero(bad).tolist()
+    }
+
+
+def _bad_features(X: Any, wanted: ReadColumns) -> dict[int, RejectedRow]:
+    if not isinstance(X, pa.Table):
+        return {} if X.dtype.kind == "O" else not_finite(X, wanted, wanted.columns, filled=wanted.fills)
+    found: dict[int, RejectedRow] = {}
+    for name in reversed(X.column_names):
+        if not wanted.is_category(name):
+            values = numbers(X.column(name))[:, None]
+            found |= not_finite(values, wanted, (name,), filled=wanted.fills)
+    return found

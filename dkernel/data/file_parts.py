@@ -1,0 +1,97 @@
+"""Reading one part of a file, on a worker: its rows without those that are left out, their counts, their blocks."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+
+from dkernel.data.block import Block, Place, UncheckedBlock, cut_blocks
+from dkernel.data.file_schema import FilePart, ReadColumns
+from dkernel.data.paths import File
+from dkernel.data.readers.folder_keys import keys_of, with_keys, without_keys
+from dkernel.data.rejected_rows import FilteredRows, sifted_blocks
+from dkernel.encoding import TableCounts
+from dkernel.errors import DataError, UnsupportedError
+
+__all__ = ["count_part", "format_module", "place_of", "read_part", "read_unit", "valid_rows"]
+
+_EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
+
+
+def format_module(name: str) -> Any:
+    """The module that reads a format; a DKernelError where what it needs is not installed."""
+    try:
+        return import_module(f"dkernel.data.readers.{name}")
+    except ModuleNotFoundError as error:
+        if error.name not in _EXTRAS.values():
+            raise
+        raise UnsupportedError(
+            f"Reading {name} files needs the package {error.name}, which is missing: pip install 'dkernel[{name}]'."
+        ) from None
+
+
+def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
+    """The counts of the features in one part; runs on a worker."""
+    file.check()
+    found = read_part(file, part, wanted, partial(place_of, file.name, part.first_row))
+    return TableCounts.of(found.X, wanted.encoded or {})
+
+
+def read_unit(
+    file: File, part: FilePart, wanted: ReadColumns, rows: tuple[int, ...], odd: Sequence[int] = (), reason: str = ""
+) -> tuple[Block, ...]:
+    """The blocks of one unit, checked; runs on a worker.
+
+    Read again with `odd`, the numbers of some rows of the blocks, they are without these, which `reason` refuses.
+    """
+    file.check()
+    place = partial(place_of, file.name, part.first_row)
+    try:
+        try:
+            if odd:
+                raise DataError(reason)
+            raw = read_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype)
+            names = wanted.inputs, wanted.label, wanted.weight
+            blocks = cut_blocks(raw, rows, names, wanted.dtype, _place_without(place, part), wanted.objects)
+        except DataError:
+            if not (wanted.quarantine or odd):
+                raise
+            found = valid_rows(file, part, wanted, place)
+            found = replace(found, raw=found.raw.encoded(wanted.encoding, wanted.dtype))
+            blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row), odd, reason)
+    except FileNotFoundError:
+        raise DataError(f"{file.name}: the file is gone since it was opened.") from None
+    if file.local:
+        file.check()  # it may have changed while it was read
+    return blocks
+
+
+def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> UncheckedBlock:
+    """The rows of one part that are not left out, with the columns that the names of the file's folders hold."""
+    if part.without:
+        found = valid_rows(file, part, wanted, place)
+        return found.raw.taken(~np.isin(found.rows, part.without))
+    raw: UncheckedBlock = format_module(file.format).read_part(file, part, without_keys(wanted), place)
+    return with_keys(raw, keys_of(file.name), wanted, file.name)
+
+
+def valid_rows(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
+    """The rows of one part that can be read, and why the others cannot."""
+    found: FilteredRows = format_module(file.format).read_valid(file, part, without_keys(wanted), place)
+    return replace(found, raw=with_keys(found.raw, keys_of(file.name), wanted, file.name))
+
+
+def _place_without(place: Place, part: FilePart) -> Place:
+    """The place of a row by its number among those that are not left out."""
+    if not part.without:
+        return place
+    rows = np.delete(np.arange(part.rows), part.without)
+    return lambda row: place(int(rows[row]))
+
+
+def place_of(name: str, first_row: int, row: int) -> str:
+    """The name of a row in messages."""
+    return f"{name}, row {first_row + row + 1}"

@@ -1,0 +1,164 @@
+"""Columns in the names of folders, as Hive, Spark and Dask write them: year=2020/part.0.parquet has the column year."""
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+from urllib.parse import unquote
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dkernel.data.block import UncheckedBlock
+from dkernel.data.file_schema import CSV_TEXT, FileSchema, ReadColumns, ReadOptions
+from dkernel.errors import DataError, DKernelWarning
+
+__all__ = ["keys_of", "with_folder_keys", "with_keys", "without_keys"]
+
+NULL = "__HIVE_DEFAULT_PARTITION__"
+_WHOLE = re.compile(r"-?[0-9]{1,18}")
+
+
+def keys_of(name: str) -> dict[str, str | None]:
+    """The keys in the folders of a path, None for a missing value.
+
+    Examples
+    --------
+    >>> keys_of("data/year=2020/city=La%20Paz/part.0.parquet")
+    {'year': '2020', 'city': 'La Paz'}
+    """
+    found: dict[str, str | None] = {}
+    for key, sign, value in (folder.partition("=") for folder in name.split("/")[:-1]):
+        if key and sign:
+            found[unquote(key)] = None if value == NULL else unquote(value)
+    return found
+
+
+def with_folder_keys(tables: Sequence[FileSchema], request: ReadOptions) -> list[FileSchema]:
+    """The tables with the keys of their folders as further columns.
+
+    A key is a column where the files do not hold it, and where it is named or, of rows to train on, differs between
+    files. It is a category, of whole numbers or of text.
+    """
+    keys = [keys_of(table.file.name) for table in tables]
+    held = {name for table in tables for name in table.kinds}
+    asked = {request.label, request.weight, *request.exclude, *request.keep, *(request.columns or ())}
+    columns: dict[str, str] = {}
+    left_out: list[str] = []
+    for name in dict.fromkeys(name for some in keys for name in some):
+        values = {some.get(name, "") for some in keys}
+        differs = request.columns is None and len(values) > 1
+        if name in held or not (name in asked or differs):
+            continue
+        if all(name in some for some in keys) and all(table.sparse is None for table in tables):
+            columns[name] = "int" if all(v is None or _WHOLE.fullmatch(v) for v in values) else "text"
+        elif differs:
+            left_out.append(name)
+    if left_out:
+        warnings.warn(
+            f"{tables[0].file.name}: the names of folders say {', '.join(map(repr, left_out))}, which is left out: the "
+            "folders of all files must say it, and rows must not be sparse.",
+            DKernelWarning,
+            stacklevel=3,
+        )
+    if not columns:
+        return list(tables)
+    return [
+        replace(
+            table,
+            kinds={**table.kinds, **columns},
+            coded=table.coded | columns.keys(),
+            keys={name: some[name] for name in columns},
+        )
+        for table, some in zip(tables, keys, strict=True)
+    ]
+
+
+def without_keys(wanted: ReadColumns) -> ReadColumns:
+    """The columns that stand in the files themselves."""
+
+    def own(names: Sequence[str]) -> tuple[str, ...]:
+        return tuple(name for name in names if name not in wanted.keys)
+
+    return replace(
+        wanted,
+        columns=own(wanted.columns),
+        label=None if wanted.label in wanted.keys else wanted.label,
+        weight=None if wanted.weight in wanted.keys else wanted.weight,
+        kept=own(wanted.kept),
+        encoded=None if wanted.encoded is None else {n: k for n, k in wanted.encoded.items() if n not in wanted.keys},
+    )
+
+
+def with_keys(raw: UncheckedBlock, values: Mapping[str, str | None], wanted: ReadColumns, name: str) -> UncheckedBlock:
+    """Rows of a file with the columns that the names of its folders hold.
+
+    Parameters
+    ----------
+    values : of the keys
+    name : of the file, for messages
+    """
+    n = len(raw.X)
+    label, weight, kept = raw.label, raw.weight, raw.kept
+    if wanted.label in wanted.keys:
+        label = np.full(n, _given(wanted.label, values, wanted, name))
+    if wanted.weight in wanted.keys:
+        weight = np.full(n, float(_given(wanted.weight, values, wanted, name)))
+    if any(key in wanted.keys for key in wanted.kept):
+        kept = _kept(n, kept, values, wanted)
+    return UncheckedBlock(_features(raw.X, n, values, wanted), label, weight, kept, raw.marks)
+
+
+def _given(key: Any, values: Mapping[str, str | None], wanted: ReadColumns, name: str) -> Any:
+    value = values[key]
+    if value is None:
+        raise DataError(f"{name}: the folder says that {key!r} is missing. Leave these rows out.")
+    return int(value) if wanted.keys[key] == "int" else value
+
+
+def _features(X: Any, n: int, values: Mapping[str, str | None], wanted: ReadColumns) -> Any:
+    if not any(key in wanted.keys for key in wanted.columns):
+        return X
+    if isinstance(X, pa.Table):
+        for key in wanted.keys:
+            if key in wanted.columns:
+                X = X.append_column(key, _column(n, values[key], not wanted.is_category(key)))
+        return X.select(list(wanted.columns))
+    dtype = "object" if wanted.objects else X.dtype if X.dtype.kind == "f" else wanted.dtype
+    made: NDArray[Any] = np.empty((n, len(wanted.columns)), dtype)
+    own = [j for j, name in enumerate(wanted.columns) if name not in wanted.keys]
+    made[:, own] = X
+    for j, name in enumerate(wanted.columns):
+        if name in wanted.keys:
+            value = values[name]
+            made[:, j] = value if name in wanted.objects else np.nan if value is None else float(value)
+    return made
+
+
+def _column(n: int, value: str | None, number: bool) -> Any:
+    """A column of one value: a number, or text, in which whole numbers stand as numbers have them: 1 for 01."""
+    whole = value is not None and _WHOLE.fullmatch(value)
+    if number:
+        return pa.array([None if value is None else int(value)] * n, pa.int64())
+    return pa.array([str(int(value)) if whole and value else value] * n, pa.string())
+
+
+def _kept(n: int, kept: Any, values: Mapping[str, str | None], wanted: ReadColumns) -> Any:
+    fields, columns = [], []
+    for name in wanted.kept:
+        if name not in wanted.keys:
+            fields.append(kept.schema.field(name))
+            columns.append(kept.column(name))
+            continue
+        value = values[name]
+        if wanted.kept_as == "csv":
+            quoted = '"' + value.replace('"', '""') + '"' if value and re.search('[",\r\n]', value) else value
+            fields.append(pa.field(name, pa.string(), metadata=CSV_TEXT))
+            columns.append(pa.array([quoted] * n, pa.string()))
+        else:
+            number = wanted.keys[name] == "int"
+            fields.append(pa.field(name, pa.int64() if number else pa.string()))
+            columns.append(pa.array([int(value) if number and value is not None else value] * n, fields[-1].type))
+    return pa.table(columns, schema=pa.schema(fields))

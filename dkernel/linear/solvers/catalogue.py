@@ -1,0 +1,49 @@
+"""The solvers by their names, each with the properties that the rest of the package asks for."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dkernel.linear.losses import Loss
+
+__all__ = ["SOLVERS", "SolverEntry"]
+
+
+@dataclass(frozen=True)
+class SolverEntry:
+    """Properties of a solver.
+
+    Parameters
+    ----------
+    implementation : "module:class" of its `dkernel.solving.driver.Solver`, imported where a fit runs it
+    in_rounds : updates after each round of a pass; patience, polish and several passes are for such a solver
+    until_converged : reads all rows once an iteration; `passes` is the most readings
+    prepared : begins with the preconditioners and the start that the sample gives
+    in_memory : holds all of few rows at one time: each may be a landmark, and none is held out
+    quadratic_only : for losses whose optimum solves linear equations
+    kinks, boxes : takes every loss; of losses with kinks those whose dual is a quadratic program in a box
+    """
+
+    implementation: str
+    in_rounds: bool = False
+    until_converged: bool = False
+    prepared: bool = False
+    in_memory: bool = False
+    quadratic_only: bool = False
+    kinks: bool = False
+    boxes: bool = False
+
+    def takes(self, loss: Loss) -> bool:
+        """True if the solver can minimize this loss."""
+        return loss.quadratic if self.quadratic_only else loss.smooth or self.kinks or (self.boxes and loss.boxed)
+
+
+SOLVERS: Mapping[str, SolverEntry] = {
+    "psgd": SolverEntry("dkernel.solving.sgd:Passes", in_rounds=True, prepared=True, kinks=True),
+    "exact": SolverEntry("dkernel.solving.exact:Exact", in_memory=True, boxes=True),
+    "normal": SolverEntry("dkernel.solving.normal_equations:NormalEquations", quadratic_only=True),
+    "pcg": SolverEntry(
+        "dkernel.solving.full_batch:ConjugateGradients", until_converged=True, prepared=True, quadratic_only=True
+    ),
+    "lbfgs": SolverEntry("dkernel.solving.full_batch:LimitedMemory", until_converged=True, prepared=True),
+}
+"""A new solver is one file with its class, and one line here."""

@@ -1,0 +1,116 @@
+"""The loop of all solvers, run with a solver that is nowhere but here."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dkernel.execution.local import SerialExecutor
+from dkernel.linear.solvers import catalogue
+from dkernel.linear.solvers.catalogue import SolverEntry
+from dkernel.persistence import serialization
+from dkernel.persistence.checkpoint import Checkpoint
+from dkernel.persistence.serialization import stored
+from dkernel.problem.objective import Gradient
+from dkernel.recipe import CHOICES, Recipe
+from dkernel.solving.driver import FullReading, Solver, SolverResult, solver_class
+from dkernel.solving.sgd_setup import mean_gradient
+from dkernel.training.fit import train
+from tests.streaming.sources import source_of, waves
+from tests.training.fits import digest
+
+READINGS = 4
+ENTRY = SolverEntry("tests.solving.test_driver:Descent")
+
+
+@dataclass(frozen=True, eq=False)
+class DescentState:
+    v: Any
+    history: tuple[dict[str, Any], ...] = ()
+    steps: int = 0
+    done: int = 0
+
+
+class Descent(Solver[DescentState]):
+    """Gradient descent with a step of 1."""
+
+    stage = "descent"
+
+    def start(self):
+        return DescentState(np.zeros((self.context.bench.coordinates.n + 1, 1)))
+
+    def plan(self, state):
+        bench = self.context.bench
+        reading = FullReading(
+            f"descent-{state.steps}", statistic=Gradient(bench.problem), broadcast=bench.coefficients(state.v)
+        )
+        return reading if state.steps < READINGS else None
+
+    def advance(self, state, found):
+        line = {"pass": state.steps + 1, "round": 1, "rows": found.n, "loss": float(found.loss[0] / found.weight)}
+        v = state.v - mean_gradient(self.context.bench.coordinates, found)
+        return replace(state, v=v, history=(*state.history, line), steps=state.steps + 1)
+
+    def finish(self, state):
+        alpha = float(self.context.recipe.alpha)
+        return SolverResult(state.v, alpha, 1.0, "descent", list(state.history), {}, tried=[alpha])
+
+
+@pytest.fixture
+def fit(monkeypatch):
+    """A fit by the solver, which is entered in the catalogue and nowhere else."""
+    monkeypatch.setattr(serialization, "KINDS", dict(serialization.KINDS))
+    stored("Descent")(DescentState)
+    monkeypatch.setitem(catalogue.SOLVERS, "descent", ENTRY)
+    monkeypatch.setitem(CHOICES, "solver", tuple(catalogue.SOLVERS))
+    X, y = waves(600)
+    recipe = Recipe(kernel="Gaussian(gamma=0.15)", n_components=20, loss="squared", alpha=1e-4, solver="descent")
+
+    def run(**options):
+        return train(source_of(X, y, [(300,), (200, 100)]), recipe, SerialExecutor(), **options)
+
+    return run
+
+
+def test_a_solver_is_a_class_and_a_line(fit):
+    result = fit()
+    losses = [line["loss"] for line in result.history]
+    assert len(losses) == READINGS
+    assert losses[-1] < losses[0]
+    assert result.model.recipe.solver == "descent"
+
+
+@pytest.mark.parametrize("lines", range(1, READINGS + 1))
+def test_it_is_stopped_and_goes_on_to_the_same_bytes(lines, fit, tmp_path):
+    def stop(line):
+        if line["pass"] == lines:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fit(told=stop, checkpoint=Checkpoint(tmp_path / "kept"))
+    told = []
+    resumed = fit(told=told.append, checkpoint=Checkpoint(tmp_path / "kept"))
+    assert [line["pass"] for line in told] == list(range(lines + 1, READINGS + 1))
+    assert resumed.resumed == f"step {lines} of descent"
+    assert digest(resumed, tmp_path) == digest(fit(), tmp_path)
+
+
+@pytest.mark.parametrize("solver", ["pcg", "lbfgs"])
+def test_a_callback_ends_a_solver_that_goes_to_the_optimum(solver):
+    X, y = waves(600)
+    recipe = Recipe(kernel="Gaussian(gamma=0.15)", n_components=20, loss="squared", alpha=1e-6, solver=solver)
+    told = []
+
+    def enough(line):
+        told.append(line)
+        return line.get("pass") == 2
+
+    facts = train(source_of(X, y, [(600,)]), recipe, SerialExecutor(), told=enough).model.facts["solver"]
+    assert [line["pass"] for line in told] == [1, 2]
+    assert (facts["passes"], facts["converged"]) == (2, False)
+
+
+def test_every_solver_of_the_catalogue_is_there():
+    stages = [solver_class(name).stage for name in catalogue.SOLVERS]
+    assert all(stages)
