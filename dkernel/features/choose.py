@@ -52,7 +52,7 @@ MAPS: tuple[type[FeatureMap], ...] = (
 """Every map there is."""
 
 FEATURES = {
-    "auto": "nystrom up to 20,000 components, above it random",
+    "auto": "exact for polynomials of no more monomials, else nystrom up to 20,000 components, above it random",
     "nystrom": "the kernel's columns at landmarks; for every kernel",
     "random": "the random map that suits each part of the kernel, exact ones where they are small",
     "exact": "all monomials of a polynomial, or the Taylor series of a Gaussian in one column",
@@ -88,12 +88,16 @@ def features_named(kernel: Kernel, n_in: int, n_components: int, features: str =
 
     Examples
     --------
-    >>> features_named(Gaussian(), 10, 1000), features_named(Gaussian(), 10, 50_000)
-    ('nystrom', 'random')
+    >>> [features_named(kernel, 10, 1000) for kernel in (Gaussian(), Polynomial(degree=2), Polynomial(degree=9))]
+    ['nystrom', 'exact', 'nystrom']
+    >>> features_named(Gaussian(), 10, 50_000)
+    'random'
     """
     if features not in FEATURES:
         hint = nearest_name(str(features), tuple(FEATURES))
         raise RecipeError(f"features={features!r} is not valid.{hint}")
+    if features == "auto" and _is_small_polynomial(kernel, n_in, n_components):
+        return "exact"
     if features == "nystrom" or (features == "auto" and n_components <= MOST_LANDMARKS):
         return "nystrom"
     word = "random" if features == "auto" else features
@@ -105,6 +109,16 @@ def features_named(kernel: Kernel, n_in: int, n_components: int, features: str =
             return "nystrom"
         raise
     return word
+
+
+def _is_small_polynomial(kernel: Kernel, n_in: int, n_components: int) -> bool:
+    """True if the monomials of the kernel are no more than the components: they are the kernel itself, and cheaper."""
+    try:
+        return isinstance(
+            _Draw("exact", n_in, "iid", "pairs", 0).map(kernel.bind(lambda *_: 1.0), n_components), MonomialMap
+        )
+    except (RecipeError, UnsupportedError):
+        return False
 
 
 def features_of_sparse(kernel: Kernel, n_components: int, features: str = "auto") -> str:

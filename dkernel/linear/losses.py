@@ -56,6 +56,8 @@ class Loss(ABC):
     """True if targets -1, +1 have a use with it."""
     smooth: ClassVar[bool] = True
     """True if the derivative is continuous, as a batch solver needs it."""
+    jump: ClassVar[float] = 0.0
+    """Of a loss with kinks, the largest slope less the smallest."""
     boxed: ClassVar[bool] = False
     """True if it is lines with corners, so that the dual is a quadratic program in a box."""
     probable: ClassVar[bool] = False
@@ -171,6 +173,7 @@ class Hinge(Loss):
     sklearn_name = "hinge"
     curvature = 1.0
     smooth = False
+    jump = 1.0
     boxed = True
 
     def value(self, y: Array, s: Array) -> Array:
@@ -292,6 +295,7 @@ class Perceptron(Loss):
     sklearn_name = "perceptron"
     curvature = 1.0
     smooth = False
+    jump = 1.0
 
     def value(self, y: Array, s: Array) -> Array:
         return np.maximum(-y * s, 0)
@@ -354,6 +358,7 @@ class EpsilonInsensitive(Loss):
     epsilon: float = 0.1
     name: ClassVar[str] = "epsilon_insensitive"
     curvature: ClassVar[float] = 1.0
+    jump: ClassVar[float] = 2.0
     regresses: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
     smooth: ClassVar[bool] = False
@@ -387,6 +392,7 @@ class Quantile(Loss):
     q: float = 0.5
     name: ClassVar[str] = "quantile"
     curvature: ClassVar[float] = 1.0
+    jump: ClassVar[float] = 1.0
     regresses: ClassVar[bool] = True
     classifies: ClassVar[bool] = False
     smooth: ClassVar[bool] = False

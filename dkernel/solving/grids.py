@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.execution import process_cache
+from dkernel.linear.smoothing import SmoothedLoss
 from dkernel.local.binning import Binning
 from dkernel.local.grid_machine import coarse_to_fine, packed, unpacked
 from dkernel.local.grids import COUNT_BITS, FixedPoint, joined
@@ -33,6 +34,11 @@ F64 = NDArray[np.float64]
 
 GROUP = 16
 """Grids of a round: as good as one grid after the other, and groups of 32 and 64 lag."""
+WIDTHS = 2.0, 0.05
+"""Of the window of a loss with kinks in the first and the last round, in deviations of the target: large steps first.
+The quantiles 0.9 and 0.5 and the tube of a rough target are nearer to their shares, and have a smaller loss, than with
+windows of 1 to 0.1, of 0.5 to 0.05, and of 0.5 and 0.2 alone."""
+
 LOSS_DIGITS = 40  # of the integers that losses are added as
 
 
@@ -70,11 +76,13 @@ class Turn:
     Parameters
     ----------
     number : of the round, from 0
+    width : of the window that smooths a loss with kinks, 0 for a smooth loss
     change : of the coefficients of the group before, float32 (GROUP, n_bins, outputs); None in the first round
     history : the coefficients of all groups before, where rows have lost their scores
     """
 
     number: int
+    width: float = 0.0
     change: F32 | None = None
     history: F32 | None = None
 
@@ -141,7 +149,8 @@ class GridRound(ExactStatistic[BinSums]):
         if S is None:
             return False
         loss = self.problem.loss
-        residual = -loss.derivative(rows.Y, S) / np.float32(loss.curvature)
+        smooth = SmoothedLoss(loss, broadcast.width) if broadcast.width else loss
+        residual = -smooth.derivative(rows.Y, S) / np.float32(smooth.curvature)
         values = self.fixed.rows(residual, rows.weight)
         values[~rows.keep] = 0
         assert total.partial is not None
@@ -237,7 +246,8 @@ def fit_grids(
     tell : called with the line of each round; where it returns True the other grids stay empty
     """
     executor, binning, inputs = context.feed.executor, settings.binning, settings.inputs
-    run = f"{context.key}-{name}"
+    run, rounds = f"{context.key}-{name}", settings.n_grids // GROUP
+    widths = np.zeros(rounds) if context.problem.loss.smooth else np.geomspace(*WIDTHS, rounds)
     fixed = FixedPoint.of(context.bound, context.weight)
     statistic = GridRound(context.problem, context.start, inputs, binning, fixed, run, keep_rows=context.feed.keep)
     held = executor.keep(statistic, f"{run}-statistic")
@@ -249,13 +259,14 @@ def fit_grids(
     kept = context.journal.parts(name)
     change: F32 | None = None
     with RepeatedReading(context.feed, context.pieces, run) as reading:
-        for number in range(settings.n_grids // GROUP):
+        for number in range(rounds):
             some = slice(number * GROUP, (number + 1) * GROUP)
             part = binning.part(some.start, some.stop)
             if number < len(kept):
                 change, line = unpacked(kept[number]["change"], settings.bits), kept[number]["line"]
             else:
-                total = _read(context, reading, statistic, held, Turn(number, change), coef[: some.start], settings)
+                turn = Turn(number, float(widths[number]), change)
+                total = _read(context, reading, statistic, held, turn, coef[: some.start], settings)
                 change = joined(coef[some], total.table, fixed, ridge, part.codes(sample), context.sample.weight)
                 line = _line(context, total, number)
             coef[some] = change
@@ -282,7 +293,7 @@ def _read(
         statistic,
         held,
         broadcast,
-        lambda: executor.keep(Turn(turn.number, None, before), f"{key}-history"),
+        lambda: executor.keep(replace(turn, change=None, history=before), f"{key}-history"),
         key,
         lambda rows: context.progress.advance(rows, round=f"{turn.number + 1}/{rounds}"),
         turn.number + 1 == rounds,

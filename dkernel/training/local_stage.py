@@ -52,13 +52,15 @@ class LocalKind:
     ----------
     fit : (context, survey, recipe, rows, tell) -> LocalStage
     cost : (rows, features, recipe, outputs) -> LocalCost, what the plan states
+    smooths : whether it takes losses of numbers with kinks
     """
 
     fit: Callable[..., LocalStage]
     cost: Callable[[int, int, Recipe, int], LocalCost]
+    smooths: bool = False
 
 
-LOCAL_STAGES = {"grids": LocalKind(fit_grid_stage, grid_cost), "cells": LocalKind(fit_cell_stage, cell_cost)}
+LOCAL_STAGES = {"grids": LocalKind(fit_grid_stage, grid_cost, smooths=True), "cells": LocalKind(fit_cell_stage, cell_cost)}
 """Word of a recipe -> its local stage."""
 
 
@@ -71,7 +73,7 @@ def check_local(recipe: Recipe, loss: Loss, objects: bool, sparse: bool) -> None
         raise UnsupportedError(
             f"local={recipe.local!r} divides features that are numbers, and these are {rows}. Use local='none'."
         )
-    if not loss.smooth:
+    if not (loss.smooth or (loss.regresses and LOCAL_STAGES[recipe.local].smooths)):
         other = "huber" if loss.regresses else "squared_hinge"
         raise UnsupportedError(
             f"local={recipe.local!r} needs a loss without kinks and loss={loss.text!r} has them. Use loss={other!r}, "

@@ -4,10 +4,17 @@ One thread. The roof of a row is the time of what cannot be left out (Williams, 
 
     t_row = D ((2 p' + 4 C h) / F + t) + 4 p / B
 
-F is the rate of sgemm at 2048 cubed, t the compiled cosine or exponential of one feature in cache, B the rate at which
-memory is read; p' = p for Nystrom columns and p / 2 for pairs of sine and cosine, h = 1 for training and 1/2 for
+F is the rate of sgemm at 2048 cubed, t the compiled cosine or exponential of one component in cache, B the rate at
+which memory is read; p' = p for Nystrom columns and p / 2 for pairs of sine and cosine, h = 1 for training and 1/2 for
 scoring. fraction = t_row * rows/s. Training is one gradient statistic of the squared hinge on a block, as a task
-computes it, scoring `Model.scores`. All times are those of the thread's own clock, the best of --repeats.
+computes it, scoring `Model.scores`.
+
+Of grids a row cannot do without the code of its bin, and one access to the table of the grid for its sum or its score:
+
+    t_row = n_grids (t_codes + t_access)
+
+t_codes is the time of `Binning.codes`, t_access that of a loop over codes that are there already. All times are those
+of the thread's own clock, the best of --repeats.
 
     python scripts/bench/roofline.py
     python scripts/bench/roofline.py --columns 28 --components 8192
@@ -26,6 +33,7 @@ from dkernel.data.block import Block
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
+from dkernel.local.binning import Binning
 from dkernel.model import Model, ScaledColumns
 from dkernel.numerics import tiling
 from dkernel.numerics.threads import one_blas_thread
@@ -37,6 +45,7 @@ from dkernel.streaming.schedule import cut_pieces
 MAPS = ("fourier", "nystrom")
 PIECE = 2048
 CUBE = 2048
+GRIDS, BITS, GRID_ROWS = 16, 16, 32_768  # of a round of grids and a piece of its reading
 STREAM = 64 * 2**20  # float32 numbers, 256 MiB: beyond every cache
 
 
@@ -114,7 +123,48 @@ def lines(p: int, D: int, which: str, roof: dict[str, float], repeats: int) -> l
         least = D * ((products + 4 * half) / roof["sgemm_gflops"] + function) + 4 * p / roof["memory_gb_s"]
         out.append({
             "map": which, "work": what, "p": p, "D": D, "rows/s": 1 / seconds, "roof rows/s": 1e9 / least,
-            "ns a feature": 1e9 * seconds / D, "fraction_%": 100e-9 * least / seconds,
+            "ns a component": 1e9 * seconds / D, "fraction_%": 100e-9 * least / seconds,
+        })  # fmt: skip
+    return out
+
+
+@tiling.compiled("void(uint32[:, ::1], int64[::1], int64[:, ::1])", set())
+def _add(codes: Any, values: Any, table: Any) -> None:
+    for g in range(codes.shape[0]):
+        for i in range(codes.shape[1]):
+            table[g, codes[g, i]] += values[i]
+
+
+@tiling.compiled("void(uint32[:, ::1], float32[:, ::1], float32[::1])", set())
+def _gather(codes: Any, table: Any, scores: Any) -> None:
+    for g in range(codes.shape[0]):
+        for i in range(codes.shape[1]):
+            scores[i] += table[g, codes[g, i]]
+
+
+def grid_lines(p: int, repeats: int) -> list[dict[str, Any]]:
+    """A round of grids: the sums of its bins, and the scores of its rows."""
+    rng = np.random.default_rng(p)
+    X = rng.normal(size=(p, GRID_ROWS)).astype(np.float32)
+    binning = Binning.draw(1 / p, p, GRIDS, BITS)
+    codes = binning.codes(X.T)
+    values, table = rng.integers(0, 2**30, GRID_ROWS), np.zeros((GRIDS, 1 << BITS), np.int64)
+    coef, scores = rng.normal(size=(GRIDS, 1 << BITS)).astype(np.float32), np.zeros(GRID_ROWS, np.float32)
+    codes_ns = best(lambda: binning.codes(X.T), repeats)
+    out = []
+    for what, work, access in (
+        ("train", lambda: binning.add_sums(X, values[:, None], table[:, :, None]), lambda: _add(codes, values, table)),
+        (
+            "score",
+            lambda: binning.add_scores(X, coef[:, :, None], scores[:, None]),
+            lambda: _gather(codes, coef, scores),
+        ),
+    ):
+        seconds, least = best(work, repeats), codes_ns + best(access, repeats)
+        out.append({
+            "map": "grids", "work": what, "p": p, "D": GRIDS, "rows/s": GRID_ROWS / seconds,
+            "roof rows/s": GRID_ROWS / least, "ns a component": 1e9 * seconds / GRID_ROWS / GRIDS,
+            "fraction_%": 100 * least / seconds,
         })  # fmt: skip
     return out
 
@@ -134,6 +184,7 @@ def main(arguments: list[str] | None = None) -> int:
             for D in args.components:
                 for which in args.maps:
                     found += lines(p, D, which, roof, args.repeats)
+            found += grid_lines(p, args.repeats)
     finish("roofline: " + ", ".join(f"{name} {value:.3g}" for name, value in roof.items()), found, args.json, **roof)
     return 0
 

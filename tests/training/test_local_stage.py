@@ -8,6 +8,7 @@ from dkernel import KernelClassifier, KernelRegressor
 from dkernel.data import from_arrays
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
+from dkernel.linear.losses import loss_named
 from dkernel.recipe import Recipe
 from dkernel.training.fit import plan, train
 from dkernel.training.grid_stage import automatic_grids, bits_of
@@ -59,6 +60,20 @@ def test_regressions_in_any_unit(loss):
     assert np.sqrt(np.mean((found.predict(new) - (1e6 + 50 * truth)) ** 2)) < 40
     both = machine(KernelRegressor, loss=loss, local="grids", n_grids=96).fit(X, np.column_stack([y, 1e6 + 50 * y]))
     assert both.predict(new).shape == (500, 2)
+
+
+@pytest.mark.parametrize("loss", ["quantile(0.9)", "epsilon_insensitive(0.1)"])
+def test_losses_with_kinks_for_numbers(loss):
+    X, y = rough()
+    y = y + 0.5 * np.random.default_rng(2).exponential(size=len(y))
+    X, y, new, truth = X[:2500], y[:2500], X[2500:], y[2500:]
+    before, found = (
+        machine(KernelRegressor, loss=loss, **s).fit(X, y) for s in ({}, {"local": "grids", "n_grids": 128})
+    )
+    errors = [loss_named(loss).value(truth, each.predict(new)).mean() for each in (before, found)]
+    assert errors[1] < 0.95 * errors[0]
+    if loss == "quantile(0.9)":
+        assert 0.82 < np.mean(truth <= found.predict(new)) < 0.95
 
 
 def test_grids_that_gain_nothing_are_left_out_and_the_model_is_that_without_them():

@@ -1,0 +1,47 @@
+"""Losses with kinks, made smooth: the mean of the loss over a window of scores."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.linear.losses import Loss
+
+__all__ = ["SmoothedLoss"]
+
+Array = NDArray[np.floating]
+
+
+@dataclass(frozen=True)
+class SmoothedLoss:
+    """The mean of ℓ(y, t) over |t - s| <= width / 2, for solvers that need a derivative without jumps.
+
+    Its derivative is the difference of ℓ at both ends of the window over its width, so a loss needs only its value.
+    Where the slopes of ℓ differ by at most `jump`, the second derivative is at most jump / width, and the mean is above
+    ℓ by at most jump x width / 8.
+
+    Parameters
+    ----------
+    loss : with kinks
+    width : of the window, in the unit of the scores
+
+    Examples
+    --------
+    >>> from dkernel.linear.losses import Quantile
+    >>> loss = SmoothedLoss(Quantile(0.5), 1.0)
+    >>> loss.derivative(np.zeros(3), np.array([-0.5, 0.25, 0.5])).tolist(), loss.curvature
+    ([-0.5, 0.25, 0.5], 1.0)
+    """
+
+    loss: Loss
+    width: float
+
+    @property
+    def curvature(self) -> float:
+        """A bound on the second derivative."""
+        return self.loss.jump / self.width
+
+    def derivative(self, y: Array, s: Array) -> Array:
+        """The derivative in s, of the shape of s."""
+        half = s.dtype.type(self.width / 2)
+        return (self.loss.value(y, s + half) - self.loss.value(y, s - half)) / s.dtype.type(self.width)
