@@ -44,8 +44,8 @@ class CellMachine(LocalMachine):
     ----------
     inputs : of the cells, from rows of the source
     tree : of the cells
-    root : of the metric, float32 (p, p)
-    Z : the rows of all cells, one cell after the other, times the root, float32 (rows, p)
+    roots : of the metric of each cell, or one of all, float32 (cells or 1, p, p)
+    Z : the rows of all cells, one cell after the other, times its root, float32 (rows, p)
     coef : float32 (rows, outputs)
     ends : of each cell's rows, int64 (cells,)
     lengths : of each cell's kernel, float64 (cells,)
@@ -57,7 +57,7 @@ class CellMachine(LocalMachine):
 
     inputs: CellInputs
     tree: CellTree
-    root: F32
+    roots: F32
     Z: F32
     coef: F32
     ends: NDArray[np.int64]
@@ -66,15 +66,14 @@ class CellMachine(LocalMachine):
     unit: F64
 
     @classmethod
-    def of(
-        cls, inputs: CellInputs, tree: CellTree, cells: Iterable[Cell], root: F32, nu: float, unit: F64
-    ) -> "CellMachine":
+    def of(cls, inputs: CellInputs, tree: CellTree, cells: Iterable[Cell], nu: float, unit: F64) -> "CellMachine":
         """The machine of these cells, in the order of their numbers."""
         held = list(cells)
+        roots = np.stack([cell.root for cell in held])
         return cls(
             inputs,
             tree,
-            root,
+            roots[:1] if (roots == roots[0]).all() else roots,
             np.concatenate([cell.Z for cell in held]),
             np.concatenate([cell.coef for cell in held]),
             np.cumsum([len(cell.Z) for cell in held]),
@@ -86,10 +85,13 @@ class CellMachine(LocalMachine):
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
         """The machines of the cells."""
-        starts = np.concatenate([[0], self.ends[:-1]])
+        starts, roots = (
+            np.concatenate([[0], self.ends[:-1]]),
+            np.broadcast_to(self.roots, (len(self.ends), *self.roots.shape[1:])),
+        )
         return tuple(
-            Cell(self.root, self.Z[start:end], self.coef[start:end], float(length), self.nu)
-            for start, end, length in zip(starts, self.ends, self.lengths, strict=True)
+            Cell(root, self.Z[start:end], self.coef[start:end], float(length), self.nu)
+            for root, start, end, length in zip(roots, starts, self.ends, self.lengths, strict=True)
         )
 
     def scores(self, X: NDArray[np.floating]) -> F64:
@@ -108,7 +110,7 @@ class CellMachine(LocalMachine):
             self.inputs.center.shape == self.inputs.factor.shape == p
             and self.tree.fits(n_in)
             and cells == self.tree.n_cells == len(self.lengths)
-            and self.root.shape == (n_in, n_in)
+            and self.roots.shape in ((1, n_in, n_in), (cells, n_in, n_in))
             and self.Z.shape == (rows, n_in)
             and self.coef.shape == (rows, outputs)
             and bool((np.diff(self.ends, prepend=0) >= 0).all())
@@ -122,11 +124,11 @@ class CellMachine(LocalMachine):
         return {"kind": self.kind, "nu": self.nu}
 
     def arrays(self) -> dict[str, NDArray[Any]]:
-        own = {name: getattr(self, name) for name in ("root", "Z", "coef", "ends", "lengths", "unit")}
+        own = {name: getattr(self, name) for name in ("roots", "Z", "coef", "ends", "lengths", "unit")}
         return {"center": self.inputs.center, "factor": self.inputs.factor, **self.tree.arrays(), **own}
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
         inputs = CellInputs(arrays["center"], arrays["factor"])
-        own = {name: arrays[name] for name in ("root", "Z", "coef", "ends", "lengths", "unit")}
+        own = {name: arrays[name] for name in ("roots", "Z", "coef", "ends", "lengths", "unit")}
         return cls(inputs, CellTree.build(arrays), nu=float(spec["nu"]), **own)

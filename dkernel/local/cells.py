@@ -1,6 +1,6 @@
 """The machine of one cell: an exact kernel ridge regression on its rows, with a Matern kernel of |x R - z R|."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -13,7 +13,7 @@ from dkernel.kernels.landmark_columns.radial import DecayColumns
 from dkernel.numerics import linalg
 from dkernel.numerics.tiling import COLUMNS, scratch
 
-__all__ = ["SMOOTHNESS", "Cell", "CellSettings", "fit_cell", "median_distance", "merged"]
+__all__ = ["SMOOTHNESS", "Cell", "CellSettings", "fit_cell", "median_distance", "merged", "relearned"]
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -25,6 +25,8 @@ SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 # Of a distance, in lengths: far below any ridge, and to take more pairs one by one costs as much as to solve.
 TOLERANCE = 1e-4
 SAMPLE = 500  # rows whose distances are taken for the median
+GRADIENTS = 2000  # rows at which gradients are averaged
+CUSP = 0.01  # of a length: nearer rows count as this far
 GROWTH = 10.0  # of the ridge of a matrix that is not positive definite in float64 either
 
 
@@ -37,11 +39,13 @@ class CellSettings:
     width : length of the kernel, in median distances of the cell
     ridge : added to k(x, x) of a row of weight 1
     nu : smoothness of the kernel, one of SMOOTHNESS
+    rounds : of each cell's own metric, learned on every other of its rows; 0 for that of all cells
     """
 
     width: float
     ridge: float
     nu: float = 0.5
+    rounds: int = 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -114,6 +118,34 @@ def merged(Z: F32, R: F32, weight: F64) -> tuple[F32, F64, F64]:
     return Z[first[order]], np.stack(means, axis=1), total
 
 
+def relearned(cell: Cell, X: F32) -> F32:
+    """Root of the mean outer product of the cell's gradients at some rows, scaled to a mean eigenvalue of 1.
+
+    In the metric of this root the function changes alike in all directions (Radhakrishnan and others 2024).
+    """
+    Z, root, slope = cell.Z, cell.root.astype(np.float64), SMOOTHNESS[cell.nu][0] / cell.length
+    moment = np.zeros(root.shape)
+    squares = np.einsum("ij,ij->i", Z, Z)
+    for first in range(0, len(X), STRIP):
+        B = X[first : first + STRIP] @ cell.root
+        distance = np.einsum("ij,ij->i", B, B)[:, None] + squares - np.float32(2) * (B @ Z.T)
+        np.sqrt(np.maximum(distance, 0, out=distance), out=distance)
+        K = np.exp(distance * np.float32(-slope))
+        if cell.nu == 0.5:  # the gradient of the others has no cusp
+            K /= np.maximum(distance, np.float32(CUSP * cell.length))
+        for coef in cell.coef.T:
+            W = K * coef
+            G = (W.sum(axis=1, keepdims=True) * B - W @ Z).astype(np.float64)
+            moment += G.T @ G
+    moment = root @ moment @ root.T
+    scale = float(np.trace(moment)) / len(moment)
+    if not 0 < scale < np.inf:
+        return cell.root
+    values, vectors = np.linalg.eigh(moment / scale)
+    found = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.ascontiguousarray(0.5 * (found + found.T), np.float32)
+
+
 def fit_cell(X: F32, root: F32, R: F32, weight: F64, settings: CellSettings) -> Cell:
     """The machine of these rows.
 
@@ -122,6 +154,9 @@ def fit_cell(X: F32, root: F32, R: F32, weight: F64, settings: CellSettings) -> 
     X : scaled rows (n, p);  root : float32 (p, p)
     R : residuals (n, outputs);  weight : positive (n,), a row of weight 2 counts as two
     """
+    for _ in range(settings.rounds if len(X) > 1 else 0):
+        half = fit_cell(X[::2], root, R[::2], weight[::2], replace(settings, rounds=0))
+        root = relearned(half, X[:: max(1, len(X) // GRADIENTS)])
     Z = X @ root
     if not len(Z):
         return Cell(root, Z, np.zeros(R.shape, np.float32), 1.0, settings.nu)

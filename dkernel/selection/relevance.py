@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from dkernel.kernels import Exponential
 from dkernel.selection.metric_learning import gradient_moment, metric_root
 
-__all__ = ["learned_root", "relevance"]
+__all__ = ["relevance"]
 
 F64 = NDArray[np.float64]
 
@@ -20,29 +20,16 @@ GRADIENTS = 1000  # rows whose gradients are averaged
 def relevance(X: F64, Y: F64) -> F64:
     """Root of the mean squared derivative along each feature, of mean square 1; float64 (p,).
 
+    The function is a kernel ridge regression with an exponential kernel in a metric that is learned from its own
+    gradients (Radhakrishnan and others 2024).
+
     Parameters
     ----------
     X : standardised rows (n, p);  Y : targets (n, outputs)
     """
+    X, Y = X[:ROWS], Y[:ROWS]
     if not X.shape[1] or len(X) < 2:
         return np.ones(X.shape[1])
-    root = learned_root(X, Y)
-    diagonal = np.diag(root @ root)
-    mean = float(diagonal.mean())
-    return np.sqrt(diagonal / mean) if mean > 0 else np.ones(len(diagonal))
-
-
-def learned_root(X: F64, Y: F64) -> F64:
-    """Root of the metric in which the targets change alike in all directions, float64 (p, p).
-
-    It is learned from the gradients of a kernel ridge regression with an exponential kernel in this metric itself
-    (Radhakrishnan and others 2024).
-
-    Parameters
-    ----------
-    X : standardised rows (n, p), at least two;  Y : targets (n, outputs)
-    """
-    X, Y = X[:ROWS], Y[:ROWS]
     root = np.eye(X.shape[1])
     for _ in range(ROUNDS):
         Z = X @ root
@@ -54,4 +41,6 @@ def learned_root(X: F64, Y: F64) -> F64:
         K[np.diag_indices_from(K)] += RIDGE
         coef = scipy.linalg.cho_solve(scipy.linalg.cho_factor(K, overwrite_a=True), Y)
         root = metric_root(root @ gradient_moment(kernel, Z[:GRADIENTS], Z, coef) @ root.T, diagonal=False)
-    return root
+    diagonal = np.diag(root @ root)
+    mean = float(diagonal.mean())
+    return np.sqrt(diagonal / mean) if mean > 0 else np.ones(len(diagonal))

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from typing import Any
 
 import numpy as np
@@ -98,6 +98,7 @@ def fit_task(
         **tree.arrays(),
         "Z": np.concatenate([cell.Z for cell in cells]),
         "coef": np.concatenate([cell.coef for cell in cells]),
+        "roots": np.stack([cell.root for cell in cells]) if settings.rounds else problem.root[None],
         "ends": np.cumsum([len(cell.Z) for cell in cells]),
         "lengths": np.array([cell.length for cell in cells]),
     }
@@ -126,7 +127,7 @@ def judge_settings(
     held = executor.keep(problem, f"{key}-problem")
     calls = [
         Call(
-            f"{key}-judge-{part}-{settings.width}-{settings.ridge}-{settings.nu}", judge_task,
+            f"{key}-judge-{part}-{'-'.join(map(str, astuple(settings)))}", judge_task,
             (held, _places(runs, part), numbers[part], settings),
         )
         for part in parts
@@ -196,9 +197,10 @@ def _assembled(
     for number, part in zip(order, done, strict=False):
         trees[number] = CellTree.build(part)
         starts = np.concatenate([[0], part["ends"][:-1]])
+        roots = np.broadcast_to(part["roots"], (len(starts), p, p))
         cells[number] = [
-            Cell(problem.root, part["Z"][start:end], part["coef"][start:end], float(length), settings.nu)
-            for start, end, length in zip(starts, part["ends"], part["lengths"], strict=True)
+            Cell(root, part["Z"][start:end], part["coef"][start:end], float(length), settings.nu)
+            for root, start, end, length in zip(roots, starts, part["ends"], part["lengths"], strict=True)
         ]
     return CellFit(tree.joined(trees), [cell for some in cells for cell in some], history)
 

@@ -60,7 +60,10 @@ class LocalKind:
     smooths: bool = False
 
 
-LOCAL_STAGES = {"grids": LocalKind(fit_grid_stage, grid_cost, smooths=True), "cells": LocalKind(fit_cell_stage, cell_cost)}
+LOCAL_STAGES = {
+    "grids": LocalKind(fit_grid_stage, grid_cost, smooths=True),
+    "cells": LocalKind(fit_cell_stage, cell_cost),
+}
 """Word of a recipe -> its local stage."""
 
 

@@ -1,10 +1,14 @@
 """The machine of a cell: kernel ridge regression, weights as copies, equal rows, and the same answer in any block."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from dkernel.local.cells import Cell, CellSettings, fit_cell, median_distance
+from dkernel.kernels import Matern
+from dkernel.local.cells import Cell, CellSettings, fit_cell, median_distance, relearned
+from dkernel.selection.metric_learning import gradient_moment, metric_root
 
 SETTINGS = CellSettings(1.0, 0.1)
 
@@ -49,10 +53,38 @@ def test_equal_rows_of_other_answers_and_no_ridge_to_speak_of_end_well():
     assert np.isfinite(wide.scores(near)).all()
 
 
-@pytest.mark.parametrize("n", [0, 1, 2])
-def test_cells_of_few_rows(n):
+@pytest.mark.parametrize("rounds", [0, 1])
+@pytest.mark.parametrize("n", [0, 1, 2, 3])
+def test_cells_of_few_rows(n, rounds):
     X, root, R = problem(n)
-    assert fit_cell(X, root, R, np.ones(n), SETTINGS).scores(problem(5)[0]).shape == (5, 2)
+    found = fit_cell(X, root, R, np.ones(n), replace(SETTINGS, rounds=rounds))
+    assert np.isfinite(found.scores(problem(5)[0])).all()
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5])
+def test_a_cell_finds_the_feature_that_counts(nu):
+    X = problem(900, p=6)[0]
+    y, one = np.sin(3 * X[:, :1]), np.eye(6, dtype=np.float32)
+    plain, own = (fit_cell(X[:700], one, y[:700], np.ones(700), CellSettings(1.0, 1e-2, nu, k)) for k in (0, 1))
+    metric = own.root @ own.root
+    assert metric[0, 0] > 3 * np.diag(metric)[1:].max()
+    error, better = (np.mean((cell.scores(X[700:]) - y[700:]) ** 2) for cell in (plain, own))
+    assert better < 0.5 * error
+
+
+@pytest.mark.parametrize("nu", [0.5, 1.5])
+def test_the_metric_is_that_of_the_gradients(nu):
+    X, root, R = problem(300)
+    root = np.ascontiguousarray(root + root.T)
+    cell = fit_cell(X, root, R, np.ones(300), CellSettings(1.0, 0.1, nu))
+    kernel, Z = Matern(nu=nu, length=cell.length), cell.Z.astype(float)
+    moment = gradient_moment(kernel, (X[:40] @ root).astype(float) + 1e-3, Z, cell.coef.astype(float))
+    wide = root.astype(float)
+    np.testing.assert_allclose(
+        relearned(cell, X[:40] + 1e-3 * np.linalg.inv(root).sum(axis=0).astype(np.float32)),
+        metric_root(wide @ moment @ wide.T, diagonal=False),
+        atol=0.02,
+    )
 
 
 def test_a_row_has_the_same_scores_alone_and_in_any_block():
