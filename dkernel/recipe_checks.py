@@ -39,8 +39,10 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "class_weight": ("balanced",),
     "calibration": tuple(CALIBRATIONS),
     "dtype": ("float32", "float64"),
-    "local": ("auto", "none", "grids"),
+    "local": ("auto", "none", "grids", "cells"),
     "n_grids": ("auto",),
+    "cell_rows": ("auto",),
+    "cell_overlap": ("auto",),
     "categorical": ("auto", "none"),
     "missing": MISSING_WORDS,
 }
@@ -191,6 +193,8 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "calibration": _or_none(_word),
     "local": _word,
     "n_grids": _word_or(_whole(1)),
+    "cell_rows": _word_or(_whole(16)),
+    "cell_overlap": _word_or(_real("a number from 0 to 2", lambda v: 0 <= v <= 2)),
     "categorical": _columns,
     "missing": _word,
 }

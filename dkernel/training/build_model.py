@@ -75,8 +75,8 @@ def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverRes
         "setup": {name: float(value) for name, value in prepared.facts.items()},
         "versions": versions(),
     }
-    if fit.source.passed_over:
-        facts["passed_over"] = list(fit.source.passed_over)
+    if job.source.passed_over:
+        facts["passed_over"] = list(job.source.passed_over)
     if prepared.certificate is not None:
         facts["certificate"] = prepared.certificate
     elif isinstance(map, NystromMap) and len(roles.held.X):

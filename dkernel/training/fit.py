@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from dkernel.data.block import Block
@@ -20,6 +21,7 @@ from dkernel.solving.sgd_setup import SampleEvaluator
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.fingerprint import digest
 from dkernel.streaming.progress import Progress
+from dkernel.streaming.shuffle import folder_of
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
@@ -116,7 +118,7 @@ def _stages(job: Job, opened: ExitStack) -> dict[str, Any]:
         rounds = choose_order(job, survey, feed, opened)
         feed = rounds.feed
         outcome = _solve(job, posed, ready, rounds)
-        local = _local(job, posed, ready, rounds, survey, outcome)
+        local = _local(job, posed, ready, rounds, survey, outcome, opened)
     finally:
         feed.close()
     job.progress.phase("finish")
@@ -154,8 +156,9 @@ def _solve(job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds) -> Solve
 
 
 def _local(
-    job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds, survey: SurveyResult, outcome: SolverResult
-) -> LocalStage | None:
+    job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds, survey: SurveyResult, outcome: SolverResult,
+    opened: ExitStack,
+) -> LocalStage | None:  # fmt: skip
     """The local stage, where one is asked for."""
     recipe, problem, feed = posed.recipe.replace(alpha=outcome.alpha), posed.problem, rounds.feed
     if recipe.local == "none":
@@ -163,9 +166,9 @@ def _local(
     weighted = job.source.weight is not None or problem.class_weights is not None
     weight = problem.targets.weight(recipe.class_weight, posed.labels.counts, survey.weight) if weighted else None
     pieces = local_pieces(job.units, rounds.schedules[0].rounds if feed.source is not job.source else ())
-    start = ready.bench.coefficients(outcome.v)
+    start, folder = ready.bench.coefficients(outcome.v), partial(folder_of, job.journal, job.scratch, opened)
     context = residual_context(
-        problem, start, feed, pieces, posed.roles, survey, weight, job.key, job.progress, job.journal
+        problem, start, feed, pieces, posed.roles, survey, weight, job.key, job.progress, job.journal, folder
     )
     found = LOCAL_STAGES[recipe.local].fit(context, survey, recipe, job.sizes.n, job.tell)
     job.note("local", found.why)
