@@ -88,6 +88,11 @@ class Model:
         """Names of the inputs, the columns of a block."""
         return self.columns if self.encoding is None else self.encoding.names
 
+    @property
+    def known_columns(self) -> tuple[str, ...]:
+        """Columns of the training that are no inputs: the label, the weight, and what was excluded."""
+        return (self.label, *self.facts.get("passed_over", ()))
+
     @cached_property
     def reading(self) -> Encoding | None:
         """What makes inputs of the rows that come: the encoding, or the means of training where values are missing.

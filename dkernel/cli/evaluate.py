@@ -101,7 +101,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
             scratch=values["scratch"],
             **svmlight_of(values),
             allow_extra=values["allow_extra"],
-            known=(model.label,),
+            known=model.known_columns,
         )
         figures = run(model, source, executor, progress)
         if rejected := rejected_of(source)["rows_rejected"]:

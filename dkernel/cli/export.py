@@ -18,7 +18,7 @@ __all__ = ["export"]
     "-o", "--out", cls=Setting, required=True, metavar="FILE", help="File to write; an existing one is replaced."
 )
 @click.option(
-    "--format", "form", cls=Setting, envvar="DKERNEL_FORMAT", type=click.Choice(["onnx"]), default="onnx",
+    "--format", "form", cls=Setting, type=click.Choice(["onnx"]), default="onnx",
     metavar="onnx", help="onnx: labels, scores, probabilities, by standard operators.",
 )  # fmt: skip
 @click.option(
@@ -30,7 +30,8 @@ __all__ = ["export"]
 def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: Any) -> None:  # noqa: ARG001
     """Write MODEL as --out, for programs without dkernel: onnxruntime in Python, C, Java, JavaScript and others.
 
-    Input X (rows, columns), unscaled, in the order of `dkernel show`; outputs label, score, probability.
+    Input X (rows, columns), unscaled, in the order of `dkernel show`; of a table an input for each column, by its name.
+    Outputs label, score, probability.
 
     \b
     dkernel export model.safetensors --format onnx --out model.onnx
@@ -47,5 +48,5 @@ def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: A
     graph = to_onnx(model_file.load(model), dtype)
     content = graph.SerializeToString()
     write_file(Path(out), content)
-    outputs = ", ".join(output.name for output in graph.graph.output)
-    click.echo(f"{out}: {len(content):,} bytes, opset {graph.opset_import[0].version}; X ({dtype}) -> {outputs}")
+    inputs, outputs = (", ".join(value.name for value in values) for values in (graph.graph.input, graph.graph.output))
+    click.echo(f"{out}: {len(content):,} bytes, opset {graph.opset_import[0].version}; {inputs} ({dtype}) -> {outputs}")

@@ -31,6 +31,8 @@ USUAL = (
     "loss", "alpha", "local", "budget", "grid", "out", "write", "report", "overwrite", "quiet", "dry_run",
     "checkpoint", "resume", "workers", "memory_limit", "scheduler", "help",
 )  # fmt: skip
+IN_PYTHON = {"random_state": "seed", "text_encoding": "encoding"}
+"""Parameters of Python -> the option of another name."""
 FEW = 12  # options of a command that has no need of groups
 WIDE = 34  # letters of the column of options
 LONG = 40  # letters of an option's words
@@ -156,8 +158,7 @@ def in_options(message: str, command: click.Command) -> str:
     flags = {
         p.name: next(o for o in p.opts if o.startswith("--")) for p in command.params if isinstance(p, click.Option)
     }
-    if "seed" in flags:
-        flags["random_state"] = flags["seed"]
+    flags |= {python: flags[name] for python, name in IN_PYTHON.items() if name in flags}
     names = "|".join(sorted((name for name in flags if name), key=len, reverse=True))
     if not names:
         return message

@@ -1,6 +1,7 @@
 """Parts that the commands share: option types, the run options, and how a value is found.
 
-A value is looked for in this order: the flag, the variable DKERNEL_<NAME>, the config file, the default.
+A value is looked for in this order: the flag, the variable DKERNEL_<COMMAND>_<NAME>, the variable DKERNEL_<NAME>, the
+config file, the default.
 """
 
 import json
@@ -31,17 +32,20 @@ __all__ = [
 Command = Callable[..., Any]
 CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
 PROGRESS = ("bar", "log", "json", "none")
+OWN = ("out", "report", "record", "overwrite", "patience")
+"""Options that mean something else in each command, so that a variable must name the command."""
 _TLS = ("tls_ca_file", "tls_cert", "tls_key")
 _NOT_IN_CONFIG = ("config", "print_config", "help", "import")  # a file of settings runs no code
 
 
 class Setting(click.Option):
-    """An option that can also be set by the variable DKERNEL_<NAME>."""
+    """An option that can also be set by a variable: DKERNEL_<COMMAND>_<NAME>, or DKERNEL_<NAME> if it is not in OWN."""
 
-    def __init__(self, *args: Any, **attributes: Any) -> None:
-        super().__init__(*args, **attributes)
-        if self.envvar is None and self.name:
-            self.envvar = f"DKERNEL_{self.name.upper()}"
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        name = str(self.name).upper()
+        own = f"DKERNEL_{str(ctx.command.name).upper()}_{name}"
+        self.envvar = [own] if self.name in OWN else [own, f"DKERNEL_{name}"]
+        return super().resolve_envvar_value(ctx)
 
 
 class Label(Setting):
@@ -193,7 +197,7 @@ def bad_rows_option(command: Command) -> Command:
         type=click.IntRange(min=0),
         default=0,
         metavar="N",
-        help="Omit up to N bad rows and list them. Default: 0.",
+        help="Omit and list up to N bad rows.",
     )(command)
 
 
@@ -220,6 +224,9 @@ def svmlight_options(command: Command) -> Command:
     command = click.option(
         "--delimiter", cls=Setting, metavar="CHAR", help="CSV: delimiter. Default: found in the first row."
     )(command)
+    command = click.option(
+        "--encoding", cls=Setting, metavar="NAME", help="CSV: encoding of the text, such as latin-1. Default: utf-8."
+    )(command)
     return click.option(
         "--n-features",
         cls=Setting,
@@ -234,7 +241,7 @@ def svmlight_of(values: Mapping[str, Any]) -> dict[str, Any]:
     based = {"auto": None, "yes": True, "no": False}[values["zero_based"]]
     if values["delimiter"] is not None and len(values["delimiter"].encode()) != 1:
         raise click.UsageError(f"--delimiter {values['delimiter']!r}: one character is needed, such as ';'.")
-    files = {"delimiter": values["delimiter"], "no_header": values["no_header"]}
+    files = {"delimiter": values["delimiter"], "no_header": values["no_header"], "text_encoding": values["encoding"]}
     return {"n_features": values["n_features"], "zero_based": based, **files}
 
 
@@ -309,8 +316,24 @@ def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
         raise click.UsageError("--tls-... is for a scheduler: give --scheduler or --scheduler-file too.", ctx)
     if tls and not {"tls_ca_file", "tls_cert"} <= set(tls):
         raise click.UsageError("TLS needs both --tls-ca-file and --tls-cert (and --tls-key unless it is in it).", ctx)
+    if values["workers"] and values["memory_limit"]:
+        _check_limit(values["memory_limit"])
     place = {name: values[name] for name in ("scheduler", "scheduler_file", "workers", "memory_limit")}
     return {**place, "tls": tls or None, "patience": values["cluster_timeout"]}
+
+
+def _check_limit(limit: str) -> None:
+    """Refuse a limit under which no worker starts, before any is started."""
+    from dkernel.errors import MemoryBudgetError
+    from dkernel.execution.connect import bytes_of
+    from dkernel.training.memory_plan import WORKER_BASE
+
+    if 0 < (bytes_of(limit) or 0) < WORKER_BASE:
+        least = f"{WORKER_BASE // 2**20}MiB"
+        raise MemoryBudgetError(
+            f"--memory-limit {limit}: a worker process takes {least} before it has read a row. Give more than "
+            f"--memory-limit {least}, or leave --workers out: the threads of one process need it once."
+        )
 
 
 def show_progress(values: Mapping[str, Any]) -> Any:

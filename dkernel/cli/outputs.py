@@ -44,9 +44,9 @@ def check_model_place(values: Mapping[str, Any]) -> None:
     if "://" in out:
         raise DataError(f"{out}: a model is written to a file of this machine. Give --out a path, and copy the file.")
     check_writable("--out", out)
-    # A run that is continued may have been stopped after its model was written.
-    continued = values["resume"] and any(Path(values["checkpoint"]).rglob("checkpoint-*"))
-    if Path(out).exists() and not (values["overwrite"] or continued):
+    # The run of a checkpoint, which is continued or refused, may have been stopped after its model was written.
+    begun = values["checkpoint"] and any(Path(values["checkpoint"]).rglob("checkpoint-*"))
+    if Path(out).exists() and not (values["overwrite"] or begun):
         raise DataError(f"{out} already exists. Add --overwrite to replace it, or choose another name.")
 
 

@@ -105,7 +105,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             scratch=values["scratch"],
             **svmlight_of(values),
             allow_extra=values["allow_extra"],
-            known=(model.label,),
+            known=model.known_columns,
             kept_as=form.kept_as,
             quarantine=True,
         )

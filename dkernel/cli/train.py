@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 __all__ = ["RECIPE", "check_fit", "lines_of", "open_for", "recipe_of", "recipe_options", "report_on", "train"]
 
+SEEN = 1e-3  # of a score: what is left of the way to the optimum is worth a line
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
 RECIPE: dict[str, tuple[str, str, str]] = {
     "task": ("auto|classify|regress", "auto", "auto: regression if the label is float."),
@@ -55,6 +56,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "",
         "Default: by the task.",
     ),
+    "class_weight": ("balanced", "", "Classes count alike, however many rows they have."),
     "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Regularization; C=10 is 1 / (10 n)."),
     "solver": (
         "psgd|exact|normal|pcg|lbfgs",
@@ -357,6 +359,10 @@ def lines_of(record: "Record") -> Iterator[str]:
         yield f"  {'kernel':<12} {found['kernel']}"
     for name, value in found["chosen"].items():
         yield f"  {name:<12} {value}"
+    solver = found["facts"].get("solver") or {}
+    if not solver.get("converged", True) and solver.get("decrement", 0.0) >= SEEN:
+        passes, left = solver["passes"], solver["decrement"]
+        yield f"  {'solver':<12} stopped after {passes} passes: the scores would still move by about {left:.1g}"
     holdout = dict(found["facts"].get("holdout") or {})
     if holdout:
         rows = holdout.pop("rows", 0)

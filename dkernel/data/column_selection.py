@@ -29,7 +29,11 @@ def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     # What looks like a number in text is text where objects are wanted.
     as_text = [name for name in objects if all(table.inferred for table in tables)]
     as_text += [name for name, kind in (encoded or {}).items() if kind == "category"]
-    kinds = {name: "text" if name in as_text else _one_kind(name, tables, request) for name in needed}
+    dates = [name for name, kind in (encoded or {}).items() if kind == "date"]
+    kinds = {
+        name: "text" if name in as_text else "date" if name in dates else _one_kind(name, tables, request)
+        for name in needed
+    }
     kept = tuple(request.keep)
     return ReadColumns(
         columns, request.label, request.weight, kept, request.dtype, kinds, request.kept_as, request.quarantine,
@@ -131,8 +135,8 @@ def _features(table: FileSchema, request: ReadOptions) -> tuple[str, ...]:
     extra = [n for n in table.kinds if n not in wanted]
     if extra and not request.allow_extra:
         raise DataError(
-            f"{table.file.name} has the columns {_listed(extra)} that the model does not know: exclude them, keep them "
-            "or allow extra columns."
+            f"{table.file.name} has the columns {_listed(extra)} that the model does not know. Leave them out "
+            "with --exclude, or pass over all such columns with --allow-extra (allow_extra=True)."
         )
     return tuple(request.columns)
 
@@ -157,17 +161,19 @@ def _objects(
     if request.weight is not None and table.kinds[request.weight] not in (*NUMBERS, "empty"):
         kind = word_of(table.kinds[request.weight])
         raise DataError(f"{table.file.name}: the weight column {request.weight!r} holds {kind}, not numbers.")
-    kinds = {name: table.kinds[name] for name in columns if not _fits(table.kinds[name], encoded.get(name))}
+    kinds = {name: table.kinds[name] for name in columns if not _fits(table, name, encoded.get(name))}
     if table.inferred:
         kinds = {name: "guess" if kind in NUMBERS else kind for name, kind in kinds.items()}
     return object_columns(request.kernel, kinds, table.file.name, flag=True)
 
 
-def _fits(kind: str, encoded: str | None) -> bool:
-    """Whether the encoding takes a column of this kind, which is then no matter of the kernel's."""
+def _fits(table: FileSchema, name: str, encoded: str | None) -> bool:
+    """Whether the encoding takes a column of its kind, which is then no matter of the kernel's."""
+    kind = table.kinds[name]
     if encoded == "category":
         return kind != "other"
-    return encoded == "date" and kind in ("date", "empty")
+    # Of text with a word among dates the reader names the row.
+    return encoded == "date" and (kind in ("date", "empty") or (table.inferred and kind == "text"))
 
 
 def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions) -> str:

@@ -75,10 +75,12 @@ def _refusal(name: str, kind: str, where: str, passed_over_by: Kernel | str | No
             f"{where}: column {name!r} holds {word_of(kind)}, and no part of {parse(passed_over_by)!r} takes it: "
             f"{exclude}, or add a kernel of it, as in ... + SpectrumKernel(3).on([{name!r}])."
         )
-    return (
-        f"{where}: column {name!r} holds {word_of(kind)}, not numbers, so it cannot be a feature: {exclude}, or give "
-        f"it a kernel of objects, as SpectrumKernel(3).on([{name!r}])."
-    )
+    advice = {
+        "text": f"give it a kernel of texts, such as Gaussian().on([...]) + SpectrumKernel(3).on([{name!r}])",
+        "date": "store it as a date or as seconds",
+    }.get(kind, "make columns of numbers or text of its parts")
+    what = f"{where}: column {name!r} holds {word_of(kind)}, not numbers, so it cannot be a feature"
+    return f"{what}: {exclude}, or {advice}."
 
 
 def word_of(kind: str) -> str:

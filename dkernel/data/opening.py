@@ -1,5 +1,6 @@
 """`open_source`: from the names of files to a Source, by way of their headers; no row is read by the client."""
 
+import codecs
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -57,6 +58,7 @@ def open_source(
     delimiter: str | None = None,
     no_header: bool = False,
     max_bad_rows: int = 0,
+    text_encoding: str | None = None,
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
 
@@ -117,6 +119,8 @@ def open_source(
     max_bad_rows : int, default=0
         So many bad rows may be left out of data with a label; one reading more looks for them. `Source.rejected` lists
         them.
+    text_encoding : str, default=None
+        Encoding of the text of CSV files, such as "latin-1"; by default UTF-8.
 
     Returns
     -------
@@ -155,7 +159,7 @@ def open_source(
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
     again = {name: value for name, value in locals().items() if name not in ("paths", "holes", "wanted", "request")}
-    files = expand(paths, storage_options)
+    files = _with_encoding_of_text(expand(paths, storage_options), text_encoding)
     tables = with_folder_keys(_look_all(unpacked(files, scratch, compute), request), request)
     chosen = select(tables, request)
     rejected = None
@@ -164,10 +168,25 @@ def open_source(
     chosen, told = _with_encoding(tables, chosen, request)
     if dtype == "auto":
         chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
-    source = replace(_source(files, tables, chosen), told=told, rejected=rejected)
+    source = replace(_source(files, tables, chosen, request.exclude), told=told, rejected=rejected)
     if missing == "error" or chosen.encoded is not None or chosen.objects or source.sparse:
         return source
     return replace(source, filled=partial(open_source, paths, holes=True, **again))
+
+
+def _with_encoding_of_text(files: list[File], encoding: str | None) -> list[File]:
+    """The files, of which CSV is text in this encoding."""
+    if encoding is None:
+        return files
+    try:
+        name = codecs.lookup(encoding).name
+    except LookupError:
+        raise RecipeError(
+            f"text_encoding={encoding!r} is no encoding. Possible: utf-8 | latin-1 | cp1252 | utf-16 | any of Python's."
+        ) from None
+    if name == "utf-8":
+        return files
+    return [replace(file, text_encoding=name) if file.format == "csv" else file for file in files]
 
 
 def _with_encoding(
@@ -210,7 +229,9 @@ def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | N
         return None
 
 
-def _source(files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadColumns) -> Source:
+def _source(
+    files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadColumns, passed_over: Sequence[str]
+) -> Source:
     if not sum(table.rows for table in tables):
         listed = ", ".join(f.name for f in files[:3]) + (", ..." if len(files) > 3 else "")
         raise DataError(f"{listed}: there are no rows, only headers.")
@@ -229,6 +250,7 @@ def _source(files: Sequence[File], tables: Sequence[FileSchema], wanted: ReadCol
         row_bytes,
         tuple(f"{f.size} bytes, {f.stamp}" for f in files),
         encoding=wanted.encoding,
+        passed_over=tuple(sorted({*passed_over, *([wanted.weight] if wanted.weight else [])})),
     )
 
 

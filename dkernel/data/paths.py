@@ -44,7 +44,8 @@ class File:
     """One file as it was when the source was opened; `check` refuses it once it has changed.
 
     `name` is what the user called it; `stamp` is its mtime in ns (local) or its etag or date (remote); a Zarr store is
-    one file. `origin` is set on a scratch copy: the file it was made from.
+    one file. `text_encoding` is that of a text which is not UTF-8. `origin` is set on a scratch copy: the file it was
+    made from.
     """
 
     path: str
@@ -55,6 +56,7 @@ class File:
     name: str = ""
     options: Mapping[str, Any] = field(default_factory=dict, repr=False)
     origin: "File | None" = None
+    text_encoding: str = ""
 
     @property
     def local(self) -> bool:
@@ -203,8 +205,20 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
 
     try:
         system, path = fsspec.core.url_to_fs(url, **options)
-    except (ImportError, ValueError) as error:
+    except ImportError as error:
+        extra = "pip install 'dkernel[s3]'" if url.startswith(("s3://", "s3a://")) else "Install it with pip"
+        raise DataError(f"{url}: this kind of address needs a package that is missing ({error}). {extra}.") from None
+    except ValueError as error:
         raise DataError(f"{url}: this kind of address cannot be read ({error}).") from None
+    try:
+        return _listed_by(system, url, path)
+    except (OSError, DataError):
+        raise
+    except Exception as error:  # of whatever library: it says what it lacks, such as credentials
+        raise DataError(f"{url}: the address cannot be read ({type(error).__name__}: {error}).") from None
+
+
+def _listed_by(system: Any, url: str, path: str) -> _Found:
     reach = _System(system.isdir, lambda folder: [_base(p) for p in _listed(system, folder)], system.open)
     if glob.has_magic(path):
         found = _Found(url, _data([str(p) for p in system.glob(path)], reach), "glob")

@@ -1,10 +1,11 @@
-"""Unpacked copies of files that cannot be read from the middle: compressed text and compressed NPZ.
+"""Unpacked copies of files that cannot be read from the middle: compressed text and NPZ, and text that is not UTF-8.
 
 A copy is made once, by a task on a worker, and found again by the fingerprint of the file that it was made from.
 """
 
 import atexit
 import bz2
+import codecs
 import gzip
 import lzma
 import os
@@ -14,6 +15,7 @@ import uuid
 import zipfile
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import cache
 from os import PathLike
@@ -31,7 +33,7 @@ _BUFFER = 4 * 2**20  # copied at a time
 
 def unpacked(files: Sequence[File], scratch: str | PathLike | None, compute: Callable[..., Any]) -> list[File]:
     """The files, with unpacked copies in the place of those that need one."""
-    packed = [i for i, file in enumerate(files) if file.compression or _is_packed_npz(file)]
+    packed = [i for i, file in enumerate(files) if _is_packed(file)]
     if not packed:
         return list(files)
     folder = os.path.abspath(scratch) if scratch is not None else _own_folder()
@@ -52,7 +54,7 @@ def unpack(file: File, folder: str) -> File:
     """
     file.check()
     os.makedirs(folder, exist_ok=True)
-    target = os.path.join(folder, file.key("copy") + file.suffix)
+    target = os.path.join(folder, file.key("copy", *filter(None, [file.text_encoding])) + file.suffix)
     if not os.path.exists(target):
         staged = f"{target}.{uuid.uuid4().hex}.part"
         try:
@@ -66,14 +68,18 @@ def unpack(file: File, folder: str) -> File:
     if found.st_size == 0:
         raise DataError(f"{file.name}: the file is empty once unpacked.")
     return replace(
-        file, path=target, size=found.st_size, stamp=str(found.st_mtime_ns), compression="", options={}, origin=file
-    )
+        file, path=target, size=found.st_size, stamp=str(found.st_mtime_ns), compression="", options={}, origin=file,
+        text_encoding="",
+    )  # fmt: skip
 
 
 def _unpack_stream(file: File, packed: BinaryIO, out: BinaryIO) -> None:
     try:
         with _opener(file.compression)(packed) as plain:
-            shutil.copyfileobj(plain, out, _BUFFER)
+            if file.text_encoding:
+                _as_utf8(file, plain, out)
+            else:
+                shutil.copyfileobj(plain, out, _BUFFER)
     except EOFError:
         raise DataError(f"{file.name}: the compressed file is truncated.") from None
     except (zlib.error, gzip.BadGzipFile, lzma.LZMAError) as error:
@@ -85,7 +91,20 @@ def _unpack_stream(file: File, packed: BinaryIO, out: BinaryIO) -> None:
         raise DataError(f"{file.name}: the compressed file is truncated or damaged ({error}).") from None
 
 
+def _as_utf8(file: File, plain: Any, out: BinaryIO) -> None:
+    reader = codecs.getreader(file.text_encoding)(plain)
+    try:
+        while text := reader.read(_BUFFER):
+            out.write(text.encode())
+    except UnicodeError as error:
+        raise DataError(
+            f"{file.name}: the text is not {file.text_encoding} ({error}). Give --encoding (text_encoding) its own."
+        ) from None
+
+
 def _opener(compression: str) -> Callable[[BinaryIO], Any]:
+    if not compression:
+        return nullcontext
     if compression == "zst":
         import pyarrow as pa
 
@@ -106,6 +125,10 @@ def _unpack_npz(file: File, packed: BinaryIO, out: BinaryIO) -> None:
                     shutil.copyfileobj(member, copy, _BUFFER)
     except (zipfile.BadZipFile, EOFError, zlib.error) as error:
         raise DataError(f"{file.name}: the file is truncated or damaged ({error}).") from None
+
+
+def _is_packed(file: File) -> bool:
+    return bool(file.compression or file.text_encoding) or _is_packed_npz(file)
 
 
 def _is_packed_npz(file: File) -> bool:

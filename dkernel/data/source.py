@@ -52,6 +52,7 @@ class Source:
     inputs `columns` of the columns of a table, and `told` is what is worth saying of it; `filled` opens the source
     again with an encoding of its missing values, where there may be some. `rejected` lists the bad rows that were left
     out, an Arrow table with the columns of `dkernel.data.rejected_rows.REJECTS`, None where nobody looked for them.
+    `passed_over` are the columns that were excluded, and the weight.
 
     Examples
     --------
@@ -81,6 +82,7 @@ class Source:
     told: Mapping[str, str] = field(default_factory=dict)
     filled: "Callable[[], Source] | None" = field(default=None, repr=False, compare=False)
     rejected: Any = field(default=None, repr=False, compare=False)
+    passed_over: tuple[str, ...] = ()
 
     @property
     def chunk_rows(self) -> tuple[int, ...]:

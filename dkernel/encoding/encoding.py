@@ -77,6 +77,16 @@ class Encoding:
         ends = list(accumulate(len(column.names) for column in self.columns))
         return {c.name: range(end - len(c.names), end) for c, end in zip(self.columns, ends, strict=True)}
 
+    @property
+    def groups(self) -> tuple[tuple[int, ...], ...]:
+        """The places of the inputs that are one category together; that a number is missing is one of two values."""
+        found = []
+        for column in self.columns:
+            places = self.places[column.name]
+            inside = places if isinstance(column, CategoryColumn) else places[1:]
+            found.append(tuple(inside))
+        return tuple(group for group in found if group)
+
     def encode(self, table: Any, dtype: str = "float32") -> tuple[NDArray[Any], NDArray[np.int8] | None]:
         """The inputs (n, width) of a table, and marks of the values that training never saw.
 

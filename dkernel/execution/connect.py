@@ -25,7 +25,7 @@ from dkernel.execution.failures import answered
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.numerics.allocator import ONE_HEAP
 
-__all__ = ["ClusterExecutor", "client_at", "connect", "dashboard_of", "default_executor"]
+__all__ = ["ClusterExecutor", "bytes_of", "client_at", "connect", "dashboard_of", "default_executor"]
 
 # The plan bounds what is in flight. Spilling would write blocks to disk that are read faster from where they came
 # from, and it begins at 60 % of a limit, which a worker that only reads ahead reaches.
@@ -96,7 +96,7 @@ def connect(
     with client_at(scheduler, scheduler_file, workers, memory_limit, tls, patience) as client:
         executor: Executor
         if client is None:
-            executor = ThreadsExecutor(memory_limit=_bytes(memory_limit))
+            executor = ThreadsExecutor(memory_limit=bytes_of(memory_limit))
         else:
             executor = ClusterExecutor(client, patience, least=workers or 1)
         with executor:
@@ -136,7 +136,8 @@ def dashboard_of(client: Any) -> str | None:
     return None
 
 
-def _bytes(limit: str | int | None) -> int | None:
+def bytes_of(limit: str | int | None) -> int | None:
+    """An amount of memory as a number; None for no limit."""
     from dask.utils import parse_bytes
 
     if limit is None or limit in (0, "0"):

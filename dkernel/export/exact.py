@@ -7,25 +7,21 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.encoding import CategoryColumn, Encoding
 from dkernel.errors import ModelFileError, UnsupportedError
 from dkernel.features.monomials import MonomialMap
 from dkernel.model import Model
 
-__all__ = ["model_of", "monomials", "refused"]
+__all__ = ["model_of", "monomials", "refused", "without_hashes"]
 
 
 def model_of(model: Any) -> Model:
-    """The model of numbers that is meant: itself, or that of a fitted estimator."""
+    """The model of numbers or of a table that is meant: itself, or that of a fitted estimator."""
     model = getattr(model, "model_", model)
     if not isinstance(model, Model):
         raise ModelFileError(
             f"A {type(model).__name__} cannot be exported. Pass a dkernel Model (dkernel.load) or "
             "a fitted KernelClassifier, KernelRegressor, KernelKMeans, OneClassSVM or Tuner."
-        )
-    if model.encoding is not None:
-        raise UnsupportedError(
-            "This model encodes categories, dates or missing values, and what leaves dkernel takes numbers. Score with "
-            "dkernel, or encode the table first, in a pipeline, and train on its numbers."
         )
     if model.objects:
         raise UnsupportedError(
@@ -33,6 +29,16 @@ def model_of(model: Any) -> Model:
             "kernels exist in dkernel alone. Score with dkernel, or train on columns of numbers."
         )
     return model
+
+
+def without_hashes(encoding: Encoding, form: str) -> None:
+    """Refuse an encoding with a hash, which only dkernel computes."""
+    hashed = [column.name for column in encoding.columns if isinstance(column, CategoryColumn) and column.buckets]
+    if hashed:
+        raise UnsupportedError(
+            f"The columns {', '.join(map(repr, hashed))} have so many values that rare ones share inputs by a hash, "
+            f"and {form} has no such hash. Score with dkernel, or train with --exclude of these columns."
+        )
 
 
 def refused(what: Any, form: str, which: str) -> UnsupportedError:

@@ -7,6 +7,7 @@ from onnx import helper
 
 from dkernel import __version__
 from dkernel.errors import UnsupportedError
+from dkernel.export.encoding_nodes import ML, encoded, filled
 from dkernel.export.exact import monomials, refused
 from dkernel.export.nodes import KERNELS, Nodes, kernel_values, wants_double
 from dkernel.features import FeatureMap, FourierMap, NystromMap
@@ -18,7 +19,7 @@ from dkernel.model import Model
 
 __all__ = ["graph_of"]
 
-OPSET, IR = 17, 8  # of 2022: what a runtime of the last years reads
+OPSET, OPSET_ML, IR = 17, 3, 8  # of 2022: what a runtime of the last years reads
 LARGEST = 2_000_000_000  # bytes of a protobuf message
 QUARTER = np.pi / 2  # turns a cosine into a sine
 SEEN = 256  # landmarks whose scores are looked at
@@ -45,20 +46,29 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
             "dtype='float64'."
         )
     to = Nodes("float64" if isinstance(model.map, NystromMap) and _is_delicate(model.map, model.coef) else dtype)
-    x = "X" if to.dtype == dtype else to.cast("X", to.dtype)
+    x, inputs = _inputs(to, model, dtype)
     scores = _scores(to, model.map, _scaled(to, model, x), model.coef)
     scores = to("Add", scores, to.constant(model.intercept))
     outputs = _outputs(to, model, scores, dtype)
-    kind = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
-    inputs = [helper.make_tensor_value_info("X", kind, ["rows", model.map.n_in])]
     graph = helper.make_graph(to.nodes, "dkernel", inputs, outputs, to.constants)
     made = helper.make_model(
         graph, producer_name="dkernel", producer_version=__version__, ir_version=IR,
-        opset_imports=[helper.make_opsetid("", OPSET)],
+        opset_imports=[helper.make_opsetid("", OPSET), *[helper.make_opsetid(ML, OPSET_ML)] * to.uses(ML)],
     )  # fmt: skip
     helper.set_model_props(made, {"columns": ",".join(model.columns), "kernel": repr(model.map.kernel)})
     onnx.checker.check_model(made, full_check=True)
     return made
+
+
+def _inputs(to: Nodes, model: Model, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
+    """The rows that the kernels take, and the inputs of the graph: X, or the columns of a table by their names."""
+    if model.encoding is not None and not model.encoding.plain:
+        return encoded(to, model.encoding, dtype)
+    info = helper.make_tensor_value_info(
+        "X", helper.np_dtype_to_tensor_dtype(np.dtype(dtype)), ["rows", model.map.n_in]
+    )
+    x = "X" if to.dtype == dtype else to.cast("X", to.dtype)
+    return (x if model.encoding is None else filled(to, model.encoding, x)), [info]
 
 
 def _is_delicate(map: NystromMap, coef: NDArray[np.float64]) -> bool:

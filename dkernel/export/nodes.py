@@ -45,6 +45,10 @@ class Nodes:
         self.nodes.append(helper.make_node(operator, list(inputs), [name], name=f"{name}_node", **attributes))
         return name
 
+    def uses(self, domain: str) -> bool:
+        """Whether a node is of this domain of operators."""
+        return any(node.domain == domain for node in self.nodes)
+
     def constant(self, value: Any, dtype: Any = None) -> str:
         """Add a tensor: numbers in the dtype of the graph unless said."""
         array = np.ascontiguousarray(np.asarray(value, dtype or self.dtype)).reshape(np.shape(value))

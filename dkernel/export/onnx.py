@@ -11,8 +11,10 @@ __all__ = ["to_onnx"]
 def to_onnx(model: Any, dtype: str = "float32") -> Any:
     """Export a model as an ONNX graph of standard operators (opset 17), which `onnx.checker` accepts.
 
-    Input `X`, (rows, columns) of `dtype`, unscaled. Outputs of a classifier: `label` (rows,), texts, whole numbers,
-    truth values or numbers as they were learned; `score` (rows, C) with C = 1 for two classes; `probability`
+    Input `X`, (rows, columns) of `dtype`, unscaled; of a table with categories, dates or missing values an input for
+    each column by its name, (rows, 1): numbers of `dtype`, NaN where they are missing, categories as text, "" where
+    they are missing, dates as float64, the seconds since 1970. Outputs of a classifier: `label` (rows,), texts, whole
+    numbers, truth values or numbers as they were learned; `score` (rows, C) with C = 1 for two classes; `probability`
     (rows, n_classes) where the loss has it. Of a regression: `score` (rows, 1), the prediction, of k targets
     (rows, k).
 
@@ -38,7 +40,7 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     ------
     UnsupportedError
         If the operators cannot compute the kernel or map (the message lists those that they can), or coefficients are
-        too large for float32.
+        too large for float32; and categories of so many values that rare ones share inputs by a hash.
     RecipeError
         If dtype has another value.
 

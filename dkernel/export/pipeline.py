@@ -15,6 +15,7 @@ from sklearn.preprocessing import MaxAbsScaler, PolynomialFeatures, StandardScal
 
 from dkernel import kernels as ours
 from dkernel.errors import UnsupportedError
+from dkernel.export.encoding_steps import encoder_of, units_of
 from dkernel.export.exact import model_of, monomials, refused
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
 from dkernel.features.column_subset import SelectedMap
@@ -37,8 +38,10 @@ Linear = NDArray[np.float64]  # (n_columns, C)
 def to_sklearn(model: Any) -> Pipeline:
     """Export a model as a fitted scikit-learn Pipeline that predicts the same without dkernel or Dask.
 
-    The parts are StandardScaler; with a learned metric PCA, as the linear map that it is; RBFSampler, Nystroem,
-    PolynomialFeatures or a FeatureUnion of them; SGDClassifier or LinearRegression. Scores are computed in float64
+    The parts are, of a table with categories, dates or missing values, a ColumnTransformer, which takes a data frame
+    with the columns of the training; StandardScaler; with a learned metric PCA, as the linear map that it is;
+    RBFSampler, Nystroem, PolynomialFeatures or a FeatureUnion of them; SGDClassifier or LinearRegression. Scores are
+    computed in float64
     where dkernel rounds columns to float32, so they agree to some 1e-5 of the largest, and labels where the score is
     farther than that from a tie. Nystroem's `normalization_` holds the coefficients, so its output are the scores
     without the intercept: a row costs one kernel column a landmark, and no whitening.
@@ -57,7 +60,8 @@ def to_sklearn(model: Any) -> Pipeline:
     Raises
     ------
     UnsupportedError
-        If scikit-learn does not have the kernel or map; the message lists those that it has.
+        If scikit-learn does not have the kernel or map (the message lists those that it has), or categories of so
+        many values that rare ones share inputs by a hash.
 
     See Also
     --------
@@ -79,7 +83,10 @@ def to_sklearn(model: Any) -> Pipeline:
         raise UnsupportedError(
             f"scikit-learn has no {model.local.kind}: this model has a local stage. Train with local='none'."
         )
-    steps = [("scale", _scaler_of_sparse(model) if model.map.sparse else _scaler(model))]
+    steps: list[tuple[str, Any]] = []
+    if model.encoding is not None:
+        steps.append(("encode", encoder_of(model.encoding)))
+    steps.append(("scale", _scaler_of_sparse(model) if model.map.sparse else _scaler(model)))
     if model.scaling.rotation is not None:
         steps.append(("metric", _linear_map(model.scaling.rotation)))
     features, coef = _features(model.map, model.coef)
@@ -91,8 +98,11 @@ def _scaler(model: Model) -> StandardScaler:
     scaling: Scaling = model.scaling
     scaler = StandardScaler()
     scaler.mean_, scaler.scale_, scaler.n_features_in_ = scaling.shift, 1.0 / scaling.factor, len(scaling.shift)
+    if model.encoding is not None:
+        units = units_of(model.encoding)
+        scaler.mean_, scaler.scale_ = scaler.mean_ / units, scaler.scale_ / units
     scaler.var_ = scaler.scale_**2
-    if model.columns != tuple(map(str, range(len(model.columns)))):
+    if model.encoding is None and model.columns != tuple(map(str, range(len(model.columns)))):
         scaler.feature_names_in_ = np.array(model.columns, dtype=object)
     return scaler
 

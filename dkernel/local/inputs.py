@@ -1,6 +1,6 @@
 """What a grid divides: the numbers of a row about their centers, and each group of one-hot columns as one category."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -86,8 +86,15 @@ class GridInputs:
         return cls(center, tuple(tuple(int(j) for j in group) for group in spec["groups"]))
 
 
-def one_hot_groups(X: NDArray[np.floating]) -> tuple[tuple[int, ...], ...]:
+def one_hot_groups(
+    X: NDArray[np.floating], known: Sequence[tuple[int, ...]] = (), made: Collection[int] = ()
+) -> tuple[tuple[int, ...], ...]:
     """Groups of neighbouring columns of two values, one of them 0; no row of the sample has two that are not.
+
+    Parameters
+    ----------
+    known : groups that need not be found
+    made : columns beside these in which none is looked for
 
     Examples
     --------
@@ -97,7 +104,9 @@ def one_hot_groups(X: NDArray[np.floating]) -> tuple[tuple[int, ...], ...]:
     """
     largest = X.max(axis=0, initial=0.0)
     # A level that no row of the sample has stands between others as a column of zeros.
-    columns = np.flatnonzero(((X == 0) | (largest == X)).all(axis=0))[:MOST_GROUPED]
+    two_values = ((X == 0) | (largest == X)).all(axis=0)
+    two_values[[*made, *(j for group in known for j in group)]] = False
+    columns = np.flatnonzero(two_values)[:MOST_GROUPED]
     on = (X[:, columns] != 0).astype(np.float32)
     together = on.T @ on
     groups: list[list[int]] = []
@@ -108,4 +117,4 @@ def one_hot_groups(X: NDArray[np.floating]) -> tuple[tuple[int, ...], ...]:
         else:
             groups.append([j])
             first = k
-    return tuple(map(tuple, groups))
+    return tuple(sorted([*known, *map(tuple, groups)]))

@@ -100,6 +100,16 @@ def relevances(context: ResidualContext, inputs: GridInputs, survey: SurveyResul
     return gamma
 
 
+def _groups(context: ResidualContext) -> tuple[tuple[int, ...], ...]:
+    """The inputs that are one category together: by the encoding, and of its numbers as the sample shows them."""
+    encoding = context.feed.source.encoding
+    if encoding is None:
+        return one_hot_groups(context.sampled.X)
+    kinds = encoding.kinds
+    numbers = {places.start for name, places in encoding.places.items() if kinds[name] != "category"}
+    return one_hot_groups(context.sampled.X, encoding.groups, set(range(len(encoding.names))) - numbers)
+
+
 def fit_grid_stage(
     context: ResidualContext, survey: SurveyResult, recipe: Recipe, n: int,
     tell: Callable[[dict[str, Any]], Any] | None = None,
@@ -111,7 +121,7 @@ def fit_grid_stage(
     n : rows
     """
     context.progress.phase("prepare grids")
-    inputs = GridInputs(survey.moments.mean, one_hot_groups(context.sampled.X))
+    inputs = GridInputs(survey.moments.mean, _groups(context))
     gamma = context.journal.stage("relevance", lambda: relevances(context, inputs, survey))
     n_grids = grids_of(recipe, n)
     judged = len(context.held_out.X) >= LEAST_HOLDOUT

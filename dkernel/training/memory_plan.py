@@ -154,9 +154,10 @@ class Plan:
                 smaller //= 2
             fits = max(self.reading_bytes, fixed + self._task(smaller)) <= self.memory_limit
             fewer = f", or use n_components={smaller}" if fits else ""
+            enough = f"{-(-self.worker_bytes // 2**20)}MiB"  # as the option takes it
             raise MemoryBudgetError(
                 f"Each worker needs about {_mib(self.worker_bytes)} and has a limit of {_mib(self.memory_limit)}. "
-                f"Raise --memory-limit to {_mib(self.worker_bytes)}{fewer}, or give a source in smaller chunks."
+                f"Raise --memory-limit to {enough}{fewer}, or give a source in smaller chunks."
             )
         here = self.client_bytes + (self.worker_bytes if self.in_process else 0)
         if here > _installed():

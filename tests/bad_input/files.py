@@ -96,16 +96,19 @@ def mark(at: Doors) -> None:
     np.testing.assert_array_equal(model.coef, at.trains(text(plain)).coef)
 
 
-@bad("files", "UTF-16", REFUSED, "the file is named: save it as UTF-8")
+@bad("files", "UTF-16", BOTH, "the file is named; `--encoding utf-16` reads it")
 def utf16(at: Doors) -> None:
+    at.trains(text(frame().to_csv(index=False).encode("utf-16")), "--encoding", "utf-16")
     at.train_refuses(text(frame().to_csv(index=False).encode("utf-16")), "x.csv", "UTF-16", "UTF-8")
     at.train_refuses(text(frame().to_csv(index=False).encode("utf-16-le")), "x.csv", "UTF-16", "UTF-8")
 
 
-@bad("files", "Latin-1", REFUSED, "file and row are named: save it as UTF-8")
+@bad("files", "Latin-1", BOTH, "file and row are named; `--encoding latin-1` reads it")
 def latin(at: Doors) -> None:
     data = frame()
-    data.loc[200, "label"] = "hörn"
+    data.loc[200:240, "label"] = "hörn"
+    read = at.trains(text(data.to_csv(index=False).encode("latin-1")), "--encoding", "latin-1")
+    assert "hörn" in read.classes.tolist()
     at.train_refuses(text(data.to_csv(index=False).encode("latin-1")), "x.csv, about row 201", "not UTF-8")
     header = data.rename(columns={"a": "ä"}).to_csv(index=False).encode("latin-1")
     at.train_refuses(text(header), "x.csv: the header is not UTF-8")

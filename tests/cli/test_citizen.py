@@ -80,7 +80,7 @@ COMMANDS = [
     (2, ["train", "train.parquet", "--label", "y", "--out", "o", "--alpha", "much"]),
     (2, ["score", "m", "new.parquet", "--exclude", "id", "--out", "o", "--write", "nonsense"]),
     (65, ["train", "none.parquet", "--label", "y", "--out", "o"]),
-    (65, ["score", "m", "train.parquet", "--out", "o"]),
+    (65, ["score", "m", "train.parquet", "--exclude", "a", "--out", "o"]),
     (65, ["score", "train.parquet", "new.parquet", "--out", "o"]),
     (75, ["train", "train.parquet", "--label", "y", "--out", "o", *FEATURES, "--scheduler", "tcp://127.0.0.1:1"]),
     (75, ["score", "m", "new.parquet", "--exclude", "id", "--out", "o", "--scheduler-file", "none.json"]),
@@ -195,6 +195,7 @@ VALUES |= {
     "cell_overlap": 0.25,
     "delimiter": ";",
     "max_bad_rows": 7,
+    "class_weight": "balanced",
 }
 
 

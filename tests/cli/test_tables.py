@@ -244,3 +244,28 @@ def test_times_in_a_csv_are_numbers(tmp_path):
     (tmp_path / "t.csv").write_text("t,y\n01:30:00,1\n00:10:00,2\nlate,3\n")
     with pytest.raises(dkernel.errors.DataError, match=r"row 3, column 't': 'late' is not a date or time"):
         dkernel.open_source(tmp_path / "t.csv", label="y", scan_bytes=16)
+
+
+def test_text_of_another_encoding_is_read(run, there, tmp_path):
+    there.to_csv("t.csv", index=False)
+    ok(run, "train", "t.csv", "--label", "y", "--out", "m", *FIXED)
+    for encoding in ("latin-1", "utf-16", "cp1252"):
+        there.to_csv(f"{encoding}.csv", index=False, encoding=encoding)
+        ok(run, "train", f"{encoding}.csv", "--label", "y", "--out", encoding, *FIXED, "--encoding", encoding)
+        assert (tmp_path / encoding).read_bytes() == (tmp_path / "m").read_bytes()
+    ok(run, "score", "m", "latin-1.csv", "--out", "s.csv", "--encoding", "latin1", "--keep", "city", "--quiet")
+    assert "Genève" in (tmp_path / "s.csv").read_text(encoding="utf-8")
+    wrong = run("train", "latin-1.csv", "--label", "y", "--out", "n", "--encoding", "utf-16")
+    assert (wrong.exit_code, "is not utf-16" in wrong.stderr) == (65, True)
+    none = run("train", "t.csv", "--label", "y", "--out", "n", "--encoding", "latim")
+    assert (none.exit_code, "--encoding latim is no encoding" in none.stderr) == (2, True)
+
+
+@pytest.mark.usefixtures("there")
+def test_grids_take_each_category_whole(run):
+    ok(run, "train", "train.parquet", "--label", "y", "--out", "m", *FIXED, "--local", "grids", "--n-grids", "16")
+    model = dkernel.load("m").model_
+    assert model.facts["local"]["groups"] == 4  # city and size, that x is missing, and the flag, which the sample shows
+    if model.local is not None:
+        groups = set(model.local.inputs.groups)
+        assert groups >= set(model.encoding.groups)

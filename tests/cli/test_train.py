@@ -34,7 +34,7 @@ def test_json_is_one_object_and_quiet_is_quiet(run, data, tmp_path):
     assert found["rows"] == 3000
     assert found["model_sha256"] == hashlib.sha256((tmp_path / "m").read_bytes()).hexdigest()
     assert set(found["seconds"]) >= {"open", "train", "save", "total"}
-    quiet = run(*args, "--quiet")
+    quiet = run(*args, "--quiet", "--overwrite")
     assert (quiet.stdout, quiet.stderr) == ("", "")
 
 
@@ -62,7 +62,17 @@ def test_a_failed_run_leaves_a_record_and_the_old_model(run, data, tmp_path):
     out = tmp_path / "m"
     out.write_bytes(b"old")
     result = run(
-        "train", data / "train.parquet", "--label", "price", "--loss", "hinge", "--out", out, "--exclude", "y,id,note"
+        "train",
+        data / "train.parquet",
+        "--label",
+        "price",
+        "--loss",
+        "hinge",
+        "--out",
+        out,
+        "--overwrite",
+        "--exclude",
+        "y,id,note",
     )
     assert result.exit_code == 2, result.output
     assert out.read_bytes() == b"old"
@@ -75,7 +85,7 @@ def test_a_failed_run_leaves_a_record_and_the_old_model(run, data, tmp_path):
 def test_an_output_that_cannot_be_written_is_found_out_first(run, data, tmp_path, out, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "train.parquet").symlink_to(data / "train.parquet")
-    result = run("train", tmp_path / "train.parquet", "--label", "no such label", "--out", out)
+    result = run("train", tmp_path / "train.parquet", "--label", "no such label", "--out", out, "--overwrite")
     assert result.exit_code == 65
     assert "no such label" not in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["train.parquet"]

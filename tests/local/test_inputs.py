@@ -84,3 +84,25 @@ def test_a_machine_that_its_arrays_do_not_describe_is_refused(wrong):
     assert [machine.fits(10, 1), machine.fits(9, 1), machine.fits(10, 2)] == [True, False, False]
     with pytest.raises((ValueError, IndexError, AssertionError)):
         assert local_machine(machine.spec() | wrong, machine.arrays()).fits(10, 1)
+
+
+def test_the_groups_of_an_encoding_are_whole_and_others_are_found():
+    from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
+
+    columns = (
+        CategoryColumn("s", ("a", "b", "never")),
+        CategoryColumn("t", ("u",)),
+        NumberColumn("x", 0.0, indicator=True),
+        NumberColumn("flag", 0.0),
+        CategoryColumn("many", ("v",), missing=True, buckets=2),
+    )
+    encoding = Encoding(columns)
+    assert encoding.groups == ((0, 1, 2), (3,), (5,), (7, 8, 9, 10))
+    rng = np.random.default_rng(0)
+    rows = {"s": list("abab"), "t": ["u", None, None, None], "x": rng.normal(size=4), "flag": [0.0, 1.0, 1.0, 0.0]}
+    import pyarrow as pa
+
+    X, _ = encoding.encode(pa.table({**rows, "many": ["v", None, "w", "x"]}))
+    made = set(range(11)) - {4, 6}
+    # On the sample alone s and t are neighbours that no row tells apart from one category.
+    assert one_hot_groups(X, encoding.groups, made) == ((0, 1, 2), (3,), (5,), (6,), (7, 8, 9, 10))

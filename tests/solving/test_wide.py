@@ -185,7 +185,8 @@ def made_gram(F):
     from dkernel.features import Scaling
     from dkernel.linear.losses import loss_named
     from dkernel.model import ScaledColumns
-    from dkernel.problem.objective import FoldedGram, Problem
+    from dkernel.problem.gram import FoldedGram
+    from dkernel.problem.objective import Problem
     from dkernel.problem.reservoir_roles import pieces_of
     from dkernel.problem.targets import Targets
 

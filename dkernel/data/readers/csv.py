@@ -16,7 +16,7 @@ from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
 from dkernel.data.readers.csv_bad_rows import read_valid, well_formed
 from dkernel.data.readers.csv_categories import typed
-from dkernel.data.readers.csv_fields import TYPES, Header, explained, fits, parse, type_of
+from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, explained, fits, parse, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
 from dkernel.data.readers.text_rows import STEP_ROWS, Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError
@@ -48,7 +48,9 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
     while True:
         data = file.read(0, size)
         if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
-            raise DataError(f"{file.name}: the file is in UTF-16 or is not text; CSV is read as UTF-8.")
+            raise DataError(
+                f"{file.name}: the file is in UTF-16 or is not text. Give --encoding utf-16, or save the file as UTF-8."
+            )
         skip = len(_BOM) if data.startswith(_BOM) else 0
         final = len(data) < size
         ends, _, _ = row_ends(data[skip:], delimiter.encode(), final)
@@ -63,7 +65,9 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
     try:
         text = data[skip:start].decode("utf-8").strip("\r\n")
     except UnicodeDecodeError:
-        raise DataError(f"{file.name}: the header is not UTF-8 text; save the file as UTF-8.") from None
+        raise DataError(
+            f"{file.name}: the header is not UTF-8 text. Give its --encoding (latin-1, ...), or save it as UTF-8."
+        ) from None
     if request.delimiter is None:
         delimiter = _delimiter_of(text, delimiter)
     names = tuple(next(text_csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
@@ -226,9 +230,9 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
 
 
 def _mostly_numbers(column: pa.ChunkedArray) -> bool:
-    """Whether more than half of the first values are numbers, so that the others are mistakes."""
-    first = column.slice(0, _FIRST).to_pylist()
-    return sum(fits(value or "", pa.float64()) for value in first) > len(first) / 2
+    """Whether more than half of the first values that are there are numbers, so that the others are mistakes."""
+    first = [value for value in column.slice(0, _FIRST).to_pylist() if value is not None and value not in NULLS]
+    return sum(fits(value, pa.float64()) for value in first) > len(first) / 2
 
 
 def _mostly_truths(column: pa.ChunkedArray) -> bool:

@@ -14,7 +14,7 @@ from dkernel.data.file_schema import FilePart, ReadColumns
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import raw_of_table
 from dkernel.data.readers.csv_categories import no_dates, typed
-from dkernel.data.readers.csv_fields import Fields, Header, parse, split, type_of
+from dkernel.data.readers.csv_fields import NULLS, Fields, Header, parse, split, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
@@ -107,7 +107,7 @@ def _verdict(word: bytes, kind: pa.DataType) -> str:
     options: Any = {
         "read_options": arrow_csv.ReadOptions(column_names=["x"], block_size=len(quoted) + 64, use_threads=False),
         "parse_options": arrow_csv.ParseOptions(newlines_in_values=True),
-        "convert_options": arrow_csv.ConvertOptions(column_types={"x": kind}),
+        "convert_options": arrow_csv.ConvertOptions(column_types={"x": kind}, null_values=NULLS),
     }
     try:
         missing = arrow_csv.read_csv(pa.BufferReader(quoted), **options).column("x").null_count

@@ -2,16 +2,15 @@
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.csv as arrow_csv
 
 from dkernel.data.block import Place
 from dkernel.data.file_schema import ReadColumns
+from dkernel.data.readers.csv_fields import NULLS
 from dkernel.errors import DataError
 
 __all__ = ["no_dates", "typed"]
 
-ABSENT = pa.array([*arrow_csv.ConvertOptions().null_values, "None", "<NA>"])
-"""Words for a missing value: pyarrow's, which numbers have too, and those that pandas takes beside them."""
+ABSENT = pa.array(NULLS)
 DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
 """What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""
 

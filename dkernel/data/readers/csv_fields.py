@@ -15,7 +15,10 @@ from dkernel.data.paths import File
 from dkernel.data.readers.text_rows import Lines, outside_quotes, row_ends, row_starts, without_newlines
 from dkernel.errors import DataError
 
-__all__ = ["TYPES", "Fields", "Header", "explained", "fits", "parse", "split", "type_of"]
+__all__ = ["NULLS", "TYPES", "Fields", "Header", "explained", "fits", "parse", "split", "type_of"]
+
+NULLS = (*arrow_csv.ConvertOptions().null_values, "None", "<NA>")
+"""Words for a missing value: pyarrow's, and those that pandas writes beside them."""
 
 TYPES = {
     "bool": pa.bool_(),
@@ -66,7 +69,7 @@ def parse(data: bytes, header: Header, columns: list[str], types: dict[str, pa.D
         ),
         parse_options=arrow_csv.ParseOptions(delimiter=header.delimiter, newlines_in_values=True),
         convert_options=arrow_csv.ConvertOptions(
-            include_columns=columns, column_types=types, strings_can_be_null=False
+            include_columns=columns, column_types=types, strings_can_be_null=False, null_values=NULLS
         ),
     )
 
@@ -140,7 +143,10 @@ def explained(
                     )
     except UnicodeDecodeError as failure:
         row = first_row + data.count(b"\n", 0, failure.start) + 1
-        return DataError(f"{file.name}, about row {row}: the text is not UTF-8; save the file as UTF-8.")
+        return DataError(
+            f"{file.name}, about row {row}: the text is not UTF-8. Give its --encoding (latin-1, ...) or save it "
+            "as UTF-8."
+        )
     except text_csv.Error as failure:
         return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({failure}).")
     return DataError(f"{file.name}, after row {first_row}: the text cannot be read as CSV ({error}).")
@@ -154,5 +160,5 @@ def fits(value: str, type_: Any) -> bool:
         pa.array([value]).cast(type_)
     except pa.ArrowInvalid:
         # What is missing has its own message.
-        return value == "" or value in arrow_csv.ConvertOptions().null_values
+        return value == "" or value in NULLS
     return True

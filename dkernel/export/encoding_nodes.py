@@ -1,0 +1,64 @@
+"""The encoding of a table as nodes of an ONNX graph: an input of the graph for each column, by its name."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import onnx
+from onnx import helper
+
+from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
+from dkernel.encoding.columns import ONE_HOT
+from dkernel.export.exact import without_hashes
+from dkernel.export.nodes import Nodes
+
+__all__ = ["ML", "encoded", "filled"]
+
+ML = "ai.onnx.ml"  # the domain of the standard operators for texts
+
+
+def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
+    """The inputs (rows, width) that kernels take, and the inputs of the graph, (rows, 1) each.
+
+    A number is of `dtype`, NaN where it is missing; a category is text, "" where it is missing; a date is float64, the
+    seconds since 1970 in UTC, of a time those since midnight.
+    """
+    without_hashes(encoding, "ONNX")
+    parts: list[str] = []
+    infos: list[onnx.ValueInfoProto] = []
+    for column in encoding.columns:
+        kind = object if isinstance(column, CategoryColumn) else "float64" if column.kind == "date" else dtype
+        infos.append(helper.make_tensor_value_info(column.name, _type(kind), ["rows", 1]))
+        if isinstance(column, NumberColumn):
+            parts += _number(to, column, encoding.strict)
+        elif column.names:
+            parts.append(_one_hot(to, column))
+    return to("Concat", *parts, axis=1), infos
+
+
+def filled(to: Nodes, encoding: Encoding, x: str) -> str:
+    """Numbers with the means where they are missing."""
+    means = [column.mean for column in encoding.columns if isinstance(column, NumberColumn)]
+    return x if encoding.strict else to("Where", to("IsNaN", x), to.constant(means), x)
+
+
+def _type(kind: type | str) -> int:
+    return onnx.TensorProto.STRING if kind is object else helper.np_dtype_to_tensor_dtype(np.dtype(kind))
+
+
+def _number(to: Nodes, column: NumberColumn, strict: bool) -> Sequence[str]:
+    x = column.name
+    if column.kind == "date":  # float64 until the offset is gone: float32 has no seconds
+        x = to("Sub", x, to.constant(column.offset, np.float64))
+    x = to.cast(x, to.dtype)
+    if strict:
+        return [x]
+    missing = to("IsNaN", x)
+    value = to("Where", missing, to.constant(column.mean), x)
+    return [value, to.cast(missing, to.dtype)] if column.indicator else [value]
+
+
+def _one_hot(to: Nodes, column: CategoryColumn) -> str:
+    levels = [*column.levels, *[""] * column.missing]
+    found = to("OneHotEncoder", column.name, domain=ML, cats_strings=levels, zeros=1)  # (rows, 1, levels)
+    flat = to("Squeeze", found, to.constant([1], np.int64))
+    return to("Mul", to.cast(flat, to.dtype), to.constant(ONE_HOT))

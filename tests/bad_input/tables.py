@@ -1,0 +1,318 @@
+"""Tables that are not numbers alone: categories, dates, folders of values, and what people do with models of them."""
+
+import json
+import shutil
+import warnings
+from decimal import Decimal
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+import dkernel
+from tests.bad_input.data import NAMES, ROWS, Make, frame, one, text, with_column
+from tests.bad_input.doors import Doors
+from tests.bad_input.table import BOTH, HANDLED, REFUSED, bad
+
+
+def words(*levels: str, seed: int = 5, rows: int = ROWS) -> np.ndarray:
+    return np.random.default_rng(seed).choice(levels, rows)
+
+
+def arrow(**columns: object) -> Make:
+    """One Parquet file as pandas writes it."""
+
+    def make(folder: Path) -> list[str]:
+        pq.write_table(pa.Table.from_pandas(with_column(**columns), preserve_index=False), folder / "x.parquet")
+        return [str(folder / "x.parquet")]
+
+    return make
+
+
+def of_words(at: Doors) -> str:
+    """The file of a model of a text `s` beside the numbers."""
+    at.trains(arrow(s=words("x", "y", "z")))
+    shutil.copy("m", at.place / "words")
+    return str(at.place / "words")
+
+
+def filled(at: Doors, model: str, make: Make) -> dict:
+    """The values of a file that training never saw, as the manifest of its scores counts them."""
+    result = at.run("score", model, *make(at.folder()), "--out", "s", "--overwrite", "--quiet")
+    assert result.exit_code == 0, result.output
+    at.handled += 1
+    return json.loads(Path("s/_manifest.json").read_text())["filled"]
+
+
+@bad("tables", "category that training never saw", HANDLED, "its inputs are 0, and it is counted by column")
+def unknown(at: Doors) -> None:
+    model = of_words(at)
+    assert filled(at, model, arrow(s=words("x", "new"))).keys() == {"unknown"}
+    assert np.isfinite(dkernel.load(model).decision_function(with_column(s="new")[[*NAMES, "s"]])).all()
+
+
+@bad("tables", "category missing where training had all", HANDLED, "its inputs are 0, and it is counted by column")
+def absent(at: Doors) -> None:
+    gap = pd.Series(words("x", "y")).where(np.arange(ROWS) != 7)
+    assert filled(at, of_words(at), arrow(s=gap)) == {"missing": {"s": 1}}
+
+
+@bad("tables", "category of many values", HANDLED, "the 100 most frequent have inputs, the others share 32 by a hash")
+def many(at: Doors) -> None:
+    found = at.trains(arrow(s=[f"v{i % 140}" for i in range(ROWS)])).encoding.columns[-1]
+    assert (len(found.levels), found.buckets) == (100, 32)
+
+
+@bad("tables", "text that is never the same twice", HANDLED, "said to be an identifier, which tells nothing")
+def identifiers(at: Doors) -> None:
+    at.trains(arrow(s=[f"row {i}" for i in range(ROWS)]))
+    assert "hardly a value came twice, so exclude them" in at.said
+
+
+@bad("tables", "column without a value", HANDLED, "said; its input is 0")
+def empty(at: Doors) -> None:
+    at.trains(arrow(s=np.full(ROWS, np.nan)))
+    assert "s: no row has a value" in at.said
+
+
+@bad(
+    "tables", "words for missing values in a CSV", HANDLED, "empty fields, NA, null, None, nan and the like are missing"
+)
+def missing_words(at: Doors) -> None:
+    for word in ("", "NA", "null", "None", "nan", "N/A"):
+        data = with_column(s=words("x", "y")).astype({"b": object})
+        data.loc[5, ["b", "s"]] = word
+        found = at.trains(one(data, ".csv")).encoding
+        assert found.names == ("a", "b", "b=missing", "c", "s=x", "s=y", "s=missing"), word
+
+
+@bad(
+    "tables", "blanks and capitals in categories", HANDLED, "every character counts: ' x', 'x' and 'X' are three values"
+)
+def blanks(at: Doors) -> None:
+    for suffix in (".csv", ".parquet"):
+        found = at.trains(one(with_column(s=words(" x", "x", "X")), suffix)).encoding.columns[-1]
+        assert found.levels == (" x", "X", "x")
+
+
+@bad("tables", "empty text in a category", HANDLED, "a missing value, in files of every format")
+def empty_text(at: Doors) -> None:
+    for suffix in (".csv", ".parquet"):
+        assert at.trains(one(with_column(s=words("", "x")), suffix)).encoding.names[-2:] == ("s=x", "s=missing")
+
+
+@bad("tables", "NaN, None and NA in one column", HANDLED, "all are missing values")
+def kinds_of_missing(at: Doors) -> None:
+    column = pd.Series(words("x", "y"), dtype=object)
+    column[3], column[4], column[5] = None, np.nan, pd.NA
+    data = with_column(s=column)
+    found = at.fits(data[[*NAMES, "s"]], data["label"]).model_.encoding
+    assert found.names[-1] == "s=missing"
+
+
+@bad("tables", "category of another type than in training", HANDLED, "1, 1.0 and '1' are one value")
+def other_type(at: Doors) -> None:
+    codes = np.arange(ROWS) % 3
+    at.trains(arrow(s=codes), "--categorical", "s")
+    shutil.copy("m", at.place / "codes")
+    expected = at.scores(arrow(s=codes), model=at.place / "codes")
+    for form in (codes.astype(float), codes.astype(str), pd.Categorical(codes, [2, 1, 0, 9])):
+        pd.testing.assert_frame_equal(at.scores(arrow(s=form), model=at.place / "codes"), expected)
+
+
+@bad(
+    "tables",
+    "category without some of its levels",
+    HANDLED,
+    "levels are the values that came, not those that are declared",
+)
+def unused(at: Doors) -> None:
+    column = pd.Categorical(words("x", "y"), ["w", "x", "y", "z"])
+    assert at.trains(arrow(s=column)).encoding.columns[-1].levels == ("x", "y")
+
+
+@bad(
+    "tables",
+    "odd characters in categories",
+    HANDLED,
+    "commas, quotes, line ends, equals signs and other alphabets are values",
+)
+def odd_characters(at: Doors) -> None:
+    levels = ('a,"b"', "c\nd", "e=f", "ж", "#1")
+    for suffix in (".csv", ".parquet"):
+        assert set(at.trains(one(with_column(s=words(*levels)), suffix)).encoding.columns[-1].levels) == set(levels)
+
+
+@bad("tables", "column named like an input of another", HANDLED, "names of inputs may be equal, columns may not")
+def named_alike(at: Doors) -> None:
+    data = with_column(s=words("x", "y")).rename(columns={"b": "s=x"})
+    found = at.trains(one(data))
+    assert found.encoding.names.count("s=x") == 2
+    assert len(at.scores(one(data), model="m")) == ROWS
+
+
+@bad("tables", "category named that is not there", REFUSED, "`--categorical` names the column that was meant")
+def not_there(at: Doors) -> None:
+    at.train_refuses(one(frame(), ".parquet", "--categorical", "bb"), "has no feature 'bb', named as a category")
+
+
+@bad("tables", "true and false as text", HANDLED, "a category of two values")
+def truths(at: Doors) -> None:
+    assert at.trains(arrow(s=words("yes", "no"))).encoding.columns[-1].levels == ("no", "yes")
+
+
+@bad("tables", "numbers with commas", HANDLED, "'1,5' and '1,234' are text, which is said; the numbers are not guessed")
+def commas(at: Doors) -> None:
+    at.trains(one(with_column(s=[f"{i},5" for i in range(ROWS)]), ".csv"))
+    assert "identifiers  s" in at.said
+
+
+@bad("tables", "word among dates", REFUSED, "file, row and column are named", rejects=True)
+def word_among_dates(at: Doors) -> None:
+    days = pd.Series(pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(ROWS) % 40, "D")).astype(str)
+    at.trains(one(with_column(s=days), ".csv"))
+    at.handled -= 1
+    model = shutil.copy("m", at.place / "dates")
+    days[9] = "soon"
+    odd = with_column(s=days)
+
+    at.model = model
+    at.score_refuses(one(odd, ".csv"), "x.csv, ", "column 's'", "'soon' is not a date or time")
+    at.score_rejects(one(odd, ".csv"), ROWS - 1, "soon")
+
+
+@bad("tables", "dates far away", HANDLED, "years 1 to 9999 are seconds as others")
+def far_dates(at: Doors) -> None:
+    far = np.where(np.arange(ROWS) % 2, "9999-12-31", "0001-01-01")
+    assert at.trains(one(with_column(s=far), ".csv")).encoding.columns[-1].kind == "date"
+
+
+@bad("tables", "dates with time zones", HANDLED, "seconds in UTC")
+def zones(at: Doors) -> None:
+    days = pd.Timestamp("2026-01-01", tz="Europe/Zurich") + pd.to_timedelta(np.arange(ROWS), "h")
+    there, utc = at.trains(arrow(s=days)), at.trains(arrow(s=days.tz_convert("UTC")))
+    np.testing.assert_array_equal(there.coef, utc.coef)
+
+
+@bad("tables", "missing dates", HANDLED, "the mean of the others, with an input that says so")
+def no_date(at: Doors) -> None:
+    days = pd.Series(pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(ROWS), "h")).where(np.arange(ROWS) % 9 > 0)
+    for suffix in (".csv", ".parquet"):
+        made = one(with_column(s=days), suffix) if suffix == ".csv" else arrow(s=days)
+        assert at.trains(made).encoding.names[-2:] == ("s", "s=missing")
+
+
+@bad("tables", "times and durations", HANDLED, "seconds")
+def durations(at: Doors) -> None:
+    assert at.trains(arrow(s=pd.to_timedelta(np.arange(ROWS), "m"))).encoding.columns[-1].kind == "date"
+    clock = [f"{i % 24:02}:30:00" for i in range(ROWS)]
+    assert at.trains(one(with_column(s=clock), ".csv")).encoding.columns[-1].kind == "date"
+
+
+@bad("tables", "decimals", HANDLED, "numbers")
+def decimals(at: Doors) -> None:
+    assert at.trains(arrow(s=[Decimal(i) / 8 for i in range(ROWS)])).columns[-1] == "s"
+
+
+@bad("tables", "lists and bytes in a column", REFUSED, "the column is named, with what to make of it")
+def nested(at: Doors) -> None:
+    for value in ([1.0, 2.0], b"x", {"a": 1}):
+        at.train_refuses(arrow(s=[value] * ROWS), "x.parquet: column 's' holds values of another type", "exclude it")
+
+
+@bad("tables", "number in one file, text in another", REFUSED, "the file and the column are named")
+def two_types(at: Doors) -> None:
+    def make(folder: Path) -> list[str]:
+        frame().to_parquet(folder / "1.parquet")
+        with_column(b=words("x", "y")).to_parquet(folder / "2.parquet")
+        return [str(folder)]
+
+    at.train_refuses(make, "2.parquet: column 'b' holds text")
+
+
+@bad("tables", "label of thousands of whole numbers", BOTH, "refused until `--task` says whether these are classes")
+def prices(at: Doors) -> None:
+    data = frame().assign(label=np.arange(ROWS) * 7)
+    at.train_refuses(one(data), "--task")
+    assert at.trains(one(data, ".parquet", "--task", "regress")).classes is None
+
+
+@bad("tables", "label of floating 0 and 1", HANDLED, "a regression, which is said with the option for classes")
+def floating(at: Doors) -> None:
+    data = frame().assign(label=lambda f: (f["label"] == "in").astype(float))
+    assert at.trains(one(data)).classes is None
+    assert "--task classify" in at.said
+
+
+@bad("tables", "label that a feature copies", HANDLED, "said, with the names of such features")
+def copied(at: Doors) -> None:
+    at.trains(arrow(s=frame()["label"].str.upper()))
+    assert "copies       s: on 300 rows these say the label exactly" in at.said
+
+
+@bad("tables", "label missing in some rows", BOTH, "refused with file and row; `--max-bad-rows N` leaves such rows out")
+def no_label(at: Doors) -> None:
+    data = frame()
+    data.loc[7, "label"] = None
+    at.train_refuses(one(data, ".csv"), "x.csv, row 8, column 'label'")
+    at.train_refuses(one(data, ".parquet"), "x.parquet, row 8, column 'label'")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # they are told of
+        found = at.trains(one(data, ".csv", "--max-bad-rows", "1"))
+    np.testing.assert_array_equal(found.coef, at.trains(one(data.drop(index=7), ".csv")).coef)
+
+
+@bad("tables", "CSV without names", BOTH, "a first row of numbers is refused; `--no-header` reads it")
+def no_names(at: Doors) -> None:
+    content = frame().assign(label=lambda f: (f["label"] == "in").astype(int)).to_csv(index=False, header=False)
+    at.train_refuses(text(content, "x.csv", "--label", "3"), "the first row holds numbers", "--no-header")
+    assert at.trains(text(content, "x.csv", "--label", "3", "--no-header")).columns == ("0", "1", "2")
+
+
+@bad("tables", "CSV with another delimiter", HANDLED, "found in the first row: a semicolon, a tab or a bar")
+def delimiters(at: Doors) -> None:
+    plain = at.trains(one(frame(), ".csv"))
+    for sign in ";\t|":
+        found = at.trains(text(frame().to_csv(index=False, sep=sign)))
+        np.testing.assert_array_equal(found.coef, plain.coef)
+
+
+@bad("tables", "folders of values", HANDLED, "year=2020/part.0.parquet: the key is a column, a category")
+def hive(at: Doors) -> None:
+    def make(folder: Path) -> list[str]:
+        with_column(year=words("2020", "2021")).to_parquet(folder / "h", partition_cols=["year"])
+        return [str(folder / "h")]
+
+    assert at.trains(make).encoding.kinds["year"] == "category"
+    assert len(at.scores(make, model="m")) == ROWS
+
+
+@bad("tables", "folder with folders of no values", REFUSED, "the folder inside is named, and a glob for its files")
+def folders(at: Doors) -> None:
+    def make(folder: Path) -> list[str]:
+        (folder / "d" / "train").mkdir(parents=True)
+        frame().to_parquet(folder / "d" / "train" / "x.parquet")
+        return [str(folder / "d")]
+
+    at.train_refuses(make, "the folder holds folders", "/*/*'")
+
+
+@bad("tables", "model that is there already", BOTH, "`--overwrite` replaces it; nothing else does")
+def there(at: Doors) -> None:
+    at.trains(one(frame()))
+    shutil.copy("m", "refused")
+    at.train_refuses(one(frame()), "refused already exists", "--overwrite")
+
+
+@bad(
+    "tables",
+    "columns that training passed over",
+    HANDLED,
+    "the label, the weight and what was excluded are known to the model",
+)
+def passed_over(at: Doors) -> None:
+    data = with_column(id=np.arange(ROWS), w=1.0)
+    at.trains(one(data, ".parquet", "--exclude", "id", "--weight", "w"))
+    assert len(at.scores(one(data), model="m")) == ROWS

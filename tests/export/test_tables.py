@@ -1,0 +1,112 @@
+"""Models of tables leave dkernel with their encoding: the same answers from a data frame, and from inputs by name."""
+
+import pickle
+
+import numpy as np
+import onnxruntime
+import pandas as pd
+import pytest
+
+import dkernel
+from dkernel import KernelClassifier, KernelRegressor
+from dkernel.errors import UnsupportedError
+
+SETTINGS = {"n_components": 64, "gamma": 0.3, "alpha": 1e-3, "metric": "identity"}
+
+
+def table(n=600, seed=0):
+    rng = np.random.default_rng(seed)
+    frame = pd.DataFrame(
+        {
+            "x": rng.normal(size=n),
+            "city": rng.choice(["Basel", "Genève", "Zug"], n),
+            "size": pd.Categorical(rng.choice(["S", "M"], n)),
+            "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 8760, n), "h"),
+            "n": rng.integers(0, 5, n),
+            "flag": rng.random(n) > 0.5,
+        }
+    )
+    y = (frame["city"] == "Zug") ^ (frame["when"] > pd.Timestamp("2024-07-01")) ^ (frame["x"] > 0)
+    frame.loc[rng.random(n) < 0.1, "x"] = np.nan
+    frame.loc[rng.random(n) < 0.1, "city"] = None
+    frame.loc[rng.random(n) < 0.1, "when"] = pd.NaT
+    return frame, np.where(y, "yes", "no")
+
+
+@pytest.fixture(scope="module")
+def machine():
+    return KernelClassifier(loss="logistic", categorical_features=["city", "size", "n"], **SETTINGS).fit(*table())
+
+
+def new_rows():
+    """Rows with all that training had, and with values that it never saw."""
+    frame, _ = table(300, 1)
+    frame["city"] = frame["city"].where(frame.index != 7, "Chur")
+    frame["size"] = frame["size"].where(frame.index != 8)
+    frame["n"] = frame["n"].where(frame.index != 9)
+    return frame
+
+
+@pytest.mark.filterwarnings("ignore:.*unknown categories")
+def test_the_pipeline_takes_the_frame(machine):
+    frame = new_rows()
+    pipeline = pickle.loads(pickle.dumps(machine.to_sklearn()))
+    assert [name for name, _ in pipeline.steps] == ["encode", "scale", "features", "linear"]
+    own = pipeline.decision_function(frame[frame.columns[::-1]])
+    expected = machine.decision_function(frame)
+    np.testing.assert_allclose(own, expected, rtol=0, atol=5e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(pipeline.predict_proba(frame), machine.predict_proba(frame), atol=1e-4)
+
+
+def feeds(machine, frame, dtype):
+    found = {}
+    for name, kind in machine.model_.encoding.kinds.items():
+        column = frame[name]
+        if kind == "category":
+            text = column.astype("object").where(column.notna(), "")
+            found[name] = np.array([str(int(v)) if isinstance(v, float) else str(v) for v in text], object)[:, None]
+        elif kind == "date":
+            seconds = (column - pd.Timestamp(0)) / pd.Timedelta(1, "s")
+            found[name] = seconds.to_numpy(np.float64)[:, None]
+        else:
+            found[name] = column.to_numpy(dtype)[:, None]
+    return found
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_graph_takes_the_columns_by_name(machine, dtype):
+    frame = new_rows()
+    graph = dkernel.to_onnx(machine, dtype)
+    session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
+    assert [value.name for value in session.get_inputs()] == list(frame.columns)
+    label, score, probability = session.run(["label", "score", "probability"], feeds(machine, frame, dtype))
+    expected = machine.decision_function(frame)
+    np.testing.assert_allclose(score[:, 0], expected, rtol=0, atol=5e-5 * np.abs(expected).max())
+    np.testing.assert_allclose(probability, machine.predict_proba(frame), atol=1e-4)
+    sure = np.abs(expected) > 1e-3
+    assert (label[sure] == machine.predict(frame)[sure]).all()
+
+
+def test_numbers_with_missing_values_leave_as_arrays():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(500, 3))
+    y = X[:, 0] * X[:, 1]
+    X[rng.random(X.shape) < 0.1] = np.nan
+    for missing in ("indicator", "mean"):
+        machine = KernelRegressor(missing=missing, **SETTINGS).fit(X, y)
+        expected = machine.predict(X)
+        np.testing.assert_allclose(machine.to_sklearn().predict(X), expected, atol=1e-4 * np.abs(expected).max())
+        graph = dkernel.to_onnx(machine, "float64")
+        session = onnxruntime.InferenceSession(graph.SerializeToString(), providers=["CPUExecutionProvider"])
+        given = {"X": X} if missing == "mean" else {str(j): X[:, [j]] for j in range(3)}
+        (score,) = session.run(["score"], given)
+        np.testing.assert_allclose(score[:, 0], expected, atol=1e-4 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("leave", [dkernel.to_sklearn, dkernel.to_onnx])
+def test_a_hash_is_refused_by_name(leave):
+    frame, y = table(2000)
+    frame["zip"] = [f"z{i % 400}" for i in range(len(frame))]
+    machine = KernelClassifier(**SETTINGS).fit(frame, y)
+    with pytest.raises(UnsupportedError, match="'zip' have so many values that rare ones share inputs by a hash"):
+        leave(machine)
