@@ -207,6 +207,8 @@ def _map(
     if drawing is not None:
         map = drawing.map(kernel, job.sizes.columns)
         job.note("features", words_of(map))
+        if recipe.n_components == "auto" and map.n_columns < job.sizes.columns:
+            job.note("n_components", f"{map.n_columns:,}: the kernel has no more")
         return map, roles
     if job.given is not None:
         return NystromMap(kernel, scaling.apply(job.given), recipe.rank), roles
