@@ -26,7 +26,7 @@ AUTO_KERNELS = ("gaussian", "laplacian")
 # Younger than the first model files, and what there was before: a text without them means that, and is what it was.
 YOUNGER: Mapping[str, Any] = {
     "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
-    "local": "none", "n_grids": "auto",
+    "local": "none", "n_grids": "auto", "dates": "seconds",
 }  # fmt: skip
 
 
@@ -66,6 +66,7 @@ class Recipe:
     local : stage that learns what the features leave: "grids" is random binning; "auto" tries it where the machine is
         open, see `dkernel.training.local_stage`. Left out where the holdout gains nothing
     n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
+    dates : "seconds", or "calendar" for inputs of the year, month, weekday and hour beside them
 
     Examples
     --------
@@ -106,6 +107,7 @@ class Recipe:
     missing: str = "indicator"
     local: str = "auto"
     n_grids: str | int = "auto"
+    dates: str = "seconds"
 
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():

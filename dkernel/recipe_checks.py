@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dkernel.encoding.encoding import MISSING_WORDS
+from dkernel.encoding.encoding import DATE_WORDS, MISSING_WORDS
 from dkernel.errors import RecipeError
 from dkernel.features import FAST, FEATURES, FORMS
 from dkernel.features.scaling import SCALINGS
@@ -43,6 +43,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "n_grids": ("auto",),
     "categorical": ("auto", "none"),
     "missing": MISSING_WORDS,
+    "dates": DATE_WORDS,
 }
 """The words that each parameter understands; some take numbers too."""
 
@@ -193,4 +194,5 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "n_grids": _word_or(_whole(1)),
     "categorical": _columns,
     "missing": _word,
+    "dates": _word,
 }
