@@ -26,7 +26,7 @@ AUTO_KERNELS = ("gaussian", "laplacian")
 # Younger than the first model files, and what there was before: a text without them means that, and is what it was.
 YOUNGER: Mapping[str, Any] = {
     "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
-    "local": "none", "n_grids": "auto", "dates": "seconds",
+    "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "dates": "seconds",
 }  # fmt: skip
 
 
@@ -63,9 +63,12 @@ class Recipe:
     calibration : None, or how the holdout makes probabilities of the scores: "platt" or "isotonic"
     categorical : which features are categories: "auto", "none", or names beside those of "auto"
     missing : values of features: "indicator", "mean" or "error"; see `dkernel.encoding`
-    local : stage that learns what the features leave: "grids" is random binning; "auto" tries it where the machine is
-        open, see `dkernel.training.local_stage`. Left out where the holdout gains nothing
+    local : stage that learns what the features leave: "grids" is random binning, "cells" exact machines of the cells of
+        a partition; "auto" tries grids where the machine is open, see `dkernel.training.local_stage`. Left out where
+        the holdout gains nothing
     n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
+    cell_rows : of "cells", the most rows of each
+    cell_overlap : of "cells", rows beyond its walls that each learns from too, as a share of its own
     dates : "seconds", or "calendar" for inputs of the year, month, weekday and hour beside them
 
     Examples
@@ -107,6 +110,8 @@ class Recipe:
     missing: str = "indicator"
     local: str = "auto"
     n_grids: str | int = "auto"
+    cell_rows: str | int = "auto"
+    cell_overlap: str | float = "auto"
     dates: str = "seconds"
 
     def __post_init__(self) -> None:

@@ -25,6 +25,9 @@ FENCE = re.compile(
     r"(?:\n\n?^```text\n(?P<output>.*?)^```$)?",
     re.DOTALL | re.MULTILINE,
 )
+WRITES = re.compile(
+    r"--(?:out|report) ([\w./-]+)|cat > ([\w./-]+)|(?:save|to_csv|to_parquet|report)\([^)\n]*\"([^\"]+)\""
+)
 NUMBER = r"[-+]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?"
 MEASURED = r"\s*(?:s|ms|min|[KMG]iB|rows/s)\b"  # what another machine measures otherwise
 RELATIVE = 0.03  # other processors round otherwise, and what is chosen by little may then be chosen otherwise
@@ -49,6 +52,15 @@ class Example:
     @property
     def cluster(self) -> bool:
         return self.code.startswith("# cluster\n")
+
+    @property
+    def written(self) -> set[str]:
+        """Names of the files and folders that it leaves."""
+        return {name for found in WRITES.findall(self.code) for name in found if name}
+
+    def names(self, file: str) -> bool:
+        """True if the file stands in its code."""
+        return re.search(rf"(?<![\w.]){re.escape(file)}(?![\w.])", self.code) is not None
 
     @property
     def shell(self) -> bool:
@@ -136,11 +148,12 @@ class Reader:
         (folder / "scripts").symlink_to(ROOT / "scripts")
 
     def reach(self, example: Example) -> None:
-        """Run it, and before it what it may build on: the commands of README, and the blocks above it on its page."""
+        """Run it, and before it what it builds on: commands of README and blocks above it that write what it names."""
         for each in TO_RUN:
             above = each.page == example.page and each.line < example.line
-            if not each.cluster and (above or (each.shell and each.page == "README.md" != example.page)):
-                self.run(each)
+            before = above or (each.shell and each.page == "README.md" != example.page)
+            if before and not each.cluster and any(example.names(written) for written in each.written):
+                self.reach(each)
         self.run(example)
 
     def run(self, example: Example) -> None:

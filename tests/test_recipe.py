@@ -132,7 +132,7 @@ def test_refuses_texts_that_are_no_recipe(text):
 
 
 def test_what_is_younger_than_a_model_file_is_written_where_it_is_not_what_there_was_before():
-    before = Recipe(polish=0)
+    before = Recipe(polish=0, local="none")
     assert YOUNGER.keys().isdisjoint(before.to_dict())
     assert Recipe.from_text(before.to_text()) == before != Recipe() == Recipe.from_text(Recipe().to_text())
     other = Recipe(solver="lbfgs")
@@ -141,8 +141,11 @@ def test_what_is_younger_than_a_model_file_is_written_where_it_is_not_what_there
 
 
 def test_names_left_out_have_defaults_or_what_there_was_before_them():
-    assert Recipe.from_dict({"seed": 3}) == Recipe(seed=3, polish=0)
-    assert all(Recipe.from_dict({}).to_dict()[name] == value for name, value in Recipe(polish=0).to_dict().items())
+    assert Recipe.from_dict({"seed": 3}) == Recipe(seed=3, polish=0, local="none")
+    assert all(
+        Recipe.from_dict({}).to_dict()[name] == value
+        for name, value in Recipe(polish=0, local="none").to_dict().items()
+    )
 
 
 @pytest.mark.parametrize("name", sorted(CHOICES))

@@ -14,9 +14,10 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
         "delimiter", "no_header", "encoding", "n_features", "zero_based", "dtype", "scratch",
     ),
     "Model": (
-        "task", "kernel", "gamma", "n_components", "loss", "alpha", "local", "n_grids", "budget", "grid", "effort",
-        "positive", "class_weight", "features", "rank", "landmarks", "sampling", "form", "metric", "scale", "solver",
-        "passes", "patience", "polish", "holdout", "calibration", "baselines", "seed", "import",
+        "task", "kernel", "gamma", "n_components", "loss", "alpha", "local", "n_grids", "cell_rows", "cell_overlap",
+        "budget", "grid", "effort", "positive", "class_weight", "features", "rank", "landmarks", "sampling", "form",
+        "metric", "scale", "solver", "passes", "patience", "polish", "holdout", "calibration", "baselines", "seed",
+        "import",
     ),
     "Output": ("out", "write", "report", "overwrite", "json", "quiet", "verbose", "progress", "record", "format"),
     "Run": (

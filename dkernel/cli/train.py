@@ -78,11 +78,13 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "per component.",
     ),
     "local": (
-        "auto|none|grids",
+        "auto|none|grids|cells",
         "auto",
-        "Learns the residual. grids: random binning. auto: tried if the kernel is not given.",
+        "Learns the residual by random bins (grids) or exact machines (cells).",
     ),
     "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
+    "cell_rows": ("auto|N", "auto", "Most rows of a cell of --local; auto: 4,096."),
+    "cell_overlap": ("auto|NUMBER", "auto", "Rows beyond its walls that a cell learns from; auto: 0.5 of its own."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",

@@ -6,7 +6,8 @@ from dkernel.estimators.perceptron import KernelPerceptron
 from dkernel.estimators.regressor import KernelRegressor
 from dkernel.estimators.transforms.binning import BinningFeatures
 from dkernel.estimators.transforms.cca import KernelCCA
-from dkernel.estimators.transforms.decomposition import KernelKMeans, KernelPCA
+from dkernel.estimators.transforms.clustering import KernelKMeans
+from dkernel.estimators.transforms.decomposition import KernelPCA
 from dkernel.estimators.transforms.kernel_maps import FourierFeatures, NystromFeatures
 from dkernel.estimators.transforms.sketches import KernelFeatures, MaclaurinFeatures, TensorSketchFeatures
 from dkernel.estimators.transforms.spectral_clustering import SpectralClustering

@@ -72,6 +72,8 @@ class KernelMachine(BaseEstimator):
         polish: str | int,
         local: str,
         n_grids: str | int,
+        cell_rows: str | int,
+        cell_overlap: str | float,
         scale: str | None,
         metric: str,
         random_state: Seed,
@@ -96,6 +98,8 @@ class KernelMachine(BaseEstimator):
         self.polish = polish
         self.local = local
         self.n_grids = n_grids
+        self.cell_rows = cell_rows
+        self.cell_overlap = cell_overlap
         self.scale = scale
         self.metric = metric
         self.random_state = random_state

@@ -71,13 +71,17 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     polish : int or "auto", default="auto"
         Most passes of "pcg" or "lbfgs" after "psgd"; "auto" is up to 10 of rows that are few for their columns, where
         passes are "auto" too and the loss has no kinks.
-    local : {"auto", "none", "grids"}, default="auto"
-        Local stage, which learns the residual of the map: "grids" is random binning, for targets that are too rough for
-        some thousand components. It is left out where the holdout gains less than one standard error, is not for hinge
-        and perceptron, and has no `partial_fit`. "auto" tries it on 10,000 rows and more, where kernel, gamma, map,
-        alpha and solver are open.
+    local : {"auto", "none", "grids", "cells"}, default="auto"
+        Local stage, which learns the residual of the map, for targets that are too rough for some thousand components:
+        "grids" is random binning, "cells" an exact machine in each cell of a partition of the rows. It is left out
+        where the holdout gains less than one standard error, is not for hinge and perceptron, and has no `partial_fit`.
+        "auto" tries grids on 10,000 rows and more, where kernel, gamma, map, alpha and solver are open.
     n_grids : int or "auto", default="auto"
         Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows.
+    cell_rows : int or "auto", default="auto"
+        Most rows of a cell, at least 16; "auto" is 4,096. The work of the cells grows with the square of it.
+    cell_overlap : float or "auto", default="auto"
+        Rows beyond its walls that each cell learns from too, as a share of its own, 0 to 2; "auto" is 0.5.
     scale : {"auto", "standard", "minmax", "global", "none"}, default="auto"
         Scaling of the features; None is "none". Products of columns that are not centred lose digits with the square
         of offset / deviation: "none" is for kernels that see no shift, and for columns near 0.
@@ -176,6 +180,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         polish: str | int = "auto",
         local: str = "auto",
         n_grids: str | int = "auto",
+        cell_rows: str | int = "auto",
+        cell_overlap: str | float = "auto",
         scale: str | None = "auto",
         metric: str = "auto",
         class_weight: ClassWeight = None,
@@ -192,7 +198,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         super().__init__(
             kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
-            n_grids=n_grids, scale=scale, metric=metric, random_state=random_state,
+            n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap, scale=scale, metric=metric,
+            random_state=random_state,
             categorical_features=categorical_features, missing=missing, dates=dates,
             checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
         )  # fmt: skip

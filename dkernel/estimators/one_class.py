@@ -11,7 +11,7 @@ from dkernel.estimators.base import predicted
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply
-from dkernel.estimators.transforms.decomposition import Embedding, linear_model
+from dkernel.estimators.transforms.embedding import Embedding, linear_model
 from dkernel.estimators.validation import checked_rows
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import OneClass, Phi, over

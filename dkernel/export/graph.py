@@ -31,7 +31,8 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
     """The graph of `dkernel.to_onnx`."""
     if model.local is not None:
         raise UnsupportedError(
-            "ONNX has no grids: this model has a local stage. Score with dkernel, or train with local='none'."
+            f"ONNX has no {model.local.kind}: this model has a local stage. Score with dkernel, or train with "
+            "local='none'."
         )
     if 8 * model.map.n_columns * (model.map.n_in + model.coef.shape[1]) > LARGEST:
         raise UnsupportedError(

@@ -80,7 +80,9 @@ def to_sklearn(model: Any) -> Pipeline:
     """
     model = model_of(model)
     if model.local is not None:
-        raise UnsupportedError("scikit-learn has no grids: this model has a local stage. Train with local='none'.")
+        raise UnsupportedError(
+            f"scikit-learn has no {model.local.kind}: this model has a local stage. Train with local='none'."
+        )
     steps: list[tuple[str, Any]] = []
     if model.encoding is not None:
         steps.append(("encode", encoder_of(model.encoding)))

@@ -6,11 +6,12 @@ from typing import Any
 from numpy.typing import NDArray
 
 from dkernel.local.base import LocalMachine
+from dkernel.local.cell_machine import CellMachine
 from dkernel.local.grid_machine import GridMachine
 
 __all__ = ["MACHINES", "local_machine"]
 
-MACHINES: dict[str, type[LocalMachine]] = {machine.kind: machine for machine in (GridMachine,)}
+MACHINES: dict[str, type[LocalMachine]] = {machine.kind: machine for machine in (GridMachine, CellMachine)}
 """Kind in a model file -> class."""
 
 

@@ -124,13 +124,14 @@ def forward(L: Matrix, rows: Matrix) -> Matrix:
     return out
 
 
-def solved(A: Matrix, B: Matrix) -> Matrix:
-    """A^{-1} B of a small A, in this thread alone: others run beside it.
+def solved(A: NDArray[Any], B: NDArray[Any]) -> NDArray[Any]:
+    """A^{-1} B, in this thread alone: others run beside it.
 
     Parameters
     ----------
-    A : symmetric and positive definite, float64 (n, n), C-ordered; its lower triangle is read, and overwritten
-    B : float64 (n, k)
+    A : symmetric and positive definite, float32 or float64 (n, n), C-ordered; its lower triangle is read, and
+        overwritten
+    B : (n, k), of the type of A
 
     Raises
     ------
@@ -141,10 +142,12 @@ def solved(A: Matrix, B: Matrix) -> Matrix:
     >>> solved(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([[8.0], [12.0]])).tolist()
     [[1.0], [2.0]]
     """
-    out, info = np.array(B.T, np.float64, order="C"), _int(0)
+    out, info = np.array(B.T, order="C"), _int(0)
     _check(A, out)
     _factor(A)
-    _routine("dpotrs")(b"U", _int(len(A)), _int(len(out)), *_at(A), *_at(out), info)
+    _routine("spotrs" if A.dtype == np.float32 else "dpotrs")(
+        b"U", _int(len(A)), _int(len(out)), *_at(A), *_at(out), info
+    )
     return out.T
 
 
@@ -207,10 +210,10 @@ def _halve(L: Matrix, rows: Matrix) -> None:
     _routine("dtrsm")(b"L", b"U", b"T", b"N", _int(n), _int(m), _ONE, *_at(L), *_at(rows))
 
 
-def _factor(A: Matrix) -> None:
+def _factor(A: NDArray[Any]) -> None:
     """The lower triangle of A becomes that of its factor."""
     info = _int(0)
-    _routine("dpotrf")(b"U", _int(len(A)), *_at(A), info)
+    _routine("spotrf" if A.dtype == np.float32 else "dpotrf")(b"U", _int(len(A)), *_at(A), info)
     if info.value:
         raise sl.LinAlgError(f"The leading minor {info.value} of a block is not positive definite.")
 
@@ -224,9 +227,9 @@ def _at(A: NDArray[Any]) -> tuple[int, ctypes.c_int]:
     return A.ctypes.data, _int(A.strides[0] // A.itemsize)
 
 
-def _check(L: Matrix, rows: Matrix) -> None:
+def _check(L: NDArray[Any], rows: NDArray[Any]) -> None:
     """Nobody else does: BLAS takes addresses."""
-    fit = L.shape == (rows.shape[1],) * 2 and L.dtype == rows.dtype == np.float64
+    fit = L.shape == (rows.shape[1],) * 2 and L.dtype == rows.dtype and L.dtype in (np.float32, np.float64)
     if not (fit and L.flags.c_contiguous and rows.flags.c_contiguous):
         raise ValueError(f"A factor of {L.dtype} {L.shape} and rows of {rows.dtype} {rows.shape} do not fit together.")
 
@@ -237,7 +240,7 @@ _TYPES: dict[str, Any] = {"char *": ctypes.c_char_p, "int *": ctypes.POINTER(cty
 @cache
 def _routine(name: str) -> Callable[..., None]:
     """SciPy's routine of this name, called without Python's lock, which SciPy's own wrapper of it keeps."""
-    capsule = (lapack if name.startswith("dpot") else blas).__pyx_capi__[name]
+    capsule = (lapack if name[1:].startswith("pot") else blas).__pyx_capi__[name]
     signature = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_GetName", ctypes.pythonapi))(capsule)
     pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(
         ("PyCapsule_GetPointer", ctypes.pythonapi)

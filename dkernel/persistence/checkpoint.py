@@ -2,6 +2,7 @@
 
     survey-part-3                                   of a survey that is not over, the fourth sixteenth
     survey, choose, landmarks, rewrite, prepare     the results of stages, each written once
+    scratch                                         where rows are that outlive a run
     rounds-00000012                                 the state of a solver after so many steps, every K rounds of a pass
                                                     or after each reading of all rows; the last two are kept
     result                                          of a fit that is over, alone: all else is removed then
@@ -246,8 +247,7 @@ class FolderJournal(Journal):
 
     def tidy(self) -> None:
         # The file that names the copy goes after it: a kill in between leaves nothing behind that nobody knows of.
-        copy = self.found("rewrite")
-        for folder in {self._copy} | ({Path(copy["places"][0][1]).parent} if copy else set()):
+        for folder in {self._copy, self.found("scratch")}:
             if folder is not None:
                 shutil.rmtree(folder, ignore_errors=True)
         self._remove("*", but=["result"])
@@ -256,6 +256,7 @@ class FolderJournal(Journal):
         text = canonical(self.run) + str(self.folder.resolve())
         name = f"dkernel-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
         self._copy = Path(folder or tempfile.gettempdir()).absolute() / name
+        self._write("scratch", str(self._copy))
         self._copy.mkdir(parents=True, exist_ok=True)
         return self._copy
 

@@ -1,4 +1,4 @@
-"""The statistics of a fit: the gradient of a round, the loss of some rows, the Gram matrix of the sample."""
+"""The problem of a fit and its statistics: the gradient of a round, the loss of some rows, products with covariance."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -7,15 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.features.base import FeatureMap, in_tiles
-from dkernel.kernels import Kernel
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledColumns
-from dkernel.numerics import linalg, tiling
+from dkernel.numerics import tiling
 from dkernel.numerics.fused_gradient import DERIVATIVES, PackedColumns, descend
 from dkernel.numerics.random_streams import row_hash
-from dkernel.numerics.threads import for_each, usable_cores
-from dkernel.problem.finite_check import check_finite
+from dkernel.problem.components import with_intercept
 from dkernel.problem.targets import Targets
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
@@ -24,21 +21,16 @@ __all__ = [
     "Coefficients",
     "CovarianceProduct",
     "ExactGradient",
-    "FoldedGram",
     "Gradient",
     "GradientSum",
-    "Gram",
-    "GramSum",
     "LossStatistic",
     "LossSums",
     "Problem",
-    "column_dtype",
     "count_correct",
-    "gram_of",
-    "with_intercept",
 ]
 
 Array = NDArray[np.float64]
+GRAM_ROWS = 512  # rows whose columns there are at one time: of 5,000 columns no slower than more, in half the pages
 Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
 """Of the columns, (n_columns, heads), and intercepts (heads,): what is sent to the workers each round."""
 
@@ -272,142 +264,3 @@ class CovarianceProduct(Statistic[Array, Array]):
     def merge(self, left: Array, right: Array) -> Array:
         left += right
         return left
-
-
-GRAM_ROWS = 512  # rows whose columns there are at one time: of 5,000 columns no slower than more, in half the pages
-STRIP = 512  # rows whose columns are made at one time
-MIRRORED, MIRRORS = 512, 4  # rows of a square that are mirrored at one time, and threads that do it
-
-
-@dataclass
-class GramSum:
-    """Sums over rows: columns and their 1 with themselves (D + 1, D + 1), of which a sum's lower triangle counts until
-    it is finished; with the targets (D + 1, outputs); the squares of the targets (outputs,); weight."""
-
-    gram: NDArray[Any]
-    moment: Array
-    energy: Array
-    weight: float
-
-    def merge(self, other: "GramSum") -> "GramSum":
-        self.gram += other.gram
-        self.moment += other.moment
-        return GramSum(self.gram, self.moment, self.energy + other.energy, self.weight + other.weight)
-
-    def finish(self, kernel: Kernel) -> "GramSum":
-        """The same in float64, with the upper triangle; a column that overflows, or would, is seen on the diagonal."""
-        with np.errstate(over="ignore"):  # whoever factors the matrix needs the sum of its squares
-            squares = np.square(len(self.gram) * np.diagonal(self.gram).astype(np.float64))
-        check_finite(kernel, "products of columns", squares, self.moment)
-        n, held = len(self.gram), self.gram
-        gram = held if held.dtype == np.float64 else np.empty((n, n))
-
-        def mirror(first: int) -> None:
-            own = slice(first, min(first + MIRRORED, n))
-            if gram is not held:
-                gram[own, : own.stop] = held[own, : own.stop]
-            gram[: own.stop, own] = gram[own, : own.stop].T
-            below = np.tril(gram[own, own].T)
-            gram[own, own] = below + np.tril(below, -1).T
-
-        for_each(mirror, range(0, n, MIRRORED), min(usable_cores(), MIRRORS))
-        return GramSum(gram, self.moment, self.energy, self.weight)
-
-
-@dataclass(frozen=True, eq=False)
-class Gram(Statistic[GramSum, GramSum]):
-    """Gram matrix of the columns as the passes have them, for a preconditioner.
-
-    Of float32 columns, whose rounding is noise that S + ρ M stands above, products and sums are in float64 (float32
-    normal equations square the condition: Higham 2002, chapter 20); where columns are well conditioned float32 will do
-    for these too.
-    """
-
-    problem: Problem
-    threads: int = 1
-
-    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> GramSum:  # noqa: ARG002
-        columns, rows = self.problem.columns, self.problem.rows(block, piece)
-        return gram_of(columns, *rows, column_dtype(columns.map), columns.map.gram_dtype, self.threads)
-
-    def merge(self, left: GramSum, right: GramSum) -> GramSum:
-        return left.merge(right)
-
-    def finish(self, total: GramSum) -> GramSum:
-        return total.finish(self.problem.columns.map.kernel)
-
-
-@dataclass(frozen=True, eq=False)
-class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
-    """The Gram matrices of the rows of each of k folds."""
-
-    problem: Problem
-    k: int
-
-    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> list[GramSum]:  # noqa: ARG002
-        X, Y, weight = self.problem.rows(block, piece)
-        fold = self.problem.folds(block, piece, self.k)
-        found = []
-        for i in range(self.k):
-            mine = fold == i
-            found.append(gram_of(self.problem.columns, X[mine], Y[mine], None if weight is None else weight[mine]))
-        return found
-
-    def merge(self, left: list[GramSum], right: list[GramSum]) -> list[GramSum]:
-        return [one.merge(other) for one, other in zip(left, right, strict=True)]
-
-    def finish(self, total: list[GramSum]) -> list[GramSum]:
-        return [one.finish(self.problem.columns.map.kernel) for one in total]
-
-
-def gram_of(
-    columns: ScaledColumns, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.floating] | None,
-    made: str = "float64", products: str = "float64", threads: int = 1,
-) -> GramSum:  # fmt: skip
-    """The sums over some rows, with weights (n, 1) or none; of columns made in one way, in products of one type."""
-    n = columns.map.n_columns
-    gram, moment = np.zeros((n + 1, n + 1), products), np.zeros((n + 1, Y.shape[1]))
-    energy, total = np.zeros(Y.shape[1]), 0.0
-    held = np.empty((min(GRAM_ROWS, len(X)), n + 1), products)  # of all strips: fresh pages would be a fifth of this
-    for start in range(0, len(X), GRAM_ROWS):
-        part = slice(start, start + GRAM_ROWS)
-        F, T = with_intercept(columns, X[part], made, into=held[: len(X) - start]), Y[part]
-        if weight is not None:
-            F *= np.sqrt(weight[part])
-            T = T * np.sqrt(weight[part])
-            total += float(weight[part].sum(dtype=np.float64))
-        else:
-            total += len(F)
-        moment += F.T @ T.astype(products, copy=False)
-        energy += np.square(T, dtype=np.float64).sum(axis=0)
-        linalg.add_squares(gram, F, threads)
-    return GramSum(gram, moment, energy, total)
-
-
-def column_dtype(map: FeatureMap) -> str:
-    """The way of making columns, of those that `with_intercept` knows, by which the passes have them where it is
-    quicker."""
-    return "tiles" if map.panels is not None or map.gram_dtype == "float32" else "float64"
-
-
-def with_intercept(
-    columns: ScaledColumns, X: NDArray[Any], made: str | None = None, into: NDArray[Any] | None = None
-) -> NDArray[Any]:
-    """The columns of raw rows with their 1 at the end, (n, D + 1).
-
-    Parameters
-    ----------
-    made : the type that they are made in, that of the map for None; or "tiles", in float32 as in the passes
-    into : where they are written, in its type; else into an array of float64
-    """
-    F = np.empty((len(X), columns.map.n_columns + 1)) if into is None else into
-    # In strips: what a kernel makes on the way stays in the caches, and no page of it is fresh.
-    for start in range(0, len(X), STRIP):
-        rows = X[start : start + STRIP]
-        if made == "tiles":
-            in_tiles(columns, rows, out=F[start : start + STRIP, :-1])
-        else:
-            scaled = columns.scaling.apply(rows)
-            F[start : start + STRIP, :-1] = columns.map.columns(scaled, made or columns.map.gram_dtype)
-    F[:, -1] = 1.0
-    return F

@@ -17,7 +17,8 @@ from dkernel.kernels.analysis.gradients import is_radial
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledColumns
 from dkernel.numerics import linalg
-from dkernel.problem.objective import GramSum, column_dtype, gram_of, with_intercept
+from dkernel.problem.components import column_dtype, with_intercept
+from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.targets import Targets
 from dkernel.selection.metric_learning import gradient_moment
 

@@ -6,12 +6,12 @@ followed in the same way.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, ClassVar, Generic, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,16 +30,11 @@ from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces
 
 __all__ = [
-    "ClientWork",
     "Context",
     "Found",
-    "FullReading",
-    "HoldoutReading",
-    "Phase",
-    "Reading",
-    "RoundReading",
     "Solver",
     "SolverResult",
+    "State",
     "Told",
     "judged",
     "solve",
@@ -47,6 +42,8 @@ __all__ = [
 ]
 
 Array = NDArray[np.float64]
+R = TypeVar("R")
+T = TypeVar("T")
 Told = Callable[[dict[str, Any]], Any]
 
 
@@ -102,6 +99,7 @@ class Context:
     journal: Journal = field(default_factory=Journal)
     tell: Told | None = None
     watched: bool = False
+    _handles: dict[str, Handle] = field(default_factory=dict)
 
     @property
     def pieces(self) -> Sequence[RowSlice]:
@@ -110,6 +108,33 @@ class Context:
             return tuple(piece for turn in self.schedules[0].rounds for piece in turn)
         return cut_pieces([unit.rows for unit in self.feed.source.units])
 
+    def over_round(
+        self, statistic: Statistic[Any, R], broadcast: Any, key: str, pieces: Sequence[RowSlice],
+        following: Sequence[RowSlice], beside: Callable[[], T],
+    ) -> tuple[R, T]:  # fmt: skip
+        """The statistic of the pieces of a round, and what `beside` gives, which is computed here meanwhile.
+
+        Parameters
+        ----------
+        key : of the tasks, within the fit
+        following : pieces that are read ahead
+        """
+        with ThreadPoolExecutor(1) as meanwhile, self.kept(broadcast, key) as at:
+            other = meanwhile.submit(beside)
+            held, key = self._held(statistic), f"{self.bench.key}-{key}"
+            found = self.feed.reduce(statistic, pieces, key, following=following, held=held, broadcast=at)
+        return found, other.result()
+
+    def over_all(self, statistic: Statistic[Any, R], broadcast: Any, key: str) -> R:
+        """The statistic of all rows."""
+        with self.kept(broadcast, key) as at:
+            held, key = self._held(statistic), f"{self.bench.key}-{key}"
+            return self.feed.fold(statistic, self.pieces, key, self.progress, held=held, broadcast=at)
+
+    def judge(self, v: Array, key: str) -> LossSums | None:
+        """Loss and right answers on the holdout, for each group of heads of v; None where there is none."""
+        return None if self.holdout is None else evaluate_candidates(self.inside, *self.holdout, v, key)
+
     @contextmanager
     def kept(self, value: Any, key: str) -> Iterator[Handle]:
         """The handle of a value while it is needed."""
@@ -117,131 +142,45 @@ class Context:
         yield handle
         self.bench.executor.release([handle])
 
+    def _held(self, statistic: Statistic[Any, Any]) -> Handle:
+        """The handle of a statistic, which every reading of a solver needs again."""
+        name = type(statistic).__name__
+        if name not in self._handles:
+            self._handles[name] = self.bench.executor.keep(statistic, f"{self.bench.key}-{name}")
+        return self._handles[name]
 
-@dataclass(frozen=True)
-class Phase:
-    """What progress shows of a reading and those after it of the same phase.
-
-    Parameters
-    ----------
-    key : tells phases of one name apart
-    rows : how many are to be read in it
-    """
-
-    name: str
-    rows: Callable[[], int | None] = field(default=lambda: None, compare=False)
-    more: Mapping[str, Any] = field(default_factory=dict, compare=False)
-    key: str = ""
+    def release(self) -> None:
+        """Forget the statistics."""
+        self.bench.executor.release(self._handles.values())
+        self._handles.clear()
 
 
-@dataclass(frozen=True, eq=False)
-class Reading(ABC):
-    """What a solver wants to know next.
-
-    Parameters
-    ----------
-    key : of its tasks, within the fit
-    """
-
-    key: str
-    phase: Phase | None = field(default=None, kw_only=True)
-    statistic: Statistic[Any, Any] | None = field(default=None, kw_only=True)
-    broadcast: Any = field(default=None, kw_only=True)
-
-    @abstractmethod
-    def total(self, context: Context, held: Handle | None, broadcast: Handle | None) -> Any:
-        """The result, for `Solver.advance`.
-
-        Parameters
-        ----------
-        held, broadcast : handles of the statistic and of what its steps get
-        """
-
-
-@dataclass(frozen=True, eq=False)
-class RoundReading(Reading):
-    """The statistic of the pieces of a round; with the result of `beside`, which is computed here meanwhile.
-
-    Parameters
-    ----------
-    following : pieces that are read ahead
-    """
-
-    pieces: Sequence[RowSlice]
-    following: Sequence[RowSlice]
-    beside: Callable[[], Any]
-
-    def total(self, context: Context, held: Handle | None, broadcast: Handle | None) -> Any:
-        assert self.statistic is not None
-        key = f"{context.bench.key}-{self.key}"
-        with ThreadPoolExecutor(1) as meanwhile:
-            beside = meanwhile.submit(self.beside)
-            found = context.feed.reduce(
-                self.statistic, self.pieces, key, following=self.following, held=held, broadcast=broadcast
-            )
-        return found, beside.result()
-
-
-@dataclass(frozen=True, eq=False)
-class FullReading(Reading):
-    """The statistic of all rows."""
-
-    def total(self, context: Context, held: Handle | None, broadcast: Handle | None) -> Any:
-        assert self.statistic is not None
-        key = f"{context.bench.key}-{self.key}"
-        return context.feed.fold(self.statistic, context.pieces, key, context.progress, held=held, broadcast=broadcast)
-
-
-@dataclass(frozen=True, eq=False)
-class HoldoutReading(Reading):
-    """Loss and right answers on the holdout, for each group of heads of v; None where there is none."""
-
-    v: Array
-
-    def total(self, context: Context, held: Handle | None, broadcast: Handle | None) -> LossSums | None:  # noqa: ARG002
-        if context.holdout is None:
-            return None
-        return evaluate_candidates(context.inside, *context.holdout, self.v, self.key)
-
-
-@dataclass(frozen=True, eq=False)
-class ClientWork(Reading):
-    """A step that reads nothing."""
-
-    compute: Callable[[], Any]
-
-    def total(self, context: Context, held: Handle | None, broadcast: Handle | None) -> Any:  # noqa: ARG002
-        return self.compute()
-
-
-class State(Protocol):
-    """What every state of a solver has.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class State:
+    """State of a solver; a checkpoint holds the fields of a subclass that is `stored`.
 
     Parameters
     ----------
     history : lines of the rounds and judgements so far
     steps : that are kept in the journal and told of
-    done : rounds of the pass that runs, 0 at its ends
     """
 
+    history: tuple[dict[str, Any], ...] = ()
+    steps: int = 0
+
     @property
-    def history(self) -> tuple[dict[str, Any], ...]: ...
-    @property
-    def steps(self) -> int: ...
-    @property
-    def done(self) -> int: ...
+    def done(self) -> int:
+        """Rounds of the pass that runs, 0 at its ends and where there are no rounds."""
+        return 0
 
 
 @stored("Found")
 @dataclass(frozen=True, eq=False)
-class Found:
+class Found(State):
     """State of a solver of one step: its value, None before it, and then the holdout's figures."""
 
     value: dict[str, Any] | None = None
-    history: tuple[dict[str, Any], ...] = ()
     holdout: dict[str, float] | None = None
-    steps: int = 0
-    done: int = 0
 
 
 S = TypeVar("S", bound=State)
@@ -255,14 +194,15 @@ class Solver(ABC, Generic[S]):
 
     def __init__(self, context: Context) -> None:
         self.context = context
+        self._shown = ""
 
     @abstractmethod
     def start(self) -> S:
         """The state before the first reading."""
 
     @abstractmethod
-    def plan(self, state: S) -> Reading | None:
-        """The next reading; None at the end."""
+    def plan(self, state: S) -> Callable[[], Any] | None:
+        """The next reading, one of those of the context; None at the end."""
 
     @abstractmethod
     def advance(self, state: S, found: Any) -> S:
@@ -275,6 +215,12 @@ class Solver(ABC, Generic[S]):
     def stop(self, state: S) -> S:
         """The state from which somebody wants no more readings than it takes to end."""
         return state
+
+    def show(self, name: str, rows: Callable[[], int], key: str = "", **more: Any) -> None:
+        """Show a phase, once: readings of the same name and key follow each other in one."""
+        if self._shown != name + key:
+            self._shown = name + key
+            self.context.progress.phase(name, rows(), **more)
 
     def where(self, state: S) -> str:
         """The state in words, for a run that goes on from it."""
@@ -299,7 +245,7 @@ class Solver(ABC, Generic[S]):
 def judged(
     context: Context, alphas: Sequence[float], found: LossSums | None, name: str
 ) -> tuple[dict[str, float], tuple[dict[str, Any], ...]]:
-    """Figures of the best of some alphas by a `HoldoutReading` of their coefficients, and the line of the history."""
+    """Figures of the best of some alphas, by what `Context.judge` found, and the line of the history."""
     if found is None:
         return {}, ()
     losses = found.loss / found.weight
@@ -320,25 +266,16 @@ def solver_class(name: str) -> type[Solver[Any]]:
 
 def solve(solver: Solver[Any], context: Context) -> SolverResult:
     """The result of a solver, from its start or from where the journal has it."""
-    journal, tell, shown = context.journal, context.tell, None
+    journal, tell = context.journal, context.tell
     state = journal.position(solver.stage, solver.where) or solver.start()
-    handles: dict[str, Handle | None] = {"NoneType": None}
-    with journal.kept(), ExitStack() as stack:
+    with journal.kept():
         while (reading := solver.plan(state)) is not None:
-            if reading.phase is not None and reading.phase != shown:
-                shown = reading.phase
-                context.progress.phase(shown.name, shown.rows(), **shown.more)
-            name = type(reading.statistic).__name__
-            if name not in handles:
-                handles[name] = stack.enter_context(context.kept(reading.statistic, f"{solver.stage}-{name}"))
-            with ExitStack() as sent:
-                at = None if reading.broadcast is None else context.kept(reading.broadcast, reading.key)
-                found = reading.total(context, handles[name], sent.enter_context(at) if at else None)
-            before, state = state, solver.advance(state, found)
+            before, state = state, solver.advance(state, reading())
             if state.steps == before.steps:
                 continue
             journal.reached(solver.stage, state)
             # Every line is told, and then somebody may have had enough.
             if tell is not None and True in [tell(dict(line)) for line in state.history[len(before.history) :]]:
                 state, tell = solver.stop(state), None
+    context.release()
     return solver.finish(state)

@@ -9,6 +9,7 @@ rows left out of a fit.
 """
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any
@@ -31,12 +32,13 @@ from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
 from dkernel.numerics.object_values import encoded
 from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.problem.components import with_intercept
 from dkernel.problem.finite_check import check_finite
-from dkernel.problem.objective import Problem, count_correct, with_intercept
+from dkernel.problem.objective import Problem, count_correct
 from dkernel.problem.reservoir_roles import counted, pieces_of, rows_of
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
-from dkernel.solving.driver import ClientWork, Found, Reading, Solver, SolverResult
+from dkernel.solving.driver import Found, Solver, SolverResult
 
 __all__ = ["MOST_ROWS", "Exact", "deduplicate", "is_few"]
 
@@ -141,8 +143,8 @@ class Exact(Solver[Found]):
     def start(self) -> Found:
         return Found()
 
-    def plan(self, state: Found) -> Reading | None:
-        return ClientWork("exact", self._optimum) if state.value is None else None
+    def plan(self, state: Found) -> Callable[[], Any] | None:
+        return self._optimum if state.value is None else None
 
     def advance(self, state: Found, found: dict[str, Any]) -> Found:
         return replace(state, value=found, history=tuple(found["history"]), steps=1)

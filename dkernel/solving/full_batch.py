@@ -1,6 +1,8 @@
 """`solver="pcg"` and `"lbfgs"`: a reading of all rows an iteration, until nothing is left to gain. Also the polish."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -11,7 +13,7 @@ from dkernel.linear.solvers.psgd import PSGD
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import ExactGradient, Gradient, GradientSum
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import Context, FullReading, HoldoutReading, Phase, Reading, Solver, SolverResult, judged
+from dkernel.solving.driver import Context, Solver, SolverResult, State, judged
 from dkernel.solving.sgd_setup import mean_gradient
 
 __all__ = ["ConjugateGradients", "FullBatch", "LimitedMemory", "Polish"]
@@ -27,7 +29,7 @@ TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
 
 @stored("FullBatchState")
 @dataclass(frozen=True, eq=False)
-class FullBatchState:
+class FullBatchState(State):
     """The position of the readings.
 
     Parameters
@@ -37,10 +39,7 @@ class FullBatchState:
     """
 
     state: BatchState
-    history: tuple[dict[str, Any], ...] = ()
     holdout: dict[str, float] | None = None
-    steps: int = 0
-    done: int = 0
     ended: bool = False
 
 
@@ -81,15 +80,16 @@ class FullBatch(Solver[FullBatchState]):
     def start(self) -> FullBatchState:
         return FullBatchState(self.machine.start(self.first))
 
-    def plan(self, state: FullBatchState) -> Reading | None:
-        if not self._is_over(state):
-            points, bench = self.machine.candidates(state.state), self.context.bench
-            wanted: Any = bench.coefficients(points)
-            if isinstance(self.statistic, ExactGradient):
-                wanted = bench.coordinates.expand(points[:-1]), points[-1]
-            key = f"{self.stage}-{state.state.passes}"
-            return FullReading(key, statistic=self.statistic, broadcast=wanted, phase=self._phase(state))
-        return HoldoutReading(f"{self.stage}-judge", state.state.v) if state.holdout is None else None
+    def plan(self, state: FullBatchState) -> Callable[[], Any] | None:
+        if self._is_over(state):
+            done = state.holdout is not None
+            return None if done else partial(self.context.judge, state.state.v, f"{self.stage}-judge")
+        self._show(state)
+        points, bench = self.machine.candidates(state.state), self.context.bench
+        wanted: Any = bench.coefficients(points)
+        if isinstance(self.statistic, ExactGradient):
+            wanted = bench.coordinates.expand(points[:-1]), points[-1]
+        return partial(self.context.over_all, self.statistic, wanted, f"{self.stage}-{state.state.passes}")
 
     def _is_over(self, state: FullBatchState) -> bool:
         return state.ended or self.machine.is_over(state.state) or state.state.passes >= self.limit
@@ -97,9 +97,9 @@ class FullBatch(Solver[FullBatchState]):
     def stop(self, state: FullBatchState) -> FullBatchState:
         return replace(state, ended=True)
 
-    def _phase(self, state: FullBatchState) -> Phase:
+    def _show(self, state: FullBatchState) -> None:
         turn = f"{state.state.passes + 1}/{self.limit}"
-        return Phase(f"pass {turn}", lambda: self.context.feed.source.n_rows, {"pass": turn})
+        self.show(f"pass {turn}", lambda: self.context.feed.source.n_rows, **{"pass": turn})
 
     def advance(self, state: FullBatchState, found: Any) -> FullBatchState:
         if self._is_over(state):
@@ -167,8 +167,8 @@ class Polish(FullBatch):
     def _kind(self) -> type[Batch]:
         return batch_solver(self.settings.loss)
 
-    def _phase(self, state: FullBatchState) -> Phase:  # noqa: ARG002 - its readings are short: one phase for all
-        return Phase("polish", lambda: self.limit * self.context.feed.source.n_rows)
+    def _show(self, state: FullBatchState) -> None:  # noqa: ARG002 - its readings are short: one phase for all
+        self.show("polish", lambda: self.limit * self.context.feed.source.n_rows)
 
     def finish(self, state: FullBatchState) -> SolverResult:
         found, before = super().finish(state), self.before

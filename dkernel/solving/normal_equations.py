@@ -5,8 +5,9 @@ Leaving one row out needs its features, which are there for the rows of the samp
 `linear.solvers.normal_equations`.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from functools import reduce as _accumulated
 from operator import add
 from typing import Any
@@ -16,19 +17,11 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.linear.solvers.normal_equations import Moments, Ridge, solve
-from dkernel.problem.objective import FoldedGram, GramSum, Problem, with_intercept
+from dkernel.problem.components import with_intercept
+from dkernel.problem.gram import FoldedGram, GramSum
+from dkernel.problem.objective import Problem
 from dkernel.problem.sizes import Sizes, flops_of
-from dkernel.solving.driver import (
-    Context,
-    Found,
-    FullReading,
-    HoldoutReading,
-    Phase,
-    Reading,
-    Solver,
-    SolverResult,
-    judged,
-)
+from dkernel.solving.driver import Context, Found, Solver, SolverResult, judged
 from dkernel.solving.sgd_setup import in_coordinates
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
@@ -75,11 +68,11 @@ class NormalEquations(Solver[Found]):
     def start(self) -> Found:
         return Found()
 
-    def plan(self, state: Found) -> Reading | None:
+    def plan(self, state: Found) -> Callable[[], Any] | None:
         if state.value is None:
-            phase = Phase("pass 1/1", lambda: self.context.feed.source.n_rows, {"pass": "1/1"})
-            return FullReading("gram", statistic=self.statistic, phase=phase)
-        return HoldoutReading("normal-judge", state.value["v"]) if state.holdout is None else None
+            self.show("pass 1/1", lambda: self.context.feed.source.n_rows, **{"pass": "1/1"})
+            return partial(self.context.over_all, self.statistic, None, "gram")
+        return partial(self.context.judge, state.value["v"], "normal-judge") if state.holdout is None else None
 
     def advance(self, state: Found, found: Any) -> Found:
         if state.value is None:

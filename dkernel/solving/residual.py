@@ -1,8 +1,9 @@
 """The residual of the global stage: what every fit of a local stage to one source shares."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,7 @@ class ResidualContext:
     weight : of all rows, None where each has the weight 1
     bound : of a residual
     key : of the fit and of its global stage
+    scratch : makes a folder that all workers see
     """
 
     problem: Problem
@@ -64,7 +66,8 @@ class ResidualContext:
     bound: float
     key: str
     progress: Any
-    journal: Journal = field(default_factory=Journal)
+    journal: Journal
+    scratch: Callable[[], Path]
 
     @cached_property
     def sample(self) -> Rows:

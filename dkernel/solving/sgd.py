@@ -1,6 +1,6 @@
 """`solver="psgd"`: passes of rounds over the data, and the holdout that chooses among what they come to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.linear.solvers.psgd import State
+from dkernel.linear.solvers import psgd
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import Gradient, GradientSum, LossSums
 from dkernel.problem.sizes import Sizes
-from dkernel.solving.driver import Context, HoldoutReading, Phase, Reading, RoundReading, Solver, SolverResult
+from dkernel.solving.driver import Context, Solver, SolverResult, State
 from dkernel.solving.sgd_setup import is_wide, mean_gradient
 from dkernel.streaming.schedule import RowSlice
 
@@ -28,7 +28,7 @@ WINDOW = "average"  # of the means that are returned where there is no holdout t
 
 @stored("Spot")
 @dataclass(frozen=True, eq=False)
-class PassState:
+class PassState(State):
     """The position of the passes.
 
     Parameters
@@ -36,22 +36,18 @@ class PassState:
     state : of the pass that runs, `state.done` rounds into it
     before : v at the beginning of that pass
     best : of the passes that are over; None before the start is judged
-    history : of the rounds and judgements so far
     epoch, retries : passes that are over; repetitions of passes so far
     shrink : of the step, after passes that made things worse
-    steps : rounds and judgements so far
     watched : line of a round that waits for the holdout's figures
     ended : whether somebody wants no more rounds
     """
 
-    state: State
+    state: psgd.State
     before: Array
     best: SolverResult | None = None
-    history: tuple[dict[str, Any], ...] = ()
     epoch: int = 0
     retries: int = 0
     shrink: float = 1.0
-    steps: int = 0
     watched: dict[str, Any] | None = None
     ended: bool = False
 
@@ -96,12 +92,13 @@ class Passes(Solver[PassState]):
         assert spot.best is not None
         return replace(spot.best, history=list(spot.history), tried=self.solver.alphas)
 
-    def plan(self, spot: PassState) -> Reading | None:
+    def plan(self, spot: PassState) -> Callable[[], Any] | None:
+        judge = self.context.judge
         if spot.watched is not None:
-            return HoldoutReading(f"{spot.name}-{spot.done - 1}-watch", spot.state.v[:, : self.solver.outputs])
+            return partial(judge, spot.state.v[:, : self.solver.outputs], f"{spot.name}-{spot.done - 1}-watch")
         if self._is_over(spot):
             name = "start" if spot.best is None else spot.name
-            return HoldoutReading(f"{name}-judge", np.concatenate([*self._candidates(spot).values()], axis=1))
+            return partial(judge, np.concatenate([*self._candidates(spot).values()], axis=1), f"{name}-judge")
         over = spot.ended or spot.epoch == len(self.context.schedules) or self._is_enough(spot)
         return None if over else self._round(spot)
 
@@ -165,17 +162,23 @@ class Passes(Solver[PassState]):
             best = found if figures is None or best.iterate == "start" else min(best, found, key=_loss)
         return replace(spot, state=self.solver.start(v), before=v, best=best, epoch=spot.epoch + 1)
 
-    def _round(self, spot: PassState) -> RoundReading:
+    def _round(self, spot: PassState) -> Callable[[], Any]:
         rounds, i = self._rounds(spot.epoch), spot.done
         last = i + 1 == len(rounds)
         following: Sequence[RowSlice] = () if last else self.context.feed.following(rounds, i)
         if last and spot.epoch + 1 < len(self.context.schedules):
             following = self._rounds(spot.epoch + 1)[0]
         turn = f"{spot.epoch + 1}/{len(self.context.schedules)}"
-        return RoundReading(
-            f"{spot.name}-{i}", rounds[i], following, partial(self.solver.regularizer, spot.state.v),
-            statistic=self.gradient, broadcast=self.context.bench.coefficients(spot.state.v),
-            phase=Phase(f"pass {turn}", partial(_rows, rounds, i), {"pass": turn}, spot.name),
+        self.show(
+            f"pass {turn}",
+            lambda: sum(p.n for k in range(i, len(rounds)) for p in rounds[k]),
+            spot.name,
+            **{"pass": turn},
+        )
+        v = spot.state.v
+        return partial(
+            self.context.over_round, self.gradient, self.context.bench.coefficients(v), f"{spot.name}-{i}", rounds[i],
+            following, partial(self.solver.regularizer, v),
         )  # fmt: skip
 
     def _after_round(self, spot: PassState, total: GradientSum, pull: Array) -> PassState:

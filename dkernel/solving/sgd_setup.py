@@ -18,18 +18,17 @@ from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.threads import usable_cores
+from dkernel.problem.components import column_dtype, with_intercept
 from dkernel.problem.finite_check import check_finite
+from dkernel.problem.gram import Gram
 from dkernel.problem.objective import (
     Coefficients,
     CovarianceProduct,
     Gradient,
     GradientSum,
-    Gram,
     LossStatistic,
     LossSums,
     Problem,
-    column_dtype,
-    with_intercept,
 )
 from dkernel.problem.reservoir_roles import ReservoirSplit, part_of, pieces_of
 from dkernel.problem.sizes import flops_of, is_large

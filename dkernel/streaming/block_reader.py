@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any, Generic
 
 import numpy as np
@@ -19,7 +19,7 @@ from dkernel.persistence.journal import Journal
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, grouped, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels, sum_groups
 from dkernel.streaming.schedule import RowSlice, bundle_size
-from dkernel.streaming.shares import Node, nodes_of, shares, whole_chunks
+from dkernel.streaming.shares import Node, Share, Sizes, nodes_of, shares, whole_chunks
 
 __all__ = ["BlockReader"]
 
@@ -112,7 +112,6 @@ class BlockReader:
         groups = grouped(source.units, source.row_bytes + ROW_OVERHEAD)
         self._groups = {unit: group for group in groups for unit in group}
         self._read_with: dict[int, _Reading] = {}
-        self._first_blocks = [0, *accumulate(len(unit.rows) for unit in source.units)]
 
     def reduce(
         self,
@@ -130,20 +129,24 @@ class BlockReader:
         of units at a time, while the next is read: what is not needed again first, to make room, and of that what is
         there.
         """
-        sums: dict[Node, S] = {}
-        positions = {chunk: i for i, chunk in enumerate(_by_chunk(pieces))}
+        positions = {chunk: i for i, chunk in enumerate(dict.fromkeys(piece.chunk for piece in pieces))}
         later = Counter(piece.place.unit for piece in following)
         windows = self._windows(pieces, later)
         # Of the coming round first the units that it has most of: they are not needed after it.
         new = sorted(set(later).difference(*windows, self._units), key=lambda unit: (-later[unit], unit))
-        for window, coming in zip(windows, [*windows[1:], new[: self._window]], strict=True):
-            self._read([unit for unit in window if unit not in self._units])
-            ahead = [unit for unit in coming if unit not in self._units]
-            there = set(window)
-            mine = pieces if len(windows) == 1 else [piece for piece in pieces if piece.place.unit in there]
-            sums |= self._sums(statistic, _by_chunk(mine), positions, key, held, broadcast, ahead)
-            if not self.keep:
-                self._forget([unit for unit in window if unit not in later])
+
+        def inside(window: Sequence[int]) -> dict[int, list[RowSlice]]:
+            there, found = set(window), dict[int, list[RowSlice]]()
+            for piece in pieces:
+                if piece.place.unit in there:
+                    found.setdefault(positions[piece.chunk], []).append(piece)
+            return found
+
+        sums: dict[Node, S] = {}
+        for _, some in self._sums(
+            statistic, windows, inside, key, held, broadcast, following=new[: self._window], needed=later
+        ):
+            sums |= some
         return statistic.finish(merge_levels(((node.level, sums[node]) for node in sorted(sums)), statistic.merge))
 
     def following(self, rounds: Sequence[Sequence[RowSlice]], i: int) -> list[RowSlice]:
@@ -184,38 +187,44 @@ class BlockReader:
         return windows
 
     def _sums(
-        self,
-        statistic: Statistic[S, R],
-        inside: Mapping[int, list[RowSlice]],
-        positions: Mapping[int, int],
-        key: str,
-        held: Handle | None,
-        broadcast: Handle | None,
-        ahead: Sequence[int],
-    ) -> dict[Node, S]:
-        """The sums of the pieces inside chunks or blocks, while the units `ahead` are read.
+        self, statistic: Statistic[S, Any], windows: Sequence[Sequence[int]],
+        inside: Callable[[Sequence[int]], Mapping[int, list[RowSlice]]], key: str, held: Handle | None,
+        broadcast: Handle | None, following: Sequence[int] = (), needed: Container[int] = (),
+    ) -> Iterator[tuple[Sequence[int], dict[Node, S]]]:  # fmt: skip
+        """Each window with its sums: the nodes of the tree that the tasks could make.
 
-        They are the nodes of the tree over the positions of these chunks that the tasks could make.
+        Parameters
+        ----------
+        inside : window -> positions of its chunks or blocks in the whole sum, each with its pieces
+        following, needed : as `visit` has them
         """
-        sizes = {chunk: [piece.n for piece in mine] for chunk, mine in inside.items()}
-        found = self.executor.places([self._units[mine[0].place.unit] for mine in inside.values()])
-        places = dict(zip(inside, found, strict=True))
-        calls, made = [], []
-        for share in shares(sizes, places, self.executor.processes(), self.executor.slots):
-            nodes = nodes_of(share, sizes, positions)
-            mine = [[inside[run.chunk][run.first : run.last] for run in runs] for _, runs in nodes]
-            # The pieces of a chunk stand in one block, but in a shuffled copy in many.
-            blocks = {_block_of(piece): piece for runs in mine for run in runs for piece in run}
-            number = {block: i for i, block in enumerate(blocks)}
-            handles = [self.block(piece) for piece in blocks.values()]
-            lists = [[[(number[_block_of(piece)], piece) for piece in run] for run in runs] for runs in mine]
-            name = f"{key}-{share.runs[0].chunk}-{sha256(repr(share.runs).encode()).hexdigest()[:12]}"
-            calls.append(Call(name, sum_groups, (held or statistic, broadcast, handles, lists), share.at))
-            made += [node for node, _ in nodes]
-        results = self._compute(calls, ahead)
-        return whole_chunks(
-            dict(zip(made, (value for values in results for value in values), strict=True)), statistic.merge
-        )
+
+        def calls(window: Sequence[int]) -> list[Call]:
+            chunks = inside(window)
+            sizes = {chunk: [piece.n for piece in mine] for chunk, mine in chunks.items()}
+            found = self.executor.places([self._units[mine[0].place.unit] for mine in chunks.values()])
+            places = dict(zip(chunks, found, strict=True))
+            return [
+                self._call(share, sizes, chunks, key, held or statistic, broadcast)
+                for share in shares(sizes, places, self.executor.processes(), self.executor.slots)
+            ]
+
+        results = self.visit(windows, calls, following=following, needed=needed)
+        for window, values in zip(windows, results, strict=True):
+            yield window, whole_chunks(dict(chain.from_iterable(values)), statistic.merge)
+
+    def _call(
+        self, share: Share, sizes: Sizes, chunks: Mapping[int, list[RowSlice]], key: str, statistic: Any, broadcast: Any
+    ) -> Call:
+        nodes = nodes_of(share, sizes)
+        mine = [[chunks[run.chunk][run.first : run.last] for run in runs] for _, runs in nodes]
+        # The pieces of a chunk stand in one block, but in a shuffled copy in many.
+        blocks = {_block_of(piece): piece for runs in mine for run in runs for piece in run}
+        number = {block: i for i, block in enumerate(blocks)}
+        handles = [self.block(piece) for piece in blocks.values()]
+        lists = [[[(number[_block_of(piece)], piece) for piece in run] for run in runs] for runs in mine]
+        name = f"{key}-{share.runs[0].chunk}-{sha256(repr(share.runs).encode()).hexdigest()[:12]}"
+        return Call(name, sum_groups, (statistic, broadcast, handles, [node for node, _ in nodes], lists), share.at)
 
     def fold(
         self,
@@ -247,57 +256,52 @@ class BlockReader:
         kept = _Parts(statistic.merge, journal or Journal(), name, share * len(inside))
         units = list(chain.from_iterable(self._by_group(inside)))[kept.units :]
         windows = self._windows_of_groups(units)
+
+        def blocks(window: Sequence[int]) -> dict[int, list[RowSlice]]:
+            found: dict[tuple[int, int], list[RowSlice]] = {}
+            for piece in (pieces[number] for unit in window for number in inside[unit]):
+                found.setdefault(_block_of(piece), []).append(piece)
+            return {kept.blocks + i: mine for i, mine in enumerate(found.values())}
+
         with kept:
-            for window, following in zip(windows, [*windows[1:], []], strict=True):
-                self._read([unit for unit in window if unit not in self._units])
-                mine = [pieces[number] for unit in window for number in inside[unit]]
-                ahead = [unit for unit in following if unit not in self._units]
-                blocks = self._by_block(mine)
-                positions = {block: kept.blocks + i for i, block in enumerate(blocks)}
-                sums = self._sums(statistic, blocks, positions, key, held, broadcast, ahead)
+            for window, sums in self._sums(statistic, windows, blocks, key, held, broadcast):
                 kept.add(len(window), [(node.level, sums[node]) for node in sorted(sums)])
-                if not self.keep:
-                    self._forget(window)
-                progress.advance(sum(piece.n for piece in mine))
+                progress.advance(sum(self.source.units[unit].n_rows for unit in window))
         return statistic.finish(kept.total())
 
     def each(self, function: Any, key: str, progress: Any, args: Any) -> list[Any]:
         """function(blocks, *args(unit)) of every unit, in order; runs on the workers, each unit once."""
+
+        def calls(window: Sequence[int]) -> list[Call]:
+            items = {group[0]: [(self._units[u], *args(u)) for u in group] for group in self._by_group(window)}
+            return [Call(f"{key}-{first}", call_each, (function, some)) for first, some in items.items()]
+
         found: list[Any] = []
-        for window in self._windows_of_groups(range(len(self.source.units))):
-            self._read([unit for unit in window if unit not in self._units])
-            groups = {
-                group[0]: [(self._units[unit], *args(unit)) for unit in group] for group in self._by_group(window)
-            }
-            calls = [Call(f"{key}-{first}", call_each, (function, items)) for first, items in groups.items()]
-            found += chain.from_iterable(self._compute(calls))
-            if not self.keep:
-                self._forget(window)
+        windows = self._windows_of_groups(range(len(self.source.units)))
+        for window, values in zip(windows, self.visit(windows, calls), strict=True):
+            found += chain.from_iterable(values)
             progress.advance(sum(self.source.units[unit].n_rows for unit in window))
         return found
 
     def visit(
-        self,
-        windows: Sequence[Sequence[int]],
-        calls: Callable[[Sequence[int]], list[Call]],
-        readers: Mapping[int, str | None],
-        following: Sequence[int] = (),
-    ) -> Iterator[list[Any]]:
+        self, windows: Sequence[Sequence[int]], calls: Callable[[Sequence[int]], list[Call]], *,
+        following: Sequence[int] = (), needed: Container[int] = (), readers: Mapping[int, str | None] | None = None,
+    ) -> Iterator[list[Any]]:  # fmt: skip
         """The results of the calls that each window of units is to have, while the next window is being read.
 
         The blocks of a window are there until the next one is asked for.
 
         Parameters
         ----------
-        readers : the worker that is to read a unit, where that counts
         following : units that are read while the calls of the last window run
+        needed : units that are not forgotten after their window
+        readers : the worker that is to read a unit, where that counts
         """
         for window, coming in zip(windows, [*windows[1:], following], strict=True):
             self._compute([], [unit for unit in window if unit not in self._units], readers)
-            ahead = [unit for unit in coming if unit not in self._units]
-            yield self._compute(calls(window), ahead, readers)
+            yield self._compute(calls(window), [unit for unit in coming if unit not in self._units], readers)
             if not self.keep:
-                self._forget([unit for unit in window if unit not in coming])
+                self._forget([unit for unit in window if unit not in coming and unit not in needed])
 
     def windows(self, units: Sequence[int]) -> list[list[int]]:
         """These units in their order, as many at a time as are held: all of a source that is kept."""
@@ -382,17 +386,6 @@ class BlockReader:
             f"when they are read){or_one} cannot be worked on."
         )
 
-    def _read(self, units: Sequence[int]) -> None:
-        if units:
-            self._compute([], units)
-
-    def _by_block(self, pieces: Iterable[RowSlice]) -> dict[int, list[RowSlice]]:
-        """Number of a block in the source -> its pieces."""
-        found: dict[int, list[RowSlice]] = {}
-        for piece in pieces:
-            found.setdefault(self._first_blocks[piece.place.unit] + piece.place.block, []).append(piece)
-        return found
-
     def block(self, piece: RowSlice) -> Handle:
         """The block that a piece stands in, whose unit has been read."""
         return self.executor.pick(self._units[piece.place.unit], piece.place.block)
@@ -408,13 +401,6 @@ class BlockReader:
     def close(self) -> None:
         """Forget everything."""
         self._forget(list(self._units))
-
-
-def _by_chunk(pieces: Sequence[RowSlice]) -> dict[int, list[RowSlice]]:
-    inside: dict[int, list[RowSlice]] = {}
-    for piece in pieces:
-        inside.setdefault(piece.chunk, []).append(piece)
-    return inside
 
 
 def _block_of(piece: RowSlice) -> tuple[int, int]:

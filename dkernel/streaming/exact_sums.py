@@ -98,7 +98,7 @@ class RepeatedReading:
             ]
 
         readers = {unit: self._homes.get(pieces[0].number) for unit, pieces in self._pieces.items()}
-        results = self.feed.visit(windows, calls, readers, () if last else windows[0])
+        results = self.feed.visit(windows, calls, following=() if last else windows[0], readers=readers)
         for window, answers in zip(windows, results, strict=True):
             lost = {number for _, numbers in answers for number in numbers}
             if lost:

@@ -191,12 +191,13 @@ def sum_groups(
     statistic: Statistic[Any, Any],
     broadcast: Any,
     blocks: Sequence[Block],
+    names: Sequence[Any],
     sums: Sequence[Sequence[Sequence[tuple[int, RowSlice]]]],
-) -> list[Any]:
-    """Several sums, each of neighbouring lists of pieces; runs on a worker."""
+) -> list[tuple[Any, Any]]:
+    """Several sums by their names, each of neighbouring lists of pieces; runs on a worker."""
     return [
-        merge_levels(((0, subtree(statistic, broadcast, blocks, pieces)) for pieces in lists), statistic.merge)
-        for lists in sums
+        (name, merge_levels(((0, subtree(statistic, broadcast, blocks, some)) for some in lists), statistic.merge))
+        for name, lists in zip(names, sums, strict=True)
     ]
 
 

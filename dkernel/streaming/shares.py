@@ -5,12 +5,12 @@ from dataclasses import dataclass
 
 from dkernel.streaming.reduction import S, merge_levels, tree_nodes
 
-__all__ = ["Node", "Run", "Share", "nodes_of", "shares", "whole_chunks"]
+__all__ = ["Node", "Run", "Share", "Sizes", "nodes_of", "shares", "whole_chunks"]
 
 FINE = 32  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
 
 Sizes = Mapping[int, Sequence[int]]
-"""Chunk -> rows of each of its pieces that a round has, in their order."""
+"""Position of a chunk in the sum -> rows of each of its pieces that a round has, in their order."""
 
 
 @dataclass(frozen=True)
@@ -96,33 +96,23 @@ def _grains(pieces: int) -> list[tuple[int, int]]:
     return [(first, min(first + grain, pieces)) for first in range(0, pieces, grain)]
 
 
-def nodes_of(share: Share, sizes: Sizes, place: Mapping[int, int]) -> list[tuple[Node, list[Run]]]:
-    """The sums that a share is, each with the runs that it is made of.
-
-    Parameters
-    ----------
-    place : of each chunk its position among all of the sum, whose neighbours are summed too
-    """
+def nodes_of(share: Share, sizes: Sizes) -> list[tuple[Node, list[Run]]]:
+    """The sums that a share is, each with the runs that it is made of; chunks are at their positions in the sum."""
     found: list[tuple[Node, list[Run]]] = []
     whole: list[Run] = []
-
-    def neighbours() -> None:
-        while whole:
-            begin = place[whole[0].chunk]
-            count = 1
-            while count < len(whole) and place[whole[count].chunk] == begin + count:
-                count += 1
-            for first, last, level in tree_nodes(begin, begin + count):
-                found.append((Node(first, None, level), whole[first - begin : last - begin]))
-            del whole[:count]
-
     for run in share.runs:
         if (run.first, run.last) == (0, len(sizes[run.chunk])):
             whole.append(run)
-        else:
-            for first, last, level in tree_nodes(run.first, run.last):
-                found.append((Node(place[run.chunk], first, level), [Run(run.chunk, first, last)]))
-    neighbours()
+            continue
+        for first, last, level in tree_nodes(run.first, run.last):
+            found.append((Node(run.chunk, first, level), [Run(run.chunk, first, last)]))
+    while whole:
+        begin, count = whole[0].chunk, 1
+        while count < len(whole) and whole[count].chunk == begin + count:
+            count += 1
+        for first, last, level in tree_nodes(begin, begin + count):
+            found.append((Node(first, None, level), whole[first - begin : last - begin]))
+        del whole[:count]
     return found
 
 

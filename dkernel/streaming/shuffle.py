@@ -8,7 +8,7 @@ import os
 import tempfile
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -26,7 +26,7 @@ from dkernel.persistence.journal import Journal
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice, Schedule
 
-__all__ = ["rewrite_shuffled", "scratch_folder"]
+__all__ = ["folder_of", "rewrite_shuffled", "scratch_folder"]
 
 
 @contextmanager
@@ -37,6 +37,11 @@ def scratch_folder(scratch: str | None) -> Iterator[Path]:
     # Absolute: a worker has a working folder of its own.
     with tempfile.TemporaryDirectory(prefix="dkernel-", dir=scratch and os.path.abspath(scratch)) as folder:
         yield Path(folder)
+
+
+def folder_of(journal: Journal, scratch: str | None, opened: ExitStack) -> Path:
+    """A folder for rows, which outlives a run that has a checkpoint; that of others goes when `opened` is closed."""
+    return journal.scratch(scratch) or opened.enter_context(scratch_folder(scratch))
 
 
 def rewrite_shuffled(

@@ -1,13 +1,12 @@
 """Makes the model of a solver's result: coefficients of the map's columns, probabilities, variance and facts."""
 
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.versions import versions
 from dkernel.features import NystromMap
@@ -15,107 +14,89 @@ from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.predictive_variance import Variance
 from dkernel.model import Model
 from dkernel.problem.finite_check import check_finite
-from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_roles import ReservoirSplit
-from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import Targets
-from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.driver import SolverResult
 from dkernel.solving.sgd_setup import Prepared, SampleEvaluator
-from dkernel.training.memory_plan import Plan
+from dkernel.training.job import Job
 from dkernel.training.result import LocalStage
+from dkernel.training.stages import PosedProblem, Ready
 
-__all__ = ["FittedParts", "build_model"]
-
-
-class FittedParts(Protocol):
-    """The parts of a fit that its model is made of."""
-
-    source: Source
-    recipe: Recipe
-    sizes: Sizes
-    plan: Plan
-    data: str
-    counts: dict[Any, float]
-    weights: NDArray[Any] | None
-    chosen: dict[str, str]
-    order: dict[str, str]
-    bench: SampleEvaluator
+__all__ = ["build_model"]
 
 
 def build_model(
-    fit: FittedParts,
-    problem: Problem,
-    prepared: Prepared,
-    outcome: SolverResult,
-    roles: ReservoirSplit,
+    job: Job, posed: PosedProblem, ready: Ready, outcome: SolverResult, data: str, order: Mapping[str, str],
     local: LocalStage | None = None,
-) -> Model:
-    """The model of a fit."""
+) -> Model:  # fmt: skip
+    """The model of a fit.
+
+    Parameters
+    ----------
+    data : digest of the data
+    order : of the rows, in words, where it is not the usual one
+    """
+    problem, bench = posed.problem, ready.bench
     targets, map = problem.targets, problem.columns.map
     check_finite(map.kernel, "coefficients", outcome.v)
     check_finite(map.kernel, "losses on the holdout", outcome.holdout.get("loss", 0.0))
-    facts = _facts(fit, problem, prepared, outcome, roles)
+    facts = _facts(job, posed, ready.prepared, outcome) | {"data": data, "chosen": {**job.chosen, **order}}
     if local is not None:
         facts["local"] = local.facts
     variance = None
     if outcome.variance is not None and (local is None or local.machine is None):
-        variance = _in_columns(fit, outcome.variance, targets)
+        variance = _in_columns(bench, outcome.variance, targets)
         facts["noise"] = np.sqrt(variance.scale[0]).tolist()
     model = Model(
-        recipe=fit.recipe,
+        recipe=posed.recipe,
         scaling=problem.columns.scaling,
         map=map,
-        coef=np.ascontiguousarray(fit.bench.coordinates.expand(outcome.v[:-1]) * targets.width),
+        coef=np.ascontiguousarray(bench.coordinates.expand(outcome.v[:-1]) * targets.width),
         intercept=outcome.v[-1] * targets.width + targets.center,
         classes=targets.classes,
-        columns=fit.source.table_columns,
-        label=fit.source.label or "label",
+        columns=job.source.table_columns,
+        label=job.source.label or "label",
         facts=facts,
         variance=variance,
-        encoding=fit.source.encoding,
+        encoding=job.source.encoding,
         local=None if local is None else local.machine,
     )
-    return model if fit.recipe.calibration is None else calibrate(model, roles.holdout, targets)
+    return model if posed.recipe.calibration is None else calibrate(model, posed.roles.holdout, targets)
 
 
-def _facts(
-    fit: FittedParts, problem: Problem, prepared: Prepared, outcome: SolverResult, roles: ReservoirSplit
-) -> dict[str, Any]:
+def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverResult) -> dict[str, Any]:
+    problem, roles = posed.problem, posed.roles
     targets, map = problem.targets, problem.columns.map
     facts: dict[str, Any] = {
-        "rows": fit.sizes.n,
-        "data": fit.data,
+        "rows": job.sizes.n,
         "columns": map.n_columns,
-        "chosen": {**fit.chosen, **fit.order},
         "iterate": outcome.iterate,
         "share_of_step": outcome.share,
         "setup": {name: float(value) for name, value in prepared.facts.items()},
         "versions": versions(),
     }
-    if fit.source.passed_over:
-        facts["passed_over"] = list(fit.source.passed_over)
+    if job.source.passed_over:
+        facts["passed_over"] = list(job.source.passed_over)
     if prepared.certificate is not None:
         facts["certificate"] = prepared.certificate
     elif isinstance(map, NystromMap) and len(roles.held.X):
-        facts["certificate"] = certificate(map, problem.columns.scaling.apply(roles.held.X), fit.plan.flops)
-    if fit.weights is not None:
-        facts["weights"] = [float(weight) for weight in fit.weights]
+        facts["certificate"] = certificate(map, problem.columns.scaling.apply(roles.held.X), job.plan.flops)
+    if posed.weights is not None:
+        facts["weights"] = [float(weight) for weight in posed.weights]
     facts |= outcome.facts
     if outcome.holdout:
         facts["holdout"] = outcome.holdout
     if targets.classes is not None:
-        facts["counts"] = [round(fit.counts[c]) for c in targets.classes.tolist()]
+        facts["counts"] = [round(posed.labels.counts[c]) for c in targets.classes.tolist()]
     return facts
 
 
-def _in_columns(fit: FittedParts, found: dict[str, Any], targets: Targets) -> Variance:
+def _in_columns(bench: SampleEvaluator, found: dict[str, Any], targets: Targets) -> Variance:
     """The variance that a solver found in its coordinates, in those of the columns and the label's unit."""
     noise, alpha, n = targets.width**2 * np.array(found["noise"]), found["alpha"], found["weight"]
-    has_rest = isinstance(fit.bench.problem.columns.map, NystromMap) and alpha > 0
+    has_rest = isinstance(bench.problem.columns.map, NystromMap) and alpha > 0
     prior = noise / (alpha * n) if has_rest else 0.0 * noise
-    factor = np.ascontiguousarray(fit.bench.coordinates.expand(found["basis"]))
+    factor = np.ascontiguousarray(bench.coordinates.expand(found["basis"]))
     scale = np.stack([noise, prior, np.full_like(noise, n)])
     return Variance(factor, found["offset"], scale if len(noise) > 1 else scale[:, 0])
 

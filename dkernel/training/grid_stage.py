@@ -73,9 +73,10 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     """
     grids, bins = grids_of(recipe, n), 1 << bits_of(n)
     tried = TRIED_GRIDS * 6.0 * min(n, TRIED_ROWS)
-    coef = grids * bins * 4 * outputs
+    coef, task = grids * bins * 4 * outputs, GROUP * bins * 8 * (2 * outputs + 2)
     return LocalCost(
-        task_bytes=GROUP * bins * 8 * (2 * outputs + 2),
+        task_bytes=task,
+        result_bytes=task,
         row_bytes=4 * outputs,
         kept_bytes=4 * (p + outputs + 1),
         client_bytes=2 * coef,

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.fingerprint import array_digest
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
+from dkernel.training.cell_stage import cell_cost, fit_cell_stage
 from dkernel.training.grid_stage import fit_grid_stage, grid_cost
 from dkernel.training.result import LocalCost, LocalStage
 
@@ -50,13 +52,18 @@ class LocalKind:
     ----------
     fit : (context, survey, recipe, rows, tell) -> LocalStage
     cost : (rows, features, recipe, outputs) -> LocalCost, what the plan states
+    smooths : whether it takes losses of numbers with kinks
     """
 
     fit: Callable[..., LocalStage]
     cost: Callable[[int, int, Recipe, int], LocalCost]
+    smooths: bool = False
 
 
-LOCAL_STAGES = {"grids": LocalKind(fit_grid_stage, grid_cost)}
+LOCAL_STAGES = {
+    "grids": LocalKind(fit_grid_stage, grid_cost, smooths=True),
+    "cells": LocalKind(fit_cell_stage, cell_cost),
+}
 """Word of a recipe -> its local stage."""
 
 
@@ -69,10 +76,11 @@ def check_local(recipe: Recipe, loss: Loss, objects: bool, sparse: bool) -> None
         raise UnsupportedError(
             f"local={recipe.local!r} divides features that are numbers, and these are {rows}. Use local='none'."
         )
-    if not (loss.smooth or loss.regresses):
+    if not (loss.smooth or (loss.regresses and LOCAL_STAGES[recipe.local].smooths)):
+        other = "huber" if loss.regresses else "squared_hinge"
         raise UnsupportedError(
-            f"local={recipe.local!r} needs a loss without kinks and loss={loss.text!r} has them. Use "
-            "loss='squared_hinge', or local='none'."
+            f"local={recipe.local!r} needs a loss without kinks and loss={loss.text!r} has them. Use loss={other!r}, "
+            "or local='none'."
         )
 
 
@@ -106,7 +114,7 @@ def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[Row
 
 def residual_context(
     problem: Problem, start: Coefficients, feed: BlockReader, pieces: Sequence[RowSlice], roles: ReservoirSplit,
-    survey: SurveyResult, weight: float | None, key: str, progress: Any, journal: Journal,
+    survey: SurveyResult, weight: float | None, key: str, progress: Any, journal: Journal, scratch: Callable[[], Path],
 ) -> ResidualContext:  # fmt: skip
     """The residual of a fit's global stage.
 
@@ -114,11 +122,12 @@ def residual_context(
     ----------
     start : of the global stage. A callback may end its passes early, so their digest is a part of the key
     weight : of all rows, None where each has the weight 1
+    scratch : makes a folder that all workers see
     """
     sampled, bound = part_of(roles.fitted, slice(SAMPLE)), _residual_bound(problem.targets, survey)
     return ResidualContext(
         problem, start, feed, pieces, sampled, roles.holdout, weight, bound, f"{key}-{array_digest(start[0])}",
-        progress, journal,
+        progress, journal, scratch,
     )  # fmt: skip
 
 

@@ -20,6 +20,7 @@ from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.solving.sketch import sketch_flops as wide_flops
 from dkernel.streaming.schedule import bundle_size
 from dkernel.training.local_stage import automatic_local, local_cost
+from dkernel.training.result import LocalCost
 
 __all__ = ["Plan", "format_plan"]
 
@@ -50,6 +51,7 @@ class Plan:
     in_process : whether the work is done in the client's own process
     survey_flops, setup_flops, pass_flops : of each stage
     checkpoint_bytes : of disk, of a run with a checkpoint
+    scratch_bytes : of disk, while a local stage has its rows there
     local : the local stage that is tried
     local_flops : of it
     readings : of the source, from memory where it is kept
@@ -73,6 +75,7 @@ class Plan:
     setup_flops: float
     pass_flops: float
     checkpoint_bytes: int = 0
+    scratch_bytes: int = 0
     reading_bytes: int = 0
     seconds: float = 0.0
     local: str = "none"
@@ -105,13 +108,12 @@ class Plan:
         # Each task has its sums and one more, and the client has those of all tasks of a reading at a time.
         sums = solver_class(recipe.solver).squares(D)
         base += threads * (local.task_bytes + (sums + (sums > 0)) * matrix) + local.row_bytes * n // workers
-        client += local.client_bytes + executor.slots * (local.task_bytes + 4 * sums * matrix)
         # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
         held = _held(source.n_rows * row, workers, unit) + local.kept_bytes * n // workers
         tasks, beside = _tasks(executor, D, outputs, squares, wide)
-        client += beside
+        client += beside + local.client_bytes + executor.slots * (local.result_bytes + 4 * sums * matrix)
         worker = max(reading, base + tasks)
         with_data = max(reading + max(0, held - in_flight), base + held + tasks)
         total = limit * workers if limit else _available()
@@ -139,7 +141,8 @@ class Plan:
             local_flops=local.flops,
             model_bytes=8 * D * (p + outputs) + local.model_bytes,
             readings=2 + passes + local.readings,
-            checkpoint_bytes=_checkpoint(D, outputs, reservoir, D * row, squares if wide else 3 * matrix),
+            checkpoint_bytes=_checkpoint(D, outputs, reservoir, row, squares if wide else 3 * matrix, local),
+            scratch_bytes=local.scratch_bytes,
             seconds=round((work / FLOPS + read * source.nbytes / BYTES) / executor.slots, 1),
         )
 
@@ -193,6 +196,7 @@ _WORDS = {
     "setup_flops": "work of the setup",
     "pass_flops": "work of each pass",
     "checkpoint_bytes": "disk, with --checkpoint",
+    "scratch_bytes": "disk, scratch",
     "seconds": "time, about",
     "local": "local stage",
     "local_flops": "work of the local stage",
@@ -231,9 +235,9 @@ def _has_room(source: int, work: int, total: int) -> bool:
     return source * 1.1 + work < total and source < HELD_SHARE * total
 
 
-def _checkpoint(columns: int, outputs: int, reservoir: int, landmarks: int, squares: int) -> int:
+def _checkpoint(columns: int, outputs: int, reservoir: int, row: int, squares: int, local: LocalCost) -> int:
     """Sample, landmarks, preconditioners; and thrice, while the third is written, a handful of D x heads."""
-    return int(2 * reservoir + landmarks + squares + 144 * columns * HEADS * outputs)
+    return 2 * reservoir + columns * row + squares + 144 * columns * HEADS * outputs + local.checkpoint_bytes
 
 
 def _held(source: int, workers: int, unit: int) -> int:

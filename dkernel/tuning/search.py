@@ -42,7 +42,9 @@ from dkernel.solving.sgd_setup import SampleEvaluator, prepare
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.fit import Fit, TrainResult, train
+from dkernel.training.fit import TrainResult, train
+from dkernel.training.job import Job
+from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey
 from dkernel.tuning.search_space import Budget, Candidate, candidates_of, scaled
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
 
@@ -139,19 +141,19 @@ class _Search:
         self.journal = Journal()
         self._choices: dict[str, SelectedModel] = {}
         # Everything that a fit would refuse is refused now, for every candidate.
-        self.fits = {c.of_map: self._fit(c.recipe) for c in self.candidates}
-        for fit in self.fits.values():
-            kernel = fit.recipe.kernels[0]
+        self.jobs = {c.of_map: self._job(c.recipe) for c in self.candidates}
+        for job in self.jobs.values():
+            kernel = job.recipe.kernels[0]
             check_source(kernel, source)
-            check_metric(fit.recipe.metric, kernel, source.n_in, bool(source.objects))
-        for gamma in {fit.recipe.gamma: None for fit in self.fits.values()}:
-            check_gamma([fit.recipe.kernels[0] for fit in self.fits.values()], gamma)
-        most = max(fit.sizes.columns for fit in self.fits.values())
+            check_metric(job.recipe.metric, kernel, source.n_in, bool(source.objects))
+        for gamma in {job.recipe.gamma: None for job in self.jobs.values()}:
+            check_gamma([job.recipe.kernels[0] for job in self.jobs.values()], gamma)
+        most = max(job.sizes.columns for job in self.jobs.values())
         self.shrink = max(1.0, most / RACED)
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
         self.shares = 2**rungs - 1
         passes = PASSES + -(-self.shares // ROUNDS)
-        self.base = self._fit(recipe.replace(n_components=self._raced(most), rounds=ROUNDS, passes=passes))
+        self.base = self._job(recipe.replace(n_components=self._raced(most), rounds=ROUNDS, passes=passes))
         asked = [(c.recipe.to_text(), c.factor) for c in self.candidates]
         self.key = f"{self.base.key}-tune-{hashlib.sha256(json.dumps(asked).encode()).hexdigest()[:12]}"
         self.identity = run_of(source, recipe)
@@ -159,8 +161,8 @@ class _Search:
         words = {name: " | ".join(dict.fromkeys(found)) for name, found in values.items()}
         self.identity["recipe"] |= {"grid": words, "budget": repr(budget)}
 
-    def _fit(self, recipe: Recipe) -> Fit:
-        return Fit(self.source, recipe, self.executor, self.progress, self.scratch)
+    def _job(self, recipe: Recipe, progress: Progress | None = None) -> Job:
+        return Job.of(self.source, recipe, self.executor, progress or self.progress, self.scratch)
 
     def _raced(self, columns: int) -> int:
         """Columns of the race's map for one of so many; an even number, for maps of pairs."""
@@ -169,19 +171,19 @@ class _Search:
     @property
     def checkpoint_bytes(self) -> int:
         """Of disk: preconditioners and coefficients of every lane."""
-        return int(len(self.fits) * self.base.plan.checkpoint_bytes)
+        return int(len(self.jobs) * self.base.plan.checkpoint_bytes)
 
     def run(self) -> dict[str, Any]:
         """The race, as the journal keeps it."""
-        base = self.base
-        base.journal = self.journal
+        base = replace(self.base, journal=self.journal)
         feed = BlockReader(self.executor, self.source, base.plan.kept)
-        with ExitStack() as base.open:
+        with ExitStack() as opened:
             try:
-                survey = self.journal.stage("survey", lambda: base.survey(feed))
-                self.targets = base.targets(survey)
+                survey = read_survey(base, feed)
+                self.targets = learn_labels(base, survey).targets
                 lanes = self._lanes(survey)
-                schedules, feed = base.schedules(survey, feed)
+                order = choose_order(base, survey, feed, opened)
+                feed, schedules = order.feed, order.schedules
                 return self._race(lanes, [turn for s in schedules for turn in s.rounds], len(schedules[0].rounds), feed)
             finally:
                 feed.close()
@@ -190,28 +192,28 @@ class _Search:
         """One for each map, its candidates prepared on the sample as those of a fit are."""
         self.chosen: dict[tuple[Any, ...], SelectedModel] = {}
         lanes = []
-        for i, of_map in enumerate(self.fits):
+        for i, of_map in enumerate(self.jobs):
             mine = [number for number, c in enumerate(self.candidates) if c.of_map == of_map]
             self.chosen[of_map] = self._chosen(self.candidates[mine[0]], survey)
-            self.progress.phase(f"prepare {i + 1}/{len(self.fits)}")
+            self.progress.phase(f"prepare {i + 1}/{len(self.jobs)}")
             lanes.append(self._lane(i, of_map, mine, survey))
         return lanes
 
     def _chosen(self, candidate: Candidate, survey: SurveyResult) -> SelectedModel:
         """The candidate with numbers for its words; multiples of one gamma are chosen once."""
-        fit, recipe = self.fits[candidate.of_map], candidate.recipe
+        job, recipe = self.jobs[candidate.of_map], candidate.recipe
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
-        fit.targets(survey)
+        labels = learn_labels(job, survey)
         roles = split_reservoir(survey.reservoir, self.base.sizes)
         if name not in self._choices:
-            fit.key = f"{self.key}-{name}"
-            self._choices[name] = self.journal.stage(name, lambda: fit.choice(survey, self.targets, roles))
+            job = replace(job, key=self.key, journal=self.journal)
+            self._choices[name] = choose_model(job, labels, survey, roles, name)
         found = self._choices[name]
         return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
 
     def _lane(self, i: int, of_map: tuple[Any, ...], mine: Sequence[int], survey: SurveyResult) -> RacedMap:
-        chosen, full = self.chosen[of_map], self.fits[of_map]
+        chosen, full = self.chosen[of_map], self.jobs[of_map]
         lane: RacedMap | None = None
         entries: list[RacedHeads] = []
         for loss in dict.fromkeys(self.candidates[number].recipe.loss for number in mine):
@@ -220,9 +222,10 @@ class _Search:
                 kernel=repr(chosen.kernel), loss=loss, features=full.features,
                 n_components=self._raced(full.sizes.columns),
             )  # fmt: skip
-            fit = Fit(self.source, recipe, self.executor, Progress("none"), self.scratch)
-            fit.targets(survey)
-            problem, roles = fit.problem_of(chosen, self.targets, split_reservoir(survey.reservoir, fit.sizes))
+            job = self._job(recipe, Progress("none"))
+            roles = split_reservoir(survey.reservoir, job.sizes)
+            posed = pose_problem(job, learn_labels(job, survey), chosen, roles)
+            problem, roles = posed.problem, posed.roles
             if lane is None:
                 lane = RacedMap(problem, problem.columns.map.coordinates(), ())
             inside = replace(problem, columns=lane.problem.columns, threshold=-1)
@@ -302,13 +305,13 @@ class _Search:
         )
         board = [self._line(rank, number, last.get(number)) for rank, number in enumerate(order, start=1)]
         best = self.candidates[alive[0]]
-        chosen, fit = self.chosen[best.of_map], self.fits[best.of_map]
+        chosen, job = self.chosen[best.of_map], self.jobs[best.of_map]
         params = {name: value for name, value in best.asked.items() if name != "gamma"}
         params["kernel"] = repr(chosen.kernel)
         text = f"{len(order)} candidates in {passes:.6g} passes, which is the budget that does the same again"
         # What small maps want is no rule for alpha at full size: unless it was searched, the fit chooses it once more.
         alpha = best.recipe.alpha if self.alpha_asked else "auto"
-        recipe = fit.recipe.replace(
+        recipe = job.recipe.replace(
             kernel=repr(chosen.kernel), loss=best.recipe.loss, alpha=alpha, scale=chosen.scaling.kind
         )
         return {

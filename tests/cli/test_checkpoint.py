@@ -59,7 +59,13 @@ def stopped(folder, number, *args, ending="pass", before=""):
 
 
 @pytest.mark.parametrize("limit", [100, pytest.param(10, marks=pytest.mark.slow)])
-@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 75), (signal.SIGINT, 130)], ids=["SIGTERM", "SIGINT"])
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        pytest.param(signal.SIGTERM, 75, id="SIGTERM"),
+        pytest.param(signal.SIGINT, 130, id="SIGINT", marks=pytest.mark.slow),
+    ],
+)
 def test_a_signal_and_the_same_command_again(number, code, limit, data, model, run, tmp_path):
     args = ["train", data / "train.parquet", "--label", "y", "--out", tmp_path / "m", *FEATURES, "--checkpoint", "c"]
     found, stderr, seconds = stopped(tmp_path, number, *args)

@@ -191,6 +191,8 @@ VALUES |= {
     "missing": "mean",
     "local": "grids",
     "n_grids": 64,
+    "cell_rows": 512,
+    "cell_overlap": 0.25,
     "delimiter": ";",
     "max_bad_rows": 7,
     "class_weight": "balanced",

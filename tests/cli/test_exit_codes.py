@@ -139,7 +139,7 @@ def test_is_a_command_of_dask_too(tmp_path):
         cli.commands.update(before)
 
 
-@pytest.mark.parametrize("command", ["train", "score"])
+@pytest.mark.parametrize("command", ["train", pytest.param("score", marks=pytest.mark.slow)])
 def test_a_limit_of_the_size_of_a_file_is_a_want_of_room(command, run, data, tmp_path):
     asked = [data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--kernel", "Gaussian(gamma=0.1)"]
     asked += ["--n-components", "512", "--alpha", "1e-6", "--baselines", "off"]

@@ -78,9 +78,9 @@ def test_files_with_an_offset_are_as_good_as_without(run, tmp_path, form):
 @pytest.mark.parametrize("wrap", [np.asarray, pd.DataFrame])
 def test_estimators_too(wrap, solver):
     settings = {"kernel": "gaussian", "n_components": 128, "random_state": 0, "solver": solver}
-    X, y = rows(0.0)
+    X, y = rows(0.0, n=1000)
     plain = KernelClassifier(**settings).fit(wrap(X), y).score(wrap(X), y)
-    far = rows(1e9)[0]
+    far = rows(1e9, n=1000)[0]
     assert KernelClassifier(**settings).fit(wrap(far), y).score(wrap(far), y) > plain - 0.02
     machine = KernelRegressor(**settings).fit(wrap(far), X[:, 0])
     assert machine.score(wrap(far), X[:, 0]) > 0.95
@@ -114,10 +114,11 @@ def in_a_dask_frame(X):
 @pytest.mark.parametrize("scale", ["auto", "none"])
 @pytest.mark.parametrize("wrap", [in_dask, in_a_dask_frame])
 def test_collections_of_dask_too(wrap, scale, features):
-    settings = {"kernel": "gaussian", "n_components": 128, "random_state": 0, "scale": scale, "features": features}
+    settings = {"kernel": "gaussian", "gamma": 0.3, "alpha": 1e-5, "random_state": 0, "scale": scale}
+    settings |= {"n_components": 128, "features": features}
     found = []
     for offset in (0.0, 1e9):
-        X, y = rows(offset)
+        X, y = rows(offset, n=1500)
         machine = KernelClassifier(**settings).fit(wrap(X), da.from_array(y, chunks=700))
         found.append(np.mean(np.asarray(machine.predict(wrap(X))) == y))
     assert found[0] > 0.95
@@ -130,10 +131,11 @@ def test_collections_of_dask_too(wrap, scale, features):
 def test_every_scale_under_a_kernel_that_sees_no_shift(scale, features, solver):
     found = []
     for offset in (0.0, 1e9):
-        X, y = rows(offset)
+        X, y = rows(offset, n=1500)
         machine = KernelClassifier(
-            "gaussian", n_components=128, random_state=0, scale=scale, features=features, solver=solver
-        )
+            "gaussian", gamma="scale", alpha=1e-6, n_components=128, random_state=0, scale=scale, features=features,
+            solver=solver,
+        )  # fmt: skip
         found.append(machine.fit(X, y).score(X, y))
     assert found[0] > 0.95
     assert found[1] > found[0] - 0.02

@@ -90,7 +90,7 @@ def test_the_estimators_name_the_row(kernel):
 
 @pytest.mark.parametrize("solver", ["auto", "psgd"])
 @pytest.mark.parametrize("kernel", ["Polynomial(degree=40)", "polynomial", "laplacian", "gaussian"])
-@pytest.mark.parametrize("big", [1e20, 3e38])
+@pytest.mark.parametrize("big", [pytest.param(1e20, marks=pytest.mark.slow), 3e38])
 def test_a_refusal_comes_without_warnings_of_numpy(kernel, solver, big, recwarn):
     X = np.random.default_rng(0).normal(size=(2000, 3))
     y = X[:, 0] > 0

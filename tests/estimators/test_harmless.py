@@ -30,7 +30,7 @@ def outlier():
     ("data", "settings", "least"),
     [
         (quadratic, {"kernel": Laplacian(gamma=0.001), "n_components": 512}, 0.92),
-        (quadratic, {"kernel": Gaussian(gamma=1e-5), "n_components": 512}, 0.7),
+        pytest.param(quadratic, {"kernel": Gaussian(gamma=1e-5), "n_components": 512}, 0.7, marks=pytest.mark.slow),
         (levels, {"kernel": "gaussian", "n_components": 256}, 1.0),
         (outlier, {"kernel": "gaussian", "gamma": 0.3, "scale": "standard"}, 0.95),
     ],

@@ -31,7 +31,12 @@ def rows(share):
 
 @pytest.mark.parametrize(
     ("share", "holdout", "kind"),
-    [(0.06, 0.05, "files"), (0.04, 0.05, "arrays"), (0.01, 0.05, "dask"), (0.25, 0.3, "files")],
+    [
+        (0.06, 0.05, "files"),
+        (0.04, 0.05, "arrays"),
+        (0.01, 0.05, "dask"),
+        pytest.param(0.25, 0.3, "files", marks=pytest.mark.slow),
+    ],
 )
 def test_sizes_and_roles_are_those_of_the_rows_that_count(share, holdout, kind, tmp_path):
     X, y, weight = rows(share)

@@ -58,7 +58,7 @@ def test_its_objective_is_below_that_of_stochastic_gradients_on_the_same_feature
 
 
 def test_a_larger_source_than_the_sample_goes_on_to_the_optimum_of_all_rows(monkeypatch):
-    monkeypatch.setattr("dkernel.estimators.transforms.decomposition.SAMPLE", 500)
+    monkeypatch.setattr("dkernel.estimators.transforms.embedding.SAMPLE", 500)
     X, far = crowd(6000)
     machine = OneClassSVM(0.1, gamma=0.3, n_columns=64, random_state=0).fit(X)
     F = phi(machine, X)

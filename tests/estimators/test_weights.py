@@ -13,7 +13,8 @@ from dkernel.features import FourierMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.model import ScaledColumns
-from dkernel.problem.objective import FoldedGram, Gradient, Gram, LossStatistic, Problem
+from dkernel.problem.gram import FoldedGram, Gram
+from dkernel.problem.objective import Gradient, LossStatistic, Problem
 from dkernel.problem.reservoir_roles import pieces_of
 from dkernel.problem.targets import Targets, make_targets
 from dkernel.recipe import Recipe

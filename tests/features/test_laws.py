@@ -31,12 +31,15 @@ def values(member):
     return np.array([member.kernel(x[None], z[None])[0, 0] for x, z in zip(X, Z, strict=True)])
 
 
+DRAWS = 150  # of which the mean is taken: a bias of a third of a deviation is seen
+
+
 @pytest.mark.parametrize("member", RANDOM, ids=repr)
 def test_unbiased(member):
-    found = approximations(member, member.columns, range(400))
+    found = approximations(member, member.columns, range(DRAWS))
     error = found.mean(axis=0) - values(member)
     scale = np.abs(values(member)).max()
-    assert (np.abs(error) <= 4 * found.std(axis=0) / 400**0.5 + 2e-4 * scale).all(), error / found.std(axis=0) * 20
+    assert (np.abs(error) <= 4 * found.std(axis=0) / DRAWS**0.5 + 2e-4 * scale).all(), error / found.std(axis=0)
 
 
 @pytest.mark.parametrize("member", EXACT, ids=repr)

@@ -61,8 +61,16 @@ WAVES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("form", ["pairs", "offset", "exponential"])
-@pytest.mark.parametrize("kernel", WAVES, ids=repr)
+FORMS = ("pairs", "offset", "exponential")
+# Every kernel in one form, every form of one kernel.
+FORMED = [
+    pytest.param(kernel, form, marks=[] if form == "pairs" or i == 0 else pytest.mark.slow, id=f"{kernel!r}-{form}")
+    for i, kernel in enumerate(WAVES)
+    for form in FORMS
+]
+
+
+@pytest.mark.parametrize(("kernel", "form"), FORMED)
 def test_independent_waves(kernel, form):
     X, Z = pairs_of_rows()
     values = found(lambda seed: choose_map(kernel, 6, 16, "fourier", "iid", form, seed), X, Z, 1500)
@@ -99,8 +107,10 @@ def test_neurons(order):
     np.testing.assert_allclose(32 * values.var(axis=0) / (2 * (k2 if order else k) - k**2), 1, atol=0.15)
 
 
-@pytest.mark.parametrize("D", [63, 64])
-@pytest.mark.parametrize("degree", [2, 3])
+@pytest.mark.parametrize(
+    ("degree", "D"),
+    [(2, 63), (3, 64), pytest.param(3, 63, marks=pytest.mark.slow), pytest.param(2, 64, marks=pytest.mark.slow)],
+)
 def test_tensor_sketches(degree, D):
     """With a = ⟨x, z⟩², b = |x|²|z|² - s, c = a - s, s = Σ x_i² z_i²: of the pairs of terms that meet in one cell.
 

@@ -58,7 +58,7 @@ def standard_errors_off(values, expected):
 @pytest.mark.parametrize(("k", "sampling"), CASES, ids=str)
 def test_unbiased(k, sampling):
     deltas = differences(6, [0.3, 1.0, 2.0])
-    values = estimates(lambda rng: k.frequencies(6, 64, rng, sampling), deltas, 400)
+    values = estimates(lambda rng: k.frequencies(6, 64, rng, sampling), deltas, 150)
     assert (standard_errors_off(values, truth(k, deltas)) < 4).all()
 
 

@@ -66,8 +66,12 @@ def test_a_checkpoint_changes_no_byte_and_leaves_the_result(tmp_path, whole):
     np.testing.assert_array_equal(again.holdout.X, result.holdout.X)
 
 
-def test_stopped_after_every_step_and_resumed(tmp_path, whole, stop_after):
-    for step in range(1, ROUNDS + 2):
+SOME, ALL = (1, 4, 5, ROUNDS, ROUNDS + 1), range(1, ROUNDS + 2)
+
+
+@pytest.mark.parametrize("steps", [SOME, pytest.param(ALL, marks=pytest.mark.slow)], ids=["some", "all"])
+def test_stopped_after_every_step_and_resumed(steps, tmp_path, whole, stop_after):
+    for step in steps:
         folder = tmp_path / str(step)
         stop_after(step)
         with pytest.raises(Killed):
@@ -94,7 +98,12 @@ def test_stopped_again_and_again(tmp_path, whole, stop_after):
     assert digest(result, tmp_path) == whole
 
 
-@pytest.mark.parametrize("name", CASES)
+ALWAYS = ("fourier", "targets", "sparse", "grids")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[] if name in ALWAYS else pytest.mark.slow) for name in CASES]
+)
 def test_every_kind_of_fit_goes_on_with_other_threads(name, tmp_path, stop_after):
     recipe = CASES[name][3].replace(rounds=8)
     expected = digest(train(source(name), recipe, SerialExecutor()), tmp_path)
@@ -154,7 +163,7 @@ def test_passes_that_were_undone(tmp_path, monkeypatch, stop_after):
 def test_a_shuffled_copy_is_found_again_or_made_again(tmp_path, stop_after, monkeypatch, request):
     recipe = CASES["sorted"][3]
     expected = digest(train(source("sorted"), recipe, SerialExecutor()), tmp_path)
-    request.getfixturevalue("reread")
+    request.getfixturevalue("reread")()
     options = {"recipe": recipe, "source": source("sorted"), "scratch": str(tmp_path / "scratch")}
     stop_after(3)
     with pytest.raises(Killed):

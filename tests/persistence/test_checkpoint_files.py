@@ -72,7 +72,7 @@ def disk(monkeypatch):
 REAL = {"fsync": os.fsync, "replace": os.replace}
 
 
-@pytest.mark.parametrize("step", [9, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("step", [23, pytest.param(1, marks=pytest.mark.slow)])
 def test_the_nth_write_fsync_or_rename_fails(step, tmp_path, disk, monkeypatch):
     expected = digest(fit(None, recipe=SMALL), tmp_path)
     write, committed = FolderJournal._write, []

@@ -18,7 +18,6 @@ from pathlib import Path
 from dkernel.persistence.checkpoint import FolderJournal
 from dkernel.problem import objective
 from dkernel.solving import full_batch, sgd
-from dkernel.solving.driver import FullReading
 from tests.training.fits import EVERY, ROUNDS, digest, fit
 
 STAGES = 3  # survey, choose, prepare: a file each
@@ -63,7 +62,7 @@ def run(folder: Path, kill_before: int | str, log: Path) -> tuple[int, list[str]
 
     def of_polish(self, state):
         reading = plan(self, state)
-        if isinstance(reading, FullReading):
+        if reading is not None and not self._is_over(state):
             step("reading")
             where["round"] = ROUNDS + state.state.passes
         return reading

@@ -11,7 +11,9 @@ from dkernel.linear.losses import loss_named
 from dkernel.linear.preconditioner import factorize, ridge_for
 from dkernel.model import ScaledColumns
 from dkernel.numerics.random_streams import stream
-from dkernel.problem.objective import FoldedGram, Gram, Problem, column_dtype, with_intercept
+from dkernel.problem.components import column_dtype, with_intercept
+from dkernel.problem.gram import FoldedGram, Gram
+from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_roles import pieces_of
 from dkernel.problem.targets import Targets
 

@@ -1,6 +1,7 @@
 """The loop of all solvers, run with a solver that is nowhere but here."""
 
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,7 @@ from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.persistence.serialization import stored
 from dkernel.problem.objective import Gradient
 from dkernel.recipe import CHOICES, Recipe
-from dkernel.solving.driver import FullReading, Solver, SolverResult, solver_class
+from dkernel.solving.driver import Solver, SolverResult, State, solver_class
 from dkernel.solving.sgd_setup import mean_gradient
 from dkernel.training.fit import train
 from tests.streaming.sources import source_of, waves
@@ -25,11 +26,8 @@ ENTRY = SolverEntry("tests.solving.test_driver:Descent")
 
 
 @dataclass(frozen=True, eq=False)
-class DescentState:
+class DescentState(State):
     v: Any
-    history: tuple[dict[str, Any], ...] = ()
-    steps: int = 0
-    done: int = 0
 
 
 class Descent(Solver[DescentState]):
@@ -41,11 +39,11 @@ class Descent(Solver[DescentState]):
         return DescentState(np.zeros((self.context.bench.coordinates.n + 1, 1)))
 
     def plan(self, state):
+        if state.steps == READINGS:
+            return None
         bench = self.context.bench
-        reading = FullReading(
-            f"descent-{state.steps}", statistic=Gradient(bench.problem), broadcast=bench.coefficients(state.v)
-        )
-        return reading if state.steps < READINGS else None
+        statistic, key = Gradient(bench.problem), f"descent-{state.steps}"
+        return partial(self.context.over_all, statistic, bench.coefficients(state.v), key)
 
     def advance(self, state, found):
         line = {"pass": state.steps + 1, "round": 1, "rows": found.n, "loss": float(found.loss[0] / found.weight)}

@@ -11,7 +11,8 @@ from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.linear.preconditioner import factorize
 from dkernel.model import ScaledColumns
-from dkernel.problem.objective import Problem, with_intercept
+from dkernel.problem.components import with_intercept
+from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_roles import ReservoirSplit
 from dkernel.problem.targets import Targets
 from dkernel.solving.sgd_setup import FAR, FEW_HOLDOUT, SHARE, SampleEvaluator, _tamed, alpha_paths

@@ -160,10 +160,10 @@ def test_what_a_plan_says_grows_with_the_columns_and_not_their_square():
 
 @pytest.mark.parametrize("block", [7, 30, 100])
 def test_a_gram_matrix_in_blocks_is_that_of_all_columns(monkeypatch, block):
-    from dkernel.problem import objective
+    from dkernel.problem import components, gram
 
-    monkeypatch.setattr(objective, "MIRRORED", block)
-    monkeypatch.setattr(objective, "STRIP", 16)
+    monkeypatch.setattr(gram, "MIRRORED", block)
+    monkeypatch.setattr(components, "STRIP", 16)
     F = np.random.default_rng(0).standard_normal((50, 31))
     total = made_gram(F)
     np.testing.assert_array_equal(total, total.T)
@@ -185,7 +185,8 @@ def made_gram(F):
     from dkernel.features import Scaling
     from dkernel.linear.losses import loss_named
     from dkernel.model import ScaledColumns
-    from dkernel.problem.objective import FoldedGram, Problem
+    from dkernel.problem.gram import FoldedGram
+    from dkernel.problem.objective import Problem
     from dkernel.problem.reservoir_roles import pieces_of
     from dkernel.problem.targets import Targets
 

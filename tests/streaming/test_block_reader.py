@@ -174,7 +174,7 @@ def test_where_a_process_has_nothing_of_a_round_all_slots_have_an_equal_share(so
 
 @given(st.lists(st.integers(1, 70), min_size=1, max_size=9), st.integers(1, 4), st.integers(1, 3), st.integers(0, 99))
 def test_the_nodes_of_any_shares_make_the_one_tree(counts, workers, threads, seed):
-    sizes = {10 * i: [3] * n for i, n in enumerate(counts)}
+    sizes = {i: [3] * n for i, n in enumerate(counts)}
     rng = np.random.default_rng(seed)
     places = {chunk: f"w{rng.integers(workers)}" for chunk in sizes}
     words = {chunk: [f"{chunk}.{k}" for k in range(len(rows))] for chunk, rows in sizes.items()}
@@ -182,10 +182,9 @@ def test_the_nodes_of_any_shares_make_the_one_tree(counts, workers, threads, see
     def merge(left, right):
         return f"({left} {right})"
 
-    positions = {chunk: i for i, chunk in enumerate(sizes)}
     sums = {}
     for share in shares(sizes, places, {f"w{i}": threads for i in range(workers)}, workers * threads):
-        for node, runs in nodes_of(share, sizes, positions):
+        for node, runs in nodes_of(share, sizes):
             lists = [words[run.chunk][run.first : run.last] for run in runs]
             sums[node] = merge_levels([(0, merge_levels([(0, word) for word in some], merge)) for some in lists], merge)
     found = whole_chunks(sums, merge)

@@ -20,7 +20,7 @@ from tests.training.test_same_bytes import CASES, UNITS, N, digest, reread, sour
 )
 def test_rewritten_to_scratch_has_the_bytes_of_interleaved_in_memory(executor, rows, tmp_path, request):
     in_memory = digest(rows, SerialExecutor(), tmp_path)
-    request.getfixturevalue("reread")
+    request.getfixturevalue("reread")()
     scratch = tmp_path / "not yet there"
     assert digest(rows, executor, tmp_path, scratch=str(scratch)) == in_memory
     assert list(scratch.iterdir()) == []
@@ -30,7 +30,7 @@ def test_either_way_is_said(tmp_path, request):
     recipe = CASES["sorted"][3]
     said = train(source("sorted"), recipe, SerialExecutor()).chosen["order"]
     assert said.startswith("interleaved: the labels of the 7 chunks differ")
-    request.getfixturevalue("reread")
+    request.getfixturevalue("reread")()
     said = train(source("sorted"), recipe, SerialExecutor(), scratch=str(tmp_path)).chosen["order"]
     assert said.startswith("rewritten once to scratch, interleaved: the labels")
 

@@ -31,7 +31,7 @@ from dkernel.training.fit import train
 from tests.data.test_formats import NAMES, write
 from tests.streaming.sources import rings, source_of
 
-FEW, MANY = 30, 200
+FEW, SOME, MANY = 8, 50, 200
 PASSES, SPREAD = 12, 0.25
 N = 240
 X, Y = rings(N, p=4)
@@ -88,7 +88,7 @@ TEXT = np.array(["inner", "rim"])[Y]
 WHOLE = surveyed(source_of(X, TEXT, [(N,)], WEIGHT))
 
 
-@examples(MANY)
+@examples(SOME)
 @given(units(empty=True))
 def test_the_survey_sees_the_same_rows_however_they_are_cut(cut):
     found = surveyed(source_of(X, TEXT, cut, WEIGHT))
@@ -103,7 +103,7 @@ def test_the_survey_sees_the_same_rows_however_they_are_cut(cut):
     np.testing.assert_allclose(found.moments.variance, WHOLE.moments.variance, rtol=1e-12)
 
 
-@examples(MANY)
+@examples(SOME)
 @given(st.integers(0, N - 1), st.integers(0, 3), st.sampled_from(["value", "label", "exchange"]), units())
 def test_the_fingerprint_changes_with_any_value_and_any_two_rows(row, column, what, cut):
     values, labels = X.copy(), TEXT.copy()
@@ -121,7 +121,7 @@ GIVEN_MODEL = fitted(source_of(X, Y, [(N,)]))
 SCORES = GIVEN_MODEL.scores(X)
 
 
-@examples(MANY)
+@examples(SOME)
 @given(units(empty=True), st.randoms(use_true_random=False))
 def test_a_models_scores_are_those_of_the_row_wherever_it_stands(cut, random):
     order = list(range(N))
@@ -187,7 +187,7 @@ def every_format_gives_the_same_model(drawn):
     assert len(set(found.values())) == 1, found
 
 
-test_formats, test_formats_in_full = twice(10, tables)(every_format_gives_the_same_model)
+test_formats, test_formats_in_full = twice(3, tables)(every_format_gives_the_same_model)
 
 
 def score_keeps_the_order_of_the_rows(cut, random):

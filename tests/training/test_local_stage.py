@@ -51,7 +51,7 @@ def test_the_loss_on_the_rows_never_rises(loss):
     assert losses[-1] < losses[0]
 
 
-@pytest.mark.parametrize("loss", ["squared", "huber"])
+@pytest.mark.parametrize("loss", ["squared", pytest.param("huber", marks=pytest.mark.slow)])
 def test_regressions_in_any_unit(loss):
     X, y = rough()
     new, truth = rough(500, seed=1)

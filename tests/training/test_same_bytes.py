@@ -6,6 +6,7 @@ import subprocess
 import sys
 import time
 from dataclasses import replace
+from functools import cache
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.persistence import model_file
-from dkernel.problem.objective import Gram
+from dkernel.problem.gram import Gram
 from dkernel.recipe import Recipe
 from dkernel.solving import sgd_setup
 from dkernel.training.fit import train
@@ -71,37 +72,55 @@ def digest(name, executor, folder, scratch=None):
 
 @pytest.fixture(scope="module")
 def serial(tmp_path_factory):
-    """The bytes of the plain loop, which define the others."""
+    """The bytes of the plain loop, which define the others: of each case when they are asked for."""
     folder = tmp_path_factory.mktemp("serial")
-    return {name: digest(name, SerialExecutor(), folder) for name in CASES}
+    return cache(lambda name: digest(name, SerialExecutor(), folder))
 
 
 @pytest.fixture
 def reread(monkeypatch):
-    """A source that does not fit in memory: each pass reads it again."""
+    """From the call on, a source that does not fit in memory: each pass reads it again."""
     plan = Plan.of
-    monkeypatch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), kept=False))
+    return lambda: monkeypatch.setattr(Plan, "of", lambda *args, **more: replace(plan(*args, **more), kept=False))
 
 
-@pytest.mark.parametrize("name", CASES)
-@pytest.mark.parametrize("threads", [1, 2, 3])
+def _points(always, rare):
+    """Every case at the first number of threads, and one of them at the others too; the rest is slow."""
+    for threads in (always, *rare):
+        for name in CASES:
+            marks = () if threads == always or name == "open" else pytest.mark.slow
+            yield pytest.param(name, threads, marks=marks, id=f"{name}-{threads}")
+
+
+@pytest.mark.parametrize(("name", "threads"), list(_points(3, (1, 2))))
 def test_threads(name, threads, serial, tmp_path):
-    assert digest(name, ThreadsExecutor(threads), tmp_path) == serial[name]
+    assert digest(name, ThreadsExecutor(threads), tmp_path) == serial(name)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if name != "sorted"])
-@pytest.mark.parametrize("threads", [None, 3])
-def test_reading_again_in_each_pass(name, threads, serial, tmp_path, reread):  # noqa: ARG001
-    executor = ThreadsExecutor(threads) if threads else SerialExecutor()
-    assert digest(name, executor, tmp_path) == serial[name]
+READ_AGAIN = ("open", "three", "weights", "sparse", "grids")  # each storage and each kind of part; others are slow
+OTHERS = [name for name in CASES if name not in (*READ_AGAIN, "sorted")]
+
+
+@pytest.mark.parametrize(
+    ("name", "threads"),
+    [
+        *((name, 3) for name in READ_AGAIN),
+        ("weights", None),
+        *(pytest.param(name, threads, marks=pytest.mark.slow) for name in OTHERS for threads in (3, None)),
+    ],
+)
+def test_reading_again_in_each_pass(name, threads, serial, tmp_path, reread):
+    executor, expected = ThreadsExecutor(threads) if threads else SerialExecutor(), serial(name)
+    reread()
+    assert digest(name, executor, tmp_path) == expected
 
 
 def test_cases_differ(serial):
-    assert len(set(serial.values())) == len(CASES)
+    assert len({serial(name) for name in CASES}) == len(CASES)
 
 
 def test_twice(serial, tmp_path):
-    assert digest("open", SerialExecutor(), tmp_path) == serial["open"]
+    assert digest("open", SerialExecutor(), tmp_path) == serial("open")
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +134,7 @@ def two_workers():
 @pytest.mark.parametrize("name", ["open", "targets"])
 def test_two_processes(name, two_workers, serial, tmp_path):
     assert two_workers.workers == 2
-    assert digest(name, two_workers, tmp_path) == serial[name]
+    assert digest(name, two_workers, tmp_path) == serial(name)
 
 
 @pytest.mark.slow  # two processes run always
@@ -125,12 +144,14 @@ def test_processes(workers, names, serial, tmp_path):
     with connect(workers=workers, memory_limit=0, patience=60) as executor:
         assert executor.workers == workers
         for name in names:
-            assert digest(name, executor, tmp_path) == serial[name], name
+            assert digest(name, executor, tmp_path) == serial(name), name
 
 
 @pytest.mark.cluster
-def test_processes_that_read_again_in_each_pass(serial, tmp_path, two_workers, reread):  # noqa: ARG001
-    assert digest("weights", two_workers, tmp_path) == serial["weights"]
+def test_processes_that_read_again_in_each_pass(serial, tmp_path, two_workers, reread):
+    expected = serial("weights")
+    reread()
+    assert digest("weights", two_workers, tmp_path) == expected
 
 
 @pytest.mark.cluster
@@ -138,12 +159,12 @@ def test_processes_that_read_again_in_each_pass(serial, tmp_path, two_workers, r
 def test_the_sample_is_worked_on_by_the_workers_or_by_a_client_with_as_many_cores(
     monkeypatch, cores, name, two_workers, serial, tmp_path
 ):
+    expected, seen = serial(name), []
     monkeypatch.setattr(sgd_setup, "usable_cores", lambda: cores)
-    seen = []
     monkeypatch.setattr(Gram, "step", lambda *args, step=Gram.step: seen.append(1) or step(*args))
     assert sgd_setup.runs_on_client(two_workers, False) == (cores == 2)
     assert not sgd_setup.runs_on_client(two_workers, True)
-    assert digest(name, two_workers, tmp_path) == serial[name]
+    assert digest(name, two_workers, tmp_path) == expected
     assert bool(seen) == (cores == 2)
 
 
@@ -165,7 +186,7 @@ def test_a_scheduler_and_two_workers_started_by_hand(serial, tmp_path):
             time.sleep(0.1)
         with connect(scheduler_file=file, patience=60) as executor:
             executor.client.wait_for_workers(2, timeout=120)
-            assert digest("sorted", executor, tmp_path) == serial["sorted"]
+            assert digest("sorted", executor, tmp_path) == serial("sorted")
     finally:
         for process in reversed(started):
             process.kill()

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data import Source
-from dkernel.estimators.transforms.decomposition import Clustering
+from dkernel.estimators.transforms.clustering import Clustering
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi, over
 from dkernel.numerics.threads import one_blas_thread

@@ -32,13 +32,13 @@ class SquaredColumns(LandmarkColumns):
     """‖x - z‖² / length² of rows and landmarks, into a tile: the first half of every radial kernel.
 
     The product of (x, 1, ‖x‖²) and (-2z, ‖z‖², 1), after centring and division by the length. With `sharp`, pairs so
-    near that their distance would be wrong by more than a millionth are taken again, one by one: a kernel with a cusp
+    near that their distance would be wrong by more than `tolerance` are taken again, one by one: a kernel with a cusp
     at 0 needs the distance, and the root of a rounded 0 is a thousandth. Which pairs depends on the row and on
     the landmarks, never on other rows.
     """
 
-    def __init__(self, Z: F64, length: float, sharp: bool = False) -> None:
-        self.n = Z.shape[0]
+    def __init__(self, Z: F64, length: float, sharp: bool = False, tolerance: float = DISTANCE_TOLERANCE) -> None:
+        self.n, self._tolerance = Z.shape[0], tolerance
         self._inverse = np.float32(1 / length)
         self._center = center_of(Z)
         centred = within((Z - self._center) / length)
@@ -62,15 +62,18 @@ class SquaredColumns(LandmarkColumns):
             from dkernel.numerics import elementwise  # compiles what no other kernel needs
 
             # A square wrong by e makes a distance d wrong by e / 2d.
-            nearest = (wide[:, -1] + np.float32(self._farthest[block])) * np.float32(CANCELLED / 2 / DISTANCE_TOLERANCE)
+            nearest = (wide[:, -1] + np.float32(self._farthest[block])) * np.float32(CANCELLED / 2 / self._tolerance)
             elementwise.refine_squared(scaled, self._near[block][: out.shape[1]], nearest * nearest, out)
 
 
 class DecayColumns(SquaredColumns):
     """(1 + b a + c a²) exp(-a), a = slope · ‖x - z‖ / length: Matern's for ν = 1/2, 3/2 and 5/2."""
 
-    def __init__(self, Z: F64, length: float, slope: float, b: float, c: float, sharp: bool) -> None:
-        super().__init__(Z, length / (slope * LOG2_E), sharp)
+    def __init__(
+        self, Z: F64, length: float, slope: float, b: float, c: float, sharp: bool,
+        tolerance: float = DISTANCE_TOLERANCE,
+    ) -> None:  # fmt: skip
+        super().__init__(Z, length / (slope * LOG2_E), sharp, tolerance)
         self._b, self._c = b / LOG2_E, c / LOG2_E**2
 
     def fill(self, rows: tuple[F32, F32 | None], first: int, out: F32) -> None:

@@ -1,0 +1,283 @@
+"""KernelKMeans, and the base class of clusterings of φ of the rows."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClusterMixin
+
+from dkernel.data import Source
+from dkernel.errors import DataError
+from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import KernelLike, Seed
+from dkernel.estimators.prediction import BlockPrediction, apply, content_key
+from dkernel.estimators.transforms.embedding import OnFeatures, joined_rows, linear_model
+from dkernel.estimators.transforms.kernel_maps import dtype_of
+from dkernel.estimators.validation import checked_rows
+from dkernel.execution.connect import default_executor
+from dkernel.inference.feature_moments import Clusters, Phi, nearest, over
+from dkernel.numerics.threads import one_blas_thread
+
+__all__ = ["Clustering", "KernelKMeans"]
+
+
+class Clustering(ClusterMixin, OnFeatures):
+    """Clusters of an embedding of the rows: k-means on a sample of them, then Lloyd's steps over all."""
+
+    _phi: Phi
+
+    def __init__(
+        self,
+        n_clusters: int = 8,
+        *,
+        kernel: KernelLike = "gaussian",
+        gamma: str | float = "auto",
+        features: str = "auto",
+        n_columns: int = 1024,
+        n_init: int = 10,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        random_state: Seed = None,
+    ) -> None:
+        self.n_clusters = n_clusters
+        self.kernel = kernel
+        self.gamma = gamma
+        self.features = features
+        self.n_columns = n_columns
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.random_state = random_state
+
+    def _clusters_asked(self, source: Source) -> int:
+        k = self.n_clusters
+        if not isinstance(k, int | np.integer) or not 1 <= k <= source.n_rows:
+            raise DataError(f"n_clusters={k!r} of {source.n_rows} row(s): a whole number from 1 to the rows is needed.")
+        return int(k)
+
+    def _cluster(self, source: Source, phi: Phi, rows: NDArray[Any], seed: int) -> None:
+        """Leave the centres in the space of phi; `rows` are the sample on which they begin."""
+        from sklearn.cluster import KMeans  # half a second, which every estimator would pay
+
+        k = self._clusters_asked(source)
+        clusters, key = Clusters(phi), f"{self._key(source)}-{seed}-{k}"
+        with default_executor() as executor:
+            with one_blas_thread():
+                F = np.concatenate(list(phi.strips(rows)))
+                start = KMeans(k, n_init=self.n_init, random_state=seed).fit(F)
+                least = self.tol * float(F.var(axis=0).sum())
+            centers = start.cluster_centers_
+            for step in range(self.max_iter):
+                sums = over(source, clusters, executor, f"{key}-{step}", centers)
+                # A cluster that has lost its rows stays where it was.
+                moved = np.where(sums.count[:, None] > 0, sums.total / np.maximum(sums.count, 1.0)[:, None], centers)
+                shift, centers = float(((moved - centers) ** 2).sum()), moved
+                if shift <= least:
+                    break
+        self.cluster_centers_, self.inertia_, self.n_iter_ = centers, sums.inertia, step + 1
+        self.n_components_ = k
+
+    def fit_predict(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
+        """Find the clusters of X, and give those of its rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples,)
+            Clusters, int64.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        """
+        return self.fit(X).labels_
+
+    def predict(self, X: Any) -> Any:
+        """Find the nearest centre of each row.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples,)
+            Clusters, int64. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
+        require_fitted(self, "cluster_centers_")
+        names = self._names()
+        X = checked_rows(self, X, objects=bool(self.map_.objects))
+        objects = tuple(names[j] for j in self.map_.objects)
+        centers = self.cluster_centers_
+        key = content_key(repr(self.map_.spec()), *self.map_.arrays().values(), centers)
+        carried = (self._phi, centers)
+        answer = BlockPrediction(
+            cluster_rows, carried, lambda: f"clusters-{key}", names, dtype_of(X), np.int64, None, objects
+        )
+        return apply(answer, X)
+
+    def transform(self, X: Any) -> Any:
+        """Compute the distance |φ(x) - c| of each row to each centre.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, n_clusters)
+            Distances, in the dtype of X. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
+        require_fitted(self, "cluster_centers_")
+        carried = (self._phi, self.cluster_centers_)
+        return self._transform(X, distance_rows, carried, *self.map_.arrays().values(), self.cluster_centers_)
+
+
+class KernelKMeans(Clustering):
+    """Kernel k-means: minimize Σ |φ(x) - c(x)|² over k centres, by Lloyd's steps.
+
+    It begins with scikit-learn's KMeans on φ of up to 20,000 rows drawn by hash; then each step is one pass over the
+    data, until no centre moves or `max_iter`. With Nystrom features and all rows as landmarks it is exact kernel
+    k-means.
+
+    Parameters
+    ----------
+    n_clusters : int, default=8
+        Number k of clusters.
+    kernel : Kernel or str, default="gaussian"
+        Kernel, its expression, or its name.
+    gamma : float or {"auto", "median", "scale"}, default="auto"
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
+        rule.
+    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
+        Kind of the map.
+    n_columns : int, default=1024
+        Number of landmarks, or of random features.
+    n_init : int, default=10
+        Starts on the sample, of which the best is taken.
+    max_iter : int, default=100
+        Most passes over the data.
+    tol : float, default=0.0001
+        A step in which the centres move by less than this share of the variance of φ is the last.
+    random_state : int, numpy Generator or RandomState, default=None
+        Seed; None is 0.
+
+    Attributes
+    ----------
+    labels_ : ndarray, dask.array.Array or None
+        Cluster of each row of `fit`; None of a Source.
+    cluster_centers_ : ndarray of shape (n_clusters, n_columns_)
+        Centres in the space of φ, float64.
+    inertia_ : float
+        Σ |φ(x) - c(x)|² before the last step.
+    n_iter_ : int
+        Passes.
+    model_ : Model
+        For `dkernel.save` and `dkernel score`, of two clusters and more: its labels are the clusters.
+    kernel_ : Kernel
+        Kernel with numbers.
+    map_ : FeatureMap
+        The map.
+    n_columns_ : int
+        Columns of the map.
+
+    See Also
+    --------
+    SpectralClustering : Clusters of a graph of similar rows.
+
+    References
+    ----------
+    I. Dhillon, Y. Guan and B. Kulis, "Kernel k-means, spectral clustering and normalized cuts", KDD 2004.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> angle, r = rng.uniform(0, 6.3, 300), np.repeat([1.0, 5.0], 150)
+    >>> X = np.stack([r * np.cos(angle), r * np.sin(angle)], axis=1)
+    >>> machine = KernelKMeans(2, gamma=0.05).fit(X)
+    >>> len(set(machine.labels_[:150])), len(set(machine.labels_[150:]))
+    (1, 1)
+    """
+
+    def fit(self, X: Any, y: Any = None) -> "KernelKMeans":  # noqa: ARG002
+        """Find the clusters of X.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        KernelKMeans
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        """
+        source, phi, seed = self._embed(X)
+        self._clusters_asked(source)
+        with default_executor() as executor:
+            rows = self._sample(source, seed, executor)
+        self._phi = self._centered(phi, rows, source)
+        self._cluster(source, self._phi, rows, seed)
+        self.labels_ = None if isinstance(X, Source) else self.predict(X)
+        if len(C := self.cluster_centers_) > 1:
+            # The nearest centre is the one with the largest φ . c - |c|²/2; of two, the difference says it.
+            weights, offsets = C.T, -0.5 * np.einsum("ij,ij->i", C, C)
+            if len(C) == 2:
+                weights, offsets = weights[:, 1:] - weights[:, :1], offsets[1:] - offsets[:1]
+            self.model_ = linear_model(
+                self, source, weights, offsets, np.arange(len(C)), {"inertia": float(self.inertia_)}
+            )
+        return self
+
+
+def cluster_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray[np.int64]:
+    """The cluster of each row of a block."""
+    phi, centers = carried
+    parts = [nearest(F, centers)[0] for F in phi.strips(X)]
+    return np.concatenate(parts).astype(np.int64) if parts else np.empty(0, np.int64)
+
+
+def distance_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
+    """The distance of each row of a block to each centre."""
+    phi, centers = carried
+    norms = np.einsum("ij,ij->i", centers, centers)
+
+    def distances(F: NDArray[np.float64]) -> NDArray[np.float64]:
+        squares = np.einsum("ij,ij->i", F, F)[:, None] + norms - 2.0 * (F @ centers.T)
+        return np.sqrt(np.maximum(squares, 0.0))
+
+    return joined_rows(map(distances, phi.strips(X)), X, len(centers))

@@ -1,0 +1,130 @@
+"""Base classes of the estimators that learn a linear method on φ of the rows."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+
+from dkernel.data import Source
+from dkernel.estimators.prediction import content_key
+from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of, nystrom_rows, random_rows
+from dkernel.estimators.transforms.sketches import KernelFeatures
+from dkernel.estimators.validation import seed_of, source_of
+from dkernel.execution.base import Executor
+from dkernel.execution.versions import versions
+from dkernel.features import FeatureMap, Scaling
+from dkernel.features.nystrom import NystromMap, wide
+from dkernel.inference.feature_moments import Phi
+from dkernel.model import Model
+from dkernel.problem.finite_check import check_products
+from dkernel.recipe import Recipe
+from dkernel.selection.landmark_selection import sample_rows
+
+__all__ = ["SAMPLE", "Embedding", "OnFeatures", "joined_rows", "linear_model"]
+
+SAMPLE = 20_000  # rows on which clusters begin
+
+
+class Embedding(BaseEstimator):
+    """An estimator on φ of the rows; subclasses say what it learns from one or more readings."""
+
+    kernel: Any
+    gamma: Any
+    features: Any
+    n_columns: Any
+    random_state: Any
+    n_features_in_: int
+    map_: FeatureMap
+    _shift: NDArray[np.float64]
+
+    def _embed(self, X: Any) -> tuple[Source, Phi, int]:
+        """The map, fitted and copied to this estimator; the rows to learn from; and the seed."""
+        seed = seed_of(self.random_state)
+        made = KernelFeatures(
+            self.kernel, gamma=self.gamma, features=self.features, n_components=self.n_columns, random_state=seed
+        ).fit(X)
+        source = source_of(self, X, dtype=dtype_of(X), sparse=made.map_.sparse)
+        self.kernel_, self.map_, self.n_columns_ = made.kernel_, made.map_, made.n_components_
+        self._shift = np.zeros(1 if self.map_.sparse else source.n_in)
+        inner = made.nystrom_
+        self.whitening_ = None if inner is None else inner.whitening_
+        if inner is None:
+            return source, Phi(random_rows, made.map_), seed
+        return source, Phi(nystrom_rows, (inner.kernel_, wide(inner.landmarks_), inner.whitening_)), seed
+
+    def _sample(self, source: Source, seed: int, executor: Executor) -> NDArray[Any]:
+        """Up to SAMPLE rows, drawn by hash."""
+        recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
+        return sample_rows(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
+
+    def _centered(self, phi: Phi, rows: NDArray[Any], source: Source) -> Phi:
+        """φ of the rows less the offsets of columns that are far from 0, where the kernel sees no shift.
+
+        The map of a model holds float32, in which such offsets leave nothing of the rows. Products of such columns are
+        refused.
+        """
+        check_products(self.kernel_, rows, source.columns)
+        if rows.dtype != np.float64 or not self.kernel_.shift_invariant:
+            return phi
+        moments = rows.mean(axis=0), rows.var(axis=0), rows.min(axis=0), rows.max(axis=0)
+        shift = Scaling.of("none", *moments, free=True, rounding=1e-14).shift
+        if not shift.any():
+            return phi
+        self._shift = shift
+        if self.whitening_ is not None:
+            assert isinstance(self.map_, NystromMap)
+            self.map_ = NystromMap(self.kernel_, self.map_.landmarks - shift)
+            phi = Phi(nystrom_rows, (self.kernel_, wide(self.map_.landmarks), self.whitening_))
+        return Phi(shifted_rows, (shift, phi))
+
+    def _key(self, source: Source) -> str:
+        key = content_key(f"{source.token}{self.map_.spec()!r}", self._shift, *self.map_.arrays().values())
+        return f"dkernel-{type(self).__name__}-{key[:16]}"
+
+
+class OnFeatures(Embedding, TransformerBase):
+    """One whose answers are numbers of every row."""
+
+    map_: Any
+
+
+def linear_model(
+    machine: Embedding, source: Source, weights: NDArray[np.float64], offsets: NDArray[np.float64],
+    classes: NDArray[np.int64], facts: dict[str, Any], alpha: float = 0.0,
+) -> Model:  # fmt: skip
+    """Make the Model of a machine whose answers are signs or maxima of φ(x) . weights + offsets."""
+    T = machine.map_.whitening if machine.whitening_ is None else machine.whitening_
+    coef = weights * T if isinstance(T, float) else T @ weights
+    features = "nystrom" if machine.whitening_ is not None else "random"
+    recipe = Recipe(
+        task="classify", kernel=repr(machine.kernel_), features=features, n_components=machine.map_.n_columns,
+        loss="hinge", alpha=alpha, scale="none", metric="identity", holdout=0.0, seed=seed_of(machine.random_state),
+        dtype="float64" if source.dtype == "object" else source.dtype,
+    )  # fmt: skip
+    p = machine.n_features_in_
+    scaling = Scaling("none", machine._shift, np.ones(p))
+    if machine.map_.sparse:
+        scaling = Scaling.of_sparse("none", np.zeros(p))
+    facts = {"rows": source.n_rows, "columns": machine.map_.n_columns, **facts, "versions": versions()}
+    return Model(
+        recipe=recipe, scaling=scaling, map=machine.map_,
+        coef=np.ascontiguousarray(coef, dtype=np.float64), intercept=offsets, classes=classes, columns=source.columns,
+        label="label", facts=facts,
+    )  # fmt: skip
+
+
+def shifted_rows(carried: tuple[NDArray[np.float64], Phi], X: NDArray[Any]) -> NDArray[np.floating]:
+    """φ of a block less the offsets of its columns."""
+    shift, phi = carried
+    return phi.function(phi.carried, X - shift)
+
+
+def joined_rows(parts: Any, X: NDArray[Any], width: int) -> NDArray[np.floating]:
+    """The parts of the answers of a block as one array, in the type of its rows."""
+    out = np.empty((len(X), width), np.float64 if X.dtype.kind == "O" else X.dtype)
+    at = 0
+    for part in parts:
+        out[at : at + len(part)] = part
+        at += len(part)
+    return out

@@ -1,0 +1,135 @@
+"""The base class of the losses of a score: value, derivative, curvature bound."""
+
+from abc import ABC, abstractmethod
+from dataclasses import fields, is_dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["Loss"]
+
+Array = NDArray[np.floating]
+
+
+class Loss(ABC):
+    """Loss ℓ(y, s) of a target and a score. A new loss is one class, and one line in LOSSES.
+
+    See Also
+    --------
+    KernelClassifier : Takes a loss by its name.
+    """
+
+    name: ClassVar[str]
+    curvature: ClassVar[float]
+    """A bound on the second derivative in s, the L of the step size 1 / L; a loss with kinks has none, and 1 serves."""
+    attained: ClassVar[bool] = False
+    """True if every row has that second derivative, wherever its score is; rows of a margin loss fall silent."""
+    regresses: ClassVar[bool] = False
+    """True if a real target is this loss's natural use."""
+    classifies: ClassVar[bool] = True
+    """True if targets -1, +1 have a use with it."""
+    smooth: ClassVar[bool] = True
+    """True if the derivative is continuous, as a batch solver needs it."""
+    jump: ClassVar[float] = 0.0
+    """Of a loss with kinks, the largest slope less the smallest."""
+    boxed: ClassVar[bool] = False
+    """True if it is lines with corners, so that the dual is a quadratic program in a box."""
+    probable: ClassVar[bool] = False
+    """True if its minimizer's scores stand for probabilities."""
+    quadratic: ClassVar[bool] = False
+    """True if the optimum solves linear equations."""
+    joint: ClassVar[bool] = False
+    """True if the scores of a row count together, so that outputs cannot be solved for one by one."""
+    sklearn_name: ClassVar[str] = ""
+    """Name in scikit-learn's SGDClassifier, "" where it has none."""
+    needed: ClassVar[str] = ""
+    """Of its number, where it takes one, as a condition in words."""
+
+    @property
+    def number(self) -> float:
+        """Parameter of the loss, 0 of a loss without one."""
+        return float(getattr(self, fields(self)[0].name)) if is_dataclass(self) else 0.0
+
+    def of(self, outputs: int) -> "Loss":  # noqa: ARG002
+        """Give the loss that does the work of this one on several columns of scores.
+
+        Parameters
+        ----------
+        outputs : int
+            Columns of scores.
+
+        Returns
+        -------
+        Loss
+            The loss.
+        """
+        return self
+
+    def judged(self, y: Array, s: Array) -> Array:
+        """Compute the value by which held-out rows are judged: the loss, but where a small one says nothing.
+
+        Parameters
+        ----------
+        y : ndarray
+            Targets.
+        s : ndarray
+            Scores.
+
+        Returns
+        -------
+        ndarray
+            Values, of the shape of s.
+        """
+        return self.value(y, s)
+
+    def is_valid(self) -> bool:
+        """Check the parameter of the loss.
+
+        Returns
+        -------
+        bool
+            True for a value that the loss can have.
+        """
+        return True
+
+    @property
+    def text(self) -> str:
+        """Text that `loss_named` reads: the name, with a parameter that is not the default."""
+        if not is_dataclass(self) or self == type(self)():
+            return self.name
+        return f"{self.name}({self.number!r})"
+
+    @abstractmethod
+    def value(self, y: Array, s: Array) -> Array:
+        """Compute ℓ(y, s), elementwise; of a loss that sees columns together, their shares of it.
+
+        Parameters
+        ----------
+        y : ndarray
+            Targets.
+        s : ndarray
+            Scores.
+
+        Returns
+        -------
+        ndarray
+            Values, of the shape of s.
+        """
+
+    @abstractmethod
+    def derivative(self, y: Array, s: Array) -> Array:
+        """Compute dℓ/ds, elementwise; at a kink, the one-sided value that keeps the set of active rows smallest.
+
+        Parameters
+        ----------
+        y : ndarray
+            Targets.
+        s : ndarray
+            Scores.
+
+        Returns
+        -------
+        ndarray
+            Derivatives, of the shape of s.
+        """

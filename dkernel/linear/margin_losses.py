@@ -1,0 +1,137 @@
+"""Losses for classes: of scores and targets -1, +1. All are elementwise but softmax, which sees the scores of a row
+together.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.linear.loss import Loss
+
+__all__ = ["Hinge", "Logistic", "Perceptron", "Softmax", "SquaredHinge"]
+
+Array = NDArray[np.floating]
+
+
+class Hinge(Loss):
+    """max(0, 1 - y s): the support vector machine of the texts.
+
+    Examples
+    --------
+    >>> Hinge().value(np.array([1.0, -1.0]), np.array([0.25, 0.25])).tolist()
+    [0.75, 1.25]
+    """
+
+    name = "hinge"
+    sklearn_name = "hinge"
+    curvature = 1.0
+    smooth = False
+    jump = 1.0
+    boxed = True
+
+    def value(self, y: Array, s: Array) -> Array:
+        return np.maximum(1 - y * s, 0)
+
+    def derivative(self, y: Array, s: Array) -> Array:
+        return np.where(y * s < 1, -y, np.zeros_like(y))
+
+
+class SquaredHinge(Loss):
+    """max(0, 1 - y s)^2 / 2.
+
+    Examples
+    --------
+    >>> SquaredHinge().value(np.array([1.0]), np.array([0.0])).tolist()
+    [0.5]
+    """
+
+    name = "squared_hinge"
+    sklearn_name = "squared_hinge"
+    curvature = 1.0
+
+    def value(self, y: Array, s: Array) -> Array:
+        return 0.5 * np.maximum(1 - y * s, 0) ** 2
+
+    def derivative(self, y: Array, s: Array) -> Array:
+        return -y * np.maximum(1 - y * s, 0)
+
+
+class Logistic(Loss):
+    """log(1 + exp(-y s)).
+
+    Examples
+    --------
+    >>> Logistic().value(np.array([1.0]), np.array([1000.0])).tolist()
+    [0.0]
+    """
+
+    name = "logistic"
+    sklearn_name = "log_loss"
+    curvature = 0.25
+    probable = True
+
+    def value(self, y: Array, s: Array) -> Array:
+        return np.logaddexp(np.zeros_like(s), -y * s)
+
+    def derivative(self, y: Array, s: Array) -> Array:
+        # exp(-|m|) cannot overflow: 1 / (1 + e^m) is e / (1 + e) for m >= 0 and 1 / (1 + e) below.
+        margin = y * s
+        e = np.exp(-np.abs(margin))
+        return -y * np.where(margin >= 0, e, np.ones_like(e)) / (1 + e)
+
+
+class Softmax(Loss):
+    """log(sum over classes k of exp(s_k)) - s_c, c the class of the row: logistic regression of many classes at once.
+
+    Examples
+    --------
+    >>> y, s = np.array([[-1.0, 1.0, -1.0]]), np.zeros((1, 3))
+    >>> Softmax().value(y, s).round(4).tolist(), Softmax().derivative(y, s).round(4).tolist()
+    ([[0.0, 1.0986, 0.0]], [[0.3333, -0.6667, 0.3333]])
+    """
+
+    name = "softmax"
+    joint = True
+    sklearn_name = "log_loss"  # of two classes it is the logistic loss
+    curvature = 0.5  # of diag p - p p^T, whose rows sum to p (1 - p) twice over
+    probable = True
+
+    def of(self, outputs: int) -> Loss:
+        """Of two classes only the difference of their scores counts, which is one column and the logistic loss."""
+        return Logistic() if outputs == 1 else self
+
+    def value(self, y: Array, s: Array) -> Array:
+        top = s.max(axis=-1, keepdims=True)
+        total = top + np.log(np.exp(s - top).sum(axis=-1, keepdims=True))
+        return np.where(y > 0, total - s, np.zeros_like(s))
+
+    def derivative(self, y: Array, s: Array) -> Array:
+        e = np.exp(s - s.max(axis=-1, keepdims=True))
+        return e / e.sum(axis=-1, keepdims=True) - (y > 0)
+
+
+class Perceptron(Loss):
+    """max(0, -y s): only mistakes count, and how large they are. Zero scores have no loss, so mistakes are what judges.
+
+    Source: Rosenblatt 1958; the mistakes of a round are learned from together.
+
+    Examples
+    --------
+    >>> Perceptron().value(np.array([1.0, -1.0]), np.array([0.25, 0.25])).tolist()
+    [0.0, 0.25]
+    """
+
+    name = "perceptron"
+    sklearn_name = "perceptron"
+    curvature = 1.0
+    smooth = False
+    jump = 1.0
+
+    def value(self, y: Array, s: Array) -> Array:
+        return np.maximum(-y * s, 0)
+
+    def derivative(self, y: Array, s: Array) -> Array:
+        # A score of 0 is no decision: a machine that begins there would stay there.
+        return np.where(y * s <= 0, -y, np.zeros_like(y))
+
+    def judged(self, y: Array, s: Array) -> Array:
+        return (y * s <= 0).astype(s.dtype)

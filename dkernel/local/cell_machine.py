@@ -1,0 +1,134 @@
+"""The local part of a model: an exact machine in each cell of a partition of the rows."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.local.base import LocalMachine
+from dkernel.local.cells import SMOOTHNESS, Cell
+from dkernel.local.partition import CellTree
+
+__all__ = ["CellInputs", "CellMachine"]
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class CellInputs:
+    """Rows of features -> rows that cells are cut of.
+
+    Parameters
+    ----------
+    center, factor : of the features, float64 (p,); centred in the dtype of the rows, before they become float32
+    """
+
+    center: F64
+    factor: F64
+
+    def __call__(self, X: NDArray[np.floating]) -> F32:
+        """Scaled rows, float32 (rows, p), of a block (rows, p)."""
+        centred = X - self.center.astype(X.dtype)
+        return np.ascontiguousarray(centred * self.factor.astype(X.dtype), np.float32)
+
+
+@dataclass(frozen=True, eq=False)
+class CellMachine(LocalMachine):
+    """f(x) = unit f_c(x), c the cell of x.
+
+    Parameters
+    ----------
+    inputs : of the cells, from rows of the source
+    tree : of the cells
+    roots : of the metric of each cell, or one of all, float32 (cells or 1, p, p)
+    Z : the rows of all cells, one cell after the other, times its root, float32 (rows, p)
+    coef : float32 (rows, outputs)
+    ends : of each cell's rows, int64 (cells,)
+    lengths : of each cell's kernel, float64 (cells,)
+    nu : of the kernels
+    unit : of the scores, float64 (outputs,)
+    """
+
+    kind = "cells"
+
+    inputs: CellInputs
+    tree: CellTree
+    roots: F32
+    Z: F32
+    coef: F32
+    ends: NDArray[np.int64]
+    lengths: F64
+    nu: float
+    unit: F64
+
+    @classmethod
+    def of(cls, inputs: CellInputs, tree: CellTree, cells: Iterable[Cell], nu: float, unit: F64) -> "CellMachine":
+        """The machine of these cells, in the order of their numbers."""
+        held = list(cells)
+        roots = np.stack([cell.root for cell in held])
+        return cls(
+            inputs,
+            tree,
+            roots[:1] if (roots == roots[0]).all() else roots,
+            np.concatenate([cell.Z for cell in held]),
+            np.concatenate([cell.coef for cell in held]),
+            np.cumsum([len(cell.Z) for cell in held]),
+            np.array([cell.length for cell in held]),
+            nu,
+            unit,
+        )
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """The machines of the cells."""
+        starts, roots = (
+            np.concatenate([[0], self.ends[:-1]]),
+            np.broadcast_to(self.roots, (len(self.ends), *self.roots.shape[1:])),
+        )
+        return tuple(
+            Cell(root, self.Z[start:end], self.coef[start:end], float(length), self.nu)
+            for root, start, end, length in zip(roots, starts, self.ends, self.lengths, strict=True)
+        )
+
+    def scores(self, X: NDArray[np.floating]) -> F64:
+        Z = self.inputs(X)
+        S = np.zeros((len(Z), self.coef.shape[1]))
+        of = self.tree.cells(Z)
+        order = np.argsort(of, kind="stable")
+        numbers, starts = np.unique(of[order], return_index=True)
+        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+            S[rows] = self.cells[number].scores(Z[rows])
+        return S * self.unit
+
+    def fits(self, n_in: int, outputs: int) -> bool:
+        cells, rows, p = len(self.ends), len(self.Z), (n_in,)
+        return (
+            self.inputs.center.shape == self.inputs.factor.shape == p
+            and self.tree.fits(n_in)
+            and cells == self.tree.n_cells == len(self.lengths)
+            and self.roots.shape in ((1, n_in, n_in), (cells, n_in, n_in))
+            and self.Z.shape == (rows, n_in)
+            and self.coef.shape == (rows, outputs)
+            and bool((np.diff(self.ends, prepend=0) >= 0).all())
+            and int(self.ends[-1]) == rows
+            and bool((self.lengths > 0).all())
+            and self.nu in SMOOTHNESS
+            and self.unit.shape == (outputs,)
+        )
+
+    def spec(self) -> dict[str, Any]:
+        return {"kind": self.kind, "nu": self.nu}
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        own = {name: getattr(self, name) for name in ("roots", "Z", "coef", "ends", "lengths", "unit")}
+        return {"center": self.inputs.center, "factor": self.inputs.factor, **self.tree.arrays(), **own}
+
+    @classmethod
+    def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]]) -> Self:
+        inputs = CellInputs(arrays["center"], arrays["factor"])
+        own = {name: arrays[name] for name in ("roots", "Z", "coef", "ends", "lengths", "unit")}
+        return cls(inputs, CellTree.build(arrays), nu=float(spec["nu"]), **own)

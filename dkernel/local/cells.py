@@ -1,0 +1,200 @@
+"""The machine of one cell: an exact kernel ridge regression on its rows, with a Matern kernel of |x R - z R|."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+from numpy.typing import NDArray
+
+from dkernel.kernels import Matern
+from dkernel.kernels.landmark_columns.radial import DecayColumns
+from dkernel.numerics import linalg
+from dkernel.numerics.tiling import COLUMNS, scratch
+
+__all__ = ["SMOOTHNESS", "Cell", "CellSettings", "fit_cell", "median_distance", "merged", "relearned"]
+
+F32 = NDArray[np.float32]
+F64 = NDArray[np.float64]
+
+TILE = 64  # rows that are scored at one time; fewer are padded, so that a row has the same bits alone and among others
+STRIP = 256  # rows of the kernel matrix that are made at one time
+SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
+"""Smoothness of a Matern kernel -> slope, b and c of (1 + b a + c a²) exp(-a), a = slope · distance / length."""
+# Of a distance, in lengths: far below any ridge, and to take more pairs one by one costs as much as to solve.
+TOLERANCE = 1e-4
+SAMPLE = 500  # rows whose distances are taken for the median
+GRADIENTS = 2000  # rows at which gradients are averaged
+CUSP = 0.01  # of a length: nearer rows count as this far
+GROWTH = 10.0  # of the ridge of a matrix that is not positive definite in float64 either
+
+
+@dataclass(frozen=True)
+class CellSettings:
+    """What all cells share.
+
+    Parameters
+    ----------
+    width : length of the kernel, in median distances of the cell
+    ridge : added to k(x, x) of a row of weight 1
+    nu : smoothness of the kernel, one of SMOOTHNESS
+    rounds : of each cell's own metric, learned on every other of its rows; 0 for that of all cells
+    """
+
+    width: float
+    ridge: float
+    nu: float = 0.5
+    rounds: int = 0
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """f(x) = Σ_i coef_i k(x R, z_i), k = Matern(nu, length).
+
+    Parameters
+    ----------
+    root : R, float32 (p, p)
+    Z : the different rows, times R, float32 (m, p)
+    coef : float32 (m, outputs)
+    length, nu : of the kernel
+    """
+
+    root: F32
+    Z: F32
+    coef: F32
+    length: float
+    nu: float = 0.5
+
+    @cached_property
+    def _columns(self) -> Any:
+        return _columns(self.Z, self.length, self.nu)
+
+    def scores(self, X: F32) -> F64:
+        """Scores (rows, outputs) of scaled rows; a row has the same alone and in any block."""
+        out = np.zeros((len(X), self.coef.shape[1]))
+        if not len(self.Z):
+            return out
+        tile, held = np.empty((TILE, X.shape[1]), np.float32), scratch(TILE * COLUMNS)
+        for first in range(0, len(X), TILE):
+            some = X[first : first + TILE]
+            tile[: len(some)] = some
+            tile[len(some) :] = 0.0
+            rows, S = self._columns.rows(tile @ self.root), np.zeros((TILE, out.shape[1]))
+            for at in range(0, len(self.Z), COLUMNS):
+                part = self.coef[at : at + COLUMNS]
+                K = held[: TILE * len(part)].reshape(TILE, len(part))
+                self._columns.fill(rows, at, K)
+                S += K @ part
+            out[first : first + TILE] = S[: len(some)]
+        return out
+
+
+def _columns(Z: F32, length: float, nu: float) -> DecayColumns:
+    return DecayColumns(Z.astype(np.float64), length, *SMOOTHNESS[nu], sharp=nu == 0.5, tolerance=TOLERANCE)
+
+
+def median_distance(Z: F32) -> float:
+    """Median of the distances of some of the rows that differ; 1 where none do."""
+    from scipy.spatial.distance import pdist  # a sixth of a second, for what few fits need
+
+    distances = pdist(Z[:: max(1, -(-len(Z) // SAMPLE))].astype(np.float64))
+    distances = distances[distances > 0]
+    return float(np.median(distances)) if len(distances) else 1.0
+
+
+def merged(Z: F32, R: F32, weight: F64) -> tuple[F32, F64, F64]:
+    """The different rows in the order of their first ones, the mean residual of each, and its weight."""
+    bits = np.ascontiguousarray(Z + np.float32(0.0)).view(np.dtype((np.void, 4 * Z.shape[1]))).ravel()  # -0 is 0
+    _, first, place = np.unique(bits, return_index=True, return_inverse=True)
+    if len(first) == len(Z):
+        return Z, R.astype(np.float64), weight
+    order = np.argsort(first)
+    rank = np.empty_like(order)
+    rank[order] = np.arange(len(order))
+    place = rank[place.ravel()]
+    total: F64 = np.bincount(place, weight).astype(np.float64)
+    means = [np.bincount(place, weight * R[:, k]) / total for k in range(R.shape[1])]
+    return Z[first[order]], np.stack(means, axis=1), total
+
+
+def relearned(cell: Cell, X: F32) -> F32:
+    """Root of the mean outer product of the cell's gradients at some rows, scaled to a mean eigenvalue of 1.
+
+    In the metric of this root the function changes alike in all directions (Radhakrishnan and others 2024).
+    """
+    Z, root, slope = cell.Z, cell.root.astype(np.float64), SMOOTHNESS[cell.nu][0] / cell.length
+    moment = np.zeros(root.shape)
+    squares = np.einsum("ij,ij->i", Z, Z)
+    for first in range(0, len(X), STRIP):
+        B = X[first : first + STRIP] @ cell.root
+        distance = np.einsum("ij,ij->i", B, B)[:, None] + squares - np.float32(2) * (B @ Z.T)
+        np.sqrt(np.maximum(distance, 0, out=distance), out=distance)
+        K = np.exp(distance * np.float32(-slope))
+        if cell.nu == 0.5:  # the gradient of the others has no cusp
+            K /= np.maximum(distance, np.float32(CUSP * cell.length))
+        for coef in cell.coef.T:
+            W = K * coef
+            G = (W.sum(axis=1, keepdims=True) * B - W @ Z).astype(np.float64)
+            moment += G.T @ G
+    moment = root @ moment @ root.T
+    scale = float(np.trace(moment)) / len(moment)
+    if not 0 < scale < np.inf:
+        return cell.root
+    values, vectors = np.linalg.eigh(moment / scale)
+    found = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.ascontiguousarray(0.5 * (found + found.T), np.float32)
+
+
+def fit_cell(X: F32, root: F32, R: F32, weight: F64, settings: CellSettings) -> Cell:
+    """The machine of these rows.
+
+    Parameters
+    ----------
+    X : scaled rows (n, p);  root : float32 (p, p)
+    R : residuals (n, outputs);  weight : positive (n,), a row of weight 2 counts as two
+    """
+    for _ in range(settings.rounds if len(X) > 1 else 0):
+        half = fit_cell(X[::2], root, R[::2], weight[::2], replace(settings, rounds=0))
+        root = relearned(half, X[:: max(1, len(X) // GRADIENTS)])
+    Z = X @ root
+    if not len(Z):
+        return Cell(root, Z, np.zeros(R.shape, np.float32), 1.0, settings.nu)
+    length = settings.width * median_distance(Z)
+    Z, target, weight = merged(Z, R, weight)
+    coef = _solved(Z, length, settings.nu, target, settings.ridge / weight)
+    return Cell(root, Z, np.ascontiguousarray(coef, np.float32), length, settings.nu)
+
+
+def _solved(Z: F32, length: float, nu: float, target: F64, ridge: F64) -> NDArray[np.floating]:
+    """(K + diag(ridge))^-1 target, in float32; in float64 where that is not positive definite."""
+    K = _kernel_matrix(Z, length, nu)
+    K[np.diag_indices_from(K)] += ridge.astype(np.float32)
+    try:
+        return linalg.solved(K, target.astype(np.float32))
+    except scipy.linalg.LinAlgError:
+        del K
+    rows = Z.astype(np.float64)
+    while True:
+        K = Matern(nu=nu, length=length)(rows, rows)
+        K[np.diag_indices_from(K)] += ridge
+        try:
+            return linalg.solved(K, target)
+        except scipy.linalg.LinAlgError:
+            ridge = GROWTH * np.maximum(ridge, np.finfo(np.float64).eps)
+
+
+def _kernel_matrix(Z: F32, length: float, nu: float) -> NDArray[Any]:
+    """k(Z, Z), of which the lower triangle counts."""
+    n, columns, held = len(Z), _columns(Z, length, nu), scratch(STRIP * COLUMNS)
+    K = np.empty((n, n), np.float32)
+    for first in range(0, n, STRIP):
+        rows = columns.rows(Z[first : first + STRIP])
+        stop = min(first + STRIP, n)
+        for at in range(0, stop, COLUMNS):
+            width = min(COLUMNS, n - at)
+            tile = held[: (stop - first) * width].reshape(stop - first, width)
+            columns.fill(rows, at, tile)
+            K[first:stop, at : at + width] = tile
+    K[np.diag_indices_from(K)] = 1.0
+    return K

@@ -1,0 +1,199 @@
+"""Cells as the local stage of a fit: partition, shuffle, the choice of width and ridge, and the fit of all cells."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.features import Scaling
+from dkernel.local.cell_machine import CellInputs, CellMachine
+from dkernel.local.cells import GRADIENTS, SMOOTHNESS, CellSettings, fit_cell, relearned
+from dkernel.local.partition import grow
+from dkernel.recipe import Recipe
+from dkernel.selection.metric_learning import MOST_COLUMNS
+from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
+from dkernel.solving.cell_runs import RowRouter, Run, run_dtype, write_runs
+from dkernel.solving.residual import ResidualContext
+from dkernel.streaming.survey import SurveyResult
+from dkernel.training.result import LocalCost, LocalStage
+
+__all__ = ["CELL_ROWS", "OVERLAP", "cell_cost", "cell_rows_of", "fit_cell_stage", "overlap_of"]
+
+# Of covtype cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % (without overlap), and work grows with their
+# square. Rows of the bands, half as many as a cell has, take 3.20 to 2.66 %, as much as three partitions do.
+CELL_ROWS = 4096
+OVERLAP = 0.5  # see above
+ROOM = 0.9  # of the rows of a cell: what cuts on the sample aim at, whose cells are some percent larger or smaller
+LEAST_SAMPLE = 128  # rows of the sample on each side of a cut: its cells have their share within a tenth
+# Settings are tried on one cell of so many rows in some parts of the shuffle: it costs an eighth of a whole one.
+TRIED, TRIED_ROWS = 4, 2048
+# One after the other, from the middle outwards while the loss falls.
+WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
+RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # see above
+SIZES = (len(WIDTHS), len(RIDGES), len(SMOOTHNESS), 2)
+MIDDLE: tuple[int, ...] = (2, 2, 0, 0)
+WALK = (1, 0, 2, 3, 1, 0)  # ridge, width, smoothness, a metric of each cell's own, and the first two again
+# The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
+METRIC_ROWS = (2048, 8192)
+METRIC_ROUNDS, METRIC_RIDGE = 3, 1e-3  # the third changes little
+LEAST_HOLDOUT = 50  # rows below which nothing is judged
+CHOLESKY = 0.25  # of the time of other flops: what one of a Cholesky factorization in float32 takes
+
+
+def cell_rows_of(recipe: Recipe) -> int:
+    """Rows of a cell that a recipe asks for."""
+    return recipe.cell_rows if isinstance(recipe.cell_rows, int) else CELL_ROWS
+
+
+def overlap_of(recipe: Recipe) -> float:
+    """Rows of the bands of a cell, as a share of its own."""
+    return OVERLAP if isinstance(recipe.cell_overlap, str) else recipe.cell_overlap
+
+
+def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
+    """Needs of the cells.
+
+    A task has a kernel matrix, in float64 where float32 does not do, and the rows of its part of the shuffle; the
+    client has the rows of all cells and their coefficients.
+    """
+    overlap = 1 + overlap_of(recipe)
+    m, small = (int(overlap * min(n, rows)) for rows in (cell_rows_of(recipe), TRIED_ROWS))
+    held, row = int(n * overlap), run_dtype(p, outputs).itemsize
+    tried = TRIED * sum(SIZES)
+    model = 4 * held * (p + outputs) + 4 * p * p * -(-n // cell_rows_of(recipe))
+    metric = metric_rows(n)
+    return LocalCost(
+        task_bytes=8 * m * m + 3 * row * 2 * m,
+        client_bytes=2 * model + 8 * metric**2,
+        model_bytes=model,
+        flops=CHOLESKY * (held * float(m) ** 2 + tried * float(small) ** 3 + METRIC_ROUNDS * float(metric) ** 3) / 3,
+        readings=1,
+        scratch_bytes=held * row,
+        checkpoint_bytes=model,
+    )
+
+
+def metric_rows(n: int) -> int:
+    """Rows that the metric is learned on.
+
+    Examples
+    --------
+    >>> [metric_rows(n) for n in (1_000, 40_000, 1_000_000)]
+    [1000, 5000, 8192]
+    """
+    return int(min(n, np.clip(n // 8, *METRIC_ROWS)))
+
+
+def learned_metric(context: ResidualContext, inputs: CellInputs, rows: int) -> NDArray[np.float32]:
+    """Root of the metric of the cells, (p, p), in which the targets change alike in all directions.
+
+    Features that have one value in the sample do not count.
+    """
+    X = inputs(context.sampled.X[:rows])
+    spread = np.flatnonzero(X.std(axis=0) > 0)
+    root = np.zeros((X.shape[1],) * 2, np.float32)
+    root[spread, spread] = 1.0
+    if len(X) > 1 and 1 < len(spread) <= MOST_COLUMNS:
+        assert context.sampled.y is not None
+        targets, own = context.problem.targets.of(context.sampled.y[:rows]), np.ix_(spread, spread)
+        X = np.ascontiguousarray(X[:, spread])
+        for _ in range(METRIC_ROUNDS):
+            cell = fit_cell(X, root[own], targets, np.ones(len(X)), CellSettings(1.0, METRIC_RIDGE))
+            root[own] = relearned(cell, X[:GRADIENTS])
+    return root
+
+
+def fit_cell_stage(
+    context: ResidualContext, survey: SurveyResult, recipe: Recipe, n: int,
+    tell: Callable[[dict[str, Any]], Any] | None = None,
+) -> LocalStage:  # fmt: skip
+    """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help.
+
+    Parameters
+    ----------
+    n : rows
+    """
+    context.progress.phase("prepare cells")
+    moments, journal, outputs = survey.moments, context.journal, context.problem.targets.outputs
+    scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
+    inputs = CellInputs(scaling.shift, np.where(moments.variance > 0, scaling.factor, 0.0))
+    root = journal.stage("cells-metric", lambda: learned_metric(context, inputs, metric_rows(n)))
+    limit, overlap = cell_rows_of(recipe), overlap_of(recipe)
+    sample = inputs(context.sampled.X)
+    tree, _, numbers = grow(sample, root, ROOM * limit * max(1, len(sample)) / n, LEAST_SAMPLE, overlap, recipe.seed)
+    folder = context.scratch()
+    key = f"{context.key}-cells-{folder.name}"  # another run of this fit has another folder
+    router = RowRouter(context.problem, context.start, inputs, tree)
+    context.progress.phase("sort rows to cells", n)
+
+    def write() -> dict[str, Any]:
+        runs = write_runs(context, router, folder, key)
+        return {"runs": runs, "files": _files(folder)}
+
+    runs = journal.stage("cells-runs", write, lambda copy: copy["files"] == _files(folder))["runs"]
+    mean_weight = 1.0 if context.weight is None else context.weight / n
+    problem = CellProblem(context.problem.loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
+    context.progress.phase("choose width and ridge of cells")
+    chosen = journal.stage("cells-settings", lambda: _chosen(context, problem, runs, numbers, key))
+    settings = CellSettings(*chosen)
+    context.progress.phase("cells", int(sum(ends[-1] for _, ends in runs)))
+    fit = fit_cells(context, problem, runs, tree, numbers, settings, key, tell)
+    unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (outputs,))
+    machine = CellMachine.of(inputs, fit.tree, fit.cells, settings.nu, np.ascontiguousarray(unit))
+    return _judged(context, machine, fit.history, settings)
+
+
+def _judged(
+    context: ResidualContext, machine: CellMachine, history: list[dict[str, Any]], settings: CellSettings
+) -> LocalStage:
+    """The stage with this machine, or without one where the holdout does not gain."""
+    cells, rows = len(machine.ends), len(machine.Z)
+    facts: dict[str, Any] = {"cells": cells, "rows": rows, "width": settings.width, "ridge": settings.ridge}
+    facts |= {"smoothness": settings.nu, "rounds": settings.rounds}
+    words = (
+        f"{cells:,} cells of {rows / cells:,.0f} rows, width {settings.width:g}, ridge {settings.ridge:g}, smoothness "
+        f"{settings.nu:g}"
+    )
+    if len(context.held_out.X) >= LEAST_HOLDOUT:
+        own = machine.scores(context.held_out.X) / machine.unit
+        before, after, error = context.gain((context.holdout.scores + own).astype(np.float32))
+        facts |= {"loss_before": before, "loss": after}
+        words += f": {after:.4g} in place of {before:.4g} on the holdout"
+        if not after < before - error:
+            return LocalStage(None, history, facts, f"none: {words} is no gain of more than one standard error")
+    return LocalStage(machine, history, facts, words)
+
+
+def _files(folder: Path) -> dict[str, int]:
+    """The files of the runs and their bytes: runs that someone has touched are made again."""
+    return {path.name: path.stat().st_size for path in sorted(folder.glob("cells-*.npy"))}
+
+
+def _chosen(
+    context: ResidualContext, problem: CellProblem, runs: list[Run], numbers: list[int], key: str
+) -> tuple[float, float, float, int]:
+    """Width, ridge, smoothness and rounds of the smallest loss on the held-out rows of a few cells."""
+    step = max(1, len(numbers) // TRIED)
+    parts = list(range(step // 2, len(numbers), step))[:TRIED]
+    small = replace(problem, limit=min(problem.limit, TRIED_ROWS))
+
+    @cache
+    def loss(place: tuple[int, ...]) -> float:
+        return judge_settings(context, small, runs, parts, numbers, CellSettings(*settings(place)), key)
+
+    def settings(place: tuple[int, ...]) -> tuple[float, float, float, int]:
+        return WIDTHS[place[0]], RIDGES[place[1]], list(SMOOTHNESS)[place[2]], place[3]
+
+    best = MIDDLE
+    for axis in WALK:
+        for direction in (1, -1):
+            while 0 <= best[axis] + direction < SIZES[axis]:
+                other = tuple(k + direction * (j == axis) for j, k in enumerate(best))
+                if not loss(other) < loss(best):
+                    break
+                best = other
+    return settings(best)

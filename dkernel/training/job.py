@@ -1,0 +1,114 @@
+"""A fit as it stands before anything is read: its source and recipe, its sizes and plan, and its names."""
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from dkernel.data.block import Block
+from dkernel.data.source import Source
+from dkernel.execution.base import Executor
+from dkernel.features import Drawing, by_landmarks, features_named, features_of_sparse
+from dkernel.linear.solvers.catalogue import SOLVERS, SolverEntry
+from dkernel.persistence.checkpoint import run_of
+from dkernel.persistence.journal import Journal
+from dkernel.problem.sizes import Sizes
+from dkernel.recipe import Recipe
+from dkernel.selection.landmark_selection import for_given
+from dkernel.selection.model_selection import SelectedModel
+from dkernel.solving.driver import Told
+from dkernel.streaming.fingerprint import array_digest
+from dkernel.streaming.progress import Progress
+from dkernel.training.memory_plan import Plan
+
+__all__ = ["Job"]
+
+
+@dataclass(frozen=True, eq=False)
+class Job:
+    """What all stages of a fit share.
+
+    Parameters
+    ----------
+    recipe : of the user, with the local stage that the plan has room for
+    asked : the recipe's word for the local stage
+    features : the word of FEATURES that recipe.features stands for here
+    given : landmarks, None where a rule chooses them
+    settled : kernel and scaling that a search has chosen
+    validation : rows to judge by, in place of a holdout
+    key : of all tasks
+    identity : what decides the result, for a checkpoint
+    chosen : what was left open, and what it became, in words; the stages write it as they go
+    """
+
+    source: Source
+    recipe: Recipe
+    executor: Executor
+    progress: Progress
+    plan: Plan
+    sizes: Sizes
+    features: str
+    key: str
+    identity: dict[str, Any]
+    asked: str
+    given: Any = None
+    settled: SelectedModel | None = None
+    validation: Block | None = None
+    tell: Told | None = None
+    scratch: str | None = None
+    journal: Journal = field(default_factory=Journal)
+    chosen: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None = None,
+        landmarks: Any = None, settled: SelectedModel | None = None, validation: Block | None = None,
+        tell: Told | None = None,
+    ) -> "Job":  # fmt: skip
+        """The job; what cannot be done is refused."""
+        recipe = recipe if validation is None else recipe.replace(holdout=0.0)
+        recipe, given = for_given(recipe.for_columns(source.columns), landmarks, source)
+        plan = Plan.of(source, recipe, executor)
+        plan.check()
+        sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
+        beside = [given] if validation is None else [given, validation.X, validation.y, validation.weight]
+        digests = "".join(array_digest(Z) for Z in beside if Z is not None)
+        key = hashlib.sha256(f"{source.token}/{recipe.digest}{digests}".encode()).hexdigest()[:16]
+        return cls(
+            source, recipe.replace(local=plan.local), executor, progress, plan, sizes,
+            _features(source, recipe, sizes, given), f"dkernel-{key}", run_of(source, recipe, digests), recipe.local,
+            given, settled, validation, tell, scratch,
+        )  # fmt: skip
+
+    @property
+    def units(self) -> list[tuple[int, ...]]:
+        """Rows of the chunks of each unit."""
+        return [unit.rows for unit in self.source.units]
+
+    @property
+    def solver(self) -> SolverEntry:
+        """Properties of the solver."""
+        return SOLVERS[self.recipe.solver]
+
+    @property
+    def drawing(self) -> Drawing | None:
+        """How the map is drawn; None for landmarks."""
+        recipe, sparse = self.recipe, self.source.sparse
+        if by_landmarks(self.features):
+            return None
+        n_in = self.source.n_in if sparse else self.sizes.p
+        return Drawing(self.features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
+
+    def note(self, name: str, text: str) -> None:
+        """Tell what something that was left open has become."""
+        self.chosen[name] = text
+        self.progress.choice(name, text)
+
+
+def _features(source: Source, recipe: Recipe, sizes: Sizes, given: Any) -> str:
+    """Landmarks by rule, or a rank, are wishes for a Nystrom map. Refuses a kernel that has no such map."""
+    if recipe.features == "auto" and (given is not None or recipe.landmarks != "uniform" or recipe.rank):
+        return "nystrom"
+    kernel = recipe.kernels[0].bind_columns(source.columns)
+    if source.sparse:
+        return features_of_sparse(kernel, sizes.columns, recipe.features)
+    return features_named(kernel, sizes.p, sizes.columns, recipe.features, recipe.sampling)

@@ -1,0 +1,295 @@
+"""The stages of a fit before its solver, each a function with a frozen result; a search uses some of them too."""
+
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.data.block import Block
+from dkernel.features import FeatureMap, NystromMap, by_landmarks, words_of
+from dkernel.linear.losses import loss_named
+from dkernel.linear.solvers.psgd import PSGD
+from dkernel.model import ScaledColumns
+from dkernel.problem.objective import Problem
+from dkernel.problem.reservoir_roles import ReservoirSplit, split_reservoir
+from dkernel.problem.targets import Targets, doubtful_task, make_targets, resolve_task
+from dkernel.recipe import Recipe
+from dkernel.selection.landmark_selection import landmarks_of
+from dkernel.selection.model_selection import SelectedModel, select_model
+from dkernel.solving.sgd_setup import (
+    SMALL_EPOCHS,
+    WARM_EPOCHS,
+    Prepared,
+    SampleEvaluator,
+    alpha_path,
+    alpha_paths,
+    evaluate_candidates,
+    prepare,
+    warm_start,
+)
+from dkernel.streaming.block_reader import BlockReader
+from dkernel.streaming.exchangeability import exchangeable
+from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interleaved, shuffled
+from dkernel.streaming.shuffle import folder_of, rewrite_shuffled
+from dkernel.streaming.survey import Survey, SurveyResult
+from dkernel.training.job import Job
+
+__all__ = [
+    "Labels",
+    "PosedProblem",
+    "Ready",
+    "Rounds",
+    "choose_model",
+    "choose_order",
+    "choose_roles",
+    "learn_labels",
+    "pose_problem",
+    "prepare_solver",
+    "read_survey",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Labels:
+    """What the labels turned out to be.
+
+    Parameters
+    ----------
+    recipe : with a task, and a number for alpha="C=..."
+    counts : weight of each class
+    """
+
+    recipe: Recipe
+    targets: Targets
+    counts: dict[Any, float]
+
+
+@dataclass(frozen=True, eq=False)
+class PosedProblem:
+    """The problem to be solved.
+
+    Parameters
+    ----------
+    recipe : with all that the choice has settled
+    roles : of the reservoir's rows, those of landmarks among them
+    weights : of the features in a learned metric, None without one
+    """
+
+    recipe: Recipe
+    problem: Problem
+    labels: Labels
+    roles: ReservoirSplit
+    weights: NDArray[Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Ready:
+    """Solver and start, made of the sample.
+
+    Parameters
+    ----------
+    bench : of the problem that knows no holdout
+    sample_path : alpha -> loss on rows outside the sample, where several were tried
+    """
+
+    prepared: Prepared
+    bench: SampleEvaluator
+    sample_path: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, eq=False)
+class Rounds:
+    """The order of the rows.
+
+    Parameters
+    ----------
+    schedules : one a pass; none for a solver without rounds
+    feed : of the rows in that order
+    why : of an order that is not the usual one, for the model
+    """
+
+    schedules: Sequence[Schedule]
+    feed: BlockReader
+    why: dict[str, str] = field(default_factory=dict)
+
+
+def read_survey(job: Job, feed: BlockReader) -> SurveyResult:
+    """One reading: figures of the columns, the labels, and the reservoir."""
+
+    def read() -> SurveyResult:
+        job.progress.phase("survey", job.source.n_rows)
+        statistic = Survey(job.recipe.seed, job.sizes.n, job.sizes.reservoir)
+        pieces, key = cut_pieces(job.units), f"{job.key}-survey"
+        return feed.fold(statistic, pieces, key, job.progress, journal=job.journal, name="survey")
+
+    return job.journal.stage("survey", read)
+
+
+def learn_labels(job: Job, survey: SurveyResult) -> Labels:
+    """Task, classes or centre and width, and alpha where it is a cost."""
+    kind = {"b": "bool", "i": "int", "f": "float", "U": "text"}[survey.reservoir.y.dtype.kind]
+    recipe = job.recipe.replace(task=resolve_task(job.recipe, kind))
+    if said := doubtful_task(job.recipe, recipe.task, kind, survey.labels):
+        job.note("task", said)
+    targets, counts = make_targets(recipe, survey, job.source.label, job.sizes.n)
+    if recipe.cost is not None:
+        learned = 1 - job.sizes.holdout / job.sizes.n
+        weight = learned * targets.weight(recipe.class_weight, counts, survey.weight)
+        job.note("alpha", f"{1 / (recipe.cost * weight):.4g}: 1 / (C n), C = {recipe.cost:g}")
+        recipe = recipe.replace(alpha=1 / (recipe.cost * weight))
+    return Labels(recipe, targets, counts)
+
+
+def choose_roles(job: Job, survey: SurveyResult) -> ReservoirSplit:
+    """What each row of the reservoir is for; and the sizes in words."""
+    roles = split_reservoir(survey.reservoir, job.sizes)
+    roles = roles if job.validation is None else replace(roles, holdout=job.validation)
+    sizes, recipe, exact, landmarks = job.sizes, job.recipe, job.solver.in_memory, by_landmarks(job.features)
+    asked, auto = sizes.columns, recipe.n_components == "auto"
+    which = "all different rows" if exact else "all rows but those kept to judge by"
+    if landmarks and job.given is None and len(roles.landmarks.X) < asked:
+        text = f"{len(roles.landmarks.X):,}: {which}"
+        job.note("n_components", text if auto else f"{text}; {asked:,} were asked for")
+    elif auto:
+        why = f": {which}" if exact and landmarks else ", by rows and by what the setup may cost"
+        job.note("n_components", f"{asked:,}{why}")
+    if recipe.passes == "auto" and sizes.passes > 1:
+        job.note("passes", f"{sizes.passes}: {sizes.n / asked:.0f} rows per component are few")
+    if recipe.polish == "auto" and sizes.polish:
+        job.note("polish", f"{sizes.polish} passes, which are cheap beside the setup")
+    return roles
+
+
+def choose_model(
+    job: Job, labels: Labels, survey: SurveyResult, roles: ReservoirSplit, stage: str = "choose"
+) -> SelectedModel:
+    """Kernel, scaling and metric, judged on the sample where they are open."""
+    if job.settled is not None:
+        return job.settled
+    targets, recipe = labels.targets, labels.recipe
+    loss = loss_named(recipe.loss).of(targets.outputs)
+    job.progress.phase("choose scale and gamma")
+    rest = job.plan.flops, job.executor, f"{job.key}-{stage}", job.drawing, job.source.encoding
+    return job.journal.stage(
+        stage, lambda: select_model(recipe, survey, roles.fitted, targets, loss, job.sizes.columns, *rest)
+    )
+
+
+def pose_problem(job: Job, labels: Labels, chosen: SelectedModel, roles: ReservoirSplit) -> PosedProblem:
+    """The problem that this choice makes of the rows."""
+    for name, why in chosen.why.items():
+        job.note(name, why)
+    recipe, targets, sizes = labels.recipe, labels.targets, job.sizes
+    weights = targets.weights_of(recipe.class_weight, labels.counts)
+    map, roles = _map(job, recipe, chosen, roles, targets)
+    recipe = recipe.replace(
+        kernel=repr(chosen.kernel),
+        scale=chosen.scaling.kind,
+        metric=chosen.metric,
+        features=job.features,
+        n_components=map.n_columns,
+        rounds=sizes.rounds,
+        passes=sizes.passes,
+        polish=sizes.polish,
+    )
+    columns, loss = ScaledColumns(chosen.scaling, map), loss_named(recipe.loss).of(targets.outputs)
+    problem = Problem(columns, loss, targets, weights, recipe.seed, roles.threshold)
+    return PosedProblem(recipe, problem, labels, roles, chosen.weights)
+
+
+def _map(
+    job: Job, recipe: Recipe, chosen: SelectedModel, roles: ReservoirSplit, targets: Targets
+) -> tuple[FeatureMap, ReservoirSplit]:
+    kernel, scaling, drawing = chosen.kernel, chosen.scaling, job.drawing
+    if drawing is not None:
+        map = drawing.map(kernel, job.sizes.columns)
+        job.note("features", words_of(map))
+        if recipe.n_components == "auto" and map.n_columns < job.sizes.columns:
+            job.note("n_components", f"{map.n_columns:,}: the kernel has no more")
+        return map, roles
+    if job.given is not None:
+        return NystromMap(kernel, scaling.apply(job.given), recipe.rank), roles
+
+    def select() -> tuple[Any, Block, Block]:
+        Z, split = landmarks_of(recipe, kernel, scaling, roles, job.sizes, targets)
+        return Z, split.landmarks, split.sample
+
+    if recipe.landmarks == "uniform":
+        Z, landmarks, sample = select()
+    else:
+        job.progress.phase("choose landmarks")
+        Z, landmarks, sample = job.journal.stage("landmarks", select)
+    return NystromMap(kernel, Z, recipe.rank), replace(roles, landmarks=landmarks, sample=sample)
+
+
+def prepare_solver(job: Job, posed: PosedProblem) -> Ready:
+    """The preconditioners, the safe step, and a start fitted to the sample, for a solver that begins with them."""
+    job.progress.phase("prepare")
+    problem = posed.problem
+    coordinates = problem.columns.map.coordinates()
+    bench = SampleEvaluator(job.executor, f"{job.key}-prepare", replace(problem, threshold=-1), coordinates)
+    if not job.solver.prepared:
+        nothing = PSGD([], [], coordinates.metric, problem.loss, problem.targets.outputs)
+        return Ready(Prepared(nothing, np.zeros(0), {}), bench)
+
+    def compute() -> tuple[dict[str, Any], dict[str, Any], dict[str, float]]:
+        # Metric and loss are made again.
+        prepared, path = _prepared(job, posed, bench.at_home())
+        parts = {name: getattr(prepared.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
+        return parts, {name: getattr(prepared, name) for name in ("start", "facts", "certificate")}, path
+
+    solver, rest, path = job.journal.stage("prepare", compute)
+    return Ready(Prepared(PSGD(metric=coordinates.metric, loss=problem.loss, **solver), **rest), bench, path)
+
+
+def _prepared(job: Job, posed: PosedProblem, bench: SampleEvaluator) -> tuple[Prepared, dict[str, float]]:
+    roles, alpha, outputs, sizes = posed.roles, posed.recipe.alpha, posed.problem.targets.outputs, job.sizes
+    alphas = (float(alpha),) if alpha != "auto" else alpha_path(outputs)
+    prepared, path = prepare(bench, roles, alphas, sizes.n, job.plan.flops), {}
+    solver, best = prepared.solver, 0
+    if len(solver.alphas) > 1:
+        # The alphas worth a place in the passes, judged on rows that the sample does not hold.
+        block = bench.executor.keep(roles.unseen, f"{job.key}-judge-unseen")
+        found = evaluate_candidates(bench, block, len(roles.unseen.X), prepared.start, "alphas")
+        bench.executor.release([block])
+        losses = (found.loss / found.weight).tolist()
+        path = {f"{a:g}": loss for a, loss in zip(solver.alphas, losses, strict=True)}
+        best = int(np.argmin(found.loss))
+    exact = not job.solver.in_rounds
+    paths = alpha_paths(best, solver.alphas, outputs, sizes.large, len(roles.holdout.X), exact)
+    heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
+    solver, start = solver.only(paths), np.ascontiguousarray(prepared.start[:, heads])
+    if not sizes.large and sizes.polish < SMALL_EPOCHS:
+        start = warm_start(bench, solver, start, roles.sample, range(WARM_EPOCHS, SMALL_EPOCHS))
+    return replace(prepared, solver=solver, start=start), path
+
+
+def choose_order(job: Job, survey: SurveyResult, feed: BlockReader, opened: ExitStack) -> Rounds:
+    """The pieces of each round; data that are sorted are interleaved, after one rewriting where they are not kept.
+
+    Parameters
+    ----------
+    opened : what is closed at the end of the fit
+    """
+    if not job.solver.in_rounds:
+        return Rounds((), feed)
+    verdict = exchangeable(survey)
+    rounds, passes = job.sizes.rounds, job.sizes.passes
+    if verdict.alike:
+        bundle = bundle_size(job.units, job.source.row_bytes)
+        return Rounds([shuffled(job.units, rounds, job.recipe.seed, epoch, bundle) for epoch in range(passes)], feed)
+    schedule = interleaved(job.units, rounds)
+    # Whether it took a rewriting depends on the memory at hand, of which the model knows nothing.
+    why = {"order": f"interleaved: {verdict.why}"}
+    if feed.keep:
+        job.note("order", f"interleaved: {verdict.why}")
+        return Rounds([schedule] * passes, feed, why)
+    job.note("order", f"rewritten once to scratch, interleaved: {verdict.why}")
+    job.progress.phase("rewrite to scratch", job.source.n_rows)
+    folder = folder_of(job.journal, job.scratch, opened)
+    source, schedule = rewrite_shuffled(feed, schedule, folder, job.key, job.progress, job.journal)
+    feed.close()
+    return Rounds([schedule] * passes, BlockReader(job.executor, source, keep=False), why)

@@ -1,0 +1,164 @@
+"""Cells after the global stage: rough targets, losses, weights, resume, file, the order of arrival, refusals."""
+
+import dask.array as da
+import numpy as np
+import pytest
+
+import dkernel
+from dkernel import KernelClassifier, KernelRegressor
+from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.training.cell_stage import cell_cost
+from tests.training.fits import RECIPE, digest, fit
+from tests.training.test_local_stage import machine, rough
+
+CELLS = RECIPE.replace(local="cells", cell_rows=200)
+
+
+def test_cells_learn_what_is_too_rough_for_the_components():
+    X, y = rough()
+    new, truth = rough(1000, seed=1)
+    smooth, both = machine().fit(X, y > 0), machine(local="cells", cell_rows=400).fit(X, y > 0)
+    assert smooth.score(new, truth > 0) < 0.7
+    assert both.score(new, truth > 0) > 0.85
+    assert "cells of" in both.chosen_["local"]
+    assert np.diff([0, *both.model_.local.ends]).max() <= 600
+
+
+@pytest.mark.parametrize("loss", ["squared", "logistic", "softmax"])
+def test_every_smooth_loss_of_classes(loss):
+    X, y = rough(1000)
+    labels = np.digitize(y + X[:, 0], [-1.0, 0.0, 1.0]) if loss == "softmax" else y > 0
+    found = machine(loss=loss, local="cells", cell_rows=200).fit(X, labels)
+    assert found.model_.local is not None
+    assert found.score(X, labels) > machine(loss=loss).fit(X, labels).score(X, labels)
+
+
+@pytest.mark.parametrize("loss", ["squared", "huber"])
+def test_regressions_in_any_unit(loss):
+    X, y = rough(1500)
+    new, truth = rough(500, seed=1)
+    found = machine(KernelRegressor, loss=loss, local="cells", cell_rows=300).fit(X, 1e6 + 50 * y)
+    assert found.model_.local is not None
+    assert np.sqrt(np.mean((found.predict(new) - (1e6 + 50 * truth)) ** 2)) < 40
+    both = machine(KernelRegressor, loss=loss, local="cells", cell_rows=300).fit(X, np.column_stack([y, 1e6 + 50 * y]))
+    assert both.predict(new).shape == (500, 2)
+
+
+def test_weights_count_and_their_unit_does_not():
+    X, y = rough(1200)
+    weight = np.where(np.arange(1200) % 3, 1.0, 0.0)
+    settings = {"local": "cells", "cell_rows": 300}
+    weighted = machine(**settings).fit(X, y > 0, sample_weight=weight)
+    assert weighted.model_.local is not None
+    assert len(weighted.model_.local.Z) < 1.6 * 800
+    again = machine(**settings).fit(X, y > 0, sample_weight=4 * weight)
+    np.testing.assert_allclose(again.decision_function(X), weighted.decision_function(X), atol=1e-3)
+
+
+def test_cells_that_gain_nothing_are_left_out_and_the_model_is_that_without_them():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1000, 3)).astype(np.float32)
+    y = rng.normal(size=1000) > 0
+    small = {"kernel": "gaussian", "gamma": 0.1, "metric": "identity", "n_components": 8, "alpha": 1.0}
+    plain = KernelClassifier(**small, solver="psgd").fit(X, y)
+    found = KernelClassifier(**small, solver="psgd", local="cells", cell_rows=200).fit(X, y)
+    assert found.model_.local is None
+    assert found.chosen_["local"].startswith("none: ")
+    np.testing.assert_array_equal(found.decision_function(X), plain.decision_function(X))
+
+
+def test_a_file_holds_the_cells_and_dask_rows_get_the_same_answers(tmp_path):
+    X, y = rough(1500)
+    found = machine(local="cells", cell_rows=300, calibration="platt").fit(X, y > 0)
+    assert len(found.model_.local.ends) > 3
+    dkernel.save(found, tmp_path / "m.safetensors")
+    again = dkernel.load(tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(again.predict_proba(X), found.predict_proba(X))
+    lazy = found.decision_function(da.from_array(X, chunks=(400, -1)))
+    np.testing.assert_array_equal(lazy.compute(), found.decision_function(X))
+    np.testing.assert_array_equal(found.decision_function(X[7:8]), found.decision_function(X)[7:8])
+
+
+def test_threads_give_the_bytes_of_the_loop(tmp_path):
+    found = [digest(fit(None, executor, recipe=CELLS), tmp_path) for executor in (SerialExecutor(), ThreadsExecutor(3))]
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("at", [1, 3])
+def test_a_fit_that_was_stopped_in_the_cells_goes_on_to_the_same_bytes(tmp_path, at):
+    class StoppedError(Exception):
+        pass
+
+    told = []
+
+    def stop(line):
+        if "cells" in line:
+            told.append(line["parts"])
+            if line["parts"] == at:
+                raise StoppedError
+
+    with pytest.raises(StoppedError):
+        fit(tmp_path / "kept", recipe=CELLS, told=stop, scratch=str(tmp_path / "scratch"))
+    assert list((tmp_path / "scratch").rglob("cells-*.npy"))
+    found = fit(tmp_path / "kept", recipe=CELLS, told=lambda line: told.append(line), scratch=str(tmp_path / "scratch"))
+    assert found.resumed == "the middle of the stage 'cells'"
+    assert [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()] == []
+    whole = fit(None, SerialExecutor(), recipe=CELLS)
+    assert digest(found, tmp_path) == digest(whole, tmp_path)
+    assert [line for line in found.history if "parts" in line] == [line for line in whole.history if "parts" in line]
+
+
+def test_runs_that_are_damaged_are_made_again(tmp_path):
+    class StoppedError(Exception):
+        pass
+
+    def stop(line):
+        if "cells" in line:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        fit(tmp_path / "kept", recipe=CELLS, told=stop, scratch=str(tmp_path / "scratch"))
+    for path in (tmp_path / "scratch").rglob("cells-*.npy"):
+        path.write_bytes(path.read_bytes()[:-8])
+    found = fit(tmp_path / "kept", recipe=CELLS, scratch=str(tmp_path / "scratch"))
+    assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=CELLS), tmp_path)
+
+
+def test_the_other_cells_stay_empty_where_the_fit_is_told_to_end():
+    ends = []
+    for executor in (SerialExecutor(), ThreadsExecutor(2)):
+        found = fit(None, executor, recipe=CELLS, told=lambda line: line.get("parts") == 2)
+        assert [line["parts"] for line in found.history if "parts" in line] == [1, 2]
+        ends.append(found.history)
+    assert ends[0] == ends[1]
+
+
+def test_what_has_no_meaning_is_refused_by_name():
+    X, y = rough(600)
+    with pytest.raises(UnsupportedError, match="loss='squared_hinge'"):
+        machine(loss="hinge", local="cells").fit(X, y > 0)
+    with pytest.raises(UnsupportedError, match="loss='huber'"):
+        machine(KernelRegressor, loss="quantile(0.9)", local="cells").fit(X, y)
+    with pytest.raises(RecipeError, match="solver='exact' keeps none"):
+        KernelClassifier(solver="exact", local="cells").fit(X, y > 0)
+    with pytest.raises(UnsupportedError, match="partial_fit"):
+        machine(local="cells").partial_fit(X, y > 0, [False, True])
+    with pytest.raises(RecipeError, match="cell_rows=3"):
+        machine(local="cells", cell_rows=3).fit(X, y > 0)
+    with pytest.raises(RecipeError, match="cell_overlap=-1"):
+        machine(local="cells", cell_overlap=-1).fit(X, y > 0)
+    found = machine(local="cells").fit(X, y > 0)
+    assert found.model_.local is not None
+    with pytest.raises(UnsupportedError, match="scikit-learn has no cells"):
+        found.to_sklearn()
+    squares = machine(KernelRegressor, local="cells").fit(X, y)
+    with pytest.raises(UnsupportedError, match="local='none'"):
+        squares.predict(X, return_std=True)
+
+
+def test_the_plan_states_matrices_rows_and_scratch():
+    small, large = (cell_cost(10**6, 28, RECIPE.replace(local="cells", cell_rows=n), 1) for n in (1000, 4000))
+    assert large.task_bytes > 8 * 6000**2 > 10 * small.task_bytes
+    assert large.flops > 5 * small.flops
+    assert small.scratch_bytes == large.scratch_bytes > 1.5e6 * 4 * 28
