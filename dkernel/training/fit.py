@@ -27,7 +27,7 @@ from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checks import checked_source
 from dkernel.training.job import Job
-from dkernel.training.local_stage import LOCAL_STAGES, local_pieces, residual_context
+from dkernel.training.local_stage import LOCAL_STAGES, best_stage, local_pieces, residual_context
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.result import LocalStage, TrainResult
@@ -123,8 +123,8 @@ def _stages(job: Job, opened: ExitStack) -> dict[str, Any]:
         feed.close()
     job.progress.phase("finish")
     recipe = posed.recipe.replace(alpha=outcome.alpha)
-    if local is not None and local.machine is None and job.asked == "auto":
-        recipe = recipe.replace(local="none")
+    if recipe.local == "auto":
+        recipe = recipe.replace(local="none" if local is None or local.machine is None else local.machine.kind)
     return {
         "model": build_model(job, replace(posed, recipe=recipe), ready, outcome, data, rounds.why, local),
         "history": [*outcome.history, *(local.history if local else ())],
@@ -161,7 +161,7 @@ def _local(
 ) -> LocalStage | None:  # fmt: skip
     """The local stage, where one is asked for."""
     recipe, problem, feed = posed.recipe.replace(alpha=outcome.alpha), posed.problem, rounds.feed
-    if recipe.local == "none":
+    if not job.plan.local:
         return None
     weighted = job.source.weight is not None or problem.class_weights is not None
     weight = problem.targets.weight(recipe.class_weight, posed.labels.counts, survey.weight) if weighted else None
@@ -170,7 +170,9 @@ def _local(
     context = residual_context(
         problem, start, feed, pieces, posed.roles, survey, weight, job.key, job.progress, job.journal, folder
     )
-    found = LOCAL_STAGES[recipe.local].fit(context, survey, recipe, job.sizes.n, job.tell)
+    found = best_stage(
+        [LOCAL_STAGES[kind].fit(context, survey, recipe, job.sizes.n, job.tell) for kind in job.plan.local]
+    )
     job.note("local", found.why)
     return found
 

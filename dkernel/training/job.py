@@ -30,7 +30,6 @@ class Job:
     Parameters
     ----------
     recipe : of the user, with the local stage that the plan has room for
-    asked : the recipe's word for the local stage
     features : the word of FEATURES that recipe.features stands for here
     given : landmarks, None where a rule chooses them
     settled : kernel and scaling that a search has chosen
@@ -49,7 +48,6 @@ class Job:
     features: str
     key: str
     identity: dict[str, Any]
-    asked: str
     given: Any = None
     settled: SelectedModel | None = None
     validation: Block | None = None
@@ -74,8 +72,8 @@ class Job:
         digests = "".join(array_digest(Z) for Z in beside if Z is not None)
         key = hashlib.sha256(f"{source.token}/{recipe.digest}{digests}".encode()).hexdigest()[:16]
         return cls(
-            source, recipe.replace(local=plan.local), executor, progress, plan, sizes,
-            _features(source, recipe, sizes, given), f"dkernel-{key}", run_of(source, recipe, digests), recipe.local,
+            source, recipe, executor, progress, plan, sizes,
+            _features(source, recipe, sizes, given), f"dkernel-{key}", run_of(source, recipe, digests),
             given, settled, validation, tell, scratch,
         )  # fmt: skip
 

@@ -1,7 +1,7 @@
 """The local stage of a fit: a machine learns what the global stage leaves, and is kept where the holdout gains."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +26,8 @@ from dkernel.training.grid_stage import fit_grid_stage, grid_cost
 from dkernel.training.result import LocalCost, LocalStage
 
 __all__ = [
-    "LOCAL_STAGES", "LocalKind", "automatic_local", "check_local", "local_cost", "local_pieces", "residual_context",
+    "LOCAL_STAGES", "LocalKind", "best_stage", "check_local", "local_cost", "local_kinds", "local_pieces",
+    "residual_context",
 ]  # fmt: skip
 
 PIECE_ROWS = 32_768  # of a piece of a reading: the table of a grid stays in the cache for all of them
@@ -84,25 +85,38 @@ def check_local(recipe: Recipe, loss: Loss, objects: bool, sparse: bool) -> None
         )
 
 
-def automatic_local(recipe: Recipe, source: Source, sizes: Sizes, flops: float) -> str:
-    """The local stage that a fit tries: that of the recipe, or for "auto" grids where they may be a gain.
+def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, flops: float) -> tuple[str, ...]:
+    """The local stages that a fit tries: that of the recipe, or for "auto" those that may be a gain.
 
     Parameters
     ----------
     flops : of the global stage
     """
     if recipe.local != "auto":
-        return recipe.local
+        return () if recipe.local == "none" else (recipe.local,)
     is_open = all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
     if not (is_open and fits) or sizes.holdout < LEAST_HOLDOUT:
-        return "none"
-    return "grids" if LOCAL_STAGES["grids"].cost(sizes.n, sizes.p, recipe, 1).flops <= MOST_WORK * flops else "none"
+        return ()
+    work = {kind: stage.cost(sizes.n, sizes.p, recipe, 1).flops for kind, stage in LOCAL_STAGES.items()}
+    return tuple(kind for kind in LOCAL_STAGES if work[kind] <= MOST_WORK * flops)
 
 
-def local_cost(kind: str, n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
-    """Memory, work and readings of a local stage."""
-    return LocalCost() if kind == "none" else LOCAL_STAGES[kind].cost(n, p, recipe, outputs)
+def local_cost(kinds: Sequence[str], n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
+    """Needs of local stages that are tried one after the other: work and readings of all, memory of the largest."""
+    costs = [asdict(LOCAL_STAGES[kind].cost(n, p, recipe, outputs)) for kind in kinds]
+    together = {"flops": sum, "readings": sum}
+    return LocalCost(
+        **{name: together.get(name, max)(cost[name] for cost in costs) for name in costs[0]} if costs else {}
+    )
+
+
+def best_stage(tried: Sequence[LocalStage]) -> LocalStage:
+    """The stage of the smallest loss on the holdout among those that are kept, with the history of all."""
+    kept = [stage for stage in tried if stage.machine is not None]
+    best = min(kept, key=lambda stage: stage.facts.get("loss", 0.0), default=tried[0])
+    why = best.why if kept else "; ".join(stage.why for stage in tried)
+    return replace(best, why=why, history=[line for stage in tried for line in stage.history])
 
 
 def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[RowSlice]]) -> Sequence[RowSlice]:

@@ -19,7 +19,7 @@ from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_o
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.solving.sketch import sketch_flops as wide_flops
 from dkernel.streaming.schedule import PIECE_ROWS, bundle_size
-from dkernel.training.local_stage import automatic_local, local_cost
+from dkernel.training.local_stage import local_cost, local_kinds
 from dkernel.training.result import LocalCost
 
 __all__ = ["Plan", "format_plan"]
@@ -52,7 +52,7 @@ class Plan:
     survey_flops, setup_flops, pass_flops : of each stage
     checkpoint_bytes : of disk, of a run with a checkpoint
     scratch_bytes : of disk, while a local stage has its rows there
-    local : the local stage that is tried
+    local : local stages that are tried
     local_flops : of it
     readings : of the source, from memory where it is kept
     model_bytes : of the model file, about; a local stage's part is at most this
@@ -78,7 +78,7 @@ class Plan:
     scratch_bytes: int = 0
     reading_bytes: int = 0
     seconds: float = 0.0
-    local: str = "none"
+    local: tuple[str, ...] = ()
     local_flops: float = 0.0
     readings: int = 0
     model_bytes: int = 0
@@ -103,8 +103,8 @@ class Plan:
         base = WORKER_BASE + reservoir + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
         client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
         passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
-        kind = automatic_local(recipe, source, sizes, setup + passes * turn)
-        local = local_cost(kind, n, p, recipe, outputs)
+        kinds = local_kinds(recipe, source, sizes, setup + passes * turn)
+        local = local_cost(kinds, n, p, recipe, outputs)
         # The tree of a task holds a sum for each level and the one that comes, and the client those of all tasks of a
         # reading at a time.
         sums = solver_class(recipe.solver).squares(D)
@@ -140,7 +140,7 @@ class Plan:
             survey_flops=survey,
             setup_flops=setup,
             pass_flops=turn,
-            local=kind,
+            local=kinds,
             local_flops=local.flops,
             model_bytes=8 * D * (p + outputs) + local.model_bytes,
             readings=2 + passes + local.readings,
@@ -222,6 +222,8 @@ def format_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
 def _in_words(name: str, value: Any) -> str:
     if value is None:
         return "none known"
+    if isinstance(value, tuple | list):
+        return ", ".join(value) or "none"
     if isinstance(value, bool):
         return "yes" if value else "no"
     if name.endswith("_bytes") or name == "memory_limit":
