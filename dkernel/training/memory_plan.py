@@ -124,13 +124,8 @@ class Plan:
         survey = float(source.n_rows) * p * 8
         work, read = survey + setup + passes * turn + local.flops, 1 if kept else 1 + passes + local.readings
         return cls(
-            n=n,
-            p=source.n_in,
-            columns=D,
-            outputs=outputs,
-            rounds=sizes.rounds,
-            passes=passes,
-            reservoir=sizes.reservoir,
+            n=n, p=source.n_in, columns=D, outputs=outputs,
+            rounds=sizes.rounds, passes=passes, reservoir=sizes.reservoir,
             worker_bytes=int(with_data if kept else worker),
             reading_bytes=int(reading),
             client_bytes=int(client),
@@ -147,7 +142,7 @@ class Plan:
             checkpoint_bytes=_checkpoint(D, outputs, reservoir, row, squares if wide else 3 * matrix, local),
             scratch_bytes=local.scratch_bytes,
             seconds=round((work / FLOPS + read * source.nbytes / BYTES) / executor.slots, 1),
-        )
+        )  # fmt: skip
 
     def check(self) -> None:
         """Refuse what cannot fit, with both numbers and what would."""
