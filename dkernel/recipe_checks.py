@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from dkernel.encoding.encoding import MISSING_WORDS
+from dkernel.encoding.encoding import DATE_WORDS, MISSING_WORDS
 from dkernel.errors import RecipeError
 from dkernel.features import FAST, FEATURES, FORMS
 from dkernel.features.scaling import SCALINGS
@@ -45,6 +45,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "cell_overlap": ("auto",),
     "categorical": ("auto", "none"),
     "missing": MISSING_WORDS,
+    "dates": DATE_WORDS,
 }
 """The words that each parameter understands; some take numbers too."""
 
@@ -197,4 +198,5 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "cell_overlap": _word_or(_real("a number from 0 to 2", lambda v: 0 <= v <= 2)),
     "categorical": _columns,
     "missing": _word,
+    "dates": _word,
 }

@@ -107,6 +107,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "indicator",
         "Missing features: mean and 0/1 input, mean, or error.",
     ),
+    "dates": ("seconds|calendar", "seconds", "calendar: year, month, weekday and hour beside the seconds."),
     "seed": ("N", "0", "Seed of all random choices."),
     "dtype": (
         "float32|float64",
@@ -253,6 +254,7 @@ def _open(values: Mapping[str, Any], recipe: "Recipe") -> Any:
         kernel=recipe.kernels[0],
         categorical=recipe.categorical,
         missing=recipe.missing,
+        dates=recipe.dates,
         max_bad_rows=values["max_bad_rows"],
         scratch=values["scratch"],
         **svmlight_of(values),

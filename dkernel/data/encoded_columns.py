@@ -51,7 +51,7 @@ def encoded_kinds(
 
 
 def learned(
-    tasks: Sequence[Delayed], kinds: Mapping[str, str], missing: str, compute: Callable[..., Any]
+    tasks: Sequence[Delayed], kinds: Mapping[str, str], request: ReadOptions, compute: Callable[..., Any]
 ) -> tuple[Encoding, dict[str, str]]:
     """The encoding that the counts of all parts decide, and what is worth saying of it.
 
@@ -66,7 +66,7 @@ def learned(
         for counts in compute(*tasks[first : first + AT_ONCE]):
             total = counts if total is None else total.merge(counts)
     assert total is not None
-    return total.encoding(kinds, missing), total.told(kinds)
+    return total.encoding(kinds, request.missing, request.dates), total.told(kinds)
 
 
 def reading_of(model: Any) -> dict[str, Any]:

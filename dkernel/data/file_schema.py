@@ -52,6 +52,7 @@ class ReadOptions:
     delimiter: str | None = None
     no_header: bool = False
     max_bad_rows: int = 0
+    dates: str = "seconds"
 
     @property
     def lenient(self) -> bool:

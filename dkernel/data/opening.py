@@ -59,6 +59,7 @@ def open_source(
     no_header: bool = False,
     max_bad_rows: int = 0,
     text_encoding: str | None = None,
+    dates: str = "seconds",
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
 
@@ -121,6 +122,8 @@ def open_source(
         them.
     text_encoding : str, default=None
         Encoding of the text of CSV files, such as "latin-1"; by default UTF-8.
+    dates : {"seconds", "calendar"}, default="seconds"
+        Inputs of dates: the seconds, or beside them the year, month, weekday and hour.
 
     Returns
     -------
@@ -154,7 +157,7 @@ def open_source(
         label, weight, wanted, _names(exclude), _names(keep), dtype,
         n_features, zero_based, allow_extra, compute, scan_bytes, tuple(known), kept_as, quarantine, kernel,
         categorical if isinstance(categorical, str) else _names(categorical), missing, encoding, holes,
-        delimiter, no_header, max_bad_rows,
+        delimiter, no_header, max_bad_rows, dates,
     )  # fmt: skip
     if quarantine and (label or weight):
         raise RecipeError("Bad rows can be left out of data that are scored, not of data with a label or a weight.")
@@ -203,7 +206,7 @@ def _with_encoding(
             tasks.append(Delayed(key, {key: (count_part, table.file, part, wanted)}))
     if not tasks:
         return replace(wanted, encoded=None), {}
-    encoding, told = learned(tasks, wanted.encoded, request.missing, request.compute)
+    encoding, told = learned(tasks, wanted.encoded, request, request.compute)
     if not encoding.names:
         raise DataError(f"{tables[0].file.name}: no feature holds a value that came twice: nothing can be learned.")
     return replace(wanted, encoding=encoding), told

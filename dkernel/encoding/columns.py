@@ -13,6 +13,12 @@ __all__ = ["MISSING", "ONE_HOT", "UNKNOWN", "CategoryColumn", "NumberColumn", "c
 ONE_HOT = float(np.sqrt(0.5))
 """The value of a level: two rows of different levels are then at distance 1."""
 
+CALENDAR = ("year", *(f"{part}.{axis}" for part in ("month", "weekday", "hour") for axis in ("sin", "cos")))
+"""Inputs of the calendar of a date, in UTC."""
+
+RADIUS = 0.5
+"""Of the circles of a calendar: two opposite points, as January and July, are then at distance 1, as two levels are."""
+
 MISSING, UNKNOWN = 1, 2
 """Marks of a value that training never saw: one that is missing, and a category without a level."""
 
@@ -27,6 +33,7 @@ class NumberColumn:
     indicator : whether training saw missing values: a second input is then 1 where the value is missing, else 0
     offset : subtracted first, in float64; of dates, whose seconds float32 cannot hold
     kind : "number", or "date"
+    calendar : whether a date has inputs for its year, month, weekday and hour too, in UTC
 
     Examples
     --------
@@ -41,16 +48,19 @@ class NumberColumn:
     indicator: bool = False
     offset: float = 0.0
     kind: str = "number"
+    calendar: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of its inputs."""
-        return (self.name, f"{self.name}=missing") if self.indicator else (self.name,)
+        parts = CALENDAR if self.calendar else ()
+        return (self.name, *[f"{self.name}=missing"] * self.indicator, *(f"{self.name}.{part}" for part in parts))
 
     @property
     def unscaled(self) -> tuple[bool, ...]:
         """Which of its inputs keep their unit when inputs are scaled."""
-        return (False, True) if self.indicator else (False,)
+        cycles = (False, *[True] * (len(CALENDAR) - 1)) if self.calendar else ()
+        return (False, *[True] * self.indicator, *cycles)
 
     def fill(self, values: NDArray[Any], X: NDArray[Any], strict: bool = False) -> NDArray[np.int8] | None:
         """Write the inputs of values (n,) to X (n, width); returns marks (n,) where training saw no such value.
@@ -58,6 +68,8 @@ class NumberColumn:
         With `strict` a missing value stays NaN, which the gate of blocks refuses with its place.
         """
         X[:, 0] = values - self.offset if self.offset else values
+        if self.calendar:
+            X[:, 1 + self.indicator :] = calendar_of(values, self.mean + self.offset)
         if values.dtype.kind != "f":
             return None
         missing = np.isnan(values)
@@ -71,7 +83,30 @@ class NumberColumn:
 
     def to_json(self) -> dict[str, Any]:
         """The column as JSON."""
-        return asdict(self)
+        found = asdict(self)
+        return found if self.calendar else {name: value for name, value in found.items() if name != "calendar"}
+
+
+def calendar_of(values: NDArray[Any], mean: float) -> NDArray[np.float64]:
+    """CALENDAR of times in seconds since 1970: the year, and points on circles; a missing one has the year of the mean.
+
+    Examples
+    --------
+    >>> calendar_of(np.array([0.0, 6 * 3600.0]), 0.0).round(2).tolist()[1]
+    [1970.0, 0.0, 0.5, 0.22, -0.45, 0.5, 0.0]
+    """
+    missing = np.isnan(values)
+    seconds = np.floor(np.where(missing, mean, values)).astype("datetime64[s]")
+    days, months = seconds.astype("datetime64[D]"), seconds.astype("datetime64[M]")
+    hour = (seconds - days).astype(np.float64) / 3600
+    weekday = (days.astype(np.int64) + 3) % 7  # 1970 began on a Thursday
+    out = np.empty((len(values), len(CALENDAR)))
+    out[:, 0] = months.astype("datetime64[Y]").astype(np.int64) + 1970
+    for j, (place, period) in enumerate(((months.astype(np.int64) % 12, 12), (weekday, 7), (hour, 24))):
+        angle = 2 * np.pi * place / period
+        out[:, 1 + 2 * j], out[:, 2 + 2 * j] = RADIUS * np.sin(angle), RADIUS * np.cos(angle)
+    out[missing, 1:] = 0.0
+    return out
 
 
 @dataclass(frozen=True)
@@ -159,7 +194,11 @@ def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
             raise ValueError(f"a category of {buckets} buckets")
         return CategoryColumn(**{**found, "levels": tuple(levels)})
     numbers = found["mean"], found["offset"]
-    if kind not in ("number", "date") or type(found["indicator"]) is not bool:
+    if (
+        kind not in ("number", "date")
+        or type(found["indicator"]) is not bool
+        or type(found.get("calendar", False)) is not bool
+    ):
         raise ValueError(f"a column of the encoding is of the kind {kind!r}")
     if not all(type(number) is float and np.isfinite(number) for number in numbers):
         raise ValueError("a number of the encoding is not finite")

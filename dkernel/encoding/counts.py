@@ -48,11 +48,12 @@ class NumberCount:
             self.n + other.n, self.total + other.total, min(self.low, other.low), self.missing + other.missing
         )
 
-    def column(self, name: str, kind: str, indicator: bool) -> NumberColumn:
+    def column(self, name: str, kind: str, indicator: bool, calendar: bool = False) -> NumberColumn:
         # Whole seconds, so that the difference is exact.
         offset = float(np.floor(self.low)) if kind == "date" and self.n else 0.0
         mean = self.total / self.n - offset if self.n else 0.0
-        return NumberColumn(name, float(mean), indicator and self.missing > 0 and self.n > 0, offset, kind)
+        indicator = indicator and self.missing > 0 and self.n > 0
+        return NumberColumn(name, float(mean), indicator, offset, kind, calendar and kind == "date")
 
 
 @dataclass(frozen=True)
@@ -136,12 +137,18 @@ class TableCounts:
         pairs = zip(self.columns, other.columns, strict=True)
         return TableCounts(tuple(one.merge(two) for one, two in pairs), self.rows + other.rows)  # type: ignore[arg-type]
 
-    def encoding(self, kinds: Mapping[str, str], missing: str = "indicator") -> Encoding:
-        """The encoding that these counts decide; `missing` is "indicator", "mean" or "error"."""
+    def encoding(self, kinds: Mapping[str, str], missing: str = "indicator", dates: str = "seconds") -> Encoding:
+        """The encoding that these counts decide.
+
+        Parameters
+        ----------
+        missing : "indicator", "mean" or "error"
+        dates : "seconds", or "calendar" for inputs of the year, month, weekday and hour beside them
+        """
         made: list[NumberColumn | CategoryColumn] = []
         for (name, kind), count in zip(kinds.items(), self.columns, strict=True):
             if isinstance(count, NumberCount):
-                made.append(count.column(name, kind, missing == "indicator"))
+                made.append(count.column(name, kind, missing == "indicator", dates == "calendar"))
             else:
                 made.append(count.column(name))
         return Encoding(tuple(made), missing)

@@ -13,12 +13,13 @@ from numpy.typing import NDArray
 from dkernel.encoding.columns import MISSING, UNKNOWN, CategoryColumn, NumberColumn, column_from_json
 from dkernel.encoding.tables import coded, numbers
 
-__all__ = ["MISSING_WORDS", "Counted", "Encoding", "added", "described", "unseen_values"]
+__all__ = ["DATE_WORDS", "MISSING_WORDS", "Counted", "Encoding", "added", "described", "unseen_values"]
 
 Counted = Mapping[str, Mapping[str, int]]
 """Values that training never saw: what they are ("missing", "unknown") -> column -> how many."""
 
 MISSING_WORDS = ("indicator", "mean", "error")
+DATE_WORDS = ("seconds", "calendar")
 
 
 @dataclass(frozen=True)
@@ -83,7 +84,7 @@ class Encoding:
         found = []
         for column in self.columns:
             places = self.places[column.name]
-            inside = places if isinstance(column, CategoryColumn) else places[1:]
+            inside = places if isinstance(column, CategoryColumn) else places[1 : 1 + column.indicator]
             found.append(tuple(inside))
         return tuple(group for group in found if group)
 

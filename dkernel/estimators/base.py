@@ -79,6 +79,7 @@ class KernelMachine(BaseEstimator):
         random_state: Seed,
         categorical_features: Any,
         missing: str,
+        dates: str,
         checkpoint: Folder,
         warm_start: bool,
         callbacks: Callbacks,
@@ -104,6 +105,7 @@ class KernelMachine(BaseEstimator):
         self.random_state = random_state
         self.categorical_features = categorical_features
         self.missing = missing
+        self.dates = dates
         self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.callbacks = callbacks
@@ -130,7 +132,9 @@ class KernelMachine(BaseEstimator):
         recipe = self._recipe()
         check_callbacks(self.callbacks)
         recipe = recipe.replace(dtype=dtype_of_rows(X))
-        source = source_of(self, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing})
+        source = source_of(
+            self, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing, "dates": recipe.dates}
+        )
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
 
         def run(source: Source, recipe: Recipe) -> TrainResult:

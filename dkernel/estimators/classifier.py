@@ -101,6 +101,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     missing : {"indicator", "mean", "error"}, default="indicator"
         Missing values of X: the mean of the column and an input that says so where `fit` saw such, the mean alone, or
         an error.
+    dates : {"seconds", "calendar"}, default="seconds"
+        Inputs of dates: the seconds, or beside them the year, month, weekday and hour.
     checkpoint : str or path-like, default=None
         Folder in which `fit` keeps what it has done. A fit that was begun there goes on, to the same model; a folder of
         another fit is refused.
@@ -187,6 +189,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         random_state: Seed = None,
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
+        dates: str = "seconds",
         checkpoint: Folder = None,
         warm_start: bool = False,
         callbacks: Callbacks = None,
@@ -197,7 +200,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
             n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap, scale=scale, metric=metric,
             random_state=random_state,
-            categorical_features=categorical_features, missing=missing,
+            categorical_features=categorical_features, missing=missing, dates=dates,
             checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight

@@ -30,7 +30,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Loss, with numbers of your own: of "huber" and "epsilon_insensitive" in standard deviations of y.
     alpha, solver, passes, patience, polish, local, n_grids, cell_rows, cell_overlap, scale, metric : object
         As of KernelClassifier.
-    random_state, categorical_features, missing, checkpoint, warm_start, callbacks, verbose : object
+    random_state, categorical_features, missing, dates, checkpoint, warm_start, callbacks, verbose : object
         As of KernelClassifier.
 
     Attributes
@@ -90,6 +90,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         random_state: Seed = None,
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
+        dates: str = "seconds",
         checkpoint: Folder = None,
         warm_start: bool = False,
         callbacks: Callbacks = None,
@@ -100,7 +101,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
             n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap, scale=scale, metric=metric,
             random_state=random_state,
-            categorical_features=categorical_features, missing=missing,
+            categorical_features=categorical_features, missing=missing, dates=dates,
             checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
         )  # fmt: skip
 

@@ -173,7 +173,9 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
             )
         best = clone(machine)
         recipe = best._recipe().replace(dtype=dtype_of_rows(X))
-        source = source_of(best, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing})
+        source = source_of(
+            best, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing, "dates": recipe.dates}
+        )
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
 
         def run(source: Source, recipe: Recipe) -> TuneResult:

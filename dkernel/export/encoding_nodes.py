@@ -8,7 +8,7 @@ from onnx import helper
 
 from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.encoding.columns import ONE_HOT
-from dkernel.export.exact import without_hashes
+from dkernel.export.exact import leaving
 from dkernel.export.nodes import Nodes
 
 __all__ = ["ML", "encoded", "filled"]
@@ -22,7 +22,7 @@ def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.V
     A number is of `dtype`, NaN where it is missing; a category is text, "" where it is missing; a date is float64, the
     seconds since 1970 in UTC, of a time those since midnight.
     """
-    without_hashes(encoding, "ONNX")
+    leaving(encoding, "ONNX")
     parts: list[str] = []
     infos: list[onnx.ValueInfoProto] = []
     for column in encoding.columns:

@@ -12,14 +12,14 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.encoding.columns import ONE_HOT
-from dkernel.export.exact import without_hashes
+from dkernel.export.exact import leaving
 
 __all__ = ["encoder_of", "units_of"]
 
 
 def encoder_of(encoding: Encoding) -> Any:
     """What makes the inputs of the columns, those of categories being 1 where the encoding has sqrt(1/2)."""
-    without_hashes(encoding, "scikit-learn")
+    leaving(encoding, "scikit-learn")
     names = encoding.column_names
     by_place = names == tuple(map(str, range(len(names)))) and not _has_texts(encoding)
     parts = [

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.encoding import CategoryColumn, Encoding
+from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.errors import ModelFileError, UnsupportedError
 from dkernel.features.monomials import MonomialMap
 from dkernel.model import Model
 
-__all__ = ["model_of", "monomials", "refused", "without_hashes"]
+__all__ = ["leaving", "model_of", "monomials", "refused"]
 
 
 def model_of(model: Any) -> Model:
@@ -31,8 +31,14 @@ def model_of(model: Any) -> Model:
     return model
 
 
-def without_hashes(encoding: Encoding, form: str) -> None:
-    """Refuse an encoding with a hash, which only dkernel computes."""
+def leaving(encoding: Encoding, form: str) -> None:
+    """Refuse an encoding with a hash or a calendar, which only dkernel computes."""
+    dates = [column.name for column in encoding.columns if isinstance(column, NumberColumn) and column.calendar]
+    if dates:
+        raise UnsupportedError(
+            f"The columns {', '.join(map(repr, dates))} have inputs of the calendar, and {form} has none. Score with "
+            "dkernel, or train with dates='seconds'."
+        )
     hashed = [column.name for column in encoding.columns if isinstance(column, CategoryColumn) and column.buckets]
     if hashed:
         raise UnsupportedError(

@@ -1,5 +1,7 @@
 """Encodings: equal to scikit-learn's encoders on small tables, the same however the rows are cut, and JSON."""
 
+import json
+
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -157,3 +159,24 @@ def test_a_plain_encoding_leaves_numbers_as_they_are():
     filled, marks = encoding.encode(X)
     assert filled[3, 1] == 2.0
     assert encoding.counted(marks) == {"missing": {"b": 1}}
+
+
+def test_a_calendar_is_the_year_and_points_on_circles():
+    times = pd.Series(pd.to_datetime(["2024-01-01 00:00", "2024-07-03 06:30", None, "1969-12-31 23:59"]))
+    table, kinds = pa.table({"when": times}), {"when": "date"}
+    encoding = TableCounts.of(table, kinds).encoding(kinds, dates="calendar")
+    cycles = [f"when.{part}.{axis}" for part in ("month", "weekday", "hour") for axis in ("sin", "cos")]
+    assert encoding.names == ("when", "when=missing", "when.year", *cycles)
+    X, _ = encoding.encode(table, "float64")
+    there = times.dropna()
+    np.testing.assert_array_equal(X[[0, 1, 3], 2], there.dt.year)
+    hour = there.dt.hour + there.dt.minute / 60
+    for j, (place, period) in enumerate([(there.dt.month - 1, 12), (there.dt.day_of_week, 7), (hour, 24)]):
+        angle = 2 * np.pi * place / period
+        np.testing.assert_allclose(X[[0, 1, 3], 3 + 2 * j], 0.5 * np.sin(angle), atol=1e-12)
+        np.testing.assert_allclose(X[[0, 1, 3], 4 + 2 * j], 0.5 * np.cos(angle), atol=1e-12)
+    assert X[2, 1] == 1
+    assert (X[2, 3:] == 0).all()
+    assert encoding.unscaled.tolist() == [False, True, False, *[True] * 6]
+    assert encoding.groups == ((1,),)
+    assert Encoding.from_json(json.loads(json.dumps(encoding.to_json()))) == encoding

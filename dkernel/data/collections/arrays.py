@@ -64,6 +64,7 @@ def from_arrays(
     missing: str = "error",
     encoding: Encoding | None = None,
     holes: bool = False,
+    dates: str = "seconds",
 ) -> Source:
     """The rows of collections in memory or in Dask: X (n, p), y (n,) or of k targets (n, k), weight (n,).
 
@@ -76,8 +77,8 @@ def from_arrays(
     kernel : which the rows are for: the columns that it takes as objects may hold texts, lists or sets; then a list, a
         series or an array (n,) is one column. Without one all features are numbers
     sparse : whether rows stay, or become, sparse; None by the rule above
-    categorical, missing, encoding, holes : as of `dkernel.open_source`; without them all columns are numbers, and none
-        is missing
+    categorical, missing, encoding, holes, dates : as of `dkernel.open_source`; without them all columns are numbers,
+        and none is missing
 
     Examples
     --------
@@ -92,7 +93,7 @@ def from_arrays(
     if hasattr(X, "tocsr"):
         X = dense_blocks(X.tocsr(), dtype)
     again: dict[str, Any] = {"columns": columns, "dtype": dtype, "kernel": kernel, "compute": compute, "sparse": sparse}
-    again |= {"categorical": categorical, "missing": missing}
+    again |= {"categorical": categorical, "missing": missing, "dates": dates}
     reopen = partial(from_arrays, X, y, weight, holes=True, **again) if missing != "error" else None
     objects: tuple[str, ...] = ()
     parsed = None if kernel is None else parse(kernel)
@@ -103,7 +104,9 @@ def from_arrays(
     names = columns or _names_of(X)
     told: dict[str, str] = {}
     if not objects and (encoding is not None or missing != "error" or categorical != "none"):
-        request = ReadOptions(kernel=parsed, categorical=categorical, missing=missing, encoding=encoding, holes=holes)
+        request = ReadOptions(
+            kernel=parsed, categorical=categorical, missing=missing, encoding=encoding, holes=holes, dates=dates
+        )
         X, names, encoding, told = _encoded(X, names, request, dtype, compute)
     inputs = encoding.names if encoding is not None else names
     if is_dask(X):

@@ -54,7 +54,7 @@ def encoding_of(
                 f"Column {name!r} of X is text, or holds values of several types, lists or bytes, and no category: "
                 "leave it out, or make text or numbers of it."
             )
-    encoding, told = learned(_tasks(X, columns, encoded), encoded, request.missing, compute)
+    encoding, told = learned(_tasks(X, columns, encoded), encoded, request, compute)
     if not encoding.names:
         raise DataError("No column of X holds a value that came twice: nothing can be learned from it.")
     return encoding, told
