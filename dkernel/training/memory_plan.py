@@ -105,11 +105,7 @@ class Plan:
         passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
         kinds = local_kinds(recipe, source, sizes, setup + passes * turn)
         local = local_cost(kinds, n, p, recipe, outputs)
-        # The tree of a task holds a sum for each level and the one that comes, and the client those of all tasks of a
-        # reading at a time.
-        sums = solver_class(recipe.solver).squares(D)
-        levels = max((unit.n_rows for unit in source.units), default=0) // PIECE_ROWS
-        tree = sums * (levels.bit_length() + 1) + (sums > 0)
+        sums, tree = _sums(recipe, source, D)
         base += threads * (local.task_bytes + tree * matrix) + local.row_bytes * n // workers
         # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
         # both, and not in equal shares.
@@ -228,6 +224,16 @@ def _in_words(name: str, value: Any) -> str:
     if name == "seconds":
         return f"{max(1, round(value)):,} s" if value < 120 else f"{value / 60:,.0f} min"
     return f"{value:,}" if isinstance(value, int) else f"{value}"
+
+
+def _sums(recipe: Recipe, source: Source, columns: int) -> tuple[int, int]:
+    """Squares that a task gives the client, which has those of all tasks of a reading at a time, and that it holds.
+
+    The tree of a task holds a sum for each level and the one that comes.
+    """
+    sums = solver_class(recipe.solver).squares(columns)
+    levels = max((unit.n_rows for unit in source.units), default=0) // PIECE_ROWS
+    return sums, sums * (levels.bit_length() + 1) + (sums > 0)
 
 
 def _has_room(source: int, work: int, total: int) -> bool:

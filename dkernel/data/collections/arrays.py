@@ -108,7 +108,6 @@ def from_arrays(
             kernel=parsed, categorical=categorical, missing=missing, encoding=encoding, holes=holes, dates=dates
         )
         X, names, encoding, told = _encoded(X, names, request, dtype, compute)
-    inputs = encoding.names if encoding is not None else names
     if is_dask(X):
         units, p, token, kind = _dask_units(X, y, weight, names, dtype, objects, compute)
         row_bytes = object_row_bytes(p, 0)
@@ -117,7 +116,7 @@ def from_arrays(
         units, p, token, kind, row_bytes = _numpy_units(X, y, weight, names, dtype, objects, encoding)
     return Source(
         tuple(units),
-        _columns(inputs, p),
+        _columns(names if encoding is None else encoding.names, p),
         None if y is None else name_of(y, "label"),
         None if weight is None else name_of(weight, "weight"),
         (),
