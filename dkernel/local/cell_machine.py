@@ -100,7 +100,7 @@ class CellMachine(LocalMachine):
         of = self.tree.cells(Z)
         order = np.argsort(of, kind="stable")
         numbers, starts = np.unique(of[order], return_index=True)
-        for number, rows in zip(numbers.tolist(), np.split(order, starts[1:]), strict=True):
+        for number, rows in zip(numbers.tolist(), np.split(order, starts)[1:], strict=True):
             S[rows] = self.cells[number].scores(Z[rows])
         return S * self.unit
 

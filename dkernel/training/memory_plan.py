@@ -18,7 +18,7 @@ from dkernel.solving.driver import solver_class
 from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.solving.sketch import sketch_flops as wide_flops
-from dkernel.streaming.schedule import bundle_size
+from dkernel.streaming.schedule import PIECE_ROWS, bundle_size
 from dkernel.training.local_stage import automatic_local, local_cost
 from dkernel.training.result import LocalCost
 
@@ -105,9 +105,12 @@ class Plan:
         passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
         kind = automatic_local(recipe, source, sizes, setup + passes * turn)
         local = local_cost(kind, n, p, recipe, outputs)
-        # Each task has its sums and one more, and the client has those of all tasks of a reading at a time.
+        # The tree of a task holds a sum for each level and the one that comes, and the client those of all tasks of a
+        # reading at a time.
         sums = solver_class(recipe.solver).squares(D)
-        base += threads * (local.task_bytes + (sums + (sums > 0)) * matrix) + local.row_bytes * n // workers
+        levels = max((unit.n_rows for unit in source.units), default=0) // PIECE_ROWS
+        tree = sums * (levels.bit_length() + 1) + (sums > 0)
+        base += threads * (local.task_bytes + tree * matrix) + local.row_bytes * n // workers
         # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
         # both, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))

@@ -47,7 +47,7 @@ ESTIMATORS = [
     KernelCCA(n_components=1, n_columns=32),
     OneClassSVM(n_columns=32),
     KernelPerceptron(),
-    Tuner(KernelClassifier("gaussian", metric="identity", n_components=16), {"gamma": [0.1, 1.0], "alpha": [1e-3]}),
+    Tuner(KernelClassifier("gaussian", metric="identity", n_components=16), {"gamma": [0.3], "alpha": [1e-3]}),
 ]
 
 OTHER_SETTINGS = [

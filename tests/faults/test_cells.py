@@ -8,6 +8,7 @@ import pytest
 
 from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor
+from dkernel.streaming.progress import Progress
 from tests.faults.conftest import CONFIG
 from tests.training.fits import digest, fit
 from tests.training.test_cells import CELLS
@@ -15,15 +16,33 @@ from tests.training.test_cells import CELLS
 pytestmark = pytest.mark.cluster
 
 
-def test_a_worker_killed_between_cells(tmp_path):
+class Watched(Progress):
+    """Calls a function when the rows are about to be sorted to cells."""
+
+    def __init__(self, call):
+        super().__init__("none")
+        self.call = call
+
+    def phase(self, name, *args, **figures):
+        super().phase(name, *args, **figures)
+        if name == "sort rows to cells":
+            self.call()
+
+
+@pytest.mark.parametrize("where", ["between cells", "in the shuffle"])
+def test_a_worker_killed(where, tmp_path):
     # As many deaths as Dask allows a task by default; other tests want to see the first.
     failures = {name: value for name, value in CONFIG.items() if "failures" in name}
+    killed = []
     with dask.config.set(failures), connect(workers=2) as executor:
 
-        def kill(line):
-            if line.get("parts") == 1:
-                pids = executor.client.run(os.getpid)
-                os.kill(min(pids.values()), signal.SIGKILL)
+        def kill():
+            pids = executor.client.run(os.getpid)
+            os.kill(min(pids.values()), signal.SIGKILL)
+            killed.append(where)
 
-        found = fit(None, executor, recipe=CELLS, told=kill)
+        progress = Watched(kill if where == "in the shuffle" else lambda: None)
+        told = (lambda line: kill() if line.get("parts") == 1 else None) if where == "between cells" else None
+        found = fit(None, executor, recipe=CELLS, told=told, progress=progress)
+    assert killed == [where]
     assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=CELLS), tmp_path)

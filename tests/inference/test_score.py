@@ -365,7 +365,7 @@ def test_every_executor_writes_the_same_bytes_and_names_the_model(tmp_path):
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("name", ["out", "out.csv"])
+@pytest.mark.parametrize("name", ["out", pytest.param("out.csv", marks=pytest.mark.slow)])
 def test_processes_write_the_same_bytes(tmp_path, name, two_workers):
     source, _ = a_source(rows=((3, 2), (4,), (1, 0, 1), (2,), (7,)))
     (tmp_path / "serial").mkdir()

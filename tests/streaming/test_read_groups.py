@@ -1,10 +1,15 @@
 """Small units are read many to a task, to the same bits."""
 
+import time
+
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dkernel.data import open_source
-from dkernel.execution.local import SerialExecutor
+from dkernel.execution.connect import connect
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
 from dkernel.streaming import block_reader, read_groups
 from dkernel.streaming.block_reader import BlockReader
@@ -65,6 +70,25 @@ def test_a_reading_of_many_small_files_asks_a_few_times(source):
         assert executor.asked - before <= 2
     assert feed.each(lambda blocks: len(blocks[0].X), "each", Progress("none"), lambda _: ()) == [1] * FILES
     feed.close()
+
+
+@pytest.mark.slow
+@pytest.mark.cluster
+def test_two_thousand_files_on_two_workers_take_at_most_twice_the_seconds_of_threads(tmp_path):
+    """They took twelve times as long: a task and a message for each file, in each round of the polish."""
+    rng = np.random.default_rng(0)
+    for i in range(2000):
+        row = pa.table({"a": rng.standard_normal(1), "b": rng.standard_normal(1), "y": [i % 2]})
+        pq.write_table(row, tmp_path / f"{i:04d}.parquet")
+    recipe, best = Recipe(n_components=32, gamma=1.0, kernel="gaussian"), {}
+    with connect(workers=2, memory_limit=0) as cluster:
+        for _ in range(3):  # in turn, and the best of each: other jobs come and go
+            for executor in (ThreadsExecutor(), cluster):
+                began = time.monotonic()
+                train(open_source(str(tmp_path), label="y"), recipe, executor)
+                name, seconds = executor.name, time.monotonic() - began
+                best[name] = min(best.get(name, seconds), seconds)
+    assert best["cluster"] <= 2 * best["threads"], best
 
 
 def test_the_sums_of_a_reading_do_not_know_how_it_was_cut(source, monkeypatch):

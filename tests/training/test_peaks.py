@@ -74,6 +74,11 @@ def test_peaks_are_below_the_plan(tmp_path, n, p, columns, classes, features):
     assert below(fitted(tmp_path, n, p, columns, classes, features=features))
 
 
+def test_peaks_of_normal_equations_are_below_the_plan(tmp_path):
+    """A task sums its pieces in a tree, which holds the matrices of some levels at a time."""
+    assert below(fitted(tmp_path, 400_000, 8, 1024, 2, solver="normal", loss="squared"))
+
+
 def test_the_clients_memory_does_not_grow_with_the_rows(tmp_path):
     small, large = (fitted(tmp_path, n, 28, 512, 2) for n in (400_000, 4_000_000))
     assert below(small)

@@ -131,7 +131,7 @@ def two_workers():
 
 
 @pytest.mark.cluster
-@pytest.mark.parametrize("name", ["open", "targets"])
+@pytest.mark.parametrize("name", ["open", pytest.param("targets", marks=pytest.mark.slow)])
 def test_two_processes(name, two_workers, serial, tmp_path):
     assert two_workers.workers == 2
     assert digest(name, two_workers, tmp_path) == serial(name)

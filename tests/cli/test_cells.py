@@ -1,0 +1,39 @@
+"""`train --local cells`: the plan states its scratch, the rows leave it again, show tells of the cells."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+JOB = ["--label", "y", "--gamma", "1.0", "--kernel", "gaussian", "--metric", "identity", "--n-components", "32"]
+JOB += ["--alpha", "1e-4", "--local", "cells", "--cell-rows", "200", "--cell-overlap", "0.25", "--baselines", "off"]
+
+
+@pytest.fixture(scope="module")
+def stripes(tmp_path_factory):
+    """A file of rows whose class changes along fine stripes."""
+    X = np.random.default_rng(0).uniform(-1, 1, (1200, 2)).astype(np.float32)
+    path = tmp_path_factory.mktemp("stripes") / "rows.parquet"
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=np.sin(14 * X[:, 0]) > 0).to_parquet(path, row_group_size=300)
+    return path
+
+
+def test_cells_from_file_to_file(run, stripes, tmp_path):
+    model, scratch = tmp_path / "m.safetensors", tmp_path / "scratch"
+    done = run("train", stripes, "--out", model, "--scratch", scratch, "--quiet", *JOB)
+    assert done.exit_code == 0, done.output
+    assert list(scratch.iterdir()) == []
+    assert "cells of" in run("show", model).stdout
+    found = json.loads(run("evaluate", model, stripes, "--label", "y", "--json", "--quiet").stdout)
+    assert found["accuracy"] > 0.95
+    assert run("score", model, stripes, "--out", tmp_path / "scores.npy", "--quiet").exit_code == 0
+    assert "no cells" in run("export", model, "--out", tmp_path / "m.onnx").stderr
+
+
+def test_the_plan_states_the_scratch(run, stripes, tmp_path):
+    done = run("train", stripes, "--out", tmp_path / "m", "--dry-run", "--json", *JOB)
+    assert done.exit_code == 0, done.output
+    plan = json.loads(done.stdout)
+    assert plan["scratch_bytes"] > 1200 * 1.25 * 4 * 2
+    assert plan["local"] == "cells"

@@ -1,0 +1,60 @@
+"""The machine of all cells: each row is answered by its own cell, and what is stored is checked."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from dkernel.local.cell_machine import CellInputs, CellMachine
+from dkernel.local.cells import CellSettings, fit_cell
+from dkernel.local.partition import grow
+
+
+@pytest.fixture(scope="module", params=[0, 1])
+def made(request):
+    """Rows, and a machine of their cells, which share a metric or have one each."""
+    rng = np.random.default_rng(0)
+    X = rng.normal(3.0, 2.0, (500, 3))
+    inputs = CellInputs(X.mean(axis=0), 1 / X.std(axis=0))
+    Z, one = inputs(X), np.eye(3, dtype=np.float32)
+    R = np.sin(3 * Z[:, :2])
+    tree, visits, _ = grow(Z, one, 120, 1, 0.5, 0)
+    settings = CellSettings(1.0, 0.1, 1.5, request.param)
+    cells = [fit_cell(Z[v.rows], one, R[v.rows], np.ones(len(v.rows)), settings) for v in visits]
+    return X, CellMachine.of(inputs, tree, cells, 1.5, np.array([2.0, 5.0]))
+
+
+def test_a_row_is_answered_by_its_own_cell(made):
+    X, machine = made
+    Z = machine.inputs(X)
+    of, whole = machine.tree.cells(Z), machine.scores(X)
+    assert len(np.unique(of)) == 5
+    for number, cell in enumerate(machine.cells):
+        np.testing.assert_array_equal(whole[of == number], cell.scores(Z[of == number]) * [2.0, 5.0])
+    np.testing.assert_array_equal(machine.scores(X[33:34])[0], whole[33])
+    np.testing.assert_array_equal(machine.scores(X[::-1])[::-1], whole)
+    assert machine.scores(X[:0]).shape == (0, 2)
+
+
+def test_the_same_from_what_is_stored(made):
+    X, machine = made
+    again = CellMachine.build(machine.spec(), machine.arrays())
+    assert again.fits(3, 2)
+    np.testing.assert_array_equal(again.scores(X), machine.scores(X))
+
+
+def test_arrays_that_do_not_agree_are_told(made):
+    machine = made[1]
+    assert not machine.fits(4, 2)
+    assert not machine.fits(3, 1)
+    wrong = [
+        {"nu": 2.0},
+        {"coef": machine.coef[:-1]},
+        {"Z": machine.Z[:, :2]},
+        {"ends": machine.ends[::-1]},
+        {"ends": machine.ends - 1},
+        {"ends": machine.ends[:-1]},
+        {"lengths": -machine.lengths},
+        {"roots": machine.roots[:0]},
+    ]
+    assert [replace(machine, **change).fits(3, 2) for change in wrong] == [False] * len(wrong)
