@@ -93,8 +93,8 @@ def from_arrays(
     if hasattr(X, "tocsr"):
         X = dense_blocks(X.tocsr(), dtype)
     again: dict[str, Any] = {"columns": columns, "dtype": dtype, "kernel": kernel, "compute": compute, "sparse": sparse}
-    again |= {"categorical": categorical, "missing": missing, "dates": dates}
-    reopen = partial(from_arrays, X, y, weight, holes=True, **again) if missing != "error" else None
+    tables: dict[str, Any] = {"categorical": categorical, "missing": missing, "dates": dates}
+    reopen = partial(from_arrays, X, y, weight, holes=True, **again, **tables) if missing != "error" else None
     objects: tuple[str, ...] = ()
     parsed = None if kernel is None else parse(kernel)
     if parsed is not None and holds_objects(parsed, X):
@@ -104,9 +104,7 @@ def from_arrays(
     names = columns or _names_of(X)
     told: dict[str, str] = {}
     if not objects and (encoding is not None or missing != "error" or categorical != "none"):
-        request = ReadOptions(
-            kernel=parsed, categorical=categorical, missing=missing, encoding=encoding, holes=holes, dates=dates
-        )
+        request = ReadOptions(kernel=parsed, encoding=encoding, holes=holes, **tables)
         X, names, encoding, told = _encoded(X, names, request, dtype, compute)
     if is_dask(X):
         units, p, token, kind = _dask_units(X, y, weight, names, dtype, objects, compute)
