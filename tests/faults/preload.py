@@ -16,7 +16,7 @@ from pathlib import Path
 
 from distributed import get_worker
 
-from dkernel.data import opening
+from dkernel.data import file_parts
 from dkernel.execution import process, tasks
 from dkernel.execution.versions import versions
 
@@ -177,4 +177,4 @@ def dask_setup(worker):  # noqa: ARG001 - the name and its argument are Dask's
         process.versions = lambda: versions() | {"numpy": "0.9"}
     tasks.apply = counted("call", tasks.apply, call_of)
     tasks.open_value = counted("state", tasks.open_value, key_of)
-    opening.read_unit = counted("read", opening.read_unit, unit_of)
+    file_parts.read_unit = counted("read", file_parts.read_unit, unit_of)
