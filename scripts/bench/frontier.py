@@ -67,9 +67,8 @@ def exact(rows: int) -> Fit:
 
 POINTS: dict[str, dict[str, Fit]] = {
     "dkernel, landmarks": {f"{n:,}": dkernel(n_components=n, local="none") for n in (1000, 2000, 5000)},
-    "dkernel, grids": {
-        f"{n:,}": dkernel(n_components=512, local="grids", n_grids=n, loss="squared_hinge") for n in (128, 384, 1024)
-    },
+    "dkernel, grids": {f"{n:,}": dkernel(kernel="linear", local="grids", n_grids=n) for n in (128, 384, 1024, 3072)},
+    "dkernel, cells": {"4,096 rows": dkernel(n_components=1024, local="cells")},
     "dkernel, nothing given": {"": dkernel()},
     "LightGBM": {"100 x 31": trees(100, 31), "500 x 255": trees(500, 255), "2,000 x 255": trees(2000, 255)},
     "scikit-learn, Nystroem and SGD": {f"{n:,}": nystroem(n) for n in (500, 1000)},
