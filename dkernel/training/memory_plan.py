@@ -170,7 +170,7 @@ class Plan:
 
     def as_dict(self) -> dict[str, Any]:
         """For JSON and for people."""
-        return asdict(self)
+        return asdict(self) | {"local": list(self.local)}
 
 
 # What a plan's entries are called for people.

@@ -13,6 +13,7 @@ from dkernel.features import FeatureMap, NystromMap, by_landmarks, words_of
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
+from dkernel.problem.finite_check import LOOKED_AT, check_products
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_roles import ReservoirSplit, split_reservoir
 from dkernel.problem.targets import Targets, doubtful_task, make_targets, resolve_task
@@ -173,9 +174,12 @@ def choose_model(
     loss = loss_named(recipe.loss).of(targets.outputs)
     job.progress.phase("choose scale and gamma")
     rest = job.plan.flops, job.executor, f"{job.key}-{stage}", job.drawing, job.source.encoding
-    return job.journal.stage(
+    chosen = job.journal.stage(
         stage, lambda: select_model(recipe, survey, roles.fitted, targets, loss, job.sizes.columns, *rest)
     )
+    rows = chosen.scaling.apply(roles.fitted.X[:LOOKED_AT], recipe.dtype)
+    check_products(chosen.kernel, rows, job.source.columns)
+    return chosen
 
 
 def pose_problem(job: Job, labels: Labels, chosen: SelectedModel, roles: ReservoirSplit) -> PosedProblem:

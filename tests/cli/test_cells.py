@@ -36,4 +36,4 @@ def test_the_plan_states_the_scratch(run, stripes, tmp_path):
     assert done.exit_code == 0, done.output
     plan = json.loads(done.stdout)
     assert plan["scratch_bytes"] > 1200 * 1.25 * 4 * 2
-    assert plan["local"] == "cells"
+    assert plan["local"] == ["cells"]

@@ -154,7 +154,7 @@ def test_auto_leaves_out_grids_that_gain_nothing():
     X, noise = rough(1400)[0], np.random.default_rng(0).normal(size=1400) > 0
     left_out = open_fit(X, noise)
     assert left_out.plan["readings"] > 64 // 16
-    assert left_out.plan["local"] == ("grids",)
+    assert left_out.plan["local"] == ["grids"]
     assert left_out.model.recipe.local == "none"
     assert left_out.model.local is None
     assert left_out.chosen["local"].startswith("none: ")
@@ -167,5 +167,5 @@ def test_auto_leaves_out_grids_that_gain_nothing():
 )
 def test_auto_leaves_a_machine_alone_that_is_given_in_part_or_cannot_be_judged(given):
     source = from_arrays(*rough(1400))
-    assert plan(source, Recipe(**{"holdout": 0.5} | given), SerialExecutor())["local"] == ()
-    assert plan(source, Recipe(holdout=0.5), SerialExecutor())["local"] == ("grids",)
+    assert plan(source, Recipe(**{"holdout": 0.5} | given), SerialExecutor())["local"] == []
+    assert plan(source, Recipe(holdout=0.5), SerialExecutor())["local"] == ["grids"]
