@@ -24,7 +24,7 @@ IMPORTED = {
     "distributed": {"Client", "LocalCluster", "Security", "get_worker"},
 }
 CLIENT = {
-    "as_current", "asynchronous", "close", "compute", "current", "dashboard_link", "gather", "nthreads", "retry", "run",
+    "asynchronous", "close", "compute", "current", "dashboard_link", "gather", "nthreads", "retry", "run",
     "run_on_scheduler", "scheduler", "scheduler_info", "status", "submit", "who_has",
 }  # fmt: skip
 FUTURE = {"add_done_callback", "done", "exception", "key", "release", "result", "status"}

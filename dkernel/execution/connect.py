@@ -9,7 +9,6 @@ import logging
 import os
 import ssl
 import sys
-import threading
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -21,7 +20,6 @@ import dask
 from dkernel.errors import ClusterError, DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.execution.cluster import PATIENCE, ClusterExecutor
-from dkernel.execution.failures import answered
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.numerics.allocator import ONE_HEAP
 
@@ -115,14 +113,17 @@ def client_at(
     """The Dask client that `connect` would work with, whatever its workers are like; None for threads.
 
     A scheduler that is not there is refused after CONNECT_TIMEOUT. One that goes away is waited for as long as
-    `patience` says.
+    `patience` says: a client has one time for both, so the first connection is another's.
     """
     if workers is not None:
-        with _local_cluster(workers, memory_limit) as cluster, _client(cluster) as client:
+        with _local_cluster(workers, memory_limit) as cluster, _client(cluster, CONNECT_TIMEOUT) as client:
             yield client
     elif scheduler or scheduler_file:
         place, security = scheduler or _address_in(str(scheduler_file)), _security(tls)
-        with _client(place, patience, security) as client:
+        if patience > CONNECT_TIMEOUT:
+            with _client(place, CONNECT_TIMEOUT, security):
+                pass
+        with _client(place, max(patience, CONNECT_TIMEOUT), security) as client:
             yield client
     else:
         yield None
@@ -217,35 +218,21 @@ def _security(tls: Mapping[str, str] | None) -> Any:
 
 
 @contextmanager
-def _client(place: Any, patience: float = 0.0, security: Any = None) -> Iterator[Any]:
-    """A client that waits CONNECT_TIMEOUT for its scheduler at the start, and `patience` when the connection breaks.
-
-    Dask's client has one time for both. It gets the longer one; the start is waited for here. It is the caller's
-    client alone: one that was refused may find its scheduler later.
-    """
-    timeout, refused = max(patience, CONNECT_TIMEOUT), threading.Event()
-
-    def start() -> Any:
-        client = _distributed().Client(place, timeout=timeout, security=security, set_as_default=False)
-        if refused.is_set():
-            client.close(timeout=CLOSE_TIMEOUT)
-        return client
-
+def _client(place: Any, timeout: float, security: Any = None) -> Iterator[Any]:
+    """A client that waits so many seconds for its scheduler, at the start and whenever the connection breaks."""
     try:
-        client = answered(start, CONNECT_TIMEOUT)
+        client = _distributed().Client(place, timeout=timeout, security=security)
     except (OSError, ValueError, RuntimeError, TypeError) as error:
         encrypted = security is not None or str(place).startswith("tls://")
         if isinstance(error, (RuntimeError, TypeError)) and not encrypted:
             raise
-        refused.set()
         raise ClusterError(
             f"No Dask scheduler answers at {place} ({type(error).__name__}: {error}). "
             "Check the address and that `dask scheduler` runs there and can be reached from here. "
             + (_WITH_TLS if encrypted else _WITHOUT_TLS)
         ) from None
     try:
-        with client.as_current():
-            yield client
+        yield client
     finally:
         with suppress(TimeoutError):
             client.close(timeout=CLOSE_TIMEOUT)

@@ -15,7 +15,6 @@ import time
 from contextlib import contextmanager
 
 import dask
-import distributed
 import numpy as np
 import pytest
 
@@ -490,32 +489,6 @@ def test_nobody_answers(monkeypatch, tmp_path):
         pass
     with pytest.raises(ClusterError, match=r"absent\.json"), connect(scheduler_file=str(tmp_path / "absent.json")):
         pass
-
-
-def test_one_client_is_opened_and_none_after_a_refusal(monkeypatch):
-    """There were two, one after the other; one that was refused may find its scheduler later."""
-    opened = []
-
-    class Counted(distributed.Client):
-        def __init__(self, *args, **kwargs):
-            super().__init__(*args, **kwargs)
-            opened.append(self)
-
-    monkeypatch.setattr(distributed, "Client", Counted)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    address = f"tcp://127.0.0.1:{port}"
-    monkeypatch.setattr(doors, "CONNECT_TIMEOUT", 0.5)
-    with pytest.raises(ClusterError, match="No Dask scheduler answers"), connect(scheduler=address, patience=120):
-        pass
-    monkeypatch.setattr(doors, "CONNECT_TIMEOUT", 10.0)
-    local = {"n_workers": 1, "threads_per_worker": 1, "processes": False, "dashboard_address": None}
-    with distributed.LocalCluster(scheduler_port=port, **local):
-        wait_until(lambda: opened and opened[0].status == "closed")
-        with connect(scheduler=address, patience=120) as executor:
-            assert executor.compute([Call("len", len, ("four",))])[0] == [4]
-        assert len(opened) == 2
 
 
 def test_options_that_do_not_go_together():
