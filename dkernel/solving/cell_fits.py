@@ -124,7 +124,7 @@ def judge_settings(
 ) -> float:  # fmt: skip
     """Mean loss of the held-out rows of some parts of the shuffle."""
     executor = context.feed.executor
-    held = executor.keep(problem, f"{key}-problem")
+    held = executor.keep(problem, f"{key}-judge-problem")  # not that of the fit: its cells are smaller
     calls = [
         Call(
             f"{key}-judge-{part}-{'-'.join(map(str, astuple(settings)))}", judge_task,
@@ -154,7 +154,7 @@ def fit_cells(
     order = np.argsort(-rows, kind="stable").tolist()
     done: list[dict[str, Any]] = context.journal.parts("cells")
     history: list[dict[str, Any]] = []
-    held = executor.keep(problem, f"{key}-problem")
+    held = executor.keep(problem, f"{key}-fit-problem")
     calls = (
         Call(f"{key}-fit-{at}", fit_task, (held, _places(runs, order[at]), numbers[order[at]], settings, at))
         for at in range(len(done), len(order))
