@@ -1,5 +1,6 @@
 """The machine of one cell: an exact kernel ridge regression on its rows, with a Matern kernel of |x R - z R|."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -13,7 +14,9 @@ from dkernel.kernels.landmark_columns.radial import DecayColumns
 from dkernel.numerics import linalg
 from dkernel.numerics.tiling import COLUMNS, scratch
 
-__all__ = ["SMOOTHNESS", "Cell", "CellSettings", "fit_cell", "median_distance", "merged", "relearned"]
+__all__ = [
+    "SMOOTHNESS", "Cell", "CellSettings", "fit_cell", "median_distance", "merged", "packed", "relearned", "unpacked",
+]  # fmt: skip
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -88,6 +91,29 @@ class Cell:
                 S += K @ part
             out[first : first + TILE] = S[: len(some)]
         return out
+
+
+def packed(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:
+    """The arrays of some cells, one cell after the other; a root that all share is held once."""
+    roots = np.stack([cell.root for cell in cells])
+    return {
+        "roots": roots[:1] if (roots == roots[0]).all() else roots,
+        "Z": np.concatenate([cell.Z for cell in cells]),
+        "coef": np.concatenate([cell.coef for cell in cells]),
+        "ends": np.cumsum([len(cell.Z) for cell in cells]),
+        "lengths": np.array([cell.length for cell in cells]),
+    }
+
+
+def unpacked(arrays: Mapping[str, NDArray[Any]], nu: float) -> list[Cell]:
+    """The cells of what `packed` gave; their arrays are views."""
+    Z, coef, ends, lengths = (arrays[name] for name in ("Z", "coef", "ends", "lengths"))
+    roots = np.broadcast_to(arrays["roots"], (len(ends), *arrays["roots"].shape[1:]))
+    starts = np.concatenate([[0], ends[:-1]])
+    return [
+        Cell(root, Z[start:end], coef[start:end], float(length), nu)
+        for root, start, end, length in zip(roots, starts, ends, lengths, strict=True)
+    ]
 
 
 def _columns(Z: F32, length: float, nu: float) -> DecayColumns:

@@ -41,7 +41,7 @@ TARGET_BOUND = 4.0  # times the largest target
 
 # local="auto" asks that none of these parameters is given, so that the whole machine is open.
 OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
-LEAST_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
+AUTO_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
 MOST_WORK = 3.0  # times the global stage's, that "auto" may take
 
 
@@ -96,7 +96,7 @@ def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, flops: float) -> t
         return () if recipe.local == "none" else (recipe.local,)
     is_open = all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
-    if not (is_open and fits) or sizes.holdout < LEAST_HOLDOUT:
+    if not (is_open and fits) or sizes.holdout < AUTO_HOLDOUT:
         return ()
     work = {kind: stage.cost(sizes.n, sizes.p, recipe, 1).flops for kind, stage in LOCAL_STAGES.items()}
     return tuple(kind for kind in LOCAL_STAGES if work[kind] <= MOST_WORK * flops)

@@ -1,7 +1,7 @@
 """The results of a fit and of its local stage."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from dkernel.data.block import Block
 from dkernel.local.base import LocalMachine
@@ -51,6 +51,28 @@ class LocalStage:
     history: list[dict[str, Any]]
     facts: dict[str, Any]
     why: str
+
+    @classmethod
+    def judged(
+        cls, machine: LocalMachine, history: list[dict[str, Any]], facts: dict[str, Any], words: str,
+        gain: tuple[float, float, float] | None,
+    ) -> Self:  # fmt: skip
+        """The stage with this machine, or without one where the holdout does not gain.
+
+        Parameters
+        ----------
+        facts, words : of the machine
+        gain : loss of the holdout without and with it, and the standard error of the difference; None where the
+            holdout has too few rows to judge by
+        """
+        if gain is None:
+            return cls(machine, history, facts, words)
+        before, after, error = gain
+        facts = facts | {"loss_before": before, "loss": after}
+        words += f": {after:.4g} in place of {before:.4g} on the holdout"
+        if after < before - error:
+            return cls(machine, history, facts, words)
+        return cls(None, history, facts, f"none: {words} is no gain of more than one standard error")
 
 
 @dataclass(frozen=True)
