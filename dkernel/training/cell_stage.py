@@ -35,7 +35,7 @@ TRIED, TRIED_ROWS = 4, 2048
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
 RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # see above
 SIZES = (len(WIDTHS), len(RIDGES), len(SMOOTHNESS), 2)
-MIDDLE = (2, 2)
+MIDDLE = (2, 2)  # see above
 # A rough kernel wants a smaller ridge than a smooth one, so each smoothness is judged with a ridge of its own. Then
 # come the width, a metric of each cell's own and the ridge, until none of them gains.
 FIRST, THEN = (1,), (0, 3, 1)
