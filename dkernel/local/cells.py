@@ -10,6 +10,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dkernel.kernels import Matern
+from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
 from dkernel.kernels.landmark_columns.radial import DecayColumns
 from dkernel.numerics import linalg
 from dkernel.numerics.tiling import COLUMNS, scratch
@@ -29,7 +30,6 @@ SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 TOLERANCE = 1e-4
 SAMPLE = 500  # rows whose distances are taken for the median
 GRADIENTS = 2000  # rows at which gradients are averaged
-CUSP = 0.01  # of a length: nearer rows count as this far
 GROWTH = 10.0  # of the ridge of a matrix that is not positive definite in float64 either
 
 
@@ -149,27 +149,12 @@ def relearned(cell: Cell, X: F32) -> F32:
 
     In the metric of this root the function changes alike in all directions (Radhakrishnan and others 2024).
     """
-    Z, root, slope = cell.Z, cell.root.astype(np.float64), SMOOTHNESS[cell.nu][0] / cell.length
-    moment = np.zeros(root.shape)
-    squares = np.einsum("ij,ij->i", Z, Z)
-    for first in range(0, len(X), STRIP):
-        B = X[first : first + STRIP] @ cell.root
-        distance = np.einsum("ij,ij->i", B, B)[:, None] + squares - np.float32(2) * (B @ Z.T)
-        np.sqrt(np.maximum(distance, 0, out=distance), out=distance)
-        K = np.exp(distance * np.float32(-slope))
-        if cell.nu == 0.5:  # the gradient of the others has no cusp
-            K /= np.maximum(distance, np.float32(CUSP * cell.length))
-        for coef in cell.coef.T:
-            W = K * coef
-            G = (W.sum(axis=1, keepdims=True) * B - W @ Z).astype(np.float64)
-            moment += G.T @ G
-    moment = root @ moment @ root.T
-    scale = float(np.trace(moment)) / len(moment)
-    if not 0 < scale < np.inf:
+    root, kernel = cell.root.astype(np.float64), Matern(nu=cell.nu, length=cell.length)
+    rows, Z, coef = ((X @ cell.root).astype(np.float64), cell.Z.astype(np.float64), cell.coef.astype(np.float64))
+    moment = root @ gradient_moment(kernel, rows, Z, coef) @ root.T
+    if not 0 < np.trace(moment) < np.inf:
         return cell.root
-    values, vectors = np.linalg.eigh(moment / scale)
-    found = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return np.ascontiguousarray(0.5 * (found + found.T), np.float32)
+    return metric_root(moment, diagonal=False).astype(np.float32)
 
 
 def fit_cell(X: F32, root: F32, R: F32, weight: F64, settings: CellSettings) -> Cell:
