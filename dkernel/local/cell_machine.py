@@ -54,6 +54,7 @@ class CellMachine(LocalMachine):
     """
 
     kind = "cells"
+    by_parts = frozenset({"Z", "coef"})
 
     inputs: CellInputs
     tree: CellTree
@@ -72,7 +73,7 @@ class CellMachine(LocalMachine):
 
     @cached_property
     def cells(self) -> list[Cell]:
-        """The machines of the cells."""
+        """The machines of the cells; their arrays are views."""
         return unpacked(self.arrays(), self.nu)
 
     def scores(self, X: NDArray[np.floating]) -> F64:

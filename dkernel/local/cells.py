@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -69,25 +68,25 @@ class Cell:
     length: float
     nu: float = 0.5
 
-    @cached_property
-    def _columns(self) -> Any:
-        return _columns(self.Z, self.length, self.nu)
-
     def scores(self, X: F32) -> F64:
-        """Scores (rows, outputs) of scaled rows; a row has the same alone and in any block."""
+        """Scores (rows, outputs) of scaled rows; a row has the same alone and in any block.
+
+        The landmarks as products want them are made anew: of all cells they would be more than the model.
+        """
         out = np.zeros((len(X), self.coef.shape[1]))
         if not len(self.Z):
             return out
+        columns = _columns(self.Z, self.length, self.nu)
         tile, held = np.empty((TILE, X.shape[1]), np.float32), scratch(TILE * COLUMNS)
         for first in range(0, len(X), TILE):
             some = X[first : first + TILE]
             tile[: len(some)] = some
             tile[len(some) :] = 0.0
-            rows, S = self._columns.rows(tile @ self.root), np.zeros((TILE, out.shape[1]))
+            rows, S = columns.rows(tile @ self.root), np.zeros((TILE, out.shape[1]))
             for at in range(0, len(self.Z), COLUMNS):
                 part = self.coef[at : at + COLUMNS]
                 K = held[: TILE * len(part)].reshape(TILE, len(part))
-                self._columns.fill(rows, at, K)
+                columns.fill(rows, at, K)
                 S += K @ part
             out[first : first + TILE] = S[: len(some)]
         return out
