@@ -49,7 +49,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
     n_components : int or "auto", default="auto"
-        Components of the map; with fewer rows than landmarks, Nystrom uses all rows.
+        Components of the map; with fewer rows than landmarks, Nystrom uses all rows. "auto" is by rows, and fewer
+        landmarks where the choice of gamma sees that more are little gain.
     landmarks : {"uniform", "stratified", "kmeans", "leverage", "rpcholesky"} or array, default="uniform"
         Rule that chooses the landmarks of Nystrom features ("stratified" by class), or landmarks in the units of X.
     loss : {"squared_hinge", "hinge", "logistic", "softmax", "perceptron", "squared"}, default="squared_hinge"

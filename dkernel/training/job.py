@@ -13,8 +13,8 @@ from dkernel.persistence.checkpoint import run_of
 from dkernel.persistence.journal import Journal
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
+from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import for_given
-from dkernel.selection.model_selection import SelectedModel
 from dkernel.solving.driver import Told
 from dkernel.streaming.fingerprint import array_digest
 from dkernel.streaming.progress import Progress
