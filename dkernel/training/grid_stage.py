@@ -198,7 +198,7 @@ def fit_grid_stage(
         words += f": {after:.4g} in place of {before:.4g} on the holdout"
         if not after < before - error:
             return LocalStage(None, fit.history, facts, f"none: {words} is no gain of more than one standard error")
-    return LocalStage(machine, fit.history, facts, words)
+    return LocalStage(machine, fit.history, facts, words, context.figures(fit.scores))
 
 
 def _some(pieces: Sequence[RowSlice]) -> list[RowSlice]:

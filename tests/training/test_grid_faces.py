@@ -74,6 +74,19 @@ def test_a_limit_of_the_size_takes_fewer_grids_and_refuses_what_is_larger(tmp_pa
         small.set_params(n_grids=128).fit(X, np.arange(1500) % 7)
 
 
+@pytest.mark.parametrize("local", ["grids", "cells"])
+def test_the_figures_of_the_holdout_are_those_of_the_whole_model(local):
+    X, y = rough(2000)
+    recipe = Recipe(features="none", local=local, n_grids=64, cell_rows=500, holdout=0.3)
+    found = train(from_arrays(X, y > 0), recipe, SerialExecutor())
+    told, rows = found.model.facts["holdout"], found.holdout
+    right = np.mean(found.model.predict(rows.X) == rows.y)
+    assert told["rows"] == len(rows.X)
+    assert told["accuracy"] == pytest.approx(right, abs=2 / len(rows.X))
+    assert told["accuracy"] > 0.7
+    assert told["loss"] == pytest.approx(found.model.facts["local"]["loss"])
+
+
 def test_weights_of_classes_are_weights_of_rows():
     X, y = rough(1500)
     labels = y > 0
