@@ -111,6 +111,7 @@ class Sizes:
         few = SOLVERS[recipe.solver].in_memory  # every row is a landmark, and in the sample
         auto = n if few and by_landmarks(recipe.features, auto=True) else cls.automatic(n, p)
         columns = recipe.n_components if isinstance(recipe.n_components, int) else auto
+        columns = 1 if recipe.features == "none" else columns
         held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0
         rest = n - holdout
@@ -190,6 +191,10 @@ class Sizes:
         wanted = float(np.clip(max(8 * n**0.5, n / 4), LEAST_COLUMNS, MOST_COLUMNS))
         affordable: float = max((FREE_FLOPS / SETUP) ** (1 / 3), (flops_of(n, p, 1) / (2 * SETUP)) ** 0.5)
         return max(LEAST_COLUMNS, 256 * round(min(wanted, affordable) / 256))
+
+    def model_bytes(self, outputs: int) -> int:
+        """Of the components in a model file, about: landmarks or frequencies, and coefficients."""
+        return 8 * self.columns * (self.p + outputs)
 
     @property
     def large(self) -> bool:

@@ -158,14 +158,15 @@ def _judged(
         f"{cells:,} cells of {rows / cells:,.0f} rows, width {settings.width:g}, ridge {settings.ridge:g}, smoothness "
         f"{settings.nu:g}"
     )
-    if len(context.held_out.X) >= LEAST_HOLDOUT:
-        own = machine.scores(context.held_out.X) / machine.unit
-        before, after, error = context.gain((context.holdout.scores + own).astype(np.float32))
+    own = machine.scores(context.held_out.X) / machine.unit
+    scores = (context.holdout.scores + own).astype(np.float32)
+    if len(scores) >= LEAST_HOLDOUT:
+        before, after, error = context.gain(scores)
         facts |= {"loss_before": before, "loss": after}
         words += f": {after:.4g} in place of {before:.4g} on the holdout"
         if not after < before - error:
             return LocalStage(None, history, facts, f"none: {words} is no gain of more than one standard error")
-    return LocalStage(machine, history, facts, words)
+    return LocalStage(machine, history, facts, words, context.figures(scores))
 
 
 def _files(folder: Path) -> dict[str, int]:

@@ -29,7 +29,7 @@ def checked_source(
     if source.objects:
         check_gamma([kernel], "auto" if chosen else recipe.gamma)
     check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
-    check_local(recipe, loss_named(recipe.loss), bool(source.objects), source.sparse)
+    check_local(recipe, loss_named(recipe.loss), source)
     if SOLVERS[recipe.solver].in_memory:
         if validation is not None:
             raise RecipeError(

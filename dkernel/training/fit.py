@@ -27,7 +27,7 @@ from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checks import checked_source
 from dkernel.training.job import Job
-from dkernel.training.local_stage import LOCAL_STAGES, best_stage, local_pieces, residual_context
+from dkernel.training.local_stage import fit_local, local_pieces, residual_context
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.result import LocalStage, TrainResult
@@ -171,9 +171,7 @@ def _local(
     context = residual_context(
         problem, start, feed, pieces, posed.roles, survey, weight, job.key, job.progress, job.journal, folder
     )
-    found = best_stage(
-        [LOCAL_STAGES[kind].fit(context, survey, recipe, job.sizes.n, job.tell) for kind in job.plan.local]
-    )
+    found = fit_local(job.plan.local, context, survey, recipe, job.sizes.n, job.tell)
     job.note("local", found.why)
     return found
 

@@ -68,6 +68,7 @@ class Job:
         plan = Plan.of(source, recipe, executor)
         plan.check()
         sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
+        plan.check_model(sizes, recipe, plan.outputs)
         beside = [given] if validation is None else [given, validation.X, validation.y, validation.weight]
         digests = "".join(array_digest(Z) for Z in beside if Z is not None)
         key = hashlib.sha256(f"{source.token}/{recipe.digest}{digests}".encode()).hexdigest()[:16]

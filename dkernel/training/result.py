@@ -45,12 +45,14 @@ class LocalStage:
     history : a line for each round
     facts : JSON
     why : in words
+    holdout : figures of the holdout with this machine
     """
 
     machine: LocalMachine | None
     history: list[dict[str, Any]]
     facts: dict[str, Any]
     why: str
+    holdout: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -139,6 +139,7 @@ def learn_labels(job: Job, survey: SurveyResult) -> Labels:
     if said := doubtful_task(job.recipe, recipe.task, kind, survey.labels):
         job.note("task", said)
     targets, counts = make_targets(recipe, survey, job.source.label, job.sizes.n)
+    job.plan.check_model(job.sizes, recipe, targets.outputs)
     if recipe.cost is not None:
         learned = 1 - job.sizes.holdout / job.sizes.n
         weight = learned * targets.weight(recipe.class_weight, counts, survey.weight)
@@ -172,7 +173,7 @@ def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple
         job.note("n_components", text if auto else f"{text}; {asked:,} were asked for")
     elif asked < most:
         job.note("n_components", f"{asked:,}: {most:,} would have a loss that is smaller by some 1 % at most")
-    elif auto:
+    elif auto and recipe.features != "none":
         why = f": {which}" if exact and landmarks else ", by rows and by what the setup may cost"
         job.note("n_components", f"{asked:,}{why}")
     if recipe.passes == "auto" and sizes.passes > 1:
