@@ -13,14 +13,13 @@ from dkernel.data.block import Block
 from dkernel.features import Drawing, FeatureMap, Scaling
 from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Kernel
-from dkernel.kernels.analysis.gradients import is_radial
+from dkernel.kernels.analysis.gradients import gradient_moment, is_radial
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledColumns
 from dkernel.numerics import linalg
 from dkernel.problem.components import column_dtype, with_intercept
 from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.targets import Targets
-from dkernel.selection.metric_learning import gradient_moment
 
 __all__ = ["MOMENT_PARTS", "PATH", "CandidateLoss", "Fidelity", "FitValidationSplit", "evaluate_candidate", "moment_of"]
 

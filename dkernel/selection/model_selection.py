@@ -21,6 +21,7 @@ from dkernel.execution.base import Call, Executor
 from dkernel.features import Drawing, Scaling, is_complete
 from dkernel.features.scaling import SPARSE
 from dkernel.kernels import Kernel, Laplacian
+from dkernel.kernels.analysis.gradients import metric_root
 from dkernel.linear.losses import Loss
 from dkernel.numerics.object_values import number_columns, numbers_of
 from dkernel.problem.targets import Targets
@@ -35,7 +36,7 @@ from dkernel.selection.evaluation import (
     evaluate_candidate,
     moment_of,
 )
-from dkernel.selection.metric_learning import learnable, metric_root, with_metric
+from dkernel.selection.metric_learning import learnable, with_metric
 from dkernel.streaming.survey import SurveyResult
 
 __all__ = ["SHARE", "select_model"]

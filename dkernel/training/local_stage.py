@@ -43,7 +43,7 @@ TARGET_BOUND = 4.0  # times the largest target
 
 # local="auto" asks that none of these parameters is given, so that the whole machine is open.
 OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
-LEAST_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
+AUTO_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
 MOST_WORK = 3.0  # times the global stage's, that "auto" may take
 
 
@@ -100,7 +100,7 @@ def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, flops: float) -> t
         return () if recipe.local == "none" else (recipe.local,)
     is_open = all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
-    if not (is_open and fits) or sizes.holdout < LEAST_HOLDOUT:
+    if not (is_open and fits) or sizes.holdout < AUTO_HOLDOUT:
         return ()
     costs = {kind: stage.cost(sizes.n, sizes.p, recipe, 1) for kind, stage in LOCAL_STAGES.items()}
     room = inf if recipe.max_model_size is None else recipe.max_model_size - sizes.model_bytes(1)
