@@ -85,7 +85,9 @@ def _inferred(column: Any) -> str:
     return _INFERRED.get(infer_dtype(column, skipna=True), "other")
 
 
-def _tasks(X: Any, columns: Sequence[str], kinds: Mapping[str, str], beside: tuple[Any, Any]) -> list[Delayed]:
+def _tasks(
+    X: Any, columns: Sequence[str], kinds: Mapping[str, str], beside: tuple[Any, Any] = (None, None)
+) -> list[Delayed]:
     """The counts of each partition or chunk, or of parts of what is in memory."""
     count = partial(count_rows, tuple(columns), dict(kinds))
     if is_dask(X):
