@@ -60,7 +60,7 @@ def build_model(
         label=job.source.label or "label",
         facts=facts,
         variance=variance,
-        encoding=job.source.encoding,
+        encoding=None if job.source.encoding is None else job.source.encoding.settled(),
         local=None if local is None else local.machine,
     )
     return model if posed.recipe.calibration is None else calibrate(model, posed.roles.holdout, targets)
