@@ -22,8 +22,6 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.recipe import Recipe
 from dkernel.validation import as_features, silent_overflow
 
-__all__ = ["Model", "ScaledColumns"]
-
 STRIP = 2048  # rows whose float64 columns exist at one time
 _Number = TypeVar("_Number", bound=np.floating)
 TINY = 1e-300  # of a row that all classes refuse

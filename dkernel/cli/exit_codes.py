@@ -32,8 +32,6 @@ from dkernel.errors import (
     UnsupportedError,
 )
 
-__all__ = ["AGAIN", "BAD_DATA", "Job", "Paused", "Stopped", "code_of"]
-
 BAD_DATA, AGAIN = 65, 75  # as in sysexits.h: EX_DATAERR, EX_TEMPFAIL
 GRACE = 8.0  # seconds from SIGTERM to the end, of a run with a checkpoint; job schedulers kill after 10 or 30
 

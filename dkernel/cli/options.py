@@ -13,22 +13,6 @@ from typing import Any
 
 import click
 
-__all__ = [
-    "CONFIG",
-    "NAMES",
-    "SIZE",
-    "WORD_OR_NUMBER",
-    "Label",
-    "Setting",
-    "bad_rows_option",
-    "config_text",
-    "place_of",
-    "rejected_of",
-    "require",
-    "run_options",
-    "show_progress",
-]
-
 Command = Callable[..., Any]
 CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
 PROGRESS = ("bar", "log", "json", "none")

@@ -11,8 +11,6 @@ import psutil
 
 from dkernel.errors import ClusterError, DataError
 
-__all__ = ["PATIENCE", "follow", "record_of"]
-
 PATIENCE = 30.0  # seconds without a renewal after which a run counts as dead: fifteen heartbeats
 LOOK_EVERY = 0.5  # seconds: a quarter of a heartbeat
 

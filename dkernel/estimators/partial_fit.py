@@ -23,8 +23,6 @@ from dkernel.solving.exact import deduplicate, is_few
 from dkernel.training.fit import train
 from dkernel.training.incremental import Stream, start_stream, update, with_classes
 
-__all__ = ["Partial", "blocks_of"]
-
 ENOUGH, EACH = 4096, 8  # rows to collect: for n_components="auto", and for each column
 MOST = 64  # times as many, before a second class must have come
 Classes = NDArray[Any] | None

@@ -31,8 +31,6 @@ from dkernel.execution.values import LOSSES, Future, Item, Remote, Work
 from dkernel.execution.versions import versions
 from dkernel.execution.workers import WorkerPool
 
-__all__ = ["PATIENCE", "ClusterExecutor"]
-
 STUCK = 30.0  # seconds without news after which what waits for a worker that is gone is given to others
 READY = 3  # calls of a slot that are begun at a time where results are taken as they come: no slot waits for the next
 INSIDE = 2**20  # bytes of a value that travel inside the calls of a round: a task of its own costs two more messages

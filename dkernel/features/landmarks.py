@@ -17,8 +17,6 @@ from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.sparse_rows import SparseRows
 
-__all__ = ["RULES", "Landmarks", "leverage_scores", "ridge_at", "select"]
-
 Array = NDArray[np.float64]
 
 RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")

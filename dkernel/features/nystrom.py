@@ -22,8 +22,6 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 from dkernel.numerics.tiling import COLUMNS
 
-__all__ = ["NystromMap", "wide"]
-
 # Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns: a map of a
 # given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then does what an
 # eigendecomposition would for a twentieth of its price. It also shrinks the directions above it, so it is smaller:

@@ -18,8 +18,6 @@ from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import R, Statistic
 from dkernel.streaming.schedule import RowSlice, cut_pieces
 
-__all__ = ["ClusterSum", "Clusters", "FeatureMoments", "MomentSum", "OneClass", "Phi", "nearest", "over"]
-
 Array = NDArray[np.float64]
 
 STRIP = 2048  # rows whose features exist at one time

@@ -13,8 +13,6 @@ from dkernel.errors import DataError, UnsupportedError
 from dkernel.features import NystromMap
 from dkernel.numerics.threads import one_blas_thread
 
-__all__ = ["nystrom_operator"]
-
 STRIP = 2048  # rows whose columns exist at one time
 
 Array = NDArray[np.float64]

@@ -38,8 +38,6 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import save
 from dkernel.streaming.read_groups import Task, grouped
 
-__all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
-
 WORDS = ("label", "score", "std", "probability", "novelty")
 """What can be written for every row, in the order of the columns."""
 

@@ -26,8 +26,6 @@ from dkernel.kernels.parameters import is_number
 from dkernel.kernels.spectra import laws
 from dkernel.numerics.sparse_rows import WIDE, SparseRows
 
-__all__ = ["NOT_PSD", "Kernel", "Rule"]
-
 F64 = NDArray[np.float64]
 Rule = Callable[..., float]
 """rule(metric, word), the number that a word stands for; rule(metric, word, columns) of some columns alone."""

@@ -17,19 +17,6 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import compiled
 
-__all__ = [
-    "FOLDS",
-    "WIDE",
-    "RangeNames",
-    "SparseRows",
-    "Transposed",
-    "as_sparse",
-    "is_wide",
-    "named",
-    "squares",
-    "stacked",
-]
-
 WIDE = 4096
 """Rows of a sparse matrix of more columns than this stay sparse; of fewer they become dense a chunk at a time."""
 DENSE_SHARE = 0.1

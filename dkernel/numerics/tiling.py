@@ -21,23 +21,6 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-__all__ = [
-    "COLUMNS",
-    "FLAGS",
-    "ROWS",
-    "Columns",
-    "accumulate",
-    "aligned",
-    "compiled",
-    "cos_turns_inplace",
-    "exp2_inplace",
-    "inner",
-    "l1_distances",
-    "scores",
-    "scratch",
-    "sincos_turns_inplace",
-]
-
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
 ROWS = 256
 COLUMNS = 512  # see above

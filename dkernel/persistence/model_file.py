@@ -27,8 +27,6 @@ from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
 from dkernel.recipe import Recipe
 
-__all__ = ["PROTOCOL", "load", "read_header", "save"]
-
 PROTOCOL = 1
 """The number of the format that `save` writes.
 

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 from dkernel.features.base import FeatureMap, in_tiles
 from dkernel.model import ScaledColumns
 
-__all__ = ["column_dtype", "with_intercept"]
-
 STRIP = 512  # rows whose columns are made at one time
 
 

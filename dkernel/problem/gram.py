@@ -17,8 +17,6 @@ from dkernel.problem.objective import GRAM_ROWS, Problem
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["FoldedGram", "Gram", "GramSum", "gram_of"]
-
 Array = NDArray[np.float64]
 
 MIRRORED, MIRRORS = 512, 4  # rows of a square that are mirrored at one time, and threads that do it

@@ -17,18 +17,6 @@ from dkernel.problem.targets import Targets
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = [
-    "Coefficients",
-    "CovarianceProduct",
-    "ExactGradient",
-    "Gradient",
-    "GradientSum",
-    "LossStatistic",
-    "LossSums",
-    "Problem",
-    "count_correct",
-]
-
 Array = NDArray[np.float64]
 GRAM_ROWS = 512  # rows whose columns there are at one time: of 5,000 columns no slower than more, in half the pages
 Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]

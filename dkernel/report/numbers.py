@@ -23,18 +23,6 @@ from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.targets import Targets
 
-__all__ = [
-    "Learning",
-    "Quality",
-    "Regions",
-    "calibration",
-    "learning",
-    "quality",
-    "regions",
-    "spectrum",
-    "speed",
-]
-
 Array = NDArray[np.float64]
 
 MOST_EIGEN = 1200  # their decomposition takes a second

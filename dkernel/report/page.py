@@ -13,8 +13,6 @@ from dkernel.report.effects import dependences, importances, strongest
 from dkernel.report.numbers import Quality, calibration, learning, quality, regions, spectrum, speed
 from dkernel.training.memory_plan import format_plan
 
-__all__ = ["page", "page_of_test"]
-
 _CSS = """
 :root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --blue: #0072b2; }
 * { box-sizing: border-box; }

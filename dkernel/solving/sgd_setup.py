@@ -36,21 +36,6 @@ from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.sketch import CovarianceSum, features_of, sketch_covariance
 from dkernel.streaming.reduction import Item, R, Statistic, reduce
 
-__all__ = [
-    "PATH",
-    "Prepared",
-    "SampleEvaluator",
-    "alpha_path",
-    "alpha_paths",
-    "evaluate_candidates",
-    "in_coordinates",
-    "is_wide",
-    "mean_gradient",
-    "prepare",
-    "runs_on_client",
-    "warm_start",
-]
-
 Array = NDArray[np.float64]
 
 PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)

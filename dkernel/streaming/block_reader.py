@@ -21,8 +21,6 @@ from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_
 from dkernel.streaming.schedule import RowSlice, bundle_size
 from dkernel.streaming.shares import Node, Share, Sizes, nodes_of, shares, whole_chunks
 
-__all__ = ["BlockReader"]
-
 FARTHEST = 16  # rounds to look ahead for units to read
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
 GROUPS = 8  # tasks of a window for each slot, where units are small: what asking workers costs is paid once for them

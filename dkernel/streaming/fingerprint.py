@@ -17,8 +17,6 @@ from dkernel.numerics.object_values import encoded
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.sparse_rows import FOLDS, SparseRows
 
-__all__ = ["array_digest", "column_sums", "digest", "odd_numbers", "with_others"]
-
 
 def odd_numbers(first: int, n: int, step: int = 1) -> NDArray[np.uint64]:
     """h of the n rows first, first + step, ..."""

@@ -15,19 +15,6 @@ from dkernel.data.block import Block
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = [
-    "LITTLE_FLOPS",
-    "Item",
-    "Statistic",
-    "TreeAccumulator",
-    "merge_levels",
-    "reduce",
-    "subtrees",
-    "sum_groups",
-    "tree_nodes",
-    "tree_sum",
-]  # fmt: skip
-
 Item = tuple[Handle, RowSlice]
 
 S = TypeVar("S")

@@ -17,18 +17,6 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.random_streams import stream
 
-__all__ = [
-    "PIECE_ROWS",
-    "Partition",
-    "RowRange",
-    "RowSlice",
-    "Schedule",
-    "bundle_size",
-    "cut_pieces",
-    "interleaved",
-    "shuffled",
-]
-
 Numbers = NDArray[np.int64]
 
 PIECE_ROWS = 2048  # eight tiles: what a piece costs beside its rows is a percent

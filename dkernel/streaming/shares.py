@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from dkernel.streaming.reduction import S, merge_levels, tree_nodes
 
-__all__ = ["Node", "Run", "Share", "Sizes", "nodes_of", "shares", "whole_chunks"]
-
 FINE = 32  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
 
 Sizes = Mapping[int, Sequence[int]]

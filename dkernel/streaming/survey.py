@@ -22,8 +22,6 @@ from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["ChunkCounts", "ColumnMoments", "Reservoir", "Survey", "SurveyResult"]
-
 # More labels than this are no classes; counting them all would be a copy of the data.
 MOST_LABELS = 10_000
 MOST_PARTS = 32  # arrays of a column of the reservoir that are not yet one

@@ -14,8 +14,6 @@ from dkernel.selection.model_selection import SelectedModel
 from dkernel.solving.exact import deduplicate
 from dkernel.training.local_stage import check_local
 
-__all__ = ["checked_source"]
-
 
 def checked_source(
     source: Source, recipe: Recipe, executor: Executor, chosen: SelectedModel | None, validation: Block | None

@@ -30,8 +30,6 @@ from dkernel.problem.sizes import HELD, MOST_SAMPLE
 from dkernel.problem.targets import Targets
 from dkernel.solving.sgd_setup import TILE_ROWS, SampleEvaluator, mean_gradient, prepare
 
-__all__ = ["Stream", "start_stream", "update", "with_classes"]
-
 Array = NDArray[np.float64]
 
 ROUND = 1024  # rows of a round of partial_fit: a step of fewer would cost more than their columns

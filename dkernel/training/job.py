@@ -20,8 +20,6 @@ from dkernel.streaming.fingerprint import array_digest
 from dkernel.streaming.progress import Progress
 from dkernel.training.memory_plan import Plan
 
-__all__ = ["Job"]
-
 
 @dataclass(frozen=True, eq=False)
 class Job:

@@ -22,8 +22,6 @@ from dkernel.streaming.schedule import PIECE_ROWS, bundle_size
 from dkernel.training.local_stage import local_cost, local_kinds
 from dkernel.training.result import LocalCost
 
-__all__ = ["Plan", "format_plan"]
-
 # Resident memory of a process after its imports, as Dask counts it against a worker's limit; a worker that finds no
 # compiled loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much
 # again. Freed pages that it keeps (dkernel.numerics.allocator) are in it too.

@@ -7,8 +7,6 @@ from dkernel.data.block import Block
 from dkernel.local.base import LocalMachine
 from dkernel.model import Model
 
-__all__ = ["LocalCost", "LocalStage", "TrainResult"]
-
 
 @dataclass(frozen=True, eq=False)
 class TrainResult:

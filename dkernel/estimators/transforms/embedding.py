@@ -21,8 +21,6 @@ from dkernel.problem.finite_check import check_products
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import sample_rows
 
-__all__ = ["SAMPLE", "Embedding", "OnFeatures", "joined_rows", "linear_model"]
-
 SAMPLE = 20_000  # rows on which clusters begin
 
 

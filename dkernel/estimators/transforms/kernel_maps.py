@@ -9,12 +9,13 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from dkernel.data import Source, from_arrays
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Landmarks, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
-from dkernel.estimators.validation import checked_rows, is_dask, rule_of, seed_of, source_of
+from dkernel.estimators.validation import checked_rows, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap, FourierMap, NystromMap
 from dkernel.features.nystrom import wide
@@ -24,16 +25,6 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import ROWS
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import for_given, sample_rows
-
-__all__ = [
-    "FourierFeatures",
-    "NystromFeatures",
-    "TransformerBase",
-    "columns_of",
-    "dtype_of",
-    "nystrom_rows",
-    "random_rows",
-]
 
 STRIP = 2048  # rows whose float64 columns exist at one time
 STRIP_VALUES = 1 << 22  # of columns that exist at one time beside the answer

@@ -22,8 +22,6 @@ from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import EpsilonInsensitive, Hinge, Loss, Quantile
 from dkernel.linear.solvers.newton import Reached, raised
 
-__all__ = ["Interior", "sides_of"]
-
 Array = NDArray[np.float64]
 Side = tuple[Array, Array, Array]
 

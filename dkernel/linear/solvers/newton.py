@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss
 
-__all__ = ["Newton", "Reached", "raised"]
-
 Array = NDArray[np.float64]
 
 MOST_STEPS = 100  # some ten are needed

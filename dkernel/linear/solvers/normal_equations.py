@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from dkernel.linear.preconditioner import Metric, metric_root
 
-__all__ = ["Moments", "Ridge", "solve"]
-
 Array = NDArray[np.float64]
 
 
