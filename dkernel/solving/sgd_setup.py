@@ -34,7 +34,8 @@ from dkernel.problem.reservoir_roles import ReservoirSplit, part_of, pieces_of
 from dkernel.problem.sizes import flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.sketch import CovarianceSum, features_of, sketch_covariance
-from dkernel.streaming.reduction import Item, R, Statistic, reduce
+from dkernel.streaming.reduction import R, Statistic
+from dkernel.streaming.shares import Item, reduce
 
 Array = NDArray[np.float64]
 
