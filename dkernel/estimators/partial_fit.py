@@ -15,7 +15,7 @@ from dkernel.data.block import Block
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.model import Model
-from dkernel.numerics.sparse_rows import stacked
+from dkernel.numerics.rows import stacked
 from dkernel.problem.reservoir_roles import counted
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe

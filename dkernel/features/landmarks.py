@@ -12,9 +12,10 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.features.nystrom import indefinite, wide
+from dkernel.features.nystrom import indefinite
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
+from dkernel.numerics.rows import contiguous, wide
 from dkernel.numerics.sparse_rows import SparseRows
 
 Array = NDArray[np.float64]
@@ -77,7 +78,7 @@ def select(
         return Landmarks(_centres(X, n), None)
     rows = _stratified(classes, n) if rule == "stratified" else _BY_KERNEL[rule](kernel, X, n, seed)
     rows = np.sort(rows)
-    return Landmarks(X[rows] if isinstance(X, SparseRows) else np.ascontiguousarray(X[rows]), rows)
+    return Landmarks(contiguous(X[rows]), rows)
 
 
 def _uniform(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDArray[np.intp]:  # noqa: ARG001

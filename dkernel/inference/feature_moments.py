@@ -12,6 +12,7 @@ from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.execution.base import Executor
 from dkernel.linear.solvers.one_class import OneClassSum, sums_of
+from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
@@ -33,9 +34,7 @@ class Phi:
     def strips(self, X: NDArray[Any]) -> Iterator[Array]:
         """φ in float64, (STRIP, m) at a time."""
         for first in range(0, len(X), STRIP):
-            part = X[first : first + STRIP]
-            rows = part if part.dtype.kind == "O" else part.astype(np.float64)
-            yield np.asarray(self.function(self.carried, rows), np.float64)
+            yield np.asarray(self.function(self.carried, wide(X[first : first + STRIP])), np.float64)
 
 
 @dataclass

@@ -259,21 +259,6 @@ class Transposed:
     rows: SparseRows
 
 
-def squares(X: Any) -> NDArray[np.float64]:
-    """|x|^2 of every row of a block, dense or sparse: a new array (n,)."""
-    return X.squares.copy() if isinstance(X, SparseRows) else np.einsum("ij,ij->i", X, X)
-
-
-def stacked(parts: Sequence[Any]) -> Any:
-    """Blocks one under the other, all dense or all sparse."""
-    if not isinstance(parts[0], SparseRows):
-        return np.concatenate(parts)
-    ends = np.cumsum([0, *(len(part.data) for part in parts)])
-    starts = np.concatenate([[0], *(part.starts[1:] + end for part, end in zip(parts, ends, strict=False))])
-    data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
-    return SparseRows(data, indices, starts.astype(np.int64), parts[0].width)
-
-
 def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, place: Place = "row {}".format) -> SparseRows:
     """The gate for sparse rows, as `checks.as_features` is for dense ones: real, finite, of the right width.
 

@@ -14,10 +14,10 @@ from dkernel.execution.base import Executor
 from dkernel.features import NystromMap, Scaling, by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.landmarks import select
-from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import loss_named
 from dkernel.numerics.object_values import as_cells
+from dkernel.numerics.rows import wide
 from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.reservoir_roles import ReservoirSplit

@@ -16,7 +16,8 @@ from dkernel.errors import DataError
 from dkernel.numerics.column_stats import tally
 from dkernel.numerics.object_values import numbers_of
 from dkernel.numerics.random_streams import row_hash
-from dkernel.numerics.sparse_rows import SparseRows, stacked
+from dkernel.numerics.rows import contiguous, stacked
+from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.persistence.serialization import stored
 from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
@@ -99,9 +100,7 @@ class Reservoir:
     def part(self, rows: slice | NDArray[np.intp]) -> Block:
         """Some of its rows, as a block."""
         weight = None if self.weight is None else self.weight[rows]
-        X = self.X[rows]
-        X = X if isinstance(X, SparseRows) else np.ascontiguousarray(X)
-        return Block(X, None if self.y is None else self.y[rows], weight)
+        return Block(contiguous(self.X[rows]), None if self.y is None else self.y[rows], weight)
 
 
 @stored("Seen")

@@ -19,9 +19,8 @@ from dkernel.data.block import Block
 from dkernel.execution.base import Executor
 from dkernel.linear.solvers.psgd import PSGD, State
 from dkernel.model import Model, ScaledColumns
-from dkernel.numerics.object_values import encoded
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Gradient, Problem
@@ -157,12 +156,6 @@ def _at(weight: Array | None, rows: NDArray[np.intp]) -> Array | None:
 
 
 def _digest(block: Block) -> str:
-    digest = hashlib.sha256()
-    parts: tuple[Any, ...] = (block.X, block.y, block.weight)
-    for part in parts:
-        if isinstance(part, SparseRows):
-            for held in part.arrays().values():
-                digest.update(held.tobytes())
-        elif part is not None:
-            digest.update((encoded(part)[0] if part.dtype.kind == "O" else part).tobytes())
-    return digest.hexdigest()[:16]
+    parts = (block.X, block.y, block.weight)
+    digests = "".join(array_digest(part) for part in parts if part is not None)
+    return hashlib.sha256(digests.encode()).hexdigest()[:16]

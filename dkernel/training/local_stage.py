@@ -10,6 +10,7 @@ import numpy as np
 from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, loss_named
+from dkernel.numerics.rows import array_digest
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.problem.reservoir_roles import ReservoirSplit, part_of
@@ -18,7 +19,6 @@ from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.fingerprint import array_digest
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cell_stage import cell_cost, fit_cell_stage

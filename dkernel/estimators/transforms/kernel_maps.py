@@ -18,8 +18,8 @@ from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.validation import checked_rows, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap, FourierMap, NystromMap
-from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel, parse
+from dkernel.numerics.rows import result_dtype, wide
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import ROWS
@@ -434,7 +434,7 @@ def complex_rows(map: FourierMap, X: NDArray[Any]) -> NDArray[np.complexfloating
 def nystrom_rows(carried: tuple[Any, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
     """φ of a block, in its dtype, computed in float64."""
     kernel, Z, whitening = carried
-    out = np.empty((len(X), whitening.shape[1]), np.float64 if X.dtype.kind == "O" else X.dtype)
+    out = np.empty((len(X), whitening.shape[1]), result_dtype(X))
     for first in range(0, len(X), STRIP):
         out[first : first + STRIP] = kernel(wide(X[first : first + STRIP]), Z) @ whitening
     return out
