@@ -162,12 +162,7 @@ def _print_options() -> list[Command]:
             callback=_read_config,
             help="Read settings from this file.",
         ),
-        click.option(
-            "--record",
-            cls=Setting,
-            metavar="FILE",
-            help="Run record to write. Default: OUT.run.json.",
-        ),
+        click.option("--record", cls=Setting, metavar="FILE", help="Run record to write. Default: OUT.run.json."),
         click.option("--print-config", is_flag=True, help="Print all settings as a config file and stop."),
         click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks."),
     ]

@@ -86,12 +86,7 @@ class Partial:
         if len(rows.X) < 2:
             return now
         source = from_arrays(
-            rows.X,
-            rows.y,
-            rows.weight,
-            columns=self.columns,
-            dtype=self.recipe.dtype,
-            kernel=self.recipe.kernels[0],
+            rows.X, rows.y, rows.weight, columns=self.columns, dtype=self.recipe.dtype, kernel=self.recipe.kernels[0]
         )
         source = counted(source, executor)
         if is_few(source):

@@ -192,13 +192,7 @@ class ClusterExecutor(Executor):
         return work
 
     def _submit(
-        self,
-        function: Any,
-        args: Sequence[Any],
-        key: str,
-        attempt: int,
-        at: str | None,
-        priority: int = 0,
+        self, function: Any, args: Sequence[Any], key: str, attempt: int, at: str | None, priority: int = 0
     ) -> Future:
         name = f"{key}-again-{attempt}" if attempt else key
         with warnings.catch_warnings():

@@ -18,17 +18,7 @@ from dkernel.features.random.fourier import FourierMap
 from dkernel.features.random.maclaurin import MaclaurinMap
 from dkernel.features.random.relu import ReluMap
 from dkernel.features.random.tensorsketch import TensorSketchMap
-from dkernel.kernels import (
-    AdditiveChi2,
-    ArcCosine,
-    Gaussian,
-    Kernel,
-    Polynomial,
-    Product,
-    Scaled,
-    Selection,
-    Sum,
-)
+from dkernel.kernels import AdditiveChi2, ArcCosine, Gaussian, Kernel, Polynomial, Product, Scaled, Selection, Sum
 from dkernel.numerics.random_streams import stream
 from dkernel.validation import nearest_name
 

@@ -60,11 +60,7 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
     found = quality(model, holdout)
     parts = [
         _head(result, record, found),
-        _section(
-            "How good it is",
-            _quality_note(found),
-            chain(_quality(model, holdout, found), _beside(record)),
-        ),
+        _section("How good it is", _quality_note(found), chain(_quality(model, holdout, found), _beside(record))),
         _section("What the features do", "", _effects(model, holdout, found)),
         _section("The search", "", _search(record)),
         _section("How it learned", "", _learned(result, trail)),

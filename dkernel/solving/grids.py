@@ -174,11 +174,7 @@ class GridRound(ExactStatistic[BinSums]):
     def merge(self, left: BinSums, right: BinSums) -> BinSums:
         left.table += right.table
         return BinSums(
-            left.table,
-            left.loss + right.loss,
-            left.right + right.right,
-            left.weight + right.weight,
-            left.n + right.n,
+            left.table, left.loss + right.loss, left.right + right.right, left.weight + right.weight, left.n + right.n
         )
 
     def _part(self, number: int) -> Binning:

@@ -68,9 +68,7 @@ class ColumnMoments:
             return self
         shift = other.mean - self.mean
         return ColumnMoments(
-            n,
-            self.mean + shift * (other.n / n),
-            self.squares + other.squares + shift**2 * (self.n * other.n / n),
+            n, self.mean + shift * (other.n / n), self.squares + other.squares + shift**2 * (self.n * other.n / n)
         )
 
     @property

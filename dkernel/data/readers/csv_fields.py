@@ -116,12 +116,7 @@ def split(data: bytes, delimiter: str, offset: int = 0, line: int = 0) -> Fields
 
 
 def explained(
-    error: Exception | None,
-    data: bytes,
-    header: Header,
-    types: dict[str, pa.DataType],
-    file: File,
-    first_row: int,
+    error: Exception | None, data: bytes, header: Header, types: dict[str, pa.DataType], file: File, first_row: int
 ) -> DataError:
     """The first row that cannot be read and why, found by reading the range again, slowly."""
     try:

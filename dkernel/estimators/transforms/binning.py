@@ -73,12 +73,7 @@ class BinningFeatures(TransformerBase):
     """
 
     def __init__(
-        self,
-        gamma: str | float = "auto",
-        *,
-        n_grids: int = 256,
-        n_bins: int = 2**14,
-        random_state: Seed = None,
+        self, gamma: str | float = "auto", *, n_grids: int = 256, n_bins: int = 2**14, random_state: Seed = None
     ) -> None:
         self.gamma = gamma
         self.n_grids = n_grids

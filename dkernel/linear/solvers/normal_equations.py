@@ -39,10 +39,7 @@ class Moments:
 
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(
-            self.gram + other.gram,
-            self.moment + other.moment,
-            self.energy + other.energy,
-            self.weight + other.weight,
+            self.gram + other.gram, self.moment + other.moment, self.energy + other.energy, self.weight + other.weight
         )
 
     def error(self, v: Array) -> Array:
