@@ -14,14 +14,13 @@ from dkernel.execution.base import Executor
 from dkernel.linear.solvers.one_class import OneClassSum, sums_of
 from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import R, Statistic
 from dkernel.streaming.schedule import RowSlice, cut_pieces
 
 Array = NDArray[np.float64]
-
-STRIP = 2048  # rows whose features exist at one time
 
 
 @dataclass(frozen=True, eq=False)
@@ -32,9 +31,9 @@ class Phi:
     carried: Any
 
     def strips(self, X: NDArray[Any]) -> Iterator[Array]:
-        """φ in float64, (STRIP, m) at a time."""
-        for first in range(0, len(X), STRIP):
-            yield np.asarray(self.function(self.carried, wide(X[first : first + STRIP])), np.float64)
+        """φ in float64, (PIECE_ROWS, m) at a time."""
+        for first in range(0, len(X), PIECE_ROWS):
+            yield np.asarray(self.function(self.carried, wide(X[first : first + PIECE_ROWS])), np.float64)
 
 
 @dataclass

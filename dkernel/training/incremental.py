@@ -22,12 +22,13 @@ from dkernel.model import Model, ScaledColumns
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.numerics.tiling import ROWS
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Gradient, Problem
 from dkernel.problem.reservoir_roles import ReservoirSplit, pieces_of
 from dkernel.problem.sizes import HELD, MOST_SAMPLE
 from dkernel.problem.targets import Targets
-from dkernel.solving.sgd_setup import TILE_ROWS, SampleEvaluator, mean_gradient, prepare
+from dkernel.solving.sgd_setup import SampleEvaluator, mean_gradient, prepare
 
 Array = NDArray[np.float64]
 
@@ -85,8 +86,8 @@ def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor:
     v, older, newer, history = stream_.v, stream_.older, stream_.newer, list(stream_.history)
     with one_blas_thread():
         held = executor.keep(rows, f"{key}-rows")
-        pieces = pieces_of(len(rows.X), TILE_ROWS)
-        of_round = ROUND // TILE_ROWS
+        pieces = pieces_of(len(rows.X), ROWS)
+        of_round = ROUND // ROWS
         for at in range(0, len(pieces), of_round):
             total = bench.part(Gradient(problem), [(held, piece) for piece in pieces[at : at + of_round]], f"{at}", v)
             gradient = mean_gradient(bench.coordinates, total)

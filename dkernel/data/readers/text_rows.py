@@ -11,7 +11,6 @@ from dkernel.data.paths import File
 from dkernel.errors import DataError
 
 __all__ = [
-    "STEP_ROWS",
     "Lines",
     "Steps",
     "line_ends",
@@ -22,7 +21,6 @@ __all__ = [
     "without_newlines",
 ]
 
-STEP_ROWS = 2_048  # as `data.block` cuts chunks
 _LONGEST_ROW = 512 * 2**20  # a quote that is never closed is found before memory is full
 _LF, _CR, _QUOTE = 10, 13, 34  # bytes of the characters
 

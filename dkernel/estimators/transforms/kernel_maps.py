@@ -22,11 +22,10 @@ from dkernel.kernels import Kernel, parse
 from dkernel.numerics.rows import result_dtype, wide
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.numerics.tiling import ROWS
+from dkernel.numerics.tiling import PIECE_ROWS, ROWS
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import for_given, sample_rows
 
-STRIP = 2048  # rows whose float64 columns exist at one time
 STRIP_VALUES = 1 << 22  # of columns that exist at one time beside the answer
 COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
@@ -435,8 +434,8 @@ def nystrom_rows(carried: tuple[Any, NDArray[Any], NDArray[Any]], X: NDArray[Any
     """φ of a block, in its dtype, computed in float64."""
     kernel, Z, whitening = carried
     out = np.empty((len(X), whitening.shape[1]), result_dtype(X))
-    for first in range(0, len(X), STRIP):
-        out[first : first + STRIP] = kernel(wide(X[first : first + STRIP]), Z) @ whitening
+    for first in range(0, len(X), PIECE_ROWS):
+        out[first : first + PIECE_ROWS] = kernel(wide(X[first : first + PIECE_ROWS]), Z) @ whitening
     return out
 
 
