@@ -17,21 +17,6 @@ from dkernel.validation import as_features
 if TYPE_CHECKING:
     import pyarrow as pa
 
-__all__ = [
-    "KINDS",
-    "Block",
-    "UncheckedBlock",
-    "as_label",
-    "checked_beside",
-    "chunk_limit",
-    "cut",
-    "cut_blocks",
-    "kind_of_dtype",
-    "object_row_bytes",
-    "one_a_row",
-    "targets_in",
-]
-
 Place = Callable[[int], str]
 
 # What a column can be, as the reader sees it; "other" (lists, bytes, ...) can only be kept. "digits" is text that is

@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 from dkernel.encoding.columns import MISSING, UNKNOWN, CategoryColumn, NumberColumn, column_from_json
 from dkernel.encoding.tables import coded, numbers
 
-__all__ = ["DATE_WORDS", "MISSING_WORDS", "Counted", "Encoding", "added", "described", "unseen_values"]
-
 Counted = Mapping[str, Mapping[str, int]]
 """Values that training never saw: what they are ("missing", "unknown") -> column -> how many."""
 

@@ -22,19 +22,6 @@ from dkernel.kernels import AdditiveChi2, ArcCosine, Gaussian, Kernel, Polynomia
 from dkernel.numerics.random_streams import stream
 from dkernel.validation import nearest_name
 
-__all__ = [
-    "FEATURES",
-    "MAPS",
-    "MOST_LANDMARKS",
-    "Drawing",
-    "by_landmarks",
-    "choose_map",
-    "features_named",
-    "features_of_sparse",
-    "is_complete",
-    "words_of",
-]
-
 MAPS: tuple[type[FeatureMap], ...] = (
     NystromMap, FourierMap, MonomialMap, TaylorMap, MaclaurinMap, TensorSketchMap, ReluMap, Chi2Map, StackedMap,
     SelectedMap,

@@ -31,8 +31,6 @@ from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.validation import as_features
 
-__all__ = ["certificate", "for_given", "landmarks_of", "sample_rows"]
-
 MEDIAN_ROWS = 1000  # whose distances give the median within a few percent
 CERTIFIED_ROWS = 2000  # at most: the mean over them is that over all rows within a few percent
 CERTIFIED_SHARE = 0.01  # of a fit's flops

@@ -27,8 +27,6 @@ from dkernel.solving.residual import ResidualContext, Rows
 from dkernel.streaming.exact_sums import ExactStatistic, RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["GROUP", "GridFit", "GridSettings", "fit_grids"]
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 

@@ -25,11 +25,6 @@ from dkernel.training.cell_stage import cell_cost, fit_cell_stage
 from dkernel.training.grid_stage import fit_grid_stage, grid_cost
 from dkernel.training.result import LocalCost, LocalStage
 
-__all__ = [
-    "LOCAL_STAGES", "LocalKind", "best_stage", "check_local", "local_cost", "local_kinds", "local_pieces",
-    "residual_context",
-]  # fmt: skip
-
 PIECE_ROWS = 32_768  # of a piece of a reading: the table of a grid stays in the cache for all of them
 SAMPLE = 16_384  # rows that a local stage looks at before it reads: enough for the correlations of a group's grids
 # Residuals are added as integers, so they need a bound: one beyond it counts as this. It is far beyond what a global

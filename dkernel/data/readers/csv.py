@@ -14,15 +14,13 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
-from dkernel.data.readers.csv_bad_rows import read_valid, well_formed
+from dkernel.data.readers.csv_bad_rows import well_formed
 from dkernel.data.readers.csv_categories import typed
 from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, explained, fits, parse, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
 from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import PIECE_ROWS
-
-__all__ = ["read_part", "read_schema", "read_valid", "scan"]
 
 _HEADER_BYTES = 64 * 1024  # read first, for the header; doubled until its end is there
 _LONGEST_HEADER = 64 * 2**20  # a million names; a longer first line is no header

@@ -15,8 +15,6 @@ from dkernel.data.paths import File
 from dkernel.data.readers.text_rows import Lines, outside_quotes, row_ends, row_starts, without_newlines
 from dkernel.errors import DataError
 
-__all__ = ["NULLS", "TYPES", "Fields", "Header", "explained", "fits", "parse", "split", "type_of"]
-
 NULLS = (*arrow_csv.ConvertOptions().null_values, "None", "<NA>")
 """Words for a missing value: pyarrow's, and those that pandas writes beside them."""
 

@@ -28,8 +28,6 @@ from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
 from dkernel.numerics.tiling import PIECE_ROWS
 
-__all__ = ["LABEL", "ChunkCounts", "Rows", "bad_lines", "count", "parse", "read_part", "read_schema", "read_valid"]
-
 LABEL = "label"
 _BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")
 _SPACE = 32  # blanks and line ends; no other byte up to it belongs in the text
