@@ -26,6 +26,8 @@ from dask.delayed import Delayed
 from dkernel.data.paths import File
 from dkernel.errors import DataError
 
+__all__ = ["unpacked"]
+
 _BUFFER = 4 * 2**20  # copied at a time
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+__all__ = ["MISSING", "ONE_HOT", "UNKNOWN", "CategoryColumn", "NumberColumn", "column_from_json"]
+
 ONE_HOT = float(np.sqrt(0.5))
 """The value of a level: two rows of different levels are then at distance 1."""
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.tiling import compiled
 
+__all__ = ["GridInputs", "one_hot_groups"]
+
 F32 = NDArray[np.float32]
 
 MOST_GROUPED = 2000  # columns that are looked at for groups: every pair of them is counted

@@ -27,6 +27,8 @@ from numpy.typing import NDArray
 
 from dkernel.errors import ModelFileError
 
+__all__ = ["canonical", "open_tensors", "read_document", "read_tensors", "replacing", "write_tensors"]
+
 Document = dict[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -19,6 +19,8 @@ from dkernel.kernels import Kernel
 from dkernel.kernels.analysis.gradients import gradients, has_gradient, is_radial
 from dkernel.numerics.random_streams import stream
 
+__all__ = ["check_metric", "gradient_moment", "learnable", "metric_root", "with_metric"]
+
 F64 = NDArray[np.float64]
 MOST_COLUMNS = 512  # of the data: M is a square of them, and a row costs 2 p^2 flops to be moved
 MOST_OUTPUTS = 16  # heads whose gradients are taken one by one; of more, as many random combinations

@@ -19,6 +19,8 @@ from dkernel.kernels.distances import squared_l2
 from dkernel.kernels.radial import Cauchy, Exponential, Matern, RationalQuadratic
 from dkernel.kernels.stationary import Gaussian, Laplacian
 
+__all__ = ["gradients", "has_gradient", "is_radial", "slopes"]
+
 F64 = NDArray[np.float64]
 # Nearer than this share of its length a kernel with a corner at 0 counts as flat: its two sides cancel.
 CORNER = 1e-6
