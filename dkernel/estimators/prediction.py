@@ -11,7 +11,7 @@ from dask.delayed import Delayed, delayed
 from numpy.typing import NDArray
 
 from dkernel.data.collections.arrays import check_numbers, matrix
-from dkernel.data.collections.dask_arrays import as_array, is_dask
+from dkernel.data.collections.dask_arrays import as_array, dense, is_dask
 from dkernel.data.collections.tables import table_of
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, TooLargeError
