@@ -6,14 +6,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine, predicted, probable, scored
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import Callbacks, ClassWeight, Folder, KernelLike, Landmarks, Seed
-from dkernel.estimators.validation import is_dask
 from dkernel.linear.losses import LOSSES
-
-__all__ = ["KernelClassifier"]
 
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:

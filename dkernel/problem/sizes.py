@@ -11,8 +11,6 @@ from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.recipe import GIVEN, Recipe
 
-__all__ = ["LEAST_COLUMNS", "Sizes", "is_large"]
-
 LEAST_COLUMNS, MOST_COLUMNS = 1024, 16_384  # of n_components="auto"
 MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
 HELD = 2_000  # rows outside the preconditioner's sample that measure its leverage

@@ -21,8 +21,6 @@ from dkernel.problem.components import column_dtype, with_intercept
 from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.targets import Targets
 
-__all__ = ["MOMENT_PARTS", "PATH", "CandidateLoss", "Fidelity", "FitValidationSplit", "evaluate_candidate", "moment_of"]
-
 MOMENT_ROWS, MOMENT_PARTS = 8192, 2  # whose gradients are averaged; parts for two threads
 
 PATH = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # alphas a candidate is judged by, best of them

@@ -39,8 +39,6 @@ from dkernel.selection.evaluation import (
 from dkernel.selection.metric_learning import learnable, with_metric
 from dkernel.streaming.survey import SurveyResult
 
-__all__ = ["SHARE", "select_model"]
-
 GRID = tuple(2.0**k for k in range(-2, 7))
 # Of the median value of the L1 distance, exp(-1) at a typical pair is too steep for most data.
 LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))

@@ -16,8 +16,6 @@ from dkernel.problem.objective import Coefficients, Problem, count_correct
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice
 
-__all__ = ["ResidualContext", "Rows"]
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 

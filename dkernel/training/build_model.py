@@ -22,8 +22,6 @@ from dkernel.training.job import Job
 from dkernel.training.result import LocalStage
 from dkernel.training.stages import PosedProblem, Ready
 
-__all__ = ["build_model"]
-
 
 def build_model(
     job: Job, posed: PosedProblem, ready: Ready, outcome: SolverResult, data: str, order: Mapping[str, str],

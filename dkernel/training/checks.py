@@ -14,8 +14,6 @@ from dkernel.selection.metric_learning import check_metric
 from dkernel.solving.exact import deduplicate
 from dkernel.training.local_stage import check_local
 
-__all__ = ["checked_source"]
-
 
 def checked_source(
     source: Source, recipe: Recipe, executor: Executor, chosen: SelectedModel | None, validation: Block | None

@@ -46,8 +46,6 @@ from dkernel.training.stages import (
 )
 from dkernel.validation import silent_overflow
 
-__all__ = ["TrainResult", "plan", "train"]
-
 SOME = 8  # alphas that are named one by one
 
 

@@ -11,8 +11,6 @@ from dkernel.local.base import LocalMachine
 from dkernel.model import Model
 from dkernel.solving.residual import ResidualContext
 
-__all__ = ["LocalCost", "LocalStage", "TrainResult"]
-
 
 @dataclass(frozen=True, eq=False)
 class TrainResult:
