@@ -15,8 +15,6 @@ from dkernel.execution.versions import versions
 from dkernel.numerics.threads import usable_cores
 from dkernel.training.memory_plan import Plan
 
-__all__ = ["CHECKS", "Diagnosis", "Finding", "Job", "diagnose"]
-
 # What is looked at, and what is said of it when nothing is wrong.
 CHECKS = {
     "workers": "there are workers, and they answer",

@@ -7,8 +7,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LocalMachine"]
-
 
 class LocalMachine(ABC):
     """A function of rows that a model adds to its scores. It is pickled as a model file stores it."""

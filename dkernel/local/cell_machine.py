@@ -12,8 +12,6 @@ from dkernel.local.base import LocalMachine
 from dkernel.local.cells import SMOOTHNESS, Cell, packed, unpacked
 from dkernel.local.partition import CellTree
 
-__all__ = ["CellInputs", "CellMachine"]
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 

@@ -34,8 +34,6 @@ from dkernel.persistence.tensor_file import (
 )
 from dkernel.recipe import Recipe
 
-__all__ = ["PROTOCOL", "load", "read_header", "save"]
-
 PROTOCOL = 1
 """The number of the format that `save` writes.
 

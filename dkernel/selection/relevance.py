@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 from dkernel.kernels import Exponential
 from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
 
-__all__ = ["relevance"]
-
 F64 = NDArray[np.float64]
 
 ROWS = 2500  # 4,000 rows of forest cover give the same numbers, give or take a tenth, in four times the time

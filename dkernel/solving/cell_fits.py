@@ -15,8 +15,6 @@ from dkernel.local.partition import CellTree, Visit, grow
 from dkernel.solving.cell_runs import CellRows, Run, read_runs, run_dtype
 from dkernel.solving.residual import ResidualContext
 
-__all__ = ["CellFit", "CellProblem", "fit_cells", "judge_settings"]
-
 F32 = NDArray[np.float32]
 JUDGED = 8  # every so many-th row of a cell is one to judge its settings by
 

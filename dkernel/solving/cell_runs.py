@@ -23,8 +23,6 @@ from dkernel.problem.objective import Coefficients, Problem
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["CellRows", "RowRouter", "read_runs", "run_dtype", "write_runs"]
-
 F32 = NDArray[np.float32]
 Run = tuple[str, list[int]]
 """Path of a file, and the first row of each cell in it, with the number of all its rows behind."""

@@ -12,11 +12,9 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.numerics import tiling
 from dkernel.persistence.journal import Journal
-from dkernel.problem.objective import Coefficients, Problem
+from dkernel.problem.objective import Coefficients, Problem, count_correct
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice
-
-__all__ = ["ResidualContext", "Rows"]
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -91,6 +89,15 @@ class ResidualContext:
         X, Y, weight, _ = problem.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
         ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
         return Rows(X, Y, ones, tiling.scores(problem.columns, X, *self.start).astype(np.float32))
+
+    def figures(self, scores: F32) -> dict[str, float]:
+        """Loss and merit of scores of the holdout, as a solver gives them; nothing without a holdout."""
+        rows, targets = self.holdout, self.problem.targets
+        if not len(rows.Y):
+            return {}
+        loss = self.problem.loss.judged(rows.Y, scores).sum(axis=1, dtype=np.float64)
+        found = {"loss": float(rows.weight @ loss / rows.weight.sum()), "rows": len(rows.Y)}
+        return found | targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
 
     def gain(self, scores: F32) -> tuple[float, float, float]:
         """Mean loss of the holdout by the global stage, by other scores, and the standard error of the difference."""

@@ -26,8 +26,6 @@ from dkernel.persistence.journal import Journal
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice, Schedule
 
-__all__ = ["folder_of", "rewrite_shuffled", "scratch_folder"]
-
 
 @contextmanager
 def scratch_folder(scratch: str | None) -> Iterator[Path]:

@@ -21,8 +21,6 @@ from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalCost, LocalStage
 
-__all__ = ["CELL_ROWS", "OVERLAP", "cell_cost", "cell_rows_of", "fit_cell_stage", "overlap_of"]
-
 # Of covtype cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % (without overlap), and work grows with their
 # square. Rows of the bands, half as many as a cell has, take 3.20 to 2.66 %, as much as three partitions do.
 CELL_ROWS = 4096
@@ -159,11 +157,9 @@ def _judged(
         f"{cells:,} cells of {rows / cells:,.0f} rows, width {settings.width:g}, ridge {settings.ridge:g}, smoothness "
         f"{settings.nu:g}"
     )
-    gain = None
-    if context.judges:
-        own = machine.scores(context.held_out.X) / machine.unit
-        gain = context.gain((context.holdout.scores + own).astype(np.float32))
-    return LocalStage.judged(machine, history, facts, words, gain)
+    own = machine.scores(context.held_out.X) / machine.unit
+    scores = (context.holdout.scores + own).astype(np.float32)
+    return LocalStage.judged(machine, history, facts, words, context, scores)
 
 
 def _files(folder: Path) -> dict[str, int]:
