@@ -27,8 +27,8 @@ CONSTANT = "Polynomial(degree=1, c=1.0)"  # its monomial of degree 0 is all that
 # Younger than the first model files, and what there was before: a text without them means that, and is what it was.
 YOUNGER: Mapping[str, Any] = {
     "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
-    "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "dates": "seconds",
-    "one_hot": "auto", "max_model_size": None,
+    "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "cell_partitions": 1,
+    "dates": "seconds", "one_hot": "auto", "max_model_size": None,
 }  # fmt: skip
 
 
@@ -71,6 +71,7 @@ class Recipe:
     n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
     cell_rows : of "cells", the most rows of each
     cell_overlap : of "cells", rows beyond its walls that each learns from too, as a share of its own
+    cell_partitions : of "cells", how often all rows are divided; the mean of their cells answers
     one_hot : features that grids take for one category together: "auto" looks for neighbouring ones that are never at
         work in the same row, "none", or groups of names or patterns, "soil*;wild*"
     max_model_size : bytes that the model file may have, None for no limit; of n_grids="auto" fewer are taken
@@ -117,6 +118,7 @@ class Recipe:
     n_grids: str | int = "auto"
     cell_rows: str | int = "auto"
     cell_overlap: str | float = "auto"
+    cell_partitions: int = 1
     dates: str = "seconds"
     one_hot: str | tuple[tuple[str, ...], ...] = "auto"
     max_model_size: int | None = None

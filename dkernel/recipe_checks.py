@@ -214,6 +214,7 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "n_grids": _word_or(_whole(1)),
     "cell_rows": _word_or(_whole(16)),
     "cell_overlap": _word_or(_real("a number from 0 to 2", lambda v: 0 <= v <= 2)),
+    "cell_partitions": _whole(1),
     "categorical": _columns,
     "missing": _word,
     "dates": _word,

@@ -80,6 +80,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
     "cell_rows": ("auto|N", "auto", "Most rows of a cell of --local; auto: 4,096."),
     "cell_overlap": ("auto|NUMBER", "auto", "Rows beyond its walls that a cell learns from; auto: 0.5 of its own."),
+    "cell_partitions": ("N", "1", "Partitions of the rows into cells; the mean of their cells answers."),
     "one_hot": (
         "auto|none|COL,..;..",
         "auto",

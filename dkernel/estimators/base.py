@@ -73,6 +73,7 @@ class KernelMachine(BaseEstimator):
         n_grids: str | int,
         cell_rows: str | int,
         cell_overlap: str | float,
+        cell_partitions: int,
         one_hot: Any,
         max_model_size: str | int | None,
         scale: str | None,
@@ -101,6 +102,7 @@ class KernelMachine(BaseEstimator):
         self.n_grids = n_grids
         self.cell_rows = cell_rows
         self.cell_overlap = cell_overlap
+        self.cell_partitions = cell_partitions
         self.one_hot = one_hot
         self.max_model_size = max_model_size
         self.scale = scale

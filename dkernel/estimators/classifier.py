@@ -81,6 +81,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Most rows of a cell, at least 16; "auto" is 4,096. The work of the cells grows with the square of it.
     cell_overlap : float or "auto", default="auto"
         Rows beyond its walls that each cell learns from too, as a share of its own, 0 to 2; "auto" is 0.5.
+    cell_partitions : int, default=1
+        How often all rows are divided into cells. The mean of the cells of all partitions answers; fit and model file
+        grow in proportion.
     one_hot : {"auto", "none"}, str or list of lists, default="auto"
         0/1 features that grids take for one category together: "auto" finds neighbours of which no row of a sample has
         two; or groups of names or patterns, "soil*;wild*".
@@ -187,6 +190,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         n_grids: str | int = "auto",
         cell_rows: str | int = "auto",
         cell_overlap: str | float = "auto",
+        cell_partitions: int = 1,
         one_hot: Any = "auto",
         max_model_size: str | int | None = None,
         scale: str | None = "auto",
@@ -205,7 +209,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         super().__init__(
             kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
-            n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap, one_hot=one_hot,
+            n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap,
+            cell_partitions=cell_partitions, one_hot=one_hot,
             max_model_size=max_model_size, scale=scale, metric=metric, random_state=random_state,
             categorical_features=categorical_features, missing=missing, dates=dates,
             checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,

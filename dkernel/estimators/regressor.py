@@ -28,7 +28,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Loss, with numbers of your own: of "huber" and "epsilon_insensitive" in standard deviations of y.
     alpha, solver, passes, patience, polish, local, n_grids, cell_rows, cell_overlap : object
         As of KernelClassifier.
-    one_hot, max_model_size, scale, metric : object
+    cell_partitions, one_hot, max_model_size, scale, metric : object
         As of KernelClassifier.
     random_state, categorical_features, missing, dates, checkpoint, warm_start, callbacks, verbose : object
         As of KernelClassifier.
@@ -85,6 +85,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         n_grids: str | int = "auto",
         cell_rows: str | int = "auto",
         cell_overlap: str | float = "auto",
+        cell_partitions: int = 1,
         one_hot: Any = "auto",
         max_model_size: str | int | None = None,
         scale: str | None = "auto",
@@ -101,7 +102,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         super().__init__(
             kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
-            n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap, one_hot=one_hot,
+            n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap,
+            cell_partitions=cell_partitions, one_hot=one_hot,
             max_model_size=max_model_size, scale=scale, metric=metric, random_state=random_state,
             categorical_features=categorical_features, missing=missing, dates=dates,
             checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,

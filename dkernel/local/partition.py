@@ -19,6 +19,8 @@ F32 = NDArray[np.float32]
 
 OWN = np.float32(-1.0)
 """Depth in the bands of a row in its own cell; that of others is from 0, at the cut, to 1."""
+FORK = np.array([1.0, 0.0, -1.0], np.float32)
+"""Places of a cut whose band ends before it begins: all rows are on both sides, which are a partition each."""
 DRAWS = 8  # directions that are tried where all rows have one value
 SPREAD_ROWS = 4096  # of a node, whose covariance is taken
 
@@ -156,6 +158,8 @@ class CellTree:
 def _sides(values: F32, places: F32) -> tuple[tuple[NDArray[np.bool_], F32], tuple[NDArray[np.bool_], F32]]:
     """Of both sides of a cut: which rows are on it, and how deep in its band each row is."""
     low, cut, high = places
+    if low > high:
+        return ((np.ones(len(values), np.bool_), np.zeros(len(values), np.float32)),) * 2
     below = values < cut
     with np.errstate(divide="ignore", invalid="ignore"):
         over, under = (values - cut) / (high - cut), (cut - values) / (cut - low)
@@ -220,6 +224,20 @@ def grow(
         np.array(found.children, np.int32).reshape(-1, 2),
     )
     return tree, found.cells, found.numbers
+
+
+def grow_partitions(
+    X: F32, root: NDArray[np.floating], limit: float, least: int, overlap: float, seed: int, partitions: int
+) -> tuple[CellTree, list[int]]:
+    """A tree with so many partitions of the rows, one after the other, and the numbers of their cells; see `grow`."""
+    numbers, children = [1], np.zeros((partitions - 1, 2), np.int32)
+    for fork in range(partitions - 1):
+        numbers[-1:] = [2 * numbers[-1], 2 * numbers[-1] + 1]
+        children[fork] = -1 - fork, fork + 1
+    children[-1:, 1] = -partitions
+    forks = CellTree(np.zeros((partitions - 1, X.shape[1]), np.float32), np.tile(FORK, (partitions - 1, 1)), children)
+    found = [grow(X, root, limit, least, overlap, seed, number=number) for number in numbers]
+    return forks.joined([tree for tree, _, _ in found]), [number for _, _, own in found for number in own]
 
 
 def _cut(

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from dkernel.features import Scaling
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import GRADIENTS, SMOOTHNESS, CellSettings, fit_cell, relearned
-from dkernel.local.partition import grow
+from dkernel.local.partition import grow_partitions
 from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import MOST_COLUMNS
 from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
@@ -61,9 +61,10 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     """
     overlap = 1 + overlap_of(recipe)
     m, small = (int(overlap * min(n, rows)) for rows in (cell_rows_of(recipe), TRIED_ROWS))
-    held, row = int(n * overlap), run_dtype(p, outputs).itemsize
+    partitions = recipe.cell_partitions
+    held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
     tried = TRIED * sum(SIZES)
-    model = 4 * held * (p + outputs) + 4 * p * p * -(-n // cell_rows_of(recipe))
+    model = 4 * held * (p + outputs) + 4 * p * p * -(-n // cell_rows_of(recipe)) * partitions
     metric = metric_rows(n)
     return LocalCost(
         task_bytes=8 * m * m + 3 * row * 2 * m,
@@ -123,7 +124,9 @@ def fit_cell_stage(
     root = journal.stage("cells-metric", lambda: learned_metric(context, inputs, metric_rows(n)))
     limit, overlap = cell_rows_of(recipe), overlap_of(recipe)
     sample = inputs(context.sampled.X)
-    tree, _, numbers = grow(sample, root, ROOM * limit * max(1, len(sample)) / n, LEAST_SAMPLE, overlap, recipe.seed)
+    tree, numbers = grow_partitions(
+        sample, root, ROOM * limit * max(1, len(sample)) / n, LEAST_SAMPLE, overlap, recipe.seed, recipe.cell_partitions
+    )
     folder = context.scratch()
     key = f"{context.key}-cells-{folder.name}"  # another run of this fit has another folder
     router = RowRouter(context.problem, context.start, inputs, tree)

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dkernel.local.partition import CellTree, grow
+from dkernel.local.partition import CellTree, grow, grow_partitions
 
 
 def rows(n=3000, p=5, seed=0):
@@ -85,3 +85,21 @@ def test_a_tree_that_does_not_end_is_none():
         children = tree.children.copy()
         children[place] = child
         assert not CellTree(tree.directions, tree.places, children).fits(5)
+
+
+def test_several_partitions_have_all_rows_each():
+    X = np.random.default_rng(0).standard_normal((900, 3)).astype(np.float32)
+    one = np.eye(3)
+    for partitions in (1, 2, 3):
+        tree, numbers = grow_partitions(X, one, 200, 1, 0.25, 0, partitions)
+        assert tree.fits(3)
+        assert len(set(numbers)) == tree.n_cells == 5 * partitions
+        own, seen = np.zeros(900, int), set()
+        for number, visit in tree.visits(X):
+            own[visit.rows[visit.own]] += 1
+            assert 150 <= visit.own.sum() <= 200
+            seen.add(number)
+        assert (own == partitions).all()
+        assert seen == set(range(tree.n_cells))
+    single = grow(X, one, 200, 1, 0.25, 0)[0]
+    np.testing.assert_array_equal(grow_partitions(X, one, 200, 1, 0.25, 0, 1)[0].directions, single.directions)

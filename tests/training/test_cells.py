@@ -45,6 +45,20 @@ def test_regressions_in_any_unit(loss):
     assert both.predict(new).shape == (500, 2)
 
 
+def test_partitions_are_fitted_one_by_one_and_answer_together(tmp_path):
+    X, y = rough()
+    new, truth = rough(1000, seed=1)
+    settings = {"local": "cells", "cell_rows": 300}
+    one, three = (machine(KernelRegressor, **settings, cell_partitions=k).fit(X, y) for k in (1, 3))
+    assert len(three.model_.local.Z) > 2.9 * len(one.model_.local.Z)
+    assert three.score(new, truth) > one.score(new, truth)
+    dkernel.save(three, tmp_path / "m.safetensors")
+    np.testing.assert_array_equal(dkernel.load(tmp_path / "m.safetensors").predict(new), three.predict(new))
+    costs = [cell_cost(10**6, 28, RECIPE.replace(local="cells", cell_partitions=k), 1) for k in (1, 3)]
+    assert costs[1].model_bytes == 3 * costs[0].model_bytes
+    assert costs[1].scratch_bytes == 3 * costs[0].scratch_bytes
+
+
 @pytest.mark.parametrize("best", [(1, 4, 0, 0), (2, 0, 0, 1), (3, 1, 1, 1), (2, 4, 1, 0)])
 def test_the_search_finds_each_smoothness_with_the_ridge_that_it_wants(best):
     tried = set()
