@@ -40,6 +40,7 @@ class SelectedModel:
     Parameters
     ----------
     enough : components beyond which there is little to gain; None where that is not known
+    rough : whether each doubling of the components nearly halves the loss, so that no number of them is enough
     """
 
     kernel: Kernel
@@ -48,3 +49,4 @@ class SelectedModel:
     metric: str = "identity"
     weights: NDArray[np.float64] | None = None
     enough: int | None = None
+    rough: bool = False

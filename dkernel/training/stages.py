@@ -158,6 +158,8 @@ def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple
     """The job with no more components than are a gain; the roles of the rows then; and the sizes in words."""
     recipe, auto, most = job.recipe, job.recipe.n_components == "auto", job.sizes.columns
     enough = most if chosen.enough is None else max(chosen.enough, LEAST_COLUMNS)
+    to_cells = chosen.rough and recipe.local == "auto" and "cells" in job.plan.local
+    enough = LEAST_COLUMNS if to_cells else enough
     if auto and enough < most and recipe.landmarks == "uniform" and not job.solver.in_memory:
         job = replace(job, sizes=Sizes.of(job.sizes.n, job.sizes.p, recipe.replace(n_components=enough)))
     roles, sizes, exact, landmarks = (
@@ -171,6 +173,8 @@ def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple
     if landmarks and job.given is None and len(roles.landmarks.X) < asked:
         text = f"{len(roles.landmarks.X):,}: {which}"
         job.note("n_components", text if auto else f"{text}; {asked:,} were asked for")
+    elif asked < most and to_cells:
+        job.note("n_components", f"{asked:,}: each doubling nearly halves the loss, so cells learn the rest")
     elif asked < most:
         job.note("n_components", f"{asked:,}: {most:,} would have a loss that is smaller by some 1 % at most")
     elif auto and recipe.features != "none":
