@@ -16,8 +16,6 @@ from dkernel.linear.losses import LOSSES, loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.validation import nearest_name
 
-__all__ = ["CHECKS", "CHOICES", "GIVEN", "LABELS", "Label"]
-
 Label = bool | int | float | str
 
 CHOICES: dict[str, tuple[str, ...]] = {

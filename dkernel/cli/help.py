@@ -6,8 +6,6 @@ from typing import Any, NoReturn
 
 import click
 
-__all__ = ["Grouped", "grouped", "in_options"]
-
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Data": (
         "label", "exclude", "weight", "keep", "categorical", "missing", "dates", "allow_extra", "max_bad_rows",

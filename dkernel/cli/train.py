@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
 
-__all__ = ["RECIPE", "check_fit", "lines_of", "open_for", "recipe_of", "recipe_options", "report_on", "train"]
-
 SEEN = 1e-3  # of a score: what is left of the way to the optimum is worth a line
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
 RECIPE: dict[str, tuple[str, str, str]] = {
@@ -78,11 +76,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "After psgd, at most N passes of pcg or lbfgs towards the exact optimum. auto: up to 10 if there are few rows "
         "per component.",
     ),
-    "local": (
-        "auto|none|grids|cells",
-        "auto",
-        "Learns the residual by random bins (grids) or exact machines (cells).",
-    ),
+    "local": ("auto|none|grids|cells", "auto", "Learns the residual by random bins (grids) or exact machines (cells)."),
     "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
     "cell_rows": ("auto|N", "auto", "Most rows of a cell of --local; auto: 4,096."),
     "cell_overlap": ("auto|NUMBER", "auto", "Rows beyond its walls that a cell learns from; auto: 0.5 of its own."),
@@ -104,16 +98,8 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "",
         "Fit probabilities to the scores of the holdout. Default: the probabilities of the loss, if it has any.",
     ),
-    "categorical": (
-        "auto|none|COL,...",
-        "auto",
-        "auto: text and stored categories.",
-    ),
-    "missing": (
-        "indicator|mean|error",
-        "indicator",
-        "Missing features: mean and 0/1 input, mean, or error.",
-    ),
+    "categorical": ("auto|none|COL,...", "auto", "auto: text and stored categories."),
+    "missing": ("indicator|mean|error", "indicator", "Missing features: mean and 0/1 input, mean, or error."),
     "dates": ("seconds|calendar", "seconds", "calendar: year, month, weekday and hour beside the seconds."),
     "seed": ("N", "0", "Seed of all random choices."),
     "dtype": (

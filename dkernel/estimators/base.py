@@ -36,10 +36,9 @@ from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
 from dkernel.streaming.progress import Progress
-from dkernel.training.fit import TrainResult, train
+from dkernel.training.fit import train
 from dkernel.training.missing_values import with_missing_values
-
-__all__ = ["KernelMachine"]
+from dkernel.training.result import TrainResult
 
 _OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters that decide no result
 SEEN = 1e-3  # of a score: what is left of the way is worth a warning

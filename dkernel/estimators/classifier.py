@@ -6,14 +6,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine, predicted, probable, scored
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import Callbacks, ClassWeight, Folder, KernelLike, Landmarks, Seed
-from dkernel.estimators.validation import is_dask
 from dkernel.linear.losses import LOSSES
-
-__all__ = ["KernelClassifier"]
 
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:
@@ -49,7 +47,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch", "none"}, default="auto"
         Kind of the map; "none" is a constant, so that grids or cells learn all there is.
     n_components : int or "auto", default="auto"
-        Components of the map; with fewer rows than landmarks, Nystrom uses all rows.
+        Components of the map; with fewer rows than landmarks, Nystrom uses all rows. "auto" is by rows, and fewer
+        landmarks where the choice of gamma sees that more are little gain.
     landmarks : {"uniform", "stratified", "kmeans", "leverage", "rpcholesky"} or array, default="uniform"
         Rule that chooses the landmarks of Nystrom features ("stratified" by class), or landmarks in the units of X.
     loss : {"squared_hinge", "hinge", "logistic", "softmax", "perceptron", "squared"}, default="squared_hinge"

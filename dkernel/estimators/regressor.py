@@ -4,12 +4,10 @@ from typing import Any, ClassVar
 
 from sklearn.base import RegressorMixin
 
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.estimators.base import KernelMachine, deviating, predicted
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
-from dkernel.estimators.validation import is_dask
-
-__all__ = ["KernelRegressor"]
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):

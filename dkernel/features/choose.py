@@ -18,32 +18,9 @@ from dkernel.features.random.fourier import FourierMap
 from dkernel.features.random.maclaurin import MaclaurinMap
 from dkernel.features.random.relu import ReluMap
 from dkernel.features.random.tensorsketch import TensorSketchMap
-from dkernel.kernels import (
-    AdditiveChi2,
-    ArcCosine,
-    Gaussian,
-    Kernel,
-    Polynomial,
-    Product,
-    Scaled,
-    Selection,
-    Sum,
-)
+from dkernel.kernels import AdditiveChi2, ArcCosine, Gaussian, Kernel, Polynomial, Product, Scaled, Selection, Sum
 from dkernel.numerics.random_streams import stream
 from dkernel.validation import nearest_name
-
-__all__ = [
-    "FEATURES",
-    "MAPS",
-    "MOST_LANDMARKS",
-    "Drawing",
-    "by_landmarks",
-    "choose_map",
-    "features_named",
-    "features_of_sparse",
-    "is_complete",
-    "words_of",
-]
 
 MAPS: tuple[type[FeatureMap], ...] = (
     NystromMap, FourierMap, MonomialMap, TaylorMap, MaclaurinMap, TensorSketchMap, ReluMap, Chi2Map, StackedMap,

@@ -30,8 +30,6 @@ from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.exact_sums import ExactStatistic, RepeatedReading
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["GROUP", "GridFit", "GridSettings", "fit_grids"]
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
@@ -177,11 +175,7 @@ class GridRound(ExactStatistic[BinSums]):
     def merge(self, left: BinSums, right: BinSums) -> BinSums:
         left.table += right.table
         return BinSums(
-            left.table,
-            left.loss + right.loss,
-            left.right + right.right,
-            left.weight + right.weight,
-            left.n + right.n,
+            left.table, left.loss + right.loss, left.right + right.right, left.weight + right.weight, left.n + right.n
         )
 
     def _part(self, number: int) -> Binning:

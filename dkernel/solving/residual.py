@@ -16,10 +16,10 @@ from dkernel.problem.objective import Coefficients, Problem, count_correct
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice
 
-__all__ = ["ResidualContext", "Rows"]
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+
+LEAST_HOLDOUT = 50  # rows below which nothing is judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,6 +78,11 @@ class ResidualContext:
     def holdout(self) -> Rows:
         """The rows to judge by."""
         return self._rows(self.held_out)
+
+    @property
+    def judges(self) -> bool:
+        """True where the holdout has enough rows to judge by."""
+        return len(self.held_out.X) >= LEAST_HOLDOUT
 
     def _rows(self, block: Block) -> Rows:
         problem = replace(self.problem, threshold=-1)  # no row of these is kept back

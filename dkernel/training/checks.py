@@ -9,12 +9,10 @@ from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.problem.reservoir_roles import counted
 from dkernel.recipe import Recipe
+from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
-from dkernel.selection.model_selection import SelectedModel
 from dkernel.solving.exact import deduplicate
 from dkernel.training.local_stage import check_local
-
-__all__ = ["checked_source"]
 
 
 def checked_source(

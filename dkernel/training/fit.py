@@ -14,7 +14,7 @@ from dkernel.numerics.sparse_rows import named
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.recipe import Recipe
-from dkernel.selection.model_selection import SelectedModel
+from dkernel.selection.candidates import SelectedModel
 from dkernel.solving.driver import Context, SolverResult, Told, solve, solver_class
 from dkernel.solving.full_batch import Polish
 from dkernel.solving.sgd_setup import SampleEvaluator
@@ -37,15 +37,14 @@ from dkernel.training.stages import (
     Rounds,
     choose_model,
     choose_order,
-    choose_roles,
     learn_labels,
     pose_problem,
     prepare_solver,
     read_survey,
+    settle_sizes,
+    split_rows,
 )
 from dkernel.validation import silent_overflow
-
-__all__ = ["TrainResult", "plan", "train"]
 
 SOME = 8  # alphas that are named one by one
 
@@ -111,8 +110,8 @@ def _stages(job: Job, opened: ExitStack) -> dict[str, Any]:
         labels = learn_labels(job, survey)
         for name, text in (*source.told.items(), *cautions(survey, labels.counts, source, labels.targets)):
             job.note(name, text)
-        roles = choose_roles(job, survey)
-        chosen = choose_model(job, labels, survey, roles)
+        chosen = choose_model(job, labels, survey, split_rows(job, survey))
+        job, roles = settle_sizes(job, survey, chosen)
         posed = pose_problem(job, labels, chosen, roles)
         ready = prepare_solver(job, posed)
         rounds = choose_order(job, survey, feed, opened)

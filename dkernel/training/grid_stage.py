@@ -36,7 +36,6 @@ TRIED_PIECE = 4096  # rows of a piece of these
 WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # see above: the middle, its factor, and steps either way
 RIDGES = (1e-2, 1e-1, 1.0)  # see above
 MOST_NAMED = 8  # groups of features that are named to people
-LEAST_HOLDOUT = 50  # rows below which nothing is judged
 GRID_FLOPS = 120.0  # that a row and a grid cost for one output, as products do: some 8 ns, half of it the codes
 
 
@@ -166,7 +165,6 @@ def fit_grid_stage(
     inputs = GridInputs(survey.moments.mean, groups)
     gamma = context.journal.stage("relevance", lambda: relevances(context, inputs, survey))
     n_grids = grids_of(recipe, n, len(survey.moments.mean), context.problem.targets.outputs)
-    judged = len(context.held_out.X) >= LEAST_HOLDOUT
     rows = sum(piece.n for piece in context.pieces)
     width, ridge = WIDTH, RIDGES[1]
     tried = replace(context, pieces=_some(context.pieces))
@@ -176,7 +174,7 @@ def fit_grid_stage(
             inputs, np.where(inputs.categorical, gamma, gamma * width), grids, bits_of(rows), ridge, recipe.seed
         )
 
-    if judged:
+    if context.judges:
         context.progress.phase("choose the width of grids")
         width, ridge, loss = context.journal.stage("grids-width", lambda: _chosen(tried, settings))
         before = context.gain(context.holdout.scores)[0]
@@ -192,13 +190,7 @@ def fit_grid_stage(
     facts: dict[str, Any] = {"grids": n_grids, "width": width, "ridge": ridge, "groups": len(inputs.groups)}
     words = f"{n_grids:,} grids of width {width:.3g}, ridge {ridge:g}"
     words += f", categories {named}" if (named := _in_words(groups, _names(context.feed.source))) else ""
-    if judged:
-        before, after, error = context.gain(fit.scores)
-        facts |= {"loss_before": before, "loss": after}
-        words += f": {after:.4g} in place of {before:.4g} on the holdout"
-        if not after < before - error:
-            return LocalStage(None, fit.history, facts, f"none: {words} is no gain of more than one standard error")
-    return LocalStage(machine, fit.history, facts, words, context.figures(fit.scores))
+    return LocalStage.judged(machine, fit.history, facts, words, context, fit.scores)
 
 
 def _some(pieces: Sequence[RowSlice]) -> list[RowSlice]:

@@ -11,6 +11,7 @@ import numpy as np
 from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, loss_named
+from dkernel.numerics.rows import array_digest
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.problem.reservoir_roles import ReservoirSplit, part_of
@@ -20,17 +21,11 @@ from dkernel.recipe import Recipe
 from dkernel.solving.driver import Told
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.fingerprint import array_digest
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cell_stage import cell_cost, fit_cell_stage
 from dkernel.training.grid_stage import fit_grid_stage, given_groups, grid_cost
 from dkernel.training.result import LocalCost, LocalStage
-
-__all__ = [
-    "LOCAL_STAGES", "LocalKind", "best_stage", "check_local", "fit_local", "local_cost", "local_kinds", "local_pieces",
-    "residual_context",
-]  # fmt: skip
 
 PIECE_ROWS = 32_768  # of a piece of a reading: the table of a grid stays in the cache for all of them
 SAMPLE = 16_384  # rows that a local stage looks at before it reads: enough for the correlations of a group's grids
@@ -43,7 +38,7 @@ TARGET_BOUND = 4.0  # times the largest target
 
 # local="auto" asks that none of these parameters is given, so that the whole machine is open.
 OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
-LEAST_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
+AUTO_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
 MOST_WORK = 3.0  # times the global stage's, that "auto" may take
 
 
@@ -100,7 +95,7 @@ def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, flops: float) -> t
         return () if recipe.local == "none" else (recipe.local,)
     is_open = all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
-    if not (is_open and fits) or sizes.holdout < LEAST_HOLDOUT:
+    if not (is_open and fits) or sizes.holdout < AUTO_HOLDOUT:
         return ()
     costs = {kind: stage.cost(sizes.n, sizes.p, recipe, 1) for kind, stage in LOCAL_STAGES.items()}
     room = inf if recipe.max_model_size is None else recipe.max_model_size - sizes.model_bytes(1)
