@@ -286,7 +286,7 @@ def test_a_calendar_on_request(run, tmp_path, monkeypatch):
     machine = dkernel.KernelClassifier("gaussian", solver="psgd", dates="calendar", **settings)
     machine.fit(frame[["when"]], frame["y"])
     np.testing.assert_array_equal(machine.coef_, dkernel.load("t.parquet.m").coef_)
-    with pytest.raises(dkernel.errors.UnsupportedError, match="'when' have inputs of the calendar"):
-        machine.to_sklearn()
+    expected = machine.decision_function(frame[["when"]])
+    np.testing.assert_allclose(machine.to_sklearn().decision_function(frame[["when"]]), expected, atol=1e-4)
     refused = run("train", "t.csv", "--label", "y", "--out", "n", "--dates", "months")
     assert (refused.exit_code, "--dates months" in refused.stderr) == (2, True)
