@@ -26,7 +26,7 @@ AUTO_KERNELS = ("gaussian", "laplacian")
 # Younger than the first model files, and what there was before: a text without them means that, and is what it was.
 YOUNGER: Mapping[str, Any] = {
     "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
-    "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "dates": "seconds",
+    "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "dates": "calendar",
 }  # fmt: skip
 
 
@@ -69,7 +69,7 @@ class Recipe:
     n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
     cell_rows : of "cells", the most rows of each
     cell_overlap : of "cells", rows beyond its walls that each learns from too, as a share of its own
-    dates : "seconds", or "calendar" for inputs of the year, month, weekday and hour beside them
+    dates : "calendar", inputs of the year, month, weekday and hour beside the seconds, or "seconds" alone
 
     Examples
     --------
@@ -112,7 +112,7 @@ class Recipe:
     n_grids: str | int = "auto"
     cell_rows: str | int = "auto"
     cell_overlap: str | float = "auto"
-    dates: str = "seconds"
+    dates: str = "calendar"
 
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():
