@@ -14,22 +14,6 @@ from typing import Any
 
 import click
 
-__all__ = [
-    "CONFIG",
-    "NAMES",
-    "SIZE",
-    "WORD_OR_NUMBER",
-    "Label",
-    "Setting",
-    "bad_rows_option",
-    "config_text",
-    "place_of",
-    "rejected_of",
-    "require",
-    "run_options",
-    "show_progress",
-]
-
 Command = Callable[..., Any]
 CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
 PROGRESS = ("bar", "log", "json", "none")
@@ -181,12 +165,7 @@ def _print_options() -> list[Command]:
             callback=_read_config,
             help="Read settings from this file.",
         ),
-        click.option(
-            "--record",
-            cls=Setting,
-            metavar="FILE",
-            help="Run record to write. Default: OUT.run.json.",
-        ),
+        click.option("--record", cls=Setting, metavar="FILE", help="Run record to write. Default: OUT.run.json."),
         click.option("--print-config", is_flag=True, help="Print all settings as a config file and stop."),
         click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks."),
     ]

@@ -16,8 +16,6 @@ from dkernel.data.rejected_rows import FilteredRows, sifted_blocks
 from dkernel.encoding import TableCounts
 from dkernel.errors import DataError, UnsupportedError
 
-__all__ = ["count_part", "format_module", "place_of", "read_part", "read_unit", "valid_rows"]
-
 _EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
 
 

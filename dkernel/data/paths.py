@@ -17,8 +17,6 @@ from typing import Any
 
 from dkernel.errors import DataError
 
-__all__ = ["FORMATS", "File", "expand", "named", "natural"]
-
 # ending -> format; the format is also the name of the module that reads it.
 FORMATS = {
     ".parquet": "parquet",

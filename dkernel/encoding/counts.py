@@ -17,8 +17,6 @@ from dkernel.encoding.encoding import Encoding
 from dkernel.encoding.label_means import FOLDS, LabelCounts, LabelPart, folds_of, places_of
 from dkernel.encoding.tables import coded, numbers
 
-__all__ = ["MOST_LEVELS", "MOST_VALUES", "TableCounts"]
-
 MOST_VALUES = 1000
 """Values of a column that are counted exactly; what is kept of a column is then some 100 KB."""
 

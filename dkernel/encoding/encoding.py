@@ -14,8 +14,6 @@ from dkernel.encoding.columns import MISSING, UNKNOWN, CategoryColumn, NumberCol
 from dkernel.encoding.label_means import folds_of
 from dkernel.encoding.tables import coded, numbers
 
-__all__ = ["DATE_WORDS", "MISSING_WORDS", "Counted", "Encoding", "added", "described", "unseen_values"]
-
 Counted = Mapping[str, Mapping[str, int]]
 """Values that training never saw: what they are ("missing", "unknown") -> column -> how many."""
 

@@ -15,8 +15,6 @@ from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.encoding.columns import ONE_HOT, RADIUS, calendar_of
 from dkernel.export.exact import leaving
 
-__all__ = ["encoder_of", "units_of"]
-
 
 def encoder_of(encoding: Encoding) -> Any:
     """What makes the inputs of the columns, those of categories being 1 where the encoding has sqrt(1/2)."""

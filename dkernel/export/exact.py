@@ -12,8 +12,6 @@ from dkernel.errors import ModelFileError, UnsupportedError
 from dkernel.features.monomials import MonomialMap
 from dkernel.model import Model
 
-__all__ = ["leaving", "model_of", "monomials", "refused"]
-
 
 def model_of(model: Any) -> Model:
     """The model of numbers or of a table that is meant: itself, or that of a fitted estimator."""

@@ -13,8 +13,6 @@ from dkernel.report.effects import dependences, importances, strongest
 from dkernel.report.numbers import Quality, calibration, learning, quality, regions, spectrum, speed
 from dkernel.training.memory_plan import format_plan
 
-__all__ = ["page", "page_of_test"]
-
 _CSS = """
 :root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --blue: #0072b2; }
 * { box-sizing: border-box; }
@@ -62,11 +60,7 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
     found = quality(model, holdout)
     parts = [
         _head(result, record, found),
-        _section(
-            "How good it is",
-            _quality_note(found),
-            chain(_quality(model, holdout, found), _beside(record)),
-        ),
+        _section("How good it is", _quality_note(found), chain(_quality(model, holdout, found), _beside(record))),
         _section("What the features do", "", _effects(model, holdout, found)),
         _section("The search", "", _search(record)),
         _section("How it learned", "", _learned(result, trail)),

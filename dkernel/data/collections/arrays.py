@@ -45,8 +45,6 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
 from dkernel.numerics.object_values import as_cells, cell_bytes, encoded
 
-__all__ = ["check_numbers", "dense", "from_arrays", "matrix"]
-
 _HASH_BYTES = 64 * 2**20  # hashed at a time: a copy of no more is made
 
 

@@ -21,8 +21,6 @@ from dkernel.errors import DataError
 if TYPE_CHECKING:
     import dask.array as da
 
-__all__ = ["as_frame", "encoded_array", "encoding_of", "has_missing", "table_of", "table_token"]
-
 # What pandas infers of a column of objects -> one of block.KINDS.
 _INFERRED = {
     "string": "text", "boolean": "bool", "integer": "int", "floating": "float", "mixed-integer-float": "float",
