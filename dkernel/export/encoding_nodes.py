@@ -12,7 +12,7 @@ from dkernel.export.exact import leaving
 from dkernel.export.nodes import Nodes
 
 ML = "ai.onnx.ml"  # the domain of the standard operators for texts
-DAY = 86_400
+DAY = 86_400  # seconds
 TO_1970 = 719_468  # days from 1 March of the year 0
 
 
