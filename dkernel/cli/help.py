@@ -13,6 +13,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Model": (
         "task", "kernel", "gamma", "n_components", "loss", "alpha", "local", "n_grids", "cell_rows", "cell_overlap",
+        "one_hot", "max_model_size",
         "budget", "grid", "effort", "positive", "class_weight", "features", "rank", "landmarks", "sampling", "form",
         "metric", "scale", "solver", "passes", "patience", "polish", "holdout", "calibration", "baselines", "seed",
         "import",

@@ -5,6 +5,7 @@ config file, the default.
 """
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -25,11 +26,13 @@ _NOT_IN_CONFIG = ("config", "print_config", "help", "import")  # a file of setti
 class Setting(click.Option):
     """An option that can also be set by a variable: DKERNEL_<COMMAND>_<NAME>, or DKERNEL_<NAME> if it is not in OWN."""
 
+    def __init__(self, *names: Any, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.envvar = None if self.name in OWN else f"DKERNEL_{str(self.name).upper()}"
+
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        name = str(self.name).upper()
-        own = f"DKERNEL_{str(ctx.command.name).upper()}_{name}"
-        self.envvar = [own] if self.name in OWN else [own, f"DKERNEL_{name}"]
-        return super().resolve_envvar_value(ctx)
+        own = f"DKERNEL_{ctx.command.name}_{self.name}".upper()
+        return os.environ.get(own) or super().resolve_envvar_value(ctx)
 
 
 class Label(Setting):

@@ -36,9 +36,10 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "kernel": ("auto|EXPRESSION", "auto", "Name, or 'Laplacian() + Linear()'."),
     "gamma": ("auto|median|scale|NUMBER", "auto", "Width of a kernel that is given by name."),
     "features": (
-        "auto|nystrom|random|exact|fourier|maclaurin|tensorsketch",
+        "auto|nystrom|random|exact|fourier|maclaurin|tensorsketch|none",
         "auto",
-        "Feature map; random: what suits the kernel. auto: nystrom, above 20,000 components random.",
+        "Feature map; random: what suits the kernel; none: all to --local. auto: nystrom, above 20,000 components "
+        "random.",
     ),
     "n_components": ("auto|N", "auto", "Number of landmarks or random features."),
     "rank": ("N", "", "Keep this many directions of the Nystrom components."),
@@ -79,6 +80,12 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
     "cell_rows": ("auto|N", "auto", "Most rows of a cell of --local; auto: 4,096."),
     "cell_overlap": ("auto|NUMBER", "auto", "Rows beyond its walls that a cell learns from; auto: 0.5 of its own."),
+    "one_hot": (
+        "auto|none|COL,..;..",
+        "auto",
+        "0/1 columns that grids take for one category. auto: neighbours of which no row has two; or 'soil*;wild*'.",
+    ),
+    "max_model_size": ("SIZE", "", "Most bytes of the model file, 200MiB; of --n-grids auto fewer are taken."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",
@@ -109,7 +116,7 @@ def recipe_options(command: Any) -> Any:
         command = click.option(
             f"--{name.replace('_', '-')}",
             cls=Setting,
-            type=click.STRING if name in ("positive", "kernel", "categorical") else WORD_OR_NUMBER,
+            type=click.STRING if name in ("positive", "kernel", "categorical", "one_hot") else WORD_OR_NUMBER,
             metavar=words,
             help=f"{text} Default: {default}." if default and words.split("|")[0] != default else text,
         )(command)

@@ -80,11 +80,11 @@ class UncheckedBlock:
     kept: "pa.Table | None" = None
     marks: NDArray[np.int8] | None = None
 
-    def encoded(self, encoding: Encoding | None, dtype: str) -> "UncheckedBlock":
-        """The same with the inputs that an encoding makes of its features."""
+    def encoded(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
+        """The same with the inputs that an encoding makes of its features; `first` is as of `Encoding.encode`."""
         if encoding is None:
             return self
-        X, marks = encoding.encode(self.X, dtype)
+        X, marks = encoding.encode(self.X, dtype, first)
         return replace(self, X=X, marks=marks)
 
     def taken(self, rows: NDArray[np.bool_]) -> "UncheckedBlock":

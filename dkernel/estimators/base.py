@@ -73,6 +73,8 @@ class KernelMachine(BaseEstimator):
         n_grids: str | int,
         cell_rows: str | int,
         cell_overlap: str | float,
+        one_hot: Any,
+        max_model_size: str | int | None,
         scale: str | None,
         metric: str,
         random_state: Seed,
@@ -99,6 +101,8 @@ class KernelMachine(BaseEstimator):
         self.n_grids = n_grids
         self.cell_rows = cell_rows
         self.cell_overlap = cell_overlap
+        self.one_hot = one_hot
+        self.max_model_size = max_model_size
         self.scale = scale
         self.metric = metric
         self.random_state = random_state

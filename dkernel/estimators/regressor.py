@@ -26,7 +26,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         As of KernelClassifier.
     loss : {"squared", "huber(1.35)", "epsilon_insensitive(0.1)", "quantile(0.5)"}, default="squared"
         Loss, with numbers of your own: of "huber" and "epsilon_insensitive" in standard deviations of y.
-    alpha, solver, passes, patience, polish, local, n_grids, cell_rows, cell_overlap, scale, metric : object
+    alpha, solver, passes, patience, polish, local, n_grids, cell_rows, cell_overlap : object
+        As of KernelClassifier.
+    one_hot, max_model_size, scale, metric : object
         As of KernelClassifier.
     random_state, categorical_features, missing, dates, checkpoint, warm_start, callbacks, verbose : object
         As of KernelClassifier.
@@ -83,6 +85,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         n_grids: str | int = "auto",
         cell_rows: str | int = "auto",
         cell_overlap: str | float = "auto",
+        one_hot: Any = "auto",
+        max_model_size: str | int | None = None,
         scale: str | None = "auto",
         metric: str = "auto",
         random_state: Seed = None,
@@ -97,8 +101,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         super().__init__(
             kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
-            n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap, scale=scale, metric=metric,
-            random_state=random_state,
+            n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap, one_hot=one_hot,
+            max_model_size=max_model_size, scale=scale, metric=metric, random_state=random_state,
             categorical_features=categorical_features, missing=missing, dates=dates,
             checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
         )  # fmt: skip

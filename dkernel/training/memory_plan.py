@@ -132,7 +132,7 @@ class Plan:
             pass_flops=turn,
             local=kinds,
             local_flops=local.flops,
-            model_bytes=8 * D * (p + outputs) + local.model_bytes,
+            model_bytes=sizes.model_bytes(outputs) + local.model_bytes,
             readings=2 + passes + local.readings,
             checkpoint_bytes=_checkpoint(D, outputs, reservoir, row, squares if wide else 3 * matrix, local),
             scratch_bytes=local.scratch_bytes,
@@ -157,6 +157,16 @@ class Plan:
             raise MemoryBudgetError(
                 f"This process needs about {_mib(here)}, most of it for n_components={self.columns}, "
                 f"and the machine has {_mib(_installed())}. Use fewer components."
+            )
+
+    def check_model(self, sizes: Sizes, recipe: Recipe, outputs: int) -> None:
+        """Refuse a model file that may be larger than it is to be; how many outputs there are, the labels say."""
+        local, limit = local_cost(self.local, sizes.n, sizes.p, recipe, outputs), recipe.max_model_size
+        size = sizes.model_bytes(outputs) + local.model_bytes
+        if limit is not None and size > limit:
+            raise MemoryBudgetError(
+                f"The model file may have {_mib(size)} and max_model_size is {_mib(limit)}. Use fewer grids or "
+                "components, local='none', or raise max_model_size."
             )
 
     def _task(self, columns: int) -> int:

@@ -36,8 +36,8 @@ from dkernel.persistence.checkpoint import Checkpoint, run_of
 from dkernel.persistence.journal import Journal
 from dkernel.problem.reservoir_roles import ReservoirSplit, counted, split_reservoir
 from dkernel.recipe import Recipe
+from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
-from dkernel.selection.model_selection import SelectedModel
 from dkernel.solving.sgd_setup import SampleEvaluator, prepare
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
