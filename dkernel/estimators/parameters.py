@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 
 from dkernel.kernels import Kernel
 
-__all__ = ["Callbacks", "ClassWeight", "Folder", "KernelLike", "Landmarks", "Seed"]
-
 KernelLike = str | Kernel
 Landmarks = str | NDArray[Any]
 Seed = int | np.random.RandomState | None
