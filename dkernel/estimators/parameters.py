@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 from dkernel.kernels import Kernel
 
+__all__ = ["Callbacks", "ClassWeight", "Folder", "KernelLike", "Landmarks", "Seed"]
+
 KernelLike = str | Kernel
 Landmarks = str | NDArray[Any]
 Seed = int | np.random.RandomState | None

@@ -14,6 +14,24 @@ from sklearn.metrics import auc, roc_curve
 from dkernel.report.effects import Dependence
 from dkernel.report.numbers import Learning, Quality, Regions
 
+__all__ = [
+    "alphas",
+    "bars",
+    "calibrations",
+    "confusion",
+    "curves",
+    "decision",
+    "dependence",
+    "loss",
+    "merit",
+    "phases",
+    "predictions",
+    "race",
+    "residuals",
+    "spectrum_of",
+    "speeds",
+]  # fmt: skip
+
 Array = NDArray[np.float64]
 
 WIDE, TALL = 4.7, 3.2  # inches of one figure
