@@ -9,8 +9,6 @@ from dkernel.features import Scaling
 from dkernel.kernels import Kernel
 from dkernel.persistence.serialization import stored
 
-__all__ = ["Candidate", "SelectedModel"]
-
 
 @dataclass(frozen=True, eq=False)
 class Candidate:

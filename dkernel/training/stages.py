@@ -40,21 +40,6 @@ from dkernel.streaming.shuffle import folder_of, rewrite_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.job import Job
 
-__all__ = [
-    "Labels",
-    "PosedProblem",
-    "Ready",
-    "Rounds",
-    "choose_model",
-    "choose_order",
-    "learn_labels",
-    "pose_problem",
-    "prepare_solver",
-    "read_survey",
-    "settle_sizes",
-    "split_rows",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Labels:
