@@ -109,8 +109,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     missing : {"indicator", "mean", "error"}, default="indicator"
         Missing values of X: the mean of the column and an input that says so where `fit` saw such, the mean alone, or
         an error.
-    dates : {"seconds", "calendar"}, default="seconds"
-        Inputs of dates: the seconds, or beside them the year, month, weekday and hour.
+    dates : {"calendar", "seconds"}, default="calendar"
+        Inputs of dates: seconds, year, month, weekday and hour, or the seconds alone.
     checkpoint : str or path-like, default=None
         Folder in which `fit` keeps what it has done. A fit that was begun there goes on, to the same model; a folder of
         another fit is refused.
@@ -200,7 +200,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         random_state: Seed = None,
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
-        dates: str = "seconds",
+        dates: str = "calendar",
         checkpoint: Folder = None,
         warm_start: bool = False,
         callbacks: Callbacks = None,

@@ -93,7 +93,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         random_state: Seed = None,
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
-        dates: str = "seconds",
+        dates: str = "calendar",
         checkpoint: Folder = None,
         warm_start: bool = False,
         callbacks: Callbacks = None,
