@@ -58,7 +58,7 @@ class Model:
     Parameters
     ----------
     recipe : everything that decided the result, with the choices filled in
-    coef : float64 (n_columns, C), C = 1 for two classes and for a regression, else one column a class or a target
+    coef : float64 (n_components, C), C = 1 for two classes and for a regression, else one column a class or a target
     intercept : float64 (C,)
     classes : the labels in the order of their scores, None for a regression
     columns : names of the columns of a table, in order; numbered ones of sparse rows
@@ -108,7 +108,7 @@ class Model:
     def __repr__(self) -> str:
         """One line: arrays are left to those who ask for them."""
         what = "regression" if self.classes is None else f"classifier of {len(self.classes)} classes"
-        kernel, n = self.recipe.kernel, self.map.n_columns
+        kernel, n = self.recipe.kernel, self.map.n_components
         return f"<Model: {what} of {self.label!r}, {len(self.columns):,} features, {kernel}, {n:,} components>"
 
     def _repr_html_(self) -> str:
@@ -117,7 +117,7 @@ class Model:
 
         what = "regression" if self.classes is None else f"classifier of {len(self.classes)} classes"
         rows = {"model": what, "label": self.label, "features": f"{len(self.columns):,}", "kernel": self.recipe.kernel}
-        rows |= {"map": f"{self.map.kind}, {self.map.n_columns:,} components", "loss": self.recipe.loss}
+        rows |= {"map": f"{self.map.kind}, {self.map.n_components:,} components", "loss": self.recipe.loss}
         rows |= {"alpha": str(self.recipe.alpha)}
         for name, value in self.facts.get("holdout", {}).items():
             rows[f"holdout, {name}"] = f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"

@@ -18,7 +18,7 @@ from dkernel.data.encoded_columns import reading_of
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import check_callbacks, require_fitted
-from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
+from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, NamedParameters, Seed
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.validation import categorical_of, checked_rows, dtype_of_rows, rule_of, seed_of, source_of
@@ -45,7 +45,7 @@ _OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters
 SEEN = 1e-3  # of a score: what is left of the way is worth a warning
 
 
-class KernelMachine(BaseEstimator):
+class KernelMachine(NamedParameters, BaseEstimator):
     """A model fitted by `dkernel.training.fit`; subclasses say which task and what the scores mean."""
 
     _task: ClassVar[str]
@@ -153,7 +153,7 @@ class KernelMachine(BaseEstimator):
         self._keep_for_report(result, progress)
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
-        self.n_components_ = result.model.map.n_columns
+        self.n_components_ = result.model.map.n_components
         self._learned()
         self._warn_of_an_early_end()
         return self
@@ -230,13 +230,14 @@ class KernelMachine(BaseEstimator):
 
     def _judges(self, validation: Any, recipe: Recipe, encoding: Encoding | None, executor: Executor) -> Block:
         """The rows of a validation set, a uniform sample of them where they are many."""
-        parts = validation if isinstance(validation, tuple) else (validation,)
+        pair = validation[0] if isinstance(validation, list) and len(validation) == 1 else validation
+        parts = pair if isinstance(pair, tuple) else (pair,)
         if not 1 <= len(parts) <= 3 or (len(parts) == 1 and not isinstance(parts[0], Source)):
-            raise DataError("validation is a tuple (X, y) or (X, y, sample_weight), or a Source with a label.")
+            raise DataError("eval_set is a tuple (X, y) or (X, y, sample_weight), or a Source with a label.")
         X, y, weight = (*parts, None, None)[:3]
         source = source_of(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": encoding})
         if source.label is None:
-            raise DataError("The validation set has no label to judge by: open the source with one.")
+            raise DataError("eval_set has no label to judge by: open the source with one.")
         return rows_of(source, executor, MOST_HOLDOUT, recipe.seed)
 
     def _tell(self, line: dict[str, Any]) -> bool:
@@ -288,7 +289,7 @@ class KernelMachine(BaseEstimator):
                 now = now.learned(block, landmarks, executor)
         self._partial = now
         if now.model is not None:
-            self.model_, self.n_components_ = now.model, now.model.map.n_columns
+            self.model_, self.n_components_ = now.model, now.model.map.n_components
             self.history_ = [] if now.stream is None else list(now.stream.history)
             self.chosen_ = dict(now.model.facts.get("chosen", {}))
             self._learned()

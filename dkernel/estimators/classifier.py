@@ -66,7 +66,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Passes over the data; "auto" is 1, and 2 of rows that are few for their columns. For "pcg" and "lbfgs" the most,
         100 where it is 1.
     patience : int, default=0
-        Passes of "psgd" in a row that may fail to lower the loss on the validation set, or else on the holdout, before
+        Passes of "psgd" in a row that may fail to lower the loss on eval_set, or else on the holdout, before
         the fit ends; 0 for no limit.
     polish : int or "auto", default="auto"
         Most passes of "pcg" or "lbfgs" after "psgd"; "auto" is up to 10 of rows that are few for their columns, where
@@ -135,7 +135,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     feature_weights_ : pandas.Series
         Share of each feature in the learned metric.
     history_ : list of dict
-        Progressive loss and accuracy of each round, and those of the holdout of each pass; with validation, patience or
+        Progressive loss and accuracy of each round, and those of the holdout of each pass; with eval_set, patience or
         callbacks at every eighth round also `holdout_loss` and `holdout_accuracy`.
     chosen_ : dict
         Parameters that were left open, and their values.
@@ -206,7 +206,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         self.class_weight = class_weight
         self.calibration = calibration
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelClassifier":
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None) -> "KernelClassifier":
         """Learn from rows and labels.
 
         Parameters
@@ -217,7 +217,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             Labels; None for a Source, which has a label.
         sample_weight : array of shape (n_samples,), default=None
             Weights; a row of weight k is k rows, and one of weight 0 is none.
-        validation : (X, y), (X, y, sample_weight) or Source, default=None
+        eval_set : (X, y), (X, y, sample_weight) or Source, default=None
             Rows by which alpha, iterate and the end of the passes are judged, in place of a holdout; up to 16,384 of
             them. The fit then learns from all rows of X.
 
@@ -235,7 +235,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ClusterError
             If the workers are lost, or refuse the versions of this process.
         """
-        self._fit(X, y, sample_weight, validation)
+        self._fit(X, y, sample_weight, eval_set)
         return self
 
     @available_if(_can_stream)

@@ -63,7 +63,7 @@ def estimator_of(model: Model) -> Any:
     kind = KernelRegressor if model.classes is None else KernelClassifier
     machine = kind(**_parameters(kind, model))
     machine.history_, machine.chosen_ = [], dict(model.facts.get("chosen", {}))
-    machine.n_components_ = model.map.n_columns
+    machine.n_components_ = model.map.n_components
     _known(machine, model)
     machine._learned()
     return machine

@@ -55,7 +55,7 @@ class Partial:
     @property
     def enough(self) -> int:
         """Rows from which scaling, map and preconditioner are made."""
-        n = self.recipe.n_components if self.model is None else self.model.map.n_columns
+        n = self.recipe.n_components if self.model is None else self.model.map.n_components
         return EACH * n if isinstance(n, int) else ENOUGH
 
     def learned(self, block: Block, landmarks: Any, executor: Executor) -> "Partial":

@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals, require_fitted
-from dkernel.estimators.parameters import KernelLike, Seed
+from dkernel.estimators.parameters import KernelLike, NamedParameters, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import checked_rows, is_dask
@@ -24,7 +24,7 @@ Learned = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
 MOST_ROWS = 20_000  # their Gram matrix is 3.2 GB
 
 
-class KernelPerceptron(ClassifierMixin, BaseEstimator):
+class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
     """Perceptron in the space of a kernel: a row whose score has the wrong sign is added, until none has.
 
     s(x) = sum over i of a_i k(x_i, x);  on a mistake y_i s(x_i) <= 0:  a_i <- a_i + y_i

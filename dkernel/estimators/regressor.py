@@ -105,7 +105,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
         )  # fmt: skip
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelRegressor":
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None) -> "KernelRegressor":
         """Learn from rows and numbers.
 
         Parameters
@@ -116,7 +116,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             Numbers; None for a Source, which has a label.
         sample_weight : array of shape (n_samples,), default=None
             Weights; a row of weight k is k rows, and one of weight 0 is none.
-        validation : (X, y), (X, y, sample_weight) or Source, default=None
+        eval_set : (X, y), (X, y, sample_weight) or Source, default=None
             Rows by which alpha, iterate and the end of the passes are judged, in place of a holdout; up to 16,384 of
             them. The fit then learns from all rows of X.
 
@@ -134,7 +134,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         ClusterError
             If the workers are lost, or refuse the versions of this process.
         """
-        self._fit(X, y, sample_weight, validation)
+        self._fit(X, y, sample_weight, eval_set)
         return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelRegressor":

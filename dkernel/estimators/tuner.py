@@ -14,6 +14,7 @@ from dkernel.errors import RecipeError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.validation import dtype_of_rows, rule_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.persistence.checkpoint import Checkpoint
@@ -57,7 +58,7 @@ def _has(method: str) -> Callable[["Tuner"], bool]:
     return check
 
 
-class Tuner(MetaEstimatorMixin, BaseEstimator):
+class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
     """Search by successive halving over the parameters of a classifier or regressor, in the stream.
 
     All candidates see the same rows, a block is read once for all of them, and those of one map share its columns. The
@@ -67,7 +68,7 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
     ----------
     estimator : KernelClassifier or KernelRegressor, default=None
         Estimator whose parameters all candidates share; None for a KernelClassifier.
-    grid : dict, default=None
+    param_grid : dict, default=None
         Parameter -> values, of kernel, gamma, metric, scale, features, landmarks, sampling, n_components, loss and
         alpha; a gamma may also be a multiple, "2*auto" or "4*median". Where gamma, metric and alpha are "auto" and not
         on the grid, they have one of their own.
@@ -129,13 +130,13 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
     def __init__(
         self,
         estimator: Any = None,
-        grid: Mapping[str, Sequence[Any]] | None = None,
+        param_grid: Mapping[str, Sequence[Any]] | None = None,
         *,
         budget: str | float = "2passes",
         checkpoint: str | Path | None = None,
     ) -> None:
         self.estimator = estimator
-        self.grid = grid
+        self.param_grid = param_grid
         self.budget = budget
         self.checkpoint = checkpoint
 
@@ -182,13 +183,15 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
             source = counted(source, executor)
             if best._merges(X, source):
                 source = deduplicate(source, recipe, executor)
-            return tune(source, recipe, executor, self.grid, self.budget, progress=progress, checkpoint=checkpoint)
+            return tune(
+                source, recipe, executor, self.param_grid, self.budget, progress=progress, checkpoint=checkpoint
+            )
 
         with default_executor() as executor, best._progress() as progress:
             found = with_missing_values(run, source, recipe, checkpoint, progress)
         best._keep_for_report(found.fit, progress, leaderboard=found.leaderboard)
         best.model_, best.history_, best.chosen_ = found.fit.model, found.fit.history, found.fit.chosen
-        best.n_components_ = best.model_.map.n_columns
+        best.n_components_ = best.model_.map.n_components
         best._learned()
         self.best_estimator_ = best.set_params(**found.params)
         self.best_params_, self.leaderboard_, self.passes_ = found.params, found.leaderboard, found.passes

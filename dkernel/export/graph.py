@@ -34,10 +34,10 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
             f"ONNX has no {model.local.kind}: this model has a local stage. Score with dkernel, or train with "
             "local='none'."
         )
-    if 8 * model.map.n_columns * (model.map.n_in + model.coef.shape[1]) > LARGEST:
+    if 8 * model.map.n_components * (model.map.n_in + model.coef.shape[1]) > LARGEST:
         raise UnsupportedError(
-            f"This model has {model.map.n_columns:,} components of {model.map.n_in:,} features; an ONNX file holds at "
-            "most 2 GB. Score with dkernel, or train with fewer n_components."
+            f"This model has {model.map.n_components:,} components of {model.map.n_in:,} features; an ONNX file holds "
+            "at most 2 GB. Score with dkernel, or train with fewer components."
         )
     largest = max(np.abs(model.coef).max(initial=0.0), np.abs(model.intercept).max())
     if largest > np.finfo(dtype).max:
@@ -105,10 +105,10 @@ def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> st
     if isinstance(map, StackedMap):
         total, at = "", 0
         for part, weight in zip(map.maps, map.weights, strict=True):
-            own = coef[at : at + part.n_columns] * (weight**0.5 * float(part.whitening))
+            own = coef[at : at + part.n_components] * (weight**0.5 * float(part.whitening))
             score = _scores(to, part, x, own)
             total = to("Add", total, score) if total else score
-            at += part.n_columns
+            at += part.n_components
         return total
     raise refused(f"The {map.kind} map of {map.kernel!r}", "the operators of ONNX", _MAPS)
 

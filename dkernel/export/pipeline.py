@@ -32,7 +32,7 @@ _MAPS = (
     "Polynomial kernels, their sums, products and multiples; random features with Fourier and exact ones."
 )
 
-Linear = NDArray[np.float64]  # (n_columns, C)
+Linear = NDArray[np.float64]  # (n_components, C)
 
 
 def to_sklearn(model: Any) -> Pipeline:
@@ -149,7 +149,7 @@ def _fourier(map: FourierMap, coef: Linear) -> tuple[RBFSampler, Linear]:
     if map.sparse:
         raise refused(f"The Fourier map of {map.n_in:,} columns, never made as a matrix,", "scikit-learn", _MAPS)
     m = len(map.frequencies)
-    weights, offsets = np.empty((map.n_in, map.n_columns)), np.empty(map.n_columns)
+    weights, offsets = np.empty((map.n_in, map.n_components)), np.empty(map.n_components)
     if map.offsets is not None:
         weights[:], offsets[:] = map.frequencies.T, map.offsets
     else:
@@ -157,29 +157,29 @@ def _fourier(map: FourierMap, coef: Linear) -> tuple[RBFSampler, Linear]:
             part = map.frequencies[first // 2 : first // 2 + width].T
             for at, offset in ((first, 0.0), (first + width, -np.pi / 2)):
                 weights[:, at : at + width], offsets[at : at + width] = part, offset
-    sampler = RBFSampler(n_components=map.n_columns)
+    sampler = RBFSampler(n_components=map.n_components)
     sampler.random_weights_, sampler.random_offset_, sampler.n_features_in_ = weights, offsets, map.n_in
     sampler._n_features_out = 2 * m if map.pairs else m
-    return sampler, coef / np.sqrt(2.0 / map.n_columns)
+    return sampler, coef / np.sqrt(2.0 / map.n_components)
 
 
 def _nystrom(map: NystromMap, coef: Linear) -> Nystroem:
     kernel = map.kernel
     if isinstance(kernel, ours.Gaussian) and not isinstance(kernel.gamma, tuple):
-        nystroem = Nystroem("rbf", gamma=float(kernel.gamma), n_components=map.n_columns)
+        nystroem = Nystroem("rbf", gamma=float(kernel.gamma), n_components=map.n_components)
     elif isinstance(kernel, ours.Laplacian):
-        nystroem = Nystroem("laplacian", gamma=float(kernel.gamma), n_components=map.n_columns)
+        nystroem = Nystroem("laplacian", gamma=float(kernel.gamma), n_components=map.n_components)
     elif map.sparse and isinstance(kernel, ours.Polynomial):
-        nystroem = Nystroem("poly", gamma=1.0, degree=kernel.degree, coef0=kernel.c, n_components=map.n_columns)
+        nystroem = Nystroem("poly", gamma=1.0, degree=kernel.degree, coef0=kernel.c, n_components=map.n_components)
     elif map.sparse and isinstance(kernel, ours.Linear):
-        nystroem = Nystroem("linear", n_components=map.n_columns)
+        nystroem = Nystroem("linear", n_components=map.n_components)
     elif map.sparse:
         raise refused(f"{kernel!r} of sparse rows", "scikit-learn", "Gaussian, Polynomial and Linear have one.")
     else:
-        nystroem = Nystroem(_gp_kernel(kernel), n_components=map.n_columns)
+        nystroem = Nystroem(_gp_kernel(kernel), n_components=map.n_components)
     landmarks = map.landmarks.astype(np.float64)
     nystroem.components_ = sp.csr_matrix(landmarks.tocsr()) if map.sparse else landmarks
-    nystroem.component_indices_ = np.arange(map.n_columns)
+    nystroem.component_indices_ = np.arange(map.n_components)
     nystroem.normalization_, nystroem.n_features_in_ = np.ascontiguousarray(coef.T), map.n_in
     nystroem._n_features_out = coef.shape[1]
     return nystroem
@@ -231,10 +231,10 @@ def _stacked(map: StackedMap, coef: Linear) -> tuple[FeatureUnion, Linear]:
     parts, coefs, at = [], [], 0
     for i, (part, weight) in enumerate(zip(map.maps, map.weights, strict=True)):
         factor = weight**0.5 * float(part.whitening)
-        inner, own = _features(part, coef[at : at + part.n_columns] * factor)
+        inner, own = _features(part, coef[at : at + part.n_components] * factor)
         parts.append((f"part{i}", "passthrough" if inner is None else inner))
         coefs.append(own)
-        at += part.n_columns
+        at += part.n_components
     return FeatureUnion(parts), np.concatenate(coefs)
 
 

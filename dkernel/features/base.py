@@ -35,7 +35,7 @@ class Coordinates:
     ----------
     n : length of v
     metric : M, float64 (n, n), or a number c for M = c I
-    basis : None for α = v, or B, float64 (n_columns, n), for α = B v: a truncated map, or one in blocks
+    basis : None for α = v, or B, float64 (n_components, n), for α = B v: a truncated map, or one in blocks
     """
 
     n: int
@@ -43,7 +43,7 @@ class Coordinates:
     basis: NDArray[np.float64] | BlockBasis | None = None
 
     def expand(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Coefficients of the columns, (n_columns, ...)."""
+        """Coefficients of the columns, (n_components, ...)."""
         return v if self.basis is None else self.basis @ v
 
     def reduce(self, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -95,7 +95,7 @@ class FeatureMap(FromArguments, ABC):
     """Of the columns whose Gram matrix a preconditioner is made of."""
     kernel: Kernel
     n_in: int
-    n_columns: int
+    n_components: int
     n_out: int
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -165,14 +165,14 @@ class FeatureMap(FromArguments, ABC):
 
         Returns
         -------
-        ndarray of shape (n, n_columns)
+        ndarray of shape (n, n_components)
             Columns.
         """
 
     @property
     @abstractmethod
     def whitening(self) -> NDArray[np.float64] | float:
-        """Whitening T, (n_columns, n_out), or a number c for T = c I."""
+        """Whitening T, (n_components, n_out), or a number c for T = c I."""
 
     @abstractmethod
     def coordinates(self) -> Coordinates:

@@ -40,7 +40,7 @@ class SelectedMap(PlainMap):
         if max(places) >= n_in or not isinstance(inner.whitening, float):
             raise RecipeError(f"{kernel!r} is of the columns {places}, and the data have {n_in}, counted from 0.")
         self.kernel, self.inner, self.places, self.n_in = kernel, inner, places, n_in
-        self.n_columns = inner.n_columns
+        self.n_components = inner.n_components
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:

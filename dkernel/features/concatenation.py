@@ -51,14 +51,14 @@ class StackedMap(PlainMap):
         if not all(isinstance(part.whitening, float) for part in self.maps):
             raise RecipeError("A Nystrom map cannot stand in a stack: give the sum of the kernels to one Nystrom map.")
         self.n_in = self.maps[0].n_in
-        self.n_columns = sum(part.n_columns for part in self.maps)
+        self.n_components = sum(part.n_components for part in self.maps)
         self._factors = [w**0.5 * float(part.whitening) for w, part in zip(self.weights, self.maps, strict=True)]
         self._starts, groups, at = {}, [], 0
         for i, part in enumerate(self.maps):
             for first, tiles, width in part.groups:
                 self._starts[at + first] = (i, first)
                 groups.append((at + first, tiles, width))
-            at += part.n_columns
+            at += part.n_components
         self._groups = tuple(groups)
 
     @classmethod

@@ -28,7 +28,7 @@ class MonomialMap(TiledMap):
     --------
     >>> from dkernel import kernels
     >>> phi = MonomialMap(kernels.Polynomial(degree=2, c=1.0), n_in=2)
-    >>> phi.n_columns, (phi(np.array([[1.0, 2.0]])) ** 2).sum().round(9).item()
+    >>> phi.n_components, (phi(np.array([[1.0, 2.0]])) ** 2).sum().round(9).item()
     (6, 36.0)
     """
 
@@ -49,7 +49,7 @@ class MonomialMap(TiledMap):
                 for first, _, width in in_groups(comb(n_in + degree - 1, degree)):
                     self._starts[at + first] = (degree, first, width)
                 at += comb(n_in + degree - 1, degree)
-        self.n_columns = at
+        self.n_components = at
 
     @staticmethod
     def count(kernel: Kernel, n_in: int) -> int | None:
@@ -89,7 +89,7 @@ class TaylorMap(WholeMap):
     Parameters
     ----------
     kernel : Gaussian
-    n_columns : D
+    n_components : D
 
     Examples
     --------
@@ -100,20 +100,20 @@ class TaylorMap(WholeMap):
     """
 
     kind = "taylor"
-    arguments = ("kernel", "n_columns")
+    arguments = ("kernel", "n_components")
 
-    def __init__(self, kernel: Kernel, n_columns: int) -> None:
+    def __init__(self, kernel: Kernel, n_components: int) -> None:
         if not isinstance(kernel, Gaussian):
             raise UnsupportedError(f"{kernel!r} has no Taylor map; Gaussian has one. Use features='nystrom'.")
-        if n_columns < 1:
-            raise RecipeError(f"n_components={n_columns}: a Taylor map has at least 1 component.")
-        self.kernel, self.n_in, self.n_columns = kernel, 1, n_columns
+        if n_components < 1:
+            raise RecipeError(f"n_components={n_components}: a Taylor map has at least 1 component.")
+        self.kernel, self.n_in, self.n_components = kernel, 1, n_components
 
     def _columns(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         x = X[:, 0].astype(np.float64)
         gamma = float(self.kernel.gamma)  # type: ignore[attr-defined]
-        out = np.empty((self.n_columns, len(X)))
+        out = np.empty((self.n_components, len(X)))
         out[0] = np.exp(-gamma * x * x)
-        for N in range(1, self.n_columns):
+        for N in range(1, self.n_components):
             np.multiply(out[N - 1], x * np.sqrt(2.0 * gamma / N), out=out[N])
         return np.ascontiguousarray(out.T, dtype=X.dtype)

@@ -90,7 +90,7 @@ def nystrom_operator(map: Any, X: Any) -> LinearOperator:
 
 def _projected(map: NystromMap, X: NDArray[Any], V: Array) -> Array:
     """C^T V of a block."""
-    total = np.zeros((map.n_columns, V.shape[1]))
+    total = np.zeros((map.n_components, V.shape[1]))
     for i in range(0, len(X), STRIP):
         total += map.columns(X[i : i + STRIP]).T @ V[i : i + STRIP]
     return total

@@ -298,11 +298,11 @@ def accumulate(
     -------
     G : float64 (D, C);  g : float64 (C,)
     """
-    n_columns, n_outputs = coef.shape
+    n_components, n_outputs = coef.shape
     coef = np.ascontiguousarray(coef, dtype=np.float32)
     shift = intercept.astype(np.float32)
-    buffer = scratch(ROWS * n_columns)
-    G, g = np.zeros((n_columns, n_outputs)), np.zeros(n_outputs)
+    buffer = scratch(ROWS * n_components)
+    G, g = np.zeros((n_components, n_outputs)), np.zeros(n_outputs)
     S, R = np.empty((ROWS, n_outputs), np.float32), np.zeros((ROWS, n_outputs), np.float32)
     for start in range(0, len(X), ROWS):
         _walk(columns, columns.rows(_padded(X, start)), coef, S, buffer, keep=True)

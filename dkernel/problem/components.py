@@ -29,7 +29,7 @@ def with_intercept(
     made : the type that they are made in, that of the map for None; or "tiles", in float32 as in the passes
     into : where they are written, in its type; else into an array of float64
     """
-    F = np.empty((len(X), columns.map.n_columns + 1)) if into is None else into
+    F = np.empty((len(X), columns.map.n_components + 1)) if into is None else into
     # In strips: what a kernel makes on the way stays in the caches, and no page of it is fresh.
     for start in range(0, len(X), STRIP):
         rows = X[start : start + STRIP]

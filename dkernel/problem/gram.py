@@ -110,7 +110,7 @@ def gram_of(
     made: str = "float64", products: str = "float64", threads: int = 1,
 ) -> GramSum:  # fmt: skip
     """The sums over some rows, with weights (n, 1) or none; of columns made in one way, in products of one type."""
-    n = columns.map.n_columns
+    n = columns.map.n_components
     gram, moment = np.zeros((n + 1, n + 1), products), np.zeros((n + 1, Y.shape[1]))
     energy, total = np.zeros(Y.shape[1]), 0.0
     held = np.empty((min(GRAM_ROWS, len(X)), n + 1), products)  # of all strips: fresh pages would be a fifth of this

@@ -32,7 +32,7 @@ __all__ = [
 Array = NDArray[np.float64]
 GRAM_ROWS = 512  # rows whose columns there are at one time: of 5,000 columns no slower than more, in half the pages
 Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
-"""Of the columns, (n_columns, heads), and intercepts (heads,): what is sent to the workers each round."""
+"""Of the columns, (n_components, heads), and intercepts (heads,): what is sent to the workers each round."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +104,7 @@ class Problem:
 
 @dataclass
 class GradientSum:
-    """Sums over rows: gradient (n_columns, heads) and (heads,), weight, each λ's loss and right answers."""
+    """Sums over rows: gradient (n_components, heads) and (heads,), weight, each λ's loss and right answers."""
 
     columns: Array
     intercept: Array

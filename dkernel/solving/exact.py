@@ -232,7 +232,7 @@ def _with(problem: Problem, map: NystromMap) -> Problem:
 def _smaller(problem: Problem) -> Problem:
     """The problem with no more landmarks than tell one alpha from another."""
     map = problem.columns.map
-    if not isinstance(map, NystromMap) or map.n_columns <= JUDGED_COLUMNS or map.rank is not None:
+    if not isinstance(map, NystromMap) or map.n_components <= JUDGED_COLUMNS or map.rank is not None:
         return problem
     return _with(problem, NystromMap(map.kernel, map.landmarks[:JUDGED_COLUMNS]))
 
@@ -240,7 +240,7 @@ def _smaller(problem: Problem) -> Problem:
 def _is_expansion(problem: Problem, X: Any) -> bool:
     """True if the rows are the landmarks, in their order, and each output can be solved for alone."""
     map = problem.columns.map
-    if not isinstance(map, NystromMap) or map.rank is not None or map.n_columns != len(X):
+    if not isinstance(map, NystromMap) or map.rank is not None or map.n_components != len(X):
         return False
     Z = map.landmarks  # that may have been given, in another order
     given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"

@@ -51,7 +51,7 @@ class NormalEquations(Solver[Found]):
         super().__init__(context)
         alpha, problem = context.recipe.alpha, context.bench.problem
         self.alphas = ALPHAS if isinstance(alpha, str) else [float(alpha)]
-        self.statistic = FoldedGram(problem, _folds(problem.columns.map.n_columns))
+        self.statistic = FoldedGram(problem, _folds(problem.columns.map.n_components))
 
     @classmethod
     def readings(cls, sizes: Sizes) -> int:  # noqa: ARG003

@@ -116,7 +116,7 @@ class SampleEvaluator:
         flops = math.inf
         if many and v is not None:
             each = flops_of(1, self.problem.columns.map.n_in, 1) + 4 * v.shape[1]
-            flops = sum(piece.n for _, piece in items) * self.problem.columns.map.n_columns * each
+            flops = sum(piece.n for _, piece in items) * self.problem.columns.map.n_components * each
         try:
             return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast, flops=flops)
         finally:

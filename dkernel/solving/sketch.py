@@ -141,7 +141,7 @@ class CovarianceSum(Statistic[GradientSum, GradientSum]):
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> GradientSum:  # noqa: ARG002
         X, Y, weight = self.problem.rows(block, piece)
         R = Y if weight is None else Y * weight
-        nothing = np.zeros((self.problem.columns.map.n_columns, Y.shape[1]), np.float32), np.zeros(Y.shape[1])
+        nothing = np.zeros((self.problem.columns.map.n_components, Y.shape[1]), np.float32), np.zeros(Y.shape[1])
         G, g = tiling.accumulate(self.problem.columns, X, *nothing, lambda S, start: R[start : start + len(S)])
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return GradientSum(G, g, total, len(X), np.zeros(1), np.zeros(1))

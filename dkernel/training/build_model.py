@@ -69,7 +69,7 @@ def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverRes
     targets, map = problem.targets, problem.columns.map
     facts: dict[str, Any] = {
         "rows": job.sizes.n,
-        "columns": map.n_columns,
+        "columns": map.n_components,
         "iterate": outcome.iterate,
         "share_of_step": outcome.share,
         "setup": {name: float(value) for name, value in prepared.facts.items()},

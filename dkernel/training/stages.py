@@ -194,7 +194,7 @@ def pose_problem(job: Job, labels: Labels, chosen: SelectedModel, roles: Reservo
         scale=chosen.scaling.kind,
         metric=chosen.metric,
         features=job.features,
-        n_components=map.n_columns,
+        n_components=map.n_components,
         rounds=sizes.rounds,
         passes=sizes.passes,
         polish=sizes.polish,
@@ -211,8 +211,8 @@ def _map(
     if drawing is not None:
         map = drawing.map(kernel, job.sizes.columns)
         job.note("features", words_of(map))
-        if recipe.n_components == "auto" and map.n_columns < job.sizes.columns:
-            job.note("n_components", f"{map.n_columns:,}: the kernel has no more")
+        if recipe.n_components == "auto" and map.n_components < job.sizes.columns:
+            job.note("n_components", f"{map.n_components:,}: the kernel has no more")
         return map, roles
     if job.given is not None:
         return NystromMap(kernel, scaling.apply(job.given), recipe.rank), roles

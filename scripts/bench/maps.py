@@ -82,10 +82,10 @@ def drawn(case: tuple[str, Kernel, str, str, str], rows: NDArray[np.float32], n:
 
 def nanoseconds(map: FeatureMap, X: NDArray[np.float32]) -> float:
     """Of one column of one row, scored tile by tile as in a pass."""
-    coef, shift = np.zeros((map.n_columns, 1)), np.zeros(1)
+    coef, shift = np.zeros((map.n_components, 1)), np.zeros(1)
     tiling.scores(map, X[: tiling.ROWS], coef, shift)
     best = min(_timed(map, X, coef, shift) for _ in range(3))
-    return 1e9 * best / (len(X) * map.n_columns)
+    return 1e9 * best / (len(X) * map.n_components)
 
 
 def _timed(map: FeatureMap, X: NDArray[np.float32], coef: NDArray, shift: NDArray) -> float:
@@ -140,7 +140,7 @@ def run_set(place: Path, name: str, columns: list[int], rows: int, seed: int) ->
             seconds = time.perf_counter() - start
             error = F_test[:1000] @ F_test[:1000].T - K
             lines.append({
-                "data": name, "map": label, "asked": n, "columns": map.n_columns,
+                "data": name, "map": label, "asked": n, "columns": map.n_components,
                 "kernel error": float(np.linalg.norm(error) / np.linalg.norm(K)),
                 "largest": float(np.abs(error).max()),
                 "test error": ridge_error(F, Y, F_test, target, classes),

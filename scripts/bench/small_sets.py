@@ -49,7 +49,7 @@ def run_one(case: Case, place: Path, seed: int) -> dict[str, Any]:
     return {
         "data": case.name,
         "rows": len(X),
-        "columns": model.model_.map.n_columns,
+        "columns": model.model_.map.n_components,
         "kernel": model.model_.recipe.kernel,
         "metric": model.model_.recipe.metric,
         **error_of(case, answer, y_test),

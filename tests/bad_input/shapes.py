@@ -188,8 +188,8 @@ def duplicate(at: Doors) -> None:
 @bad("shape", "more landmarks than rows", HANDLED, "all rows but those kept to judge by are landmarks, which is said")
 def many_landmarks(at: Doors) -> None:
     model = at.trains(one(frame(rows=60), ".csv"), "--n-components", "1500")
-    assert 48 <= model.map.n_columns < 60
-    assert f"{model.map.n_columns}: all rows but those kept to judge by; 1,500 were asked for" in at.said
+    assert 48 <= model.map.n_components < 60
+    assert f"{model.map.n_components}: all rows but those kept to judge by; 1,500 were asked for" in at.said
     X, y = arrays(60)
     # So few rows in memory are solved exactly, with folds in place of rows that are kept.
     assert at.fits(X, y, n_components=1500).n_components_ == 60

@@ -149,8 +149,8 @@ def test_pickle_and_spec_make_it_again(kernel, rank):
         map_from(json.loads(json.dumps(map.spec())), map.arrays()),
     ):
         np.testing.assert_array_equal(again(X), map(X))
-        assert (again.kernel, again.rank, again.n_columns, again.n_in, again.n_out) == (
-            map.kernel, map.rank, map.n_columns, map.n_in, map.n_out,
+        assert (again.kernel, again.rank, again.n_components, again.n_in, again.n_out) == (
+            map.kernel, map.rank, map.n_components, map.n_in, map.n_out,
         )  # fmt: skip
 
 

@@ -82,7 +82,7 @@ def test_a_fit_is_as_good_by_every_rule(rule, data):
     model = fitted(*data, BASE.replace(n_components=200, landmarks=rule))
     assert np.mean(model.predict(X_new) != y_new) < 0.11
     assert model.recipe.landmarks == rule
-    assert model.map.n_columns == 200
+    assert model.map.n_components == 200
 
 
 def test_estimator_and_recipe_say_the_same(data):

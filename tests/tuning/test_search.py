@@ -132,7 +132,7 @@ def test_sizes_and_kernels_of_a_regression():
     result = tune(source_of(X, y, [(600,), (600,)]), RECIPE.replace(loss="squared"), SerialExecutor(), grid)
     assert len(result.leaderboard) == 4
     assert "rmse" in result.leaderboard[0]
-    assert result.fit.model.map.n_columns == result.params["n_components"]
+    assert result.fit.model.map.n_components == result.params["n_components"]
 
 
 def test_three_classes_with_a_loss_over_all_of_them():

@@ -12,7 +12,7 @@ from dkernel.data import Source, from_arrays
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.parameters import KernelLike, Landmarks, Seed
+from dkernel.estimators.parameters import KernelLike, Landmarks, NamedParameters, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.validation import checked_rows, is_dask, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
@@ -40,7 +40,7 @@ STRIP_VALUES = 1 << 22  # of columns that exist at one time beside the answer
 COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
 
-class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class TransformerBase(NamedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """A map of rows as they are: nothing is scaled."""
 
     map_: Any
@@ -83,7 +83,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         made_dtype = (made or {}).get(dtype, dtype)
         objects = tuple(names[j] for j in places)
         answer = BlockPrediction(
-            function, carried, key, names, dtype, made_dtype, self.n_components_, objects, self.get_feature_names_out
+            function, carried, key, names, dtype, made_dtype, self._n_features_out, objects, self.get_feature_names_out
         )
         return apply(answer, X)
 
@@ -427,8 +427,8 @@ class NystromFeatures(TransformerBase):
 
 def random_rows(map: FeatureMap, X: NDArray[Any]) -> NDArray[np.floating]:
     """φ of a block, in its dtype."""
-    out = np.empty((len(X), map.n_columns), X.dtype)
-    step = max(ROWS, STRIP_VALUES // map.n_columns // ROWS * ROWS)
+    out = np.empty((len(X), map.n_components), X.dtype)
+    step = max(ROWS, STRIP_VALUES // map.n_components // ROWS * ROWS)
     for first in range(0, len(X), step):
         out[first : first + step] = map.columns(X[first : first + step], X.dtype.name)
     out *= map.whitening

@@ -52,7 +52,7 @@ class _Chosen(TransformerBase):
         form = "offset" if D % 2 and recipe.form == "pairs" else recipe.form
         map = choose_map(self.kernel_, self.n_features_in_, D, features, recipe.sampling, form, recipe.seed)
         assert not isinstance(map, str)
-        self.map_, self.n_components_ = map, map.n_columns
+        self.map_, self.n_components_ = map, map.n_components
         return self
 
     def transform(self, X: Any) -> Any:

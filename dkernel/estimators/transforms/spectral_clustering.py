@@ -34,7 +34,7 @@ class SpectralClustering(Clustering):
         rule.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
-    n_columns : int, default=1024
+    n_components : int, default=1024
         Number of landmarks, or of random features.
     n_init : int, default=10
         Starts on the sample, of which the best is taken.
@@ -62,8 +62,8 @@ class SpectralClustering(Clustering):
         Kernel with numbers.
     map_ : FeatureMap
         The map.
-    n_columns_ : int
-        Columns of the map.
+    n_components_ : int
+        Components of the map.
 
     See Also
     --------

@@ -42,7 +42,7 @@ class Chi2Map(WholeMap):
             raise UnsupportedError(f"{kernel!r} has no sampled chi-squared map. Use features='nystrom'.")
         self.kernel, self.n_in, self.steps = kernel, n_in, steps
         self.interval = INTERVALS[steps - 1] if steps <= 3 else 0.7 * steps**-0.5
-        self.n_columns = (2 * steps - 1) * n_in
+        self.n_components = (2 * steps - 1) * n_in
 
     @classmethod
     def within(cls, kernel: Kernel, n_in: int, n_components: int) -> "Chi2Map":

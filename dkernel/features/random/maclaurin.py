@@ -63,7 +63,7 @@ class MaclaurinMap(TiledMap):
             for first, _, w in in_groups(width):
                 self._starts[at + first] = (degree, random, first, w)
             at += width
-        self.n_columns = at
+        self.n_components = at
 
     @classmethod
     def draw(cls, kernel: Kernel, n_in: int, n_components: int, seed: int) -> "MaclaurinMap":

@@ -42,7 +42,7 @@ class ReluMap(PlainMap):
         if not isinstance(kernel, ArcCosine):
             raise UnsupportedError(f"{kernel!r} has no ReLU features; ArcCosine has. Use features='nystrom'.")
         self.kernel, self.order, self.projection = kernel, kernel.order, projection
-        self.n_in, self.n_columns = projection.p, projection.m
+        self.n_in, self.n_components = projection.p, projection.m
         widths = projection.widths(COLUMNS)
         firsts = accumulate([0, *widths])
         self._groups = tuple((first, 1, width) for first, width in zip(firsts, widths, strict=False))
@@ -60,7 +60,7 @@ class ReluMap(PlainMap):
 
     @property
     def whitening(self) -> float:
-        return float(np.sqrt(2.0 / self.n_columns))
+        return float(np.sqrt(2.0 / self.n_components))
 
     def _fire(self, z: NDArray[np.floating]) -> NDArray[np.floating]:
         """Apply the activation, in place."""
