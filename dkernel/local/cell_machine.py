@@ -104,6 +104,9 @@ class CellMachine(LocalMachine):
             S[rows] = self.cells[number].scores(Z[rows])
         return S * self.unit
 
+    def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
+        return self.tree.cells(self.inputs(X))
+
     def fits(self, n_in: int, outputs: int) -> bool:
         cells, rows, p = len(self.ends), len(self.Z), (n_in,)
         return (

@@ -29,6 +29,7 @@ __all__ = [
     "Regions",
     "calibration",
     "learning",
+    "local_regions",
     "quality",
     "regions",
     "spectrum",
@@ -69,7 +70,7 @@ def learning(history: Sequence[Mapping[str, Any]]) -> Learning:
     for line in history:
         if "holdout" in line:
             holdout.append((seen, line["loss"], line[name]))
-        elif line["rows"] and "grids" not in line:  # their rows have been learned from before
+        elif "pass" in line and line["rows"]:  # the rows of grids and cells have been learned from before
             seen += line["rows"]
             rounds.append((seen, line["loss"], line[name]))
     return Learning(np.array(rounds, float).reshape(-1, 3), np.array(holdout, float).reshape(-1, 3), name)
@@ -225,3 +226,13 @@ def regions(model: Model, holdout: Block | None, found: Quality | None) -> Regio
     points = holdout.X[:1500].astype(np.float64)
     extent = (float(left), float(right), float(bottom), float(top))
     return Regions(extent, np.asarray(values, np.float64).reshape(GRID, GRID), points, found.truth[:1500])
+
+
+def local_regions(model: Model, found: Regions) -> NDArray[np.int64] | None:
+    """The cell, or the bin of one grid, of each point of the plane, (GRID, GRID); None without a local stage."""
+    if model.local is None:
+        return None
+    left, right, bottom, top = found.extent
+    a, b = np.meshgrid(np.linspace(left, right, GRID), np.linspace(bottom, top, GRID))
+    points = np.column_stack([a.ravel(), b.ravel()]).astype(model.recipe.dtype)
+    return model.local.regions(points).reshape(GRID, GRID)

@@ -10,7 +10,18 @@ from typing import Any
 
 from dkernel.report import figures
 from dkernel.report.effects import dependences, importances, strongest
-from dkernel.report.numbers import Quality, calibration, learning, quality, regions, spectrum, speed
+from dkernel.report.numbers import (
+    Quality,
+    calibration,
+    learning,
+    local_regions,
+    quality,
+    regions,
+    spectrum,
+    speed,
+)
+from dkernel.report.style import svg
+from dkernel.report.tradeoffs import by_components, by_seconds
 from dkernel.training.memory_plan import format_plan
 
 __all__ = ["page", "page_of_test"]
@@ -69,6 +80,7 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
         ),
         _section("What the features do", "", _effects(model, holdout, found)),
         _section("The search", "", _search(record)),
+        _section("Error against cost", "", _tradeoffs(result, trail, found)),
         _section("How it learned", "", _learned(result, trail)),
         _section("The feature map", "", _map(result)),
         _section("What it took", "", _resources(result, record)),
@@ -180,6 +192,9 @@ def _quality(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:
         if found.classes is not None and len(found.classes) == 2:
             text += " Solid: score 0; dashed: -1 and 1."
         yield _drawn("Decision regions", figures.decision(plane, model.inputs, found.classes), text)
+        if (parts := local_regions(model, plane)) is not None:
+            title = "Cells" if model.local.kind == "cells" else "Bins of one grid"
+            yield _drawn(title, figures.local(parts, plane, model.inputs), "Rows of one colour share a part.")
 
 
 def _effects(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:
@@ -242,6 +257,18 @@ def _learned(result: Any, trail: Sequence[tuple[str, float, int]]) -> Iterator[s
         yield _drawn("Rows a second, by round", figures.speeds(rates), "Reading, columns, gradient, sum and step.")
 
 
+def _tradeoffs(result: Any, trail: Sequence[tuple[str, float, int]], found: Quality | None) -> Iterator[str]:
+    if (cost := by_seconds(result.history, trail, found)) is not None:
+        text = "From the first reading; the last point is the model that was kept."
+        yield _drawn("Error against seconds", figures.cost(cost, "seconds"), text)
+    if (cost := by_components(result.model, result.holdout, found)) is not None:
+        text = (
+            "The model restricted to its first landmarks, on the holdout. Where the right end is flat, more components "
+            "would help little."
+        )
+        yield _drawn("Error against components", figures.cost(cost, "components", logarithmic=True), text)
+
+
 def _of_pass(name: str) -> str:
     kind, _, number = name.partition("-")
     return f"holdout, pass {int(number.split('-')[0]) + 1}" if number else "holdout, start" if kind == "start" else kind
@@ -255,7 +282,7 @@ def _map(result: Any) -> Iterator[str]:
         own = float(values.sum() ** 2 / (values @ values))
         text = f"Of {what}. Effective rank: (Σλ)² / Σλ²."
         yield _drawn("Spectrum", figures.spectrum_of(values, rank if rank is not None else own), text)
-    rows = [("kind", str(result.model.map.kind)), ("components", f"{result.model.map.n_columns:,}")]
+    rows = [("kind", str(result.model.map.kind)), ("components", f"{result.model.map.n_components:,}")]
     if certificate:
         rows += [
             ("trace error, mean of a row", f"{certificate['trace_error']:.3g}"),
@@ -304,7 +331,7 @@ def _identity(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _drawn(title: str, figure: Any, caption: str) -> str:
-    source = "data:image/svg+xml;base64," + base64.b64encode(figures.svg(figure)).decode()
+    source = "data:image/svg+xml;base64," + base64.b64encode(svg(figure)).decode()
     caption = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
     return f'<figure><h3>{html.escape(title)}</h3><img alt="{html.escape(title)}" src="{source}">{caption}</figure>'
 
