@@ -95,7 +95,7 @@ class Model:
 
     @cached_property
     def reading(self) -> Encoding | None:
-        """What makes inputs of the rows that come: the encoding, or the means of training where values are missing.
+        """Encoding of new rows: that of the model, or one that fills missing values with the means of training.
 
         None of sparse rows and of objects, and where missing values are refused or no means are known.
         """
@@ -136,7 +136,7 @@ class Model:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether its scores stand for probabilities of classes."""
+        """True if the scores give probabilities of classes."""
         return self.classes is not None and (self.calibration is not None or self.loss.probable)
 
     @cached_property

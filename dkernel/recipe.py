@@ -248,7 +248,7 @@ class Recipe:
 
     @property
     def cost(self) -> float | None:
-        """Of alpha="C=10" the 10, the weight of the sum of the losses beside |w|^2 / 2; else None."""
+        """The 10 of alpha="C=10", the weight of the sum of the losses beside |w|^2 / 2; else None."""
         return float(self.alpha[2:]) if isinstance(self.alpha, str) and self.alpha.startswith("C=") else None
 
     @property

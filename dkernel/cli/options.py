@@ -202,7 +202,7 @@ def bad_rows_option(command: Command) -> Command:
 
 
 def rejected_of(source: Any) -> dict[str, Any]:
-    """What a run record says of the rows that were left out of a source."""
+    """Entry of a run record about the rows that were left out of a source."""
     listed = [] if source.rejected is None else source.rejected.to_pylist()
     counts = {"rows_in": source.n_rows + len(listed), "rows_rejected": len(listed)}
     return {**counts, "rejects": listed} if listed else counts
@@ -307,7 +307,7 @@ def require(ctx: click.Context, values: Mapping[str, Any], names: Iterable[str])
 
 
 def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Where to run, as `dkernel.execution.connect.connect` takes it."""
+    """Arguments of `dkernel.execution.connect.connect`."""
     places = [f"--{name.replace('_', '-')}" for name in ("scheduler", "scheduler_file", "workers") if values[name]]
     if len(places) > 1:
         raise click.UsageError(f"{' and '.join(places)} are different places to run on: give one of them.", ctx)

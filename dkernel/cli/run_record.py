@@ -124,7 +124,7 @@ class Record:
                 write_file(Path(where), content, durable=final)
 
     def so_far(self) -> dict[str, Any]:
-        """All of it, with the seconds, at this moment."""
+        """The record at this moment, with the seconds of each phase."""
         if self.progress is not None:
             self.note(phases=self.progress.seconds())
         return {**self.facts, "seconds": dict(self.seconds)}
@@ -156,7 +156,7 @@ def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any])
 
 
 def beside(out: str | Path, named: str | None = None) -> str | Path:
-    """Where the record of a run with this output stands, unless it is named."""
+    """Default path of the record of a run with this output."""
     if named:
         return named
     if _is_url(out):

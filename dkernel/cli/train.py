@@ -352,7 +352,7 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
 
 
 def lines_of(record: "Record") -> Iterator[str]:
-    """What a fit came to, for people."""
+    """Lines of the summary of a fit."""
     found, seconds = record.facts, record.seconds
     rate = found["rows"] / max(seconds["train"], 1e-9)
     yield f"{found['model']}: {found['rows']:,} rows in {seconds['train']:.1f} s ({rate:,.0f} rows/s)"

@@ -94,7 +94,7 @@ class Diagnosis:
     limits: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The diagnosis as JSON."""
         findings = [asdict(finding) for finding in self.findings]
         return {"processes": self.processes, "plan": self.plan, "findings": findings, "limits": self.limits}
 
@@ -319,7 +319,7 @@ def _shorter(processes: Mapping[str, Mapping[str, Any]], patience: float) -> Ite
 
 
 def _limits(shorter: Sequence[tuple[str, str, float]], patience: float) -> Iterator[Finding]:
-    """Those that do a run harm."""
+    """Limits that harm a run."""
     for process, name, found in shorter:
         least = LIMITS[name]
         if least is None or found < least:

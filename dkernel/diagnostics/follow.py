@@ -37,7 +37,7 @@ def record_of(run: str) -> str:
 
 
 def follow(where: str, patience: float = PATIENCE) -> Iterator[dict[str, Any]]:
-    """Every new state of a record until the run has ended; the last one says how.
+    """Yield every new state of a record until the run has ended; the last one says how it ended.
 
     Raises
     ------

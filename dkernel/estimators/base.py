@@ -241,7 +241,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         return rows_of(source, executor, MOST_HOLDOUT, recipe.seed)
 
     def _tell(self, line: dict[str, Any]) -> bool:
-        """Every callback hears of it; whether one of them wants the passes to end."""
+        """Call every callback with a line of the history; True if one of them ends the passes."""
         answers = [callback(line) for callback in self.callbacks or ()]
         return True in answers
 
@@ -323,7 +323,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         write(Path(path), result, {"model": type(self).__name__, **record}, trail)
 
     def __getstate__(self) -> Any:
-        """Without what only a report needs: rows and lines of the fit."""
+        """State without the rows and lines that only a report needs."""
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_finished"}
 

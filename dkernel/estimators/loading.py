@@ -70,7 +70,7 @@ def estimator_of(model: Model) -> Any:
 
 
 def _parameters(kind: type[KernelMachine], model: Model) -> dict[str, Any]:
-    """What the estimator would have been given: the recipe's words for what it knows of."""
+    """Parameters of the estimator, as the recipe has them."""
     recipe = model.recipe
     names = set(inspect.signature(kind).parameters)
     found = {name: value for name, value in vars(recipe).items() if name in names}

@@ -74,7 +74,7 @@ class Connection:
                 self._leaving.pop().release()
 
     def stay_alive(self, where: Callable[[], dict[str, Any]]) -> None:
-        """From now on send tasks also while this process computes: a scheduler that sees none may close itself.
+        """Send a task now and then while this process computes: an idle scheduler may close itself.
 
         Parameters
         ----------

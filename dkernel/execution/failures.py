@@ -24,7 +24,7 @@ class KilledCallError(ClusterError):
 
     @classmethod
     def of(cls, error: Any) -> "KilledCallError":
-        """From Dask's KilledWorker."""
+        """Make the error from Dask's KilledWorker."""
         key = str(error.task)
         return cls(
             key,

@@ -18,7 +18,7 @@ __all__ = ["encoder_of", "units_of"]
 
 
 def encoder_of(encoding: Encoding) -> Any:
-    """What makes the inputs of the columns, those of categories being 1 where the encoding has sqrt(1/2)."""
+    """Transformer of the columns to the inputs; a category is 1 where the encoding has sqrt(1/2)."""
     leaving(encoding, "scikit-learn")
     names = encoding.column_names
     by_place = names == tuple(map(str, range(len(names)))) and not _has_texts(encoding)

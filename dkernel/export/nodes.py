@@ -46,7 +46,7 @@ class Nodes:
         return name
 
     def uses(self, domain: str) -> bool:
-        """Whether a node is of this domain of operators."""
+        """True if a node is of this domain of operators."""
         return any(node.domain == domain for node in self.nodes)
 
     def constant(self, value: Any, dtype: Any = None) -> str:

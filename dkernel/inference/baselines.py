@@ -80,7 +80,7 @@ def baselines(model: Model, sample: Block | None, holdout: Block | None, which: 
 
 
 def format_baselines(found: Mapping[str, Any]) -> str:
-    """One line for people.
+    """The comparison as one line of text.
 
     Examples
     --------

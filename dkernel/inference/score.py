@@ -378,7 +378,7 @@ def _without(graph: Mapping[str, Any], key: str, rows: Sequence[int], reason: st
 
 
 def _too_large(model: Model, blocks: Sequence[Block], words: Sequence[str]) -> list[int]:
-    """Which rows of the blocks, counted through all of them, have no finite answers."""
+    """Numbers of the rows without finite answers, counted through all blocks."""
     found: set[int] = set()
     asked = [model.scores, *(getattr(model, word) for word in ("std", "novelty") if word in words)]
     first = 0

@@ -51,7 +51,7 @@ class LengthKernel(Kernel):
 
     @property
     def takes_sparse(self) -> bool:
-        """Of all that are functions of the Euclidean distance."""
+        """True for all functions of the Euclidean distance."""
         return True
 
     @property

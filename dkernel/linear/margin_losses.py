@@ -96,7 +96,7 @@ class Softmax(Loss):
     probable = True
 
     def of(self, outputs: int) -> Loss:
-        """Of two classes only the difference of their scores counts, which is one column and the logistic loss."""
+        """Loss of so many outputs; for two classes the logistic loss, as only the difference of their scores counts."""
         return Logistic() if outputs == 1 else self
 
     def value(self, y: Array, s: Array) -> Array:

@@ -62,7 +62,7 @@ class Variance:
         return bool(shaped and (scale[:2] >= 0).all() and (scale[2] > 0).all())
 
     def arrays(self) -> dict[str, NDArray]:
-        """All that it is, for a model file."""
+        """Arrays of the variance, for a model file."""
         return {"factor": self.factor, "offset": self.offset, "scale": self.scale}
 
     @classmethod

@@ -223,7 +223,7 @@ _ONE, _MINUS = (ctypes.byref(ctypes.c_double(number)) for number in (1.0, -1.0))
 
 
 def _at(A: NDArray[Any]) -> tuple[int, ctypes.c_int]:
-    """Where an array begins and how many numbers there are from one row to the next."""
+    """Address of an array, and the numbers from one row to the next."""
     return A.ctypes.data, _int(A.strides[0] // A.itemsize)
 
 

@@ -116,7 +116,7 @@ class SparseRows:
 
     @classmethod
     def of(cls, matrix: Any) -> "SparseRows":
-        """Of a scipy matrix in any form, of real numbers: equal entries added, zeros left out, columns in order."""
+        """Rows of a real scipy matrix in any format: equal entries are added, zeros omitted, columns sorted."""
         csr = matrix.tocsr().copy()
         if csr.dtype not in (np.float32, np.float64):
             csr = csr.astype(np.float64)
@@ -146,7 +146,7 @@ class SparseRows:
 
     @property
     def dtype(self) -> Any:
-        """Of the stored numbers."""
+        """Type of the stored numbers."""
         return self.data.dtype
 
     @property
@@ -216,7 +216,7 @@ class SparseRows:
 
     @property
     def T(self) -> "Transposed":  # noqa: N802 - as numpy has it
-        """For X @ Z.T."""
+        """The right side of X @ Z.T."""
         return Transposed(self)
 
     def __matmul__(self, other: "Transposed") -> NDArray[np.float64]:

@@ -93,7 +93,7 @@ def _lines(v: Matrix) -> Matrix:
 
 @inner(LOOSE)
 def _dots(M: Any, rows: Any, i: Any, stop: Any) -> Any:
-    """Of each line the sums of its first `stop` numbers times those of M[i : i + 4].
+    """Products of the first `stop` numbers of each line with those of M[i : i + 4].
 
     Four rows of the square at a time: a line is then read once for four of them, from the second cache.
     """

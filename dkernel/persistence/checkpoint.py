@@ -98,7 +98,7 @@ class Checkpoint:
 
     @property
     def run(self) -> Mapping[str, Any] | None:
-        """What decides the result of the fit that is there, from `run_of`; None where nothing can be read."""
+        """Settings that decide the result of the stored fit, from `run_of`; None where nothing can be read."""
         for path in sorted(self.path.glob(NAME.format("*"))):
             try:
                 with open_tensors(path) as file:

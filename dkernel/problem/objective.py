@@ -83,7 +83,7 @@ class Problem:
         return block.X[rows], Y, weight, keep
 
     def folds(self, block: Block, piece: RowSlice, k: int) -> NDArray[np.integer]:
-        """For each of `rows` the one of k folds that it is in, by the hash of its number."""
+        """Fold of each of `rows`, one of k, by the hash of its number."""
         hashes = row_hash(self.seed, "folds", piece.first, piece.n, piece.step)
         return np.asarray(hashes % np.uint64(k))[self._kept(block, piece)]
 

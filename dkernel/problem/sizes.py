@@ -55,12 +55,12 @@ def is_large(n: int, sample: int) -> bool:
 
 
 def flops_of(n: int, p: int, columns: int) -> float:
-    """Of a pass: the products, and some twenty for the function of a column and what is done with it."""
+    """Flops of a pass: the products, and some twenty for the function of a component and the work on it."""
     return float(n) * columns * (2 * p + 20)
 
 
 def _setup_flops(columns: int) -> float:
-    """Of the Gram matrix of a sample and its factors."""
+    """Flops of the Gram matrix of a sample and its factors."""
     return SETUP * float(columns) ** 3
 
 

@@ -169,7 +169,7 @@ def spectrum_of(values: Array, rank: float | None) -> Figure:
 
 
 def confusion(found: Quality) -> Figure:
-    """Which class is called which, as shares of the rows of a class."""
+    """Confusion matrix, as shares of the rows of a class."""
     counts, names = found.confusion, found.classes
     assert names is not None
     n = len(names)

@@ -77,7 +77,7 @@ def learning(history: Sequence[Mapping[str, Any]]) -> Learning:
 
 
 def speed(trail: Sequence[tuple[str, float, int]]) -> list[tuple[str, Array]]:
-    """For each pass the rows/s of each of its steps: its name, and (steps, 2) of seconds since the first and rows/s."""
+    """Rows/s of each step of each pass: its name, and (steps, 2) of seconds since the first phase and rows/s."""
     found: dict[str, list[tuple[float, float]]] = {}
     for (name, begin, before), (following, end, rows) in pairwise(trail):
         if name == following and name.startswith("pass") and rows > before and end > begin:
@@ -214,7 +214,7 @@ class Regions:
 
 
 def regions(model: Model, holdout: Block | None, found: Quality | None) -> Regions | None:
-    """Of a model of two columns; None for any other."""
+    """Answers of a model of two features over the plane; None for any other model."""
     if found is None or holdout is None or len(model.inputs) != 2:
         return None
     low, high = np.quantile(holdout.X, [0.002, 0.998], axis=0).astype(np.float64)

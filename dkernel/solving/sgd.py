@@ -53,7 +53,7 @@ class PassState(State):
 
     @property
     def name(self) -> str:
-        """Of the pass that runs, in the names of its tasks and in the history."""
+        """Name of the running pass, in its tasks and in the history."""
         return f"pass-{self.epoch}-{self.retries}"
 
     @property

@@ -337,7 +337,7 @@ class BlockReader:
     def _compute(
         self, calls: Sequence[Call], ahead: Sequence[int] = (), readers: Mapping[int, str | None] | None = None
     ) -> list[Any]:
-        """As the executor does, but what ended its workers is named by the rows that it reads."""
+        """Compute calls; an error that names a task which ended its workers names its rows."""
         if not calls and not ahead:
             return []
         groups: dict[range, list[int]] = {}

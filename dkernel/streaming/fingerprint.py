@@ -89,7 +89,7 @@ def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 def array_digest(Z: Any) -> str:
-    """Of an array of numbers, of texts or of objects, or of sparse rows."""
+    """Digest of an array of numbers, texts or objects, or of sparse rows."""
     if isinstance(Z, SparseRows):
         return "".join(map(array_digest, Z.arrays().values()))
     held = encoded(Z)[0] if Z.dtype.kind == "O" else Z

@@ -103,7 +103,7 @@ class Progress:
                 self._show(now)
 
     def state(self) -> dict[str, Any]:
-        """Where the run is: phase, rows, total_rows, seconds, rows_per_second, seconds_left, and its figures."""
+        """State of the run: phase, rows, total_rows, seconds, rows_per_second, seconds_left, and its figures."""
         with self._lock:
             return self._state(self._clock() - self._began) if self._name else {}
 
@@ -129,7 +129,7 @@ class Progress:
                 self._line(text)
 
     def choice(self, name: str, text: str) -> None:
-        """What was chosen and why; one who will show it at the end may leave it out here."""
+        """Report a choice and its reason; a display that shows it at the end may omit it here."""
         if self._choices or self.kind == "json":
             self.message(f"{name}: {text}")
 
@@ -229,7 +229,7 @@ class Progress:
 
 
 def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
-    """One line for people of a `Progress.state`, of a phase under way or of one that has ended.
+    """A `Progress.state` as one line of text, of a phase that runs or has ended.
 
     Examples
     --------

@@ -22,7 +22,7 @@ NAMED = 8  # of many names the first fill a line
 def cautions(
     survey: SurveyResult, counts: Mapping[Any, float], source: Source, targets: Targets
 ) -> Iterator[tuple[str, str]]:
-    """What is worth a line, as (name, text)."""
+    """Cautions, as (name, text)."""
     classes = targets.classes is not None
     single = [repr(label) for label, n in counts.items() if n == 1] if classes and source.weight is None else []
     if single:

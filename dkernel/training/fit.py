@@ -51,7 +51,7 @@ SOME = 8  # alphas that are named one by one
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
-    """What `train` would need and do; nothing is read."""
+    """Plan of `train`: what it needs and does; nothing is read."""
     return Plan.of(source, recipe.for_columns(source.columns), executor).as_dict()
 
 

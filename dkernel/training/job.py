@@ -89,7 +89,7 @@ class Job:
 
     @property
     def drawing(self) -> Drawing | None:
-        """How the map is drawn; None for landmarks."""
+        """Drawing of the map; None for landmarks."""
         recipe, sparse = self.recipe, self.source.sparse
         if by_landmarks(self.features):
             return None

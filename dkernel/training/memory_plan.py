@@ -165,11 +165,11 @@ class Plan:
 
     @property
     def flops(self) -> float:
-        """Of setup and passes."""
+        """Flops of setup and passes."""
         return self.setup_flops + self.passes * self.pass_flops
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON and for people."""
+        """The plan as JSON."""
         return asdict(self) | {"local": list(self.local)}
 
 

@@ -145,7 +145,7 @@ def learn_labels(job: Job, survey: SurveyResult) -> Labels:
 
 
 def choose_roles(job: Job, survey: SurveyResult) -> ReservoirSplit:
-    """What each row of the reservoir is for; and the sizes in words."""
+    """Divide the reservoir into holdout, landmarks and samples, and print the sizes."""
     roles = split_reservoir(survey.reservoir, job.sizes)
     roles = roles if job.validation is None else replace(roles, holdout=job.validation)
     sizes, recipe, exact, landmarks = job.sizes, job.recipe, job.solver.in_memory, by_landmarks(job.features)

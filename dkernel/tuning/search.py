@@ -170,7 +170,7 @@ class _Search:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Of disk: preconditioners and coefficients of every lane."""
+        """Bytes on disk: preconditioners and coefficients of every lane."""
         return int(len(self.jobs) * self.base.plan.checkpoint_bytes)
 
     def run(self) -> dict[str, Any]:
@@ -189,7 +189,7 @@ class _Search:
                 feed.close()
 
     def _lanes(self, survey: SurveyResult) -> list[RacedMap]:
-        """One for each map, its candidates prepared on the sample as those of a fit are."""
+        """A lane for each map, its candidates prepared on the sample as those of a fit."""
         self.chosen: dict[tuple[Any, ...], SelectedModel] = {}
         lanes = []
         for i, of_map in enumerate(self.jobs):

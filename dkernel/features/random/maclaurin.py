@@ -93,7 +93,7 @@ class MaclaurinMap(TiledMap):
 
     @cached_property
     def _directions(self) -> dict[int, NDArray[np.float32]]:
-        """Of each degree N the signs (N, p, count) as numbers."""
+        """Signs of each degree N, (N, p, count), as numbers."""
         ends = [0, *accumulate(int(N * c) for N, c in enumerate(self.counts))]
         return {
             N: np.ascontiguousarray(

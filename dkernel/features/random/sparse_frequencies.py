@@ -50,7 +50,7 @@ class Scattered(Seeded):
         return found
 
     def products(self, X: NDArray, dtype: str) -> NDArray[np.floating]:
-        """In strips of rows whose columns have frequencies of at most MOST_STRIP bytes, or of one row."""
+        """Compute the products in strips of rows whose frequencies take at most MOST_STRIP bytes, or of one row."""
         assert isinstance(X, SparseRows)
         out, most = np.zeros((len(X), self.m), dtype), max(1, MOST_STRIP // (8 * self.m))
         first = 0

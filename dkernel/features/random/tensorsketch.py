@@ -70,7 +70,7 @@ class TensorSketchMap(WholeMap):
 
     @cached_property
     def _sketches(self) -> list[list[sp.csr_matrix]]:
-        """Of each map its count sketches, sparse (D, columns), with the map's whitening in them."""
+        """Count sketches of each map, sparse (D, components of the map), multiplied by its whitening."""
         found: list[list[sp.csr_matrix]] = []
         at = 0
         for map, power in zip(self.maps, self.powers, strict=True):
