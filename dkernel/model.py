@@ -1,4 +1,4 @@
-"""The model: what a fit leaves behind, enough to score any row and nothing more."""
+"""The model: the result of a fit, which is all that scoring needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

@@ -1,4 +1,4 @@
-"""The recipe: everything that decides a result, in one value that can be written down and read back.
+"""The recipe: all settings that decide a result, as one immutable value.
 
 Kernel, feature map, sizes, loss, alpha, passes, seed, dtype. Workers, memory, files and time are not in it, so equal
 recipes on equal data are equal models wherever they run. Command, config file, estimators and model file all say the
@@ -32,7 +32,7 @@ YOUNGER: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides a result; a value that is made, compared, written and read, never changed.
+    """All settings that decide a result, as an immutable value.
 
     minimize over w, b:  mean of loss(y, w . phi(x) + b) + alpha/2 |w|^2,  phi the feature map of `kernel`
 

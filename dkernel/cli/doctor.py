@@ -1,4 +1,4 @@
-"""`dkernel doctor`: whether a cluster is fit for a job, before the job."""
+"""`dkernel doctor`: checks of a cluster before a job."""
 
 import json
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""`dkernel evaluate`: how good a model is on labelled files."""
+"""`dkernel evaluate`: measures of a model on labelled files."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

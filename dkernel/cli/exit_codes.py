@@ -1,4 +1,4 @@
-"""Errors for the caller of a command: an exit code and one message, with a traceback only on request.
+"""Errors of a command: an exit code and one message, with a traceback on request.
 
 0 done   1 failed   2 options   65 data   75 can be run again   130 / 143 stopped by SIGINT / SIGTERM
 
@@ -50,11 +50,11 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 
 
 class Stopped(BaseException):
-    """SIGTERM arrived: no handler of ordinary errors may swallow it."""
+    """SIGTERM arrived; ordinary error handlers do not catch this."""
 
 
 class Paused(Stopped):
-    """SIGTERM arrived, and a checkpoint holds what was done."""
+    """SIGTERM arrived, and a checkpoint holds the progress."""
 
 
 def code_of(error: BaseException) -> int:

@@ -49,9 +49,7 @@ class Setting(click.Option):
 
 
 class Label(Setting):
-    """The label's option: given twice it is refused, where of other options the last counts. The first would go on as
-    a feature.
-    """
+    """Option of the label, refused if it is given twice: the first label would become a feature."""
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ARG002
         parser.add_option(obj=self, opts=self.opts, dest=self.name, action="append", nargs=self.nargs)
@@ -70,7 +68,7 @@ class Label(Setting):
 
 
 class _WordOrNumber(click.ParamType):  # type: ignore[type-arg]
-    """A number where the text is one; what the words mean is for the recipe to judge."""
+    """A number if the text is one, else a word, which the recipe checks."""
 
     name = "value"
 

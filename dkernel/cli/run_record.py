@@ -1,4 +1,4 @@
-"""The run record: OUT.run.json, what a run is doing, what it did and how it ended, written for failed runs too.
+"""The run record, OUT.run.json: the progress and the end of a run, also of a failed one.
 
 What may not stand in a model, because it differs between equal runs, stands here: command, times, host, paths, memory.
 While the run goes the record is renewed every few seconds, so that `dkernel watch` can follow it from elsewhere. A run
@@ -32,7 +32,7 @@ _NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "verbose"
 
 
 class Record:
-    """Record of a run; `with` it around the run, and its end is written whatever that is.
+    """Record of a run, a context manager around the run, whose end it always writes.
 
     Examples
     --------

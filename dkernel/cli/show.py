@@ -1,4 +1,4 @@
-"""`dkernel show`: what a model is, from the header of its file."""
+"""`dkernel show`: a description of a model, from the header of its file."""
 
 import json as json_
 from collections.abc import Iterator, Mapping

@@ -1,4 +1,4 @@
-"""The doctor: what would make a job fail or crawl on a cluster, found out before it, each finding with its remedy."""
+"""Checks of a cluster before a job: each finding names the process and the remedy."""
 
 import os
 import tempfile
@@ -49,7 +49,7 @@ CLIENT, SCHEDULER = "client", "scheduler"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: which check, in which process, what was found, and what to do."""
+    """One fault: the check, the process, the finding, and the remedy."""
 
     check: str
     where: str
@@ -80,7 +80,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Facts of every process, and what is wrong.
+    """Facts of every process, and all findings.
 
     Parameters
     ----------

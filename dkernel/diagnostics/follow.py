@@ -1,4 +1,4 @@
-"""Following a job from elsewhere by its run record, which it renews every few seconds while it lives."""
+"""Following of a job by its run record, which the job renews every few seconds."""
 
 import json
 import socket

@@ -46,7 +46,7 @@ SEEN = 1e-3  # of a score: what is left of the way is worth a warning
 
 
 class KernelMachine(NamedParameters, BaseEstimator):
-    """A model fitted by `dkernel.training.fit`; subclasses say which task and what the scores mean."""
+    """Base class of the classifier and the regressor, fitted by `dkernel.training.fit`."""
 
     _task: ClassVar[str]
     _partial: Partial | None

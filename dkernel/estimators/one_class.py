@@ -1,4 +1,4 @@
-"""OneClassSVM: which rows are like those that were learned from, for data of any size."""
+"""OneClassSVM: detection of outliers, for data of any size."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""KernelPerceptron: the exact one of the texts, with a coefficient for each row, for data that fit in memory."""
+"""KernelPerceptron: the exact kernel perceptron, with a coefficient for each row, for data in memory."""
 
 from typing import Any
 

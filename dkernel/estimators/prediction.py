@@ -1,4 +1,4 @@
-"""One function of a block of rows, applied to whatever X is: at once and on threads in memory, lazily in Dask."""
+"""A function of a block of rows, applied to X: at once and on threads in memory, lazily in Dask."""
 
 import hashlib
 from collections.abc import Callable, Sequence

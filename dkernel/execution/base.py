@@ -23,7 +23,7 @@ PAUSE = 0.25  # seconds before the first retry, twice that before the second
 
 
 class Handle:
-    """A value that is somewhere: in this process (`Held`) or on the cluster. Opaque to everyone but its executor."""
+    """A handle to a value in this process (`Held`) or on the cluster; only its executor looks inside."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +85,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 class Executor(ABC):
-    """Computes calls; everything above it is the same whichever it is.
+    """Interface of executors, which compute calls.
 
     `slots` is how many calls run at once. An executor is also a context manager that closes itself.
     """

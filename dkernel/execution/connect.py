@@ -1,4 +1,4 @@
-"""The doors to a cluster: which executor a run gets, made and closed.
+"""Choice of the executor of a run, which is made and closed here.
 
 Nothing here imports `distributed` until a cluster is asked for: a run on threads does without.
 """

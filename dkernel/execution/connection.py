@@ -1,4 +1,4 @@
-"""A client and its scheduler: questions that wait as long as the run does, and signs of life."""
+"""Connection of a client to its scheduler: requests that wait as long as the run, and keep-alive tasks."""
 
 import threading
 import time
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Connection:
-    """A `distributed.Client` that is asked again where its scheduler is slow to answer.
+    """A `distributed.Client` whose requests are repeated if the scheduler is slow to answer.
 
     Parameters
     ----------

@@ -51,7 +51,7 @@ _LOUD = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Demands of the tasks of a run on their process.
+    """Settings that the tasks of a run need in their process.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The encoding of a table as scikit-learn's parts: a ColumnTransformer, fitted to a few made rows."""
+"""The encoding of a table as a ColumnTransformer of scikit-learn, fitted to a few made rows."""
 
 from typing import Any
 

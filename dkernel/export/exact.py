@@ -1,4 +1,4 @@
-"""Parts that both exports share: the model that is meant, and the columns of polynomials."""
+"""Functions that both exports share: the model of an estimator, and the components of polynomials."""
 
 from collections.abc import Iterator
 from itertools import combinations_with_replacement

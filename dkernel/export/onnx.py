@@ -1,4 +1,4 @@
-"""The door of the ONNX export: onnx is an extra, and imported when it is asked for."""
+"""The public function of the ONNX export, which imports onnx, an extra, when it is called."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""A model as a plain scikit-learn Pipeline: public parts alone, whose attributes are set instead of fitted."""
+"""A model as a scikit-learn Pipeline of public classes, whose attributes are set instead of fitted."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The map of a kernel of some columns alone."""
+"""The map of a kernel of some features alone."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""Base classes of maps that numpy computes: columns that are φ itself, and columns that are made all at once."""
+"""Base classes of maps that numpy computes: by groups of components, or all components at once."""
 
 from abc import abstractmethod
 from collections.abc import Mapping

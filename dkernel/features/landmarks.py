@@ -1,4 +1,4 @@
-"""Landmarks: which points stand for all rows in a Nystrom map, chosen from a sample by one of five rules.
+"""Landmarks of a Nystrom map, chosen from a sample by one of five rules.
 
 Every rule is a function of the sample, in its order, and of the seed. The sample is the reservoir, which neither chunks
 nor workers change, so the landmarks are the same wherever a fit runs.

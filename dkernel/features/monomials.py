@@ -1,4 +1,4 @@
-"""Exact maps: all monomials of a polynomial kernel, and the Taylor series of a Gaussian in one column."""
+"""Exact maps: all monomials of a polynomial kernel, and the Taylor series of a Gaussian of one feature."""
 
 from functools import cached_property
 from itertools import combinations_with_replacement

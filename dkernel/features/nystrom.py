@@ -1,4 +1,4 @@
-"""Nystrom features: the kernel's columns at a set of landmarks, whitened by their own Gram matrix."""
+"""Nystrom features: the kernel at a set of landmarks, whitened by their own Gram matrix."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property

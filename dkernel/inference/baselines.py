@@ -1,4 +1,4 @@
-"""Baselines: simpler and other models on the same holdout, to see if a kernel machine was worth it.
+"""Baselines: a linear model and boosted trees on the same holdout.
 
     linear   ridge regression on the scaled columns themselves, by its normal equations
     boosted  gradient-boosted trees, LightGBM with its defaults (extra `baseline`)

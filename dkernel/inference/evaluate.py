@@ -1,4 +1,4 @@
-"""Evaluation: how good a model is on labelled rows, as one statistic that does not grow with them."""
+"""Evaluation of a model on labelled rows, as one statistic of constant size."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -68,7 +68,7 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
 
 @dataclass(frozen=True)
 class _Rows:
-    """Where a row of a piece stands, for messages.
+    """Place of a row of a piece, for messages.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ SHOWN = 10  # bad rows that an error lists
 
 @dataclass(frozen=True)
 class ScoreResult:
-    """What a scoring run did.
+    """Result of a scoring run.
 
     Parameters
     ----------

@@ -17,7 +17,7 @@ UNREGISTERED = " (not registered)"
 
 
 class UnregisteredError(RecipeError):
-    """A text names a function, or a class of kernels, that nobody has registered here."""
+    """A text names a function, or a class of kernels, that is not registered."""
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}

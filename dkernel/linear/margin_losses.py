@@ -13,7 +13,7 @@ Array = NDArray[np.floating]
 
 
 class Hinge(Loss):
-    """max(0, 1 - y s): the support vector machine of the texts.
+    """max(0, 1 - y s): the support vector machine.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sparse rows: a block of which only the numbers other than 0 are held, and the products that kernels make of it.
+"""Sparse rows: a block that stores only the numbers other than 0, and the products that kernels need.
 
 What dense blocks are to numpy, `SparseRows` are to everything from the readers to the columns of a map: slices, rows by
 number, a length, a dtype. They never become a table: numpy's `asarray` of them is an error. Products of rows with rows

@@ -1,4 +1,4 @@
-"""Large float64 squares times few columns, and solutions with them: as fast as the squares are read from memory.
+"""Products and solutions of large float64 matrices with few columns, at the speed of reading the matrix.
 
 BLAS copies a square in blocks before it multiplies, which for few columns takes three times as long as reading it: at
 4,000 coordinates the step of a round was 20 ms of the client, for which all workers wait. Here a square streams past

@@ -1,4 +1,4 @@
-"""The hot loops: what is done to one cache tile of columns, in place, in float32, and the walk over a block's tiles.
+"""The hot loops over the cache tiles of a block: components, scores and gradients, in float32.
 
 A numpy function of the same name in tests/numerics/references.py defines each compiled one. A tile is a C-contiguous
 float32 array; numba compiles one signature a function and keeps it on disk where it may. The in-place functions take

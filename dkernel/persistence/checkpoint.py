@@ -1,4 +1,4 @@
-"""Checkpoints: a folder with what a fit has done so far, from which the same fit goes on to the same bytes.
+"""Checkpoints: a folder with the progress of a fit, from which it continues to the same bytes.
 
     survey-part-3                                   of a survey that is not over, the fourth sixteenth
     survey, choose, landmarks, rewrite, prepare     the results of stages, each written once
@@ -65,7 +65,7 @@ SHOWN = 5  # changed files that a refusal names
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a fit keeps what it has done, and how often.
+    """Folder of the progress of a fit, and how often it is stored.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Interface of checkpoints; this base class stores nothing, `persistence.checkpoint` stores everything."""
+"""Interface of checkpoints; this base class stores nothing."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class Journal:
-    """The journal of a run that keeps none: every stage is computed, and nobody was anywhere before.
+    """The journal of a run without a checkpoint: every stage is computed.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Sizes of a fit: columns, reservoir, rounds, passes. They follow from rows and columns alone."""
+"""Sizes of a fit: components, reservoir, rounds, passes. They follow from rows and features alone."""
 
 from dataclasses import dataclass
 
@@ -72,7 +72,7 @@ def _is_open(recipe: Recipe) -> bool:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Rows of each role in the reservoir, which are disjoint where there are rows enough.
+    """Numbers of rows of each part of the reservoir, and the other sizes of a fit.
 
     Parameters
     ----------

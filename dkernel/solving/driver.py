@@ -1,4 +1,4 @@
-"""The loop of all solvers: plan a reading, make it, advance the state, keep the state and tell of it.
+"""The loop of all solvers: plan a reading, make it, advance the state, store and report it.
 
 A solver is a state machine. Its state is a frozen dataclass of arrays and counters, `plan` says which reading it wants
 next, and `advance` is a pure function of the state and what the reading gave. So every solver is stopped, resumed and
@@ -50,7 +50,7 @@ Told = Callable[[dict[str, Any]], Any]
 @stored("Outcome")
 @dataclass(frozen=True, eq=False)
 class SolverResult:
-    """Coefficients of a solver, and what is known of them.
+    """Coefficients of a solver, and the figures of the holdout.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`solver="exact"`: the optimum itself, of rows that are few enough to hold all their columns in memory.
+"""`solver="exact"`: the optimum, for rows that are few enough to hold their Gram matrix.
 
 Equal rows are one row with the sum of their weights, and rows stand in an order that only their content decides. So
 everything that follows, whatever it chooses or draws, sees a row of weight k and k copies of it as the same: the model
@@ -127,7 +127,7 @@ def _text(label: Any) -> str:
 
 
 class Exact(Solver[Found]):
-    """The optimum on rows that are all there are, in memory: different ones, in an order of no meaning."""
+    """The optimum on all rows, in memory and deduplicated; their order does not matter."""
 
     stage = "exact"
 

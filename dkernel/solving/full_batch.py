@@ -1,4 +1,4 @@
-"""`solver="pcg"` and `"lbfgs"`: a reading of all rows an iteration, until nothing is left to gain. Also the polish."""
+"""`solver="pcg"` and `"lbfgs"`: one reading of all rows per iteration, until converged. Also the polish."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -44,7 +44,7 @@ class FullBatchState(State):
 
 
 class FullBatch(Solver[FullBatchState]):
-    """The minimizer for each alpha, and of these the one with the smallest loss on the holdout.
+    """The minimizer for each alpha; the one with the smallest loss on the holdout is kept.
 
     Parameters
     ----------

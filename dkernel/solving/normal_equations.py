@@ -1,4 +1,4 @@
-"""`solver="normal"`: ridge regression by one exact reading of the data. The whole path of alpha, and what judges it.
+"""`solver="normal"`: ridge regression in one reading of the data, with the path of alpha and its cross-validation.
 
 One pass sums the Gram matrix of the columns, for each fold of the rows apart; from there on nothing depends on n.
 Leaving one row out needs its features, which are there for the rows of the sample. See

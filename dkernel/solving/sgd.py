@@ -1,4 +1,4 @@
-"""`solver="psgd"`: passes of rounds over the data, and the holdout that chooses among what they come to."""
+"""`solver="psgd"`: passes of rounds over the data; the holdout chooses among their iterates."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Before the passes: preconditioner, step and warm start, all from the reservoir."""
+"""Setup of the passes from the reservoir: preconditioner, step and warm start."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -84,7 +84,7 @@ FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with so many, further heads are cheap besid
 
 @dataclass(frozen=True, eq=False)
 class SampleEvaluator:
-    """Where the work on the reservoir is done: an executor, and names for its calls."""
+    """Evaluator of the reservoir's rows: an executor, and names for its calls."""
 
     executor: Executor
     key: str

@@ -1,4 +1,4 @@
-"""The feed: which units of a source are in the workers' memory, read a bounded number ahead of their use."""
+"""Reading of the units of a source into the workers' memory, a bounded number ahead of their use."""
 
 from array import array
 from collections import Counter

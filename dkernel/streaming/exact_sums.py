@@ -1,4 +1,4 @@
-"""Sums that are exact in any order, over rows that keep something of their own from one reading to the next.
+"""Sums that are exact in any order, over rows that have a state from one reading to the next.
 
 Sums of integers need no tree: each call adds all its rows to one total, and the totals of the calls add up to the same
 whoever made them. What a row keeps (its scores so far) stays in the process that has last seen it

@@ -1,4 +1,4 @@
-"""Progress of a run: a bar on a terminal, a line now and then in a log, objects for a machine, or nothing.
+"""Progress of a run: a bar on a terminal, lines in a log, JSON objects, or nothing.
 
 Only a terminal ever gets control characters. Everything goes to stderr: stdout belongs to the result.
 """
@@ -28,7 +28,7 @@ _SAID = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "s
 
 
 class Progress:
-    """Phase, rows, rows/s, figures and time left of a run; safe to call from several threads.
+    """Phase, rows, rows/s, figures and time left of a run; thread-safe.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Which call of a round sums which pieces: an even share for each thread of the worker that has them."""
+"""Division of the pieces of a round among calls: an even share for each thread of the worker that has them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass

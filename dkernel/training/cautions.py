@@ -1,4 +1,4 @@
-"""What a survey shows that is no error and rarely meant: a class of one row, a constant feature, a copied label."""
+"""Cautions of a survey, which are no errors: a class of one row, a constant feature, a copied label."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a fit refuses before anything is read: parts of its data, recipe and kernel that do not go together."""
+"""Checks of a fit before anything is read: parts of data, recipe and kernel that do not go together."""
 
 from dkernel.data.block import Block
 from dkernel.data.object_columns import check_gamma, check_source

@@ -1,4 +1,4 @@
-"""Incremental learning: rounds on each, with the scaling, map and preconditioner of the first ones.
+"""Incremental learning: rounds on each block, with the scaling, map and preconditioner of the first rows.
 
     v <- v - η P (g + λ M v)        a round: up to ROUND rows of a block, each used once
 
@@ -39,7 +39,7 @@ ROUND = 1024  # rows of a round of partial_fit: a step of fewer would cost more 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Where it is: the last iterate, and the two sums of iterates whose mean is the answer.
+    """State of incremental learning: the last iterate, and two sums of iterates whose mean is the answer.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A fit as it stands before anything is read: its source and recipe, its sizes and plan, and its names."""
+"""A fit before anything is read: its source, recipe, sizes, plan and names."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -25,7 +25,7 @@ __all__ = ["Job"]
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What all stages of a fit share.
+    """Data and settings that all stages of a fit share.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The plan: what a fit will need and do, stated before it runs. Bytes and flops are predictions from sizes alone."""
+"""The plan: memory and work of a fit, predicted from sizes before it runs."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass

@@ -12,7 +12,7 @@ __all__ = ["LocalCost", "LocalStage", "TrainResult"]
 
 @dataclass(frozen=True, eq=False)
 class TrainResult:
-    """The model, and how it came about.
+    """Model, history and figures of a fit.
 
     Parameters
     ----------

@@ -55,7 +55,7 @@ __all__ = [
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What the labels turned out to be.
+    """Classes, counts and targets of the labels.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class PosedProblem:
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """Solver and start, made of the sample.
+    """Solver and start, made from the sample.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""A search in the stream: many candidates race over the same rows, the worse half leaves at each rung, one is trained.
+"""A search by successive halving: all candidates read the same rows, the worse half is dropped at each rung.
 
     rung r:  c 2^r rounds, of 32 in a pass; then the better half by the loss on rows before they were used
 

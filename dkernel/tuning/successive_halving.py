@@ -1,4 +1,4 @@
-"""A race of candidates over the same rows: one reading of each block, one set of columns for all heads of a map.
+"""Successive halving: one reading of each block for all candidates, one set of components for all of one map.
 
 A lane is a map with the heads that use it: for each loss, for each alpha, the outputs. Of a round, every lane takes its
 gradient in the same task, from the same block, before any of its coefficients has seen these rows: the losses and

@@ -1,4 +1,4 @@
-"""KernelCCA: what two views of the same rows have in common, in the spaces of two kernels."""
+"""KernelCCA: canonical correlations of two views of the same rows, each with its kernel."""
 
 from functools import partial
 from typing import Any

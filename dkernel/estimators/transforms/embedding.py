@@ -28,7 +28,7 @@ SAMPLE = 20_000  # rows on which clusters begin
 
 
 class Embedding(NamedParameters, BaseEstimator):
-    """An estimator on φ of the rows; subclasses say what it learns from one or more readings."""
+    """Base class of estimators on φ of the rows, which subclasses fit in one or more readings."""
 
     map_size: ClassVar[str] = "n_components"
     """Name of the parameter that holds the number of components of the map."""
@@ -88,7 +88,7 @@ class Embedding(NamedParameters, BaseEstimator):
 
 
 class OnFeatures(Embedding, TransformerBase):
-    """One whose answers are numbers of every row."""
+    """Base class of embeddings that transform every row to numbers."""
 
     map_: Any
 

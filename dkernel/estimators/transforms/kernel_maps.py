@@ -41,7 +41,7 @@ COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
 
 class TransformerBase(NamedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A map of rows as they are: nothing is scaled."""
+    """Base class of transformers of unscaled rows."""
 
     map_: Any
 

@@ -1,4 +1,4 @@
-"""MaclaurinFeatures, TensorSketchFeatures and KernelFeatures: any map that the kernel can have, as a transformer."""
+"""MaclaurinFeatures, TensorSketchFeatures and KernelFeatures: the other maps as transformers."""
 
 from typing import Any, ClassVar
 

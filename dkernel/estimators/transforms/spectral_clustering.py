@@ -1,4 +1,4 @@
-"""SpectralClustering on features: the graph of all pairs, which is never made, and clusters that new rows can join."""
+"""SpectralClustering on features, without the graph of all pairs; new rows can be assigned to clusters."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""The sampled map of the additive chi-squared kernel: its Fourier series in log x, cut off."""
+"""The sampled map of the additive chi-squared kernel: its Fourier series in log x, truncated."""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -1,4 +1,4 @@
-"""Frequencies of sparse rows, of which a tile asks for those of its own columns alone."""
+"""Frequencies of sparse rows: a tile draws those of its own features alone."""
 
 import numpy as np
 import scipy.sparse as sp

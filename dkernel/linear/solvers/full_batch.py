@@ -29,7 +29,7 @@ MOST_FAILURES = 3  # readings without a better point: what is left to gain is be
 
 @dataclass(frozen=True, eq=False)
 class BatchState:
-    """Where a batch solver is.
+    """State of a batch solver.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ def raised(K: Array, diagonal: Array) -> tuple[Array, bool]:
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """Where Newton's method came to.
+    """Result of Newton's method.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Ridge regression from its normal equations: every alpha, and what each is worth, out of one eigendecomposition.
+"""Ridge regression from its normal equations: every alpha and its cross-validation from one eigendecomposition.
 
     minimize over w, b:  1/(2n) sum of (y_i - w . φ_i - b)^2 + α/2 |w|^2
 
