@@ -222,7 +222,7 @@ class Model:
         """The map, of a model that has landmarks."""
         if not isinstance(self.map, NystromMap):
             raise UnsupportedError(
-                f"A model with {self.recipe.features} features has no landmarks to be unlike. Train with "
+                f"A model with {self.recipe.features} features has no landmarks, so no novelty. Train with "
                 "features='nystrom'."
             )
         return self.map
@@ -236,7 +236,7 @@ class Model:
     def partial_fit(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: a model has what answers need, and none of a solver's state."""
         raise UnsupportedError(
-            "A Model holds no solver state (preconditioner, counts, rows that wait), so it cannot learn further. Keep "
+            "A Model holds no solver state (preconditioner, counts, collected rows), so it cannot learn further. Keep "
             "the estimator, by pickle, or fit again; a stopped fit continues from its checkpoint."
         )
 

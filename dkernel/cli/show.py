@@ -15,7 +15,7 @@ __all__ = ["show"]
 _FIRST = ("rows", "holdout", "chosen", "certificate")  # what people look for; the rest follows
 
 
-@click.command(cls=Job, short_help="Print what a model is, without reading its tensors.")
+@click.command(cls=Job, short_help="Describe a model, from the header of its file.")
 @click.argument("model")
 @click.option("--json", cls=Setting, is_flag=True, help="Print the whole header as one JSON object.")
 @click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks.")

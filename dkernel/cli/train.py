@@ -56,7 +56,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "",
         "Default: by the task.",
     ),
-    "class_weight": ("balanced", "", "Classes count alike, however many rows they have."),
+    "class_weight": ("balanced", "", "Give all classes the same total weight."),
     "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Regularization; C=10 is 1 / (10 n)."),
     "solver": (
         "psgd|exact|normal|pcg|lbfgs",

@@ -120,7 +120,7 @@ def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
     shorter = list(_shorter(processes, patience))
     findings += _limits(shorter, patience)
     if trouble:
-        findings.append(Finding("job", CLIENT, trouble, "Mend the command or its data; the plan needs both."))
+        findings.append(Finding("job", CLIENT, trouble, "Correct the command or its data; the plan needs both."))
     limits = {name: min(found for _, other, found in shorter if other == name) for _, name, _ in shorter}
     return Diagnosis(processes, plan, findings, limits)
 

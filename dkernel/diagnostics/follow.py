@@ -105,7 +105,7 @@ def _silence(where: str, seen: dict[str, Any], patience: float) -> ClusterError 
             f"{where}: there is no run record, and none came in {patience:g} seconds. Name the job's --out."
         )
     who = f"process {seen.get('pid')} on {seen.get('host')}"
-    why = "is gone" if _gone(seen) else f"has given no sign of life for {patience:g} seconds"
+    why = "is gone" if _gone(seen) else f"has not renewed its record for {patience:g} seconds"
     return ClusterError(
         f"{where}: the job is dead: {who} {why}; the last was at {seen.get('updated')}. Nothing partial is visible. "
         "Run its command again."

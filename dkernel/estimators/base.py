@@ -31,7 +31,7 @@ from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.problem.reservoir_roles import counted, rows_of
+from dkernel.problem.reservoir_split import counted, rows_of
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
@@ -146,7 +146,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
             landmarks = rule_of(self.landmarks)[1]
             return train(replace(source, filled=None), recipe, executor, progress=progress, landmarks=landmarks,
                          checkpoint=checkpoint, validation=judges,
-                         told=self._tell if self.callbacks else None)  # fmt: skip
+                         callback=self._call_back if self.callbacks else None)  # fmt: skip
 
         with default_executor() as executor, self._progress() as progress:
             result = with_missing_values(run, source, recipe, checkpoint, progress)
@@ -240,7 +240,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
             raise DataError("eval_set has no label to judge by: open the source with one.")
         return rows_of(source, executor, MOST_HOLDOUT, recipe.seed)
 
-    def _tell(self, line: dict[str, Any]) -> bool:
+    def _call_back(self, line: dict[str, Any]) -> bool:
         """Call every callback with a line of the history; True if one of them ends the passes."""
         answers = [callback(line) for callback in self.callbacks or ()]
         return True in answers
@@ -276,8 +276,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
         source = source_of(self, X, y, sample_weight, recipe.dtype, fitting=before is None and not fitted, least=1)
         if fitted and self.model_.classes is None and source.targets != len(self.model_.intercept):
             raise DataError(
-                f"y has {source.targets} column(s), and the rows before it had {len(self.model_.intercept)}. Go on "
-                "with the same targets, or begin anew with fit."
+                f"y has {source.targets} column(s), and the rows before it had {len(self.model_.intercept)}. Continue "
+                "with the same targets, or start again with fit."
             )
         now = before
         if now is None:
@@ -316,7 +316,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         """
         require_fitted(self, "model_")
         if self._finished is None:
-            raise UnsupportedError("A report shows how a fit went: call it after fit, on the fitted estimator itself.")
+            raise UnsupportedError("A report shows a fit: call it after fit, on the fitted estimator itself.")
         from dkernel.report import write
 
         result, record, trail = self._finished

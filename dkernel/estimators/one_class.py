@@ -42,8 +42,7 @@ class OneClassSVM(OutlierMixin, Embedding):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name; X is used as it is, never scaled.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
     n_components : int, default=1024

@@ -16,7 +16,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.model import Model
 from dkernel.numerics.sparse_rows import stacked
-from dkernel.problem.reservoir_roles import counted
+from dkernel.problem.reservoir_split import counted
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
@@ -144,7 +144,7 @@ def same_classes(classes: Any, known: Classes) -> Classes:
     if classes is not None and known is not None and not np.array_equal(sorted_classes(classes), known):
         raise RecipeError(
             f"classes={list(classes)!r} are not those of the calls before, {known.tolist()!r}. Leave classes out, or "
-            "begin anew with fit."
+            "start again with fit."
         )
     return known
 

@@ -38,8 +38,7 @@ class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     max_iter : int, default=100
         Most passes over the rows.
     random_state : int, numpy Generator or RandomState, default=None

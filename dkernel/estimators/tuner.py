@@ -18,7 +18,7 @@ from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.validation import dtype_of_rows, rule_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.problem.reservoir_roles import counted
+from dkernel.problem.reservoir_split import counted
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate
 from dkernel.training.missing_values import with_missing_values
@@ -93,7 +93,7 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
     best_score_ : float
         mean_test_score of the best, whose index best_index_ is 0.
     passes_ : float
-        Passes of the search over the data; f"{passes_:.6g}passes" is the budget that does the same again.
+        Passes of the search over the data; f"{passes_:.6g}passes" is the budget that repeats it.
 
     See Also
     --------

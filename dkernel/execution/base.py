@@ -38,7 +38,7 @@ class Call:
     """function(*args), under a key made from the content of both; handles among the args become their values.
 
     Handles may also stand inside tuples, lists and the values of dicts. `at` is the worker to run it on while that is
-    there, which has its values as `Executor.places` told; None for any.
+    there, which has its values as `Executor.places` says; None for any.
 
     Examples
     --------

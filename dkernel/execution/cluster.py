@@ -287,7 +287,7 @@ class ClusterExecutor(Executor):
         except Exception as error:
             for work in works:
                 if work.future.status == "finished":
-                    self._count(work, f"its value did not come: {error}")
+                    self._count(work, f"its value did not arrive: {error}")
             time.sleep(TICK)
             return None
 
@@ -359,5 +359,5 @@ class ClusterExecutor(Executor):
         raise ClusterError(
             f"{self._workers.who_waits()} for {quiet:.0f} seconds; {len(waiting)} call(s) are waiting"
             + (f", the first is {waiting[0]!r}" if waiting else "")
-            + f". See to the workers of {self.address} and run the same command again."
+            + f". Check the workers of {self.address} and run the same command again."
         )

@@ -24,7 +24,7 @@ LARGEST = 2_000_000_000  # bytes of a protobuf message
 QUARTER = np.pi / 2  # turns a cosine into a sine
 SEEN = 256  # landmarks whose scores are looked at
 CANCELLED = 30.0  # times the scores: longer coefficients lose more than 1e-5 of these
-_MAPS = f"{KERNELS} Random features leave as Fourier and exact ones, and what is made of them."
+_MAPS = f"{KERNELS} Fourier and exact maps, and sums of them, can be exported too."
 
 
 def graph_of(model: Model, dtype: str) -> onnx.ModelProto:

@@ -20,8 +20,9 @@ from dkernel.kernels.transforms import Selection
 __all__ = ["KERNELS", "Nodes", "kernel_values", "wants_double"]
 
 KERNELS = (
-    "Nystrom features leave with Gaussian, Laplacian, Exponential, Matern of nu 1/2, 3/2 and 5/2, RationalQuadratic, "
-    "Cauchy, ProductCauchy, Linear and Polynomial kernels, .on(columns), and their sums, products and multiples."
+    "Nystrom features can be exported with Gaussian, Laplacian, Exponential, Matern of nu 1/2, 3/2 and 5/2, "
+    "RationalQuadratic, Cauchy, ProductCauchy, Linear and Polynomial kernels, .on(columns), and their sums, products "
+    "and multiples."
 )
 
 

@@ -28,8 +28,8 @@ from dkernel.model import Model
 __all__ = ["to_sklearn"]
 
 _MAPS = (
-    "Nystrom features leave with Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy, Linear and "
-    "Polynomial kernels, their sums, products and multiples; random features with Fourier and exact ones."
+    "Nystrom features can be exported with Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy, Linear "
+    "and Polynomial kernels, their sums, products and multiples; random features with Fourier and exact maps."
 )
 
 Linear = NDArray[np.float64]  # (n_components, C)
@@ -251,7 +251,8 @@ def _last(model: Model, coef: Linear) -> BaseEstimator:
         loss = loss_named(model.recipe.loss) if model.calibration is None else Hinge()
         if not loss.sklearn_name:
             known = [name for name, other in LOSSES.items() if other.sklearn_name]
-            raise refused(f"loss={model.recipe.loss!r}", "scikit-learn", f"Losses that leave: {', '.join(known)}.")
+            others = f"Losses that can be exported: {', '.join(known)}."
+            raise refused(f"loss={model.recipe.loss!r}", "scikit-learn", others)
         several = loss.joint and len(model.intercept) > 1
         last = LogisticRegression() if several else SGDClassifier(loss=loss.sklearn_name)
         last.coef_, last.intercept_ = np.ascontiguousarray(coef.T), model.intercept.copy()

@@ -4,7 +4,7 @@
     boosted  gradient-boosted trees, LightGBM with its defaults (extra `baseline`)
 
 Both learn from the fit's sample, some ten thousand rows, which costs seconds whatever the size of the data; the model
-itself may have seen far more. They are told beside a model and never stand in it: the bytes of a model do not depend
+itself may have seen far more. They are reported beside a model, not in it: the bytes of a model do not depend
 on what it was compared with, nor on the version of a library that it does not use.
 """
 

@@ -258,8 +258,8 @@ class _Regression(Statistic[_Errors, dict[str, Any]]):
         _require_weight(total.weight)
         if not np.isfinite([total.squared, total.squares]).all():
             raise DataError(
-                "The squared errors of these rows are too large for float64: their labels are none of this model's, or "
-                "in another unit."
+                "The squared errors of these rows are too large for float64: their labels may "
+                "be in another unit than those of the training."
             )
         return {
             "n": total.rows,

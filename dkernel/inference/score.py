@@ -102,7 +102,7 @@ def score(
     write : of WORDS; label and score when None, for a regression the score
     max_bad_rows : so many rows may be left out, of a source that was opened with `quarantine`; with one more the run
         ends with a DataError that shows the first ten
-    progress : told the rows as they are written (streaming/progress.py)
+    progress : gets the rows as they are written (streaming/progress.py)
     """
     words = _words(model, write)
     columns = output_columns(model, source.kept, words)
@@ -189,7 +189,7 @@ def _refusal(staging: AnyStaging, parts: dict[int, OutputPart], why: str) -> str
     in_order = [parts[index] for index in sorted(parts)]
     rejected = sum(part.rejected for part in in_order)
     shown = described(islice(staging.rejected(in_order), SHOWN))
-    advice = "Mend or remove what is bad, or have it left out and listed."
+    advice = "Correct or remove these rows, or omit and list them."
     if rejected == 1:
         return f"{shown[0]}; {why}. {advice}"
     which = f" The first {SHOWN}:" if rejected > SHOWN else ""

@@ -166,7 +166,7 @@ class Matern(LengthKernel):
         if self.nu > LARGEST_NU:
             raise RecipeError(
                 f"Matern was given nu={self.nu!r}; at most {LARGEST_NU:g} is needed: beyond that it is "
-                "Gaussian(sigma=length) for all purposes."
+                "Gaussian(sigma=length) to all digits."
             )
 
     def _values(self, X: F64, Z: F64) -> F64:

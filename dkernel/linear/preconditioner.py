@@ -231,8 +231,8 @@ def metric_root(metric: Matrix) -> Matrix:
     except sl.LinAlgError:
         smallest, largest = sl.eigvalsh(metric)[[0, -1]]
         raise RecipeError(
-            f"The kernel is none: its Gram matrix at the landmarks has the eigenvalue {smallest:.3g} (the largest is "
-            f"{largest:.3g}), and a kernel has none below 0. dkernel.is_psd(kernel, X) finds a witness."
+            f"This function is not a kernel: its Gram matrix at the landmarks has the eigenvalue {smallest:.3g} (the "
+            f"largest is {largest:.3g}), and a kernel has none below 0. dkernel.is_psd(kernel, X) shows the rows."
         ) from None
 
 

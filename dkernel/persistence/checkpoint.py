@@ -191,7 +191,7 @@ class FolderJournal(Journal):
             return decoded(document["checkpoint"]["value"], arrays)
         except (ModelFileError, LookupError, TypeError, ValueError):
             warnings.warn(
-                f"{path} is damaged or was cut short. It is not used; what it held is computed again, or taken from "
+                f"{path} is damaged or truncated. It is not used; its content is computed again, or read from "
                 "the checkpoint before it.",
                 DKernelWarning,
                 stacklevel=2,
@@ -332,8 +332,8 @@ def _refuse_other(folder: Path, there: Mapping[str, Any], here: Mapping[str, Any
         rest.append("another dkernel wrote it")
     error = DataError if data else RecipeError
     raise error(
-        f"{folder}: the checkpoint here is of another run: {'; '.join(data + rest)}. Go on with what that run began "
-        "with, or give --checkpoint another folder to start from scratch."
+        f"{folder}: the checkpoint here is of another run: {'; '.join(data + rest)}. Use the data and options of "
+        "that run, or give --checkpoint another folder to start from scratch."
     )
 
 
@@ -381,7 +381,7 @@ def _lock(file: Any, folder: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise ClusterError(
-            f"{folder}: another run is at work with this checkpoint. Wait for its end, or stop it, then run the same "
+            f"{folder}: another run uses this checkpoint. Wait for its end, or stop it, then run the same "
             "command again."
         ) from None
     except OSError:  # a file system without locks

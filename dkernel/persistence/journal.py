@@ -20,7 +20,7 @@ class Journal:
     """
 
     keeps = False
-    """True where what is told is kept."""
+    """True where this journal stores anything."""
     resumed: str | None = None
     """Where a run before this one had come to, in words; None where there was none."""
 

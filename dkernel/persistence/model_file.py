@@ -146,8 +146,8 @@ def load(path: str | os.PathLike[str]) -> Model:
         ) from error
     except _MEANINGLESS as error:
         raise ModelFileError(
-            f"{place} does not describe a model: {error!r}. Its checksums hold, so it was made by something else than "
-            "this version of dkernel. Use the dkernel that made it, or train it again."
+            f"{place} does not describe a model: {error!r}. Its checksums are right, so another program, or another "
+            "version of dkernel, made it. Use the dkernel that made it, or train it again."
         ) from error
     return model
 

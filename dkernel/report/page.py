@@ -74,17 +74,17 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
     parts = [
         _head(result, record, found),
         _section(
-            "How good it is",
+            "Quality",
             _quality_note(found),
             chain(_quality(model, holdout, found), _beside(record)),
         ),
-        _section("What the features do", "", _effects(model, holdout, found)),
+        _section("Effects of the features", "", _effects(model, holdout, found)),
         _section("The search", "", _search(record)),
         _section("Error against cost", "", _tradeoffs(result, trail, found)),
         _section("How it learned", "", _learned(result, trail)),
         _section("The feature map", "", _map(result)),
-        _section("What it took", "", _resources(result, record)),
-        _section("What it is", "", _identity(result, record)),
+        _section("Resources", "", _resources(result, record)),
+        _section("Settings and versions", "", _identity(result, record)),
     ]
     return _document(_name(record), parts)
 
@@ -110,9 +110,9 @@ def page_of_test(model: Any, rows: Any, record: Mapping[str, Any]) -> str:
     parts = [
         f"<header><h1>{html.escape(_name(record))} on test data</h1>"
         f"<p><code>{html.escape(model.recipe.kernel)}</code></p></header>",
-        _section("How good it is", "", iter([_table("Figures", figures_of_all), _table("Run", run)])),
+        _section("Quality", "", iter([_table("Figures", figures_of_all), _table("Run", run)])),
         _section("In pictures", note, _quality(model, rows, found)),
-        _section("What the features do", "", _effects(model, rows, found)),
+        _section("Effects of the features", "", _effects(model, rows, found)),
     ]
     return _document(_name(record), parts)
 
@@ -165,7 +165,7 @@ def _quality_note(found: Quality | None) -> str:
         return "There was no holdout (--holdout 0): `dkernel evaluate` measures the model on other files."
     return (
         f"On the holdout: {len(found.truth):,} rows that no gradient saw. They also chose between averages and alphas, "
-        "so other rows may give a little less."
+        "so other rows may be predicted a little worse."
     )
 
 
@@ -221,14 +221,14 @@ def _beside(record: Mapping[str, Any]) -> Iterator[str]:
     figure, names = found["figure"], {"linear": "linear model", "boosted": "boosted trees", "model": "this model"}
     rows = [(text, _merit(figure, found[name])) for name, text in names.items() if name in found]
     rows.append(("best", names[found["wins"]]))
-    yield _table(f"Beside others, on these rows ({figure})", rows)
+    yield _table(f"Baselines on these rows ({figure})", rows)
 
 
 def _search(record: Mapping[str, Any]) -> Iterator[str]:
     board = record.get("leaderboard")
     if not board or not board[0]["rungs"]:
         return
-    text = f"{len(board)} candidates, each where it left the race: on rows before they were used."
+    text = f"{len(board)} candidates, each at its last rung, judged on rows before they were used."
     yield _drawn("Leaderboard", figures.race(board), text)
     names = [name for name in board[0] if name not in ("rank", "rows", "rungs", "progressive_loss", "error", "rmse")]
     yield _table(
@@ -254,7 +254,7 @@ def _learned(result: Any, trail: Sequence[tuple[str, float, int]]) -> Iterator[s
         text = "Regularization: the sample rules out most, the holdout chooses among the rest."
         yield _drawn("Alpha path", figures.alphas(paths, result.model.recipe.alpha), text)
     if rates := speed(trail):
-        yield _drawn("Rows a second, by round", figures.speeds(rates), "Reading, columns, gradient, sum and step.")
+        yield _drawn("Rows a second, by round", figures.speeds(rates), "Reading, components, gradient, sum and step.")
 
 
 def _tradeoffs(result: Any, trail: Sequence[tuple[str, float, int]], found: Quality | None) -> Iterator[str]:
@@ -319,7 +319,7 @@ def _identity(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     recipe = {name: value for name, value in result.model.recipe.to_dict().items() if value is not None}
     yield _table("Recipe", [(name.replace("_", " "), _plain(value)) for name, value in recipe.items()])
     if result.chosen:
-        yield _table("What was left open, and became", list(result.chosen.items()))
+        yield _table("Chosen settings", list(result.chosen.items()))
     run = [("data", ", ".join(map(str, record.get("paths", []))))]
     names = ("model_sha256", "input_fingerprint", "recipe_sha256", "config_sha256", "executor", "started", "host")
     run += [(name.replace("_", " "), str(record[name])) for name in names if record.get(name)]

@@ -30,12 +30,12 @@ from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces
 
 __all__ = [
+    "Callback",
     "Context",
     "Found",
     "Solver",
     "SolverResult",
     "State",
-    "Told",
     "judged",
     "solve",
     "solver_class",
@@ -44,7 +44,7 @@ __all__ = [
 Array = NDArray[np.float64]
 R = TypeVar("R")
 T = TypeVar("T")
-Told = Callable[[dict[str, Any]], Any]
+Callback = Callable[[dict[str, Any]], Any]
 
 
 @stored("Outcome")
@@ -77,19 +77,19 @@ class Context:
 
     Parameters
     ----------
-    bench : of the problem that leaves the holdout out
+    evaluator : of the problem that leaves the holdout out
     inside : of the problem that knows no holdout, by which its rows are judged
     schedules : pieces of the rounds, one schedule a pass; none for a solver without rounds
     sample : rows of the training
     holdout : handle of the holdout's block and its rows, None for none
-    tell : called with each line of the history as it is made; where it returns True the solver stops
+    callback : called with each line of the history as it is made; where it returns True the solver stops
     watched : whether the holdout is to be judged within a pass too
     """
 
     recipe: Recipe
     sizes: Sizes
     prepared: Prepared
-    bench: SampleEvaluator
+    evaluator: SampleEvaluator
     inside: SampleEvaluator
     feed: BlockReader
     schedules: Sequence[Schedule]
@@ -97,7 +97,7 @@ class Context:
     holdout: tuple[Handle, int] | None
     progress: Any
     journal: Journal = field(default_factory=Journal)
-    tell: Told | None = None
+    callback: Callback | None = None
     watched: bool = False
     _handles: dict[str, Handle] = field(default_factory=dict)
 
@@ -121,14 +121,14 @@ class Context:
         """
         with ThreadPoolExecutor(1) as meanwhile, self.kept(broadcast, key) as at:
             other = meanwhile.submit(beside)
-            held, key = self._held(statistic), f"{self.bench.key}-{key}"
+            held, key = self._held(statistic), f"{self.evaluator.key}-{key}"
             found = self.feed.reduce(statistic, pieces, key, following=following, held=held, broadcast=at)
         return found, other.result()
 
     def over_all(self, statistic: Statistic[Any, R], broadcast: Any, key: str) -> R:
         """The statistic of all rows."""
         with self.kept(broadcast, key) as at:
-            held, key = self._held(statistic), f"{self.bench.key}-{key}"
+            held, key = self._held(statistic), f"{self.evaluator.key}-{key}"
             return self.feed.fold(statistic, self.pieces, key, self.progress, held=held, broadcast=at)
 
     def judge(self, v: Array, key: str) -> LossSums | None:
@@ -138,20 +138,20 @@ class Context:
     @contextmanager
     def kept(self, value: Any, key: str) -> Iterator[Handle]:
         """The handle of a value while it is needed."""
-        handle = self.bench.executor.keep(value, f"{self.bench.key}-{key}")
+        handle = self.evaluator.executor.keep(value, f"{self.evaluator.key}-{key}")
         yield handle
-        self.bench.executor.release([handle])
+        self.evaluator.executor.release([handle])
 
     def _held(self, statistic: Statistic[Any, Any]) -> Handle:
         """The handle of a statistic, which every reading of a solver needs again."""
         name = type(statistic).__name__
         if name not in self._handles:
-            self._handles[name] = self.bench.executor.keep(statistic, f"{self.bench.key}-{name}")
+            self._handles[name] = self.evaluator.executor.keep(statistic, f"{self.evaluator.key}-{name}")
         return self._handles[name]
 
     def release(self) -> None:
         """Forget the statistics."""
-        self.bench.executor.release(self._handles.values())
+        self.evaluator.executor.release(self._handles.values())
         self._handles.clear()
 
 
@@ -162,7 +162,7 @@ class State:
     Parameters
     ----------
     history : lines of the rounds and judgements so far
-    steps : that are kept in the journal and told of
+    steps : that are stored in the journal and reported
     """
 
     history: tuple[dict[str, Any], ...] = ()
@@ -251,7 +251,7 @@ def judged(
     losses = found.loss / found.weight
     i = int(np.argmin(losses))
     figures = {"loss": float(losses[i]), "rows": int(found.n)}
-    figures |= context.bench.problem.targets.merit(float(found.right[i]), found.n)
+    figures |= context.evaluator.problem.targets.merit(float(found.right[i]), found.n)
     path = {f"{alpha:g}": float(loss) for alpha, loss in zip(alphas, losses, strict=True)}
     line = {"holdout": name, "iterate": name, "alpha": alphas[i], "share_of_step": 1.0, **figures, "path": path}
     return figures, (line,)
@@ -266,7 +266,7 @@ def solver_class(name: str) -> type[Solver[Any]]:
 
 def solve(solver: Solver[Any], context: Context) -> SolverResult:
     """The result of a solver, from its start or from where the journal has it."""
-    journal, tell = context.journal, context.tell
+    journal, callback = context.journal, context.callback
     state = journal.position(solver.stage, solver.where) or solver.start()
     with journal.kept():
         while (reading := solver.plan(state)) is not None:
@@ -274,8 +274,8 @@ def solve(solver: Solver[Any], context: Context) -> SolverResult:
             if state.steps == before.steps:
                 continue
             journal.reached(solver.stage, state)
-            # Every line is told, and then somebody may have had enough.
-            if tell is not None and True in [tell(dict(line)) for line in state.history[len(before.history) :]]:
-                state, tell = solver.stop(state), None
+            # Every line is reported; a callback may end the run then.
+            if callback is not None and True in [callback(dict(line)) for line in state.history[len(before.history) :]]:
+                state, callback = solver.stop(state), None
     context.release()
     return solver.finish(state)

@@ -35,7 +35,7 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.problem.components import with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem, count_correct
-from dkernel.problem.reservoir_roles import counted, pieces_of, rows_of
+from dkernel.problem.reservoir_split import counted, pieces_of, rows_of
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
 from dkernel.solving.driver import Found, Solver, SolverResult
@@ -159,7 +159,7 @@ class Exact(Solver[Found]):
 
     def _optimum(self) -> dict[str, Any]:
         context, rows = self.context, self.context.sample
-        problem, coordinates = context.inside.problem, context.bench.coordinates
+        problem, coordinates = context.inside.problem, context.evaluator.coordinates
         if isinstance(coordinates.metric, np.ndarray):
             metric_root(coordinates.metric)  # refuses a kernel that is none
         losses: dict[float, float] = {}

@@ -59,7 +59,7 @@ class FullBatch(Solver[FullBatchState]):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.settings, self.first, self.limit = self._begin()
-        dtype, problem = context.recipe.dtype, context.bench.problem
+        dtype, problem = context.recipe.dtype, context.evaluator.problem
         self.machine = self._kind()(self.settings, TOLERANCE[dtype])
         self.statistic = ExactGradient(problem) if dtype == "float64" else Gradient(problem)
 
@@ -85,10 +85,10 @@ class FullBatch(Solver[FullBatchState]):
             done = state.holdout is not None
             return None if done else partial(self.context.judge, state.state.v, f"{self.stage}-judge")
         self._show(state)
-        points, bench = self.machine.candidates(state.state), self.context.bench
-        wanted: Any = bench.coefficients(points)
+        points, evaluator = self.machine.candidates(state.state), self.context.evaluator
+        wanted: Any = evaluator.coefficients(points)
         if isinstance(self.statistic, ExactGradient):
-            wanted = bench.coordinates.expand(points[:-1]), points[-1]
+            wanted = evaluator.coordinates.expand(points[:-1]), points[-1]
         return partial(self.context.over_all, self.statistic, wanted, f"{self.stage}-{state.state.passes}")
 
     def _is_over(self, state: FullBatchState) -> bool:
@@ -107,9 +107,9 @@ class FullBatch(Solver[FullBatchState]):
             return replace(state, holdout=figures, history=state.history + lines, steps=state.steps + 1)
         total: GradientSum = found
         loss = total.loss / max(total.weight, 1e-300)
-        made = self.machine.advance(state.state, loss, mean_gradient(self.context.bench.coordinates, total))
+        made = self.machine.advance(state.state, loss, mean_gradient(self.context.evaluator.coordinates, total))
         figures = {"rows": total.n, "loss": float(loss[0])}
-        figures |= self.context.bench.problem.targets.merit(float(total.right[0]), total.n)
+        figures |= self.context.evaluator.problem.targets.merit(float(total.right[0]), total.n)
         line = {"pass": made.passes, "round": 1, **figures, "decrement": float(made.decrement.max())}
         return replace(state, state=made, history=(*state.history, line), steps=state.steps + 1)
 
@@ -128,7 +128,7 @@ class FullBatch(Solver[FullBatchState]):
 
     def _warn(self, passes: int, decrement: float) -> None:
         self.context.progress.message(
-            f"after {passes} passes the scores would still move by about {decrement:.1g}: more passes come nearer to "
+            f"after {passes} passes the scores would still change by about {decrement:.1g}: more passes come nearer to "
             "the optimum"
         )
 

@@ -69,7 +69,7 @@ class Passes(Solver[PassState]):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.solver, self.progress = context.prepared.solver, context.progress
-        self.gradient = Gradient(context.bench.problem)
+        self.gradient = Gradient(context.evaluator.problem)
         self.patience = context.recipe.patience
         # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
         self.decayed = 0 if context.sizes.large else 1
@@ -106,7 +106,7 @@ class Passes(Solver[PassState]):
         if spot.watched is not None:
             line = {**spot.watched, "holdout_loss": float(found.loss[0] / found.weight)}
             right = self._merit(float(found.right[0]), found.n)
-            return self._told(spot, line | {f"holdout_{name}": value for name, value in right.items()})
+            return self._reported(spot, line | {f"holdout_{name}": value for name, value in right.items()})
         return self._judged(spot, found) if self._is_over(spot) else self._after_round(spot, *found)
 
     def _is_over(self, spot: PassState) -> bool:
@@ -130,7 +130,7 @@ class Passes(Solver[PassState]):
     def _merit(self, right: float, n: int) -> dict[str, float]:
         return self.gradient.problem.targets.merit(right, n)
 
-    def _told(self, spot: PassState, line: dict[str, Any]) -> PassState:
+    def _reported(self, spot: PassState, line: dict[str, Any]) -> PassState:
         return replace(spot, history=(*spot.history, line), steps=spot.steps + 1, watched=None)
 
     def _candidates(self, spot: PassState) -> dict[str, Array]:
@@ -177,12 +177,12 @@ class Passes(Solver[PassState]):
         )
         v = spot.state.v
         return partial(
-            self.context.over_round, self.gradient, self.context.bench.coefficients(v), f"{spot.name}-{i}", rounds[i],
-            following, partial(self.solver.regularizer, v),
+            self.context.over_round, self.gradient, self.context.evaluator.coefficients(v), f"{spot.name}-{i}",
+            rounds[i], following, partial(self.solver.regularizer, v),
         )  # fmt: skip
 
     def _after_round(self, spot: PassState, total: GradientSum, pull: Array) -> PassState:
-        rounds, i, coordinates = self._rounds(spot.epoch), spot.done, self.context.bench.coordinates
+        rounds, i, coordinates = self._rounds(spot.epoch), spot.done, self.context.evaluator.coordinates
         # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
         mean = mean_gradient(coordinates, total)
         # Directions that a sketch does not know are learned by many steps, not by smaller ones: means take the noise.
@@ -196,7 +196,7 @@ class Passes(Solver[PassState]):
         spot = replace(spot, state=state)
         if self.context.watched and self.context.holdout is not None and (i + 1) % WATCHED == 0:
             return replace(spot, watched=line)
-        return self._told(spot, line)
+        return self._reported(spot, line)
 
     def _choose(
         self, candidates: dict[str, Array], name: str, found: LossSums | None
@@ -213,10 +213,10 @@ class Passes(Solver[PassState]):
         i = int(np.argmin(loss))
         iterate, j = names[i // len(alphas)], i % len(alphas)
         figures = {"loss": float(loss[i]), "rows": int(found.n)} | self._merit(float(found.right[i]), found.n)
-        told = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
-        told["path"] = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
+        line = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
+        line["path"] = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
         v = np.ascontiguousarray(candidates[iterate][:, j * outputs : (j + 1) * outputs])
-        return SolverResult(v, alphas[j], shares[j], iterate, [], figures), (told,)
+        return SolverResult(v, alphas[j], shares[j], iterate, [], figures), (line,)
 
     def _worse(self, found: SolverResult, before: SolverResult) -> bool:
         if not found.holdout:

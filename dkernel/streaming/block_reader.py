@@ -26,7 +26,7 @@ __all__ = ["BlockReader"]
 FARTHEST = 16  # rounds to look ahead for units to read
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
 GROUPS = 8  # tasks of a window for each slot, where units are small: what asking workers costs is paid once for them
-# Of a long reading, what a journal is told at a time: a sixteenth, and at least so many bytes of the source.
+# Of a long reading, the part that a journal gets at a time: a sixteenth, and at least so many bytes of the source.
 PARTS, PART_BYTES = 16, 256 * 2**20
 
 

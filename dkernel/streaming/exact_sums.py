@@ -85,7 +85,7 @@ class RepeatedReading:
         held, broadcast : handles of the statistic and of what its methods get
         restore : makes the broadcast for pieces whose state is lost
         key : made of the content of everything that decides the result
-        advance : told the rows of each window
+        advance : called with the rows of each window
         last : no reading follows this one
         """
         executor, windows = self.feed.executor, self.feed.windows(list(self._pieces))

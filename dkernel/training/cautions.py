@@ -32,7 +32,7 @@ def cautions(
     columns = _columns(source)
     level = survey.low == survey.high
     if constant := [name for name, places in columns.items() if len(places) and level[places].all()]:
-        yield "constant", f"{_listed(constant)}: one value in all rows, which tells nothing"
+        yield "constant", f"{_listed(constant)}: one value in all rows, so useless"
     sample = survey.reservoir
     X, y = sample.X[:LOOKED_AT], sample.y[:LOOKED_AT]
     if len(X) >= FEWEST and y.ndim == 1:

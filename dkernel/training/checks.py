@@ -7,7 +7,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.problem.reservoir_roles import counted
+from dkernel.problem.reservoir_split import counted
 from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import check_metric
 from dkernel.selection.model_selection import SelectedModel

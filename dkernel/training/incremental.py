@@ -25,7 +25,7 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Gradient, Problem
-from dkernel.problem.reservoir_roles import ReservoirSplit, pieces_of
+from dkernel.problem.reservoir_split import ReservoirSplit, pieces_of
 from dkernel.problem.sizes import HELD, MOST_SAMPLE
 from dkernel.problem.targets import Targets
 from dkernel.solving.sgd_setup import TILE_ROWS, SampleEvaluator, mean_gradient, prepare
@@ -70,8 +70,8 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
     problem = _weighted(problem, model, counts)
     coordinates = model.map.coordinates()
     with one_blas_thread():
-        bench = SampleEvaluator(executor, f"dkernel-stream-{_digest(block)}", problem, coordinates)
-        solver = prepare(bench, _roles(model.recipe.seed, block), [float(model.recipe.alpha)], rows).solver
+        evaluator = SampleEvaluator(executor, f"dkernel-stream-{_digest(block)}", problem, coordinates)
+        solver = prepare(evaluator, _split(model.recipe.seed, block), [float(model.recipe.alpha)], rows).solver
         inner: Array = coordinates.within(model.coef / targets.width)
     v = np.concatenate([inner, (model.intercept[None] - targets.center) / targets.width])
     before = max(1, rows // ROUND)
@@ -83,7 +83,7 @@ def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor:
     model, seed = stream_.model, stream_.model.recipe.seed
     problem = _weighted(stream_.problem, model, counts)
     key = f"dkernel-stream-{_digest(block)}-{stream_.rows}-{hashlib.sha256(stream_.v.tobytes()).hexdigest()[:16]}"
-    bench = SampleEvaluator(executor, key, problem, model.map.coordinates())
+    evaluator = SampleEvaluator(executor, key, problem, model.map.coordinates())
     rows = _part(block, stream(seed, "stream", stream_.rows).permutation(len(block.X)))
     v, older, newer, history = stream_.v, stream_.older, stream_.newer, list(stream_.history)
     with one_blas_thread():
@@ -91,8 +91,10 @@ def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor:
         pieces = pieces_of(len(rows.X), TILE_ROWS)
         of_round = ROUND // TILE_ROWS
         for at in range(0, len(pieces), of_round):
-            total = bench.part(Gradient(problem), [(held, piece) for piece in pieces[at : at + of_round]], f"{at}", v)
-            gradient = mean_gradient(bench.coordinates, total)
+            total = evaluator.part(
+                Gradient(problem), [(held, piece) for piece in pieces[at : at + of_round]], f"{at}", v
+            )
+            gradient = mean_gradient(evaluator.coordinates, total)
             v = stream_.solver.advance(State(v, {}), gradient, total.n, 1).v
             newer = (newer[0] + v, newer[1] + 1)
             if newer[1] >= older[1]:
@@ -104,7 +106,7 @@ def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor:
         targets, n = problem.targets, stream_.rows + len(block.X)
         model = replace(
             model,
-            coef=np.ascontiguousarray(bench.coordinates.expand(mean[:-1]) * targets.width),
+            coef=np.ascontiguousarray(evaluator.coordinates.expand(mean[:-1]) * targets.width),
             intercept=mean[-1] * targets.width + targets.center,
             facts={**model.facts, "rows": n},
         )
@@ -143,7 +145,7 @@ def _weighted(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Pr
     return replace(problem, class_weights=problem.targets.weights_of(model.recipe.class_weight, known))
 
 
-def _roles(seed: int, block: Block) -> ReservoirSplit:
+def _split(seed: int, block: Block) -> ReservoirSplit:
     order = stream(seed, "stream-roles").permutation(len(block.X))
     held = min(HELD, max(1, len(order) // 10))
     sample = _part(block, order[held:][:MOST_SAMPLE])

@@ -15,7 +15,7 @@ from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import for_given
 from dkernel.selection.model_selection import SelectedModel
-from dkernel.solving.driver import Told
+from dkernel.solving.driver import Callback
 from dkernel.streaming.fingerprint import array_digest
 from dkernel.streaming.progress import Progress
 from dkernel.training.memory_plan import Plan
@@ -51,7 +51,7 @@ class Job:
     given: Any = None
     settled: SelectedModel | None = None
     validation: Block | None = None
-    tell: Told | None = None
+    callback: Callback | None = None
     scratch: str | None = None
     journal: Journal = field(default_factory=Journal)
     chosen: dict[str, str] = field(default_factory=dict)
@@ -60,7 +60,7 @@ class Job:
     def of(
         cls, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None = None,
         landmarks: Any = None, settled: SelectedModel | None = None, validation: Block | None = None,
-        tell: Told | None = None,
+        callback: Callback | None = None,
     ) -> "Job":  # fmt: skip
         """The job; what cannot be done is refused."""
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
@@ -74,7 +74,7 @@ class Job:
         return cls(
             source, recipe, executor, progress, plan, sizes,
             _features(source, recipe, sizes, given), f"dkernel-{key}", run_of(source, recipe, digests),
-            given, settled, validation, tell, scratch,
+            given, settled, validation, callback, scratch,
         )  # fmt: skip
 
     @property

@@ -12,7 +12,7 @@ from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, loss_named
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem
-from dkernel.problem.reservoir_roles import ReservoirSplit, part_of
+from dkernel.problem.reservoir_split import ReservoirSplit, part_of
 from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
@@ -127,7 +127,7 @@ def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[Row
 
 
 def residual_context(
-    problem: Problem, start: Coefficients, feed: BlockReader, pieces: Sequence[RowSlice], roles: ReservoirSplit,
+    problem: Problem, start: Coefficients, feed: BlockReader, pieces: Sequence[RowSlice], split: ReservoirSplit,
     survey: SurveyResult, weight: float | None, key: str, progress: Any, journal: Journal, scratch: Callable[[], Path],
 ) -> ResidualContext:  # fmt: skip
     """The residual of a fit's global stage.
@@ -138,9 +138,9 @@ def residual_context(
     weight : of all rows, None where each has the weight 1
     scratch : makes a folder that all workers see
     """
-    sampled, bound = part_of(roles.fitted, slice(SAMPLE)), _residual_bound(problem.targets, survey)
+    sampled, bound = part_of(split.fitted, slice(SAMPLE)), _residual_bound(problem.targets, survey)
     return ResidualContext(
-        problem, start, feed, pieces, sampled, roles.holdout, weight, bound, f"{key}-{array_digest(start[0])}",
+        problem, start, feed, pieces, sampled, split.holdout, weight, bound, f"{key}-{array_digest(start[0])}",
         progress, journal, scratch,
     )  # fmt: skip
 

@@ -164,7 +164,7 @@ def unsorted(at: Doors) -> None:
     sorted_ = at.trains(text("".join(f"{y} 1:{a} 2:{b}\n" for y, a, b in lines), "x.svm"))
     found = at.trains(text("".join(f"{y} 2:{b} 1:{a}\n" for y, a, b in lines), "x.svm"))
     np.testing.assert_array_equal(found.coef, sorted_.coef)
-    at.train_refuses(text("1 1:1\n0 1:1 2:1 1:3\n", "x.svm"), "x.svm, row 2: the index 1 stands there twice")
+    at.train_refuses(text("1 1:1\n0 1:1 2:1 1:3\n", "x.svm"), "x.svm, row 2: the index 1 occurs twice")
 
 
 @bad(

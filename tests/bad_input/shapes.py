@@ -170,14 +170,14 @@ def extra(at: Doors) -> None:
 
 @bad("shape", "two columns of one name", REFUSED, "the name is said")
 def duplicate(at: Doors) -> None:
-    at.train_refuses(text("a,b,b,label\n1,2,3,in\n2,3,4,out\n"), "x.csv: the column 'b' stands twice")
+    at.train_refuses(text("a,b,b,label\n1,2,3,in\n2,3,4,out\n"), "x.csv: the column 'b' occurs twice")
     table = pa.table([[1.0, 2.0]] * 3 + [["in", "out"]], names=["a", "b", "b", "label"])
 
     def make(folder):
         pq.write_table(table, folder / "x.parquet")
         return [str(folder / "x.parquet")]
 
-    at.train_refuses(make, "x.parquet: the column 'b' stands twice")
+    at.train_refuses(make, "x.parquet: the column 'b' occurs twice")
     X, y = arrays()
     data = pd.DataFrame(X, columns=["a", "b", "b"])
     at.fit_refuses("column 'b' twice|'b' 2 times", data, y, kinds=("numpy",))
@@ -185,11 +185,11 @@ def duplicate(at: Doors) -> None:
     at.train_refuses(lines, "part-1.csv lacks 'b' and has 'bb' besides", "part-0.csv")
 
 
-@bad("shape", "more landmarks than rows", HANDLED, "all rows but those kept to judge by are landmarks, which is said")
+@bad("shape", "more landmarks than rows", HANDLED, "all rows except the holdout are landmarks, which is said")
 def many_landmarks(at: Doors) -> None:
     model = at.trains(one(frame(rows=60), ".csv"), "--n-components", "1500")
     assert 48 <= model.map.n_components < 60
-    assert f"{model.map.n_components}: all rows but those kept to judge by; 1,500 were asked for" in at.said
+    assert f"{model.map.n_components}: all rows except the holdout; 1,500 were asked for" in at.said
     X, y = arrays(60)
     # So few rows in memory are solved exactly, with folds in place of rows that are kept.
     assert at.fits(X, y, n_components=1500).n_components_ == 60

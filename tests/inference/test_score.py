@@ -303,7 +303,7 @@ def test_two_models_do_not_write_to_one_place_at_a_time(tmp_path, name):
 
     model = Disturbed(TEXT, score_other)
     score(model, source, tmp_path / name, SerialExecutor(), overwrite=True)
-    assert "another run with another model or other rows, which is alive" in str(model.found)
+    assert "another run with another model or other rows, which is still running" in str(model.found)
     (tmp_path / "ref").mkdir()
     score(LinearModel(TEXT), source, tmp_path / "ref" / name, SerialExecutor())
     assert digest(tmp_path / name) == digest(tmp_path / "ref" / name)

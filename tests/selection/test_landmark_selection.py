@@ -13,7 +13,7 @@ from dkernel.features.landmarks import RULES
 from dkernel.kernels import AdditiveChi2, Linear
 from dkernel.numerics.random_streams import row_hash
 from dkernel.persistence import model_file
-from dkernel.problem.reservoir_roles import split_reservoir
+from dkernel.problem.reservoir_split import split_reservoir
 from dkernel.problem.sizes import CANDIDATES, Sizes
 from dkernel.recipe import Recipe
 from dkernel.streaming.survey import Reservoir

@@ -187,7 +187,7 @@ def made_gram(F):
     from dkernel.model import ScaledColumns
     from dkernel.problem.gram import FoldedGram
     from dkernel.problem.objective import Problem
-    from dkernel.problem.reservoir_roles import pieces_of
+    from dkernel.problem.reservoir_split import pieces_of
     from dkernel.problem.targets import Targets
 
     columns = ScaledColumns(Scaling("none", np.zeros(31), np.ones(31)), NystromMap(*kernel_and_landmarks(F)))

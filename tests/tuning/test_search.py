@@ -87,7 +87,7 @@ def test_a_stop_in_a_rung_and_on_to_the_same_bytes(source, found, tmp_path, monk
     assert len(counted) == 2  # of four
     assert again.leaderboard == found.leaderboard
     assert digest(again, tmp_path) == digest(found, tmp_path)
-    # A third time nothing is left to do; another grid is another search.
+    # A third time nothing was done; another grid is another search.
     done = tune(source, RECIPE, SerialExecutor(), GRID, checkpoint=Checkpoint(tmp_path / "ck", True))
     assert len(counted) == 2
     assert digest(done, tmp_path) == digest(found, tmp_path)

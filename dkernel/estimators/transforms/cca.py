@@ -86,8 +86,7 @@ class KernelCCA(OnFeatures):
     kernel : Kernel or str, default="gaussian"
         Kernel of the first view, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     kernel_y : Kernel or str, default=None
         Kernel of the second view; None as of the first.
     gamma_y : float or {"auto", "median", "scale"}, default=None

@@ -175,8 +175,7 @@ class KernelKMeans(Clustering):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
     n_components : int, default=1024

@@ -156,8 +156,7 @@ class FourierFeatures(TransformerBase):
     kernel : Kernel or str, default="gaussian"
         Shift-invariant kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     n_components : int, default=1024
         D, components of the output; an odd number gives (2 / D)^{1/2} cos(Ωx + b), which needs no pairs.
     sampling : {"auto", "iid", "orthogonal", "sobol", "halton", "structured", "fastfood"}, default="auto"
@@ -296,8 +295,7 @@ class NystromFeatures(TransformerBase):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     n_components : int, default=1024
         Number of landmarks, and of components of the output at most.
     rank : int, default=None

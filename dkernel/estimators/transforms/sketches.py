@@ -19,7 +19,7 @@ MOST_DENSE_COLUMNS = 2**16  # of sparse rows that become dense some at a time: 2
 
 
 def _width(X: Any) -> int:
-    """Columns of X, before it is checked; 1 where that cannot be told."""
+    """Columns of X, before it is checked; 1 where that is not known."""
     if isinstance(X, Source):
         return X.n_in
     shape: Any = getattr(X, "shape", ())
@@ -219,8 +219,7 @@ class KernelFeatures(_Chosen):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
     n_components : int, default=1024
