@@ -23,7 +23,7 @@ __all__ = [
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Of an OSError that more room mends: on the disk, in a quota, under a limit of the size of a file."""
+"""Codes of an OSError that more room cures: on the disk, in a quota, under a limit of the size of a file."""
 
 
 class DKernelError(Exception):

@@ -37,7 +37,7 @@ __all__ = ["AGAIN", "BAD_DATA", "Job", "Paused", "Stopped", "code_of"]
 BAD_DATA, AGAIN = 65, 75  # as in sysexits.h: EX_DATAERR, EX_TEMPFAIL
 GRACE = 8.0  # seconds from SIGTERM to the end, of a run with a checkpoint; job schedulers kill after 10 or 30
 
-# The first that fits. A recipe or a combination that means nothing is mended by other options.
+# The first that fits. An invalid recipe or combination needs other options.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (DataError, BAD_DATA),
     (ModelFileError, BAD_DATA),
@@ -121,7 +121,7 @@ def _report(error: BaseException, ctx: click.Context) -> None:
 
 
 def _again(ctx: click.Context) -> str:
-    """The command that goes on where this one ended."""
+    """The command that continues this run."""
     name = str(ctx.info_name)
     given = sys.argv[sys.argv.index(name) + 1 :] if name in sys.argv else ["..."]
     if ctx.params.get("checkpoint") is not None and not ctx.params.get("resume"):

@@ -48,9 +48,9 @@ class Block:
 
     X is (rows, p), C-contiguous and finite, or of objects (dkernel.numerics.object_values), or sparse
     (dkernel.numerics.sparse_rows); y is (rows,) of bool, int64, float64 or fixed-width text, or several targets in
-    float64, (rows, k), None when no label was asked for; weight is (rows,) float64, finite and
-    not negative; kept holds the columns carried to the output. refused lists the rows of the file that were left out
-    on the way (rejected_rows.py), None where that is not done. marks says which values training never saw
+    float64, (rows, k), None when no label was asked for; weight is (rows,) float64, finite and not
+    negative; kept holds the columns carried to the output. refused lists the rows of the file that were left out on
+    the way (rejected_rows.py), None where that is not done. marks says which values training never saw
     (`dkernel.encoding.Encoding.encode`), int8 (rows, columns of the table), None where there are none.
 
     Examples

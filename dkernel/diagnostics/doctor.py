@@ -127,7 +127,7 @@ def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
 
 @contextmanager
 def _tokens(places: Mapping[str, str]) -> Iterator[list[str]]:
-    """An empty file in each folder of this machine that is there; whoever sees the folder sees the file."""
+    """Make an empty file in each existing folder of this machine, which shows the workers that they see the folder."""
     with ExitStack() as opened:
         names = []
         for folder in set(places.values()):

@@ -42,7 +42,7 @@ def follow(where: str, patience: float = PATIENCE) -> Iterator[dict[str, Any]]:
     Raises
     ------
     DataError : there is no record, and none came within `patience` seconds
-    ClusterError : the run says of itself that it goes on, and its process is gone or gives no sign of life any more
+    ClusterError : the record says that the run continues, and its process is gone or no longer renews the record
     """
     seen: dict[str, Any] = {}
     since = time.monotonic()

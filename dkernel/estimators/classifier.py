@@ -244,7 +244,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         they are complete. Scaling, gamma, alpha, landmarks and preconditioner stay those of these rows; later blocks
         are rounds of the solver, and the answer is the mean of its last iterates. So the first rows should be like the
         others, and blocks in a mixed order. Where all data are there `fit` is better: it looks at all of them before it
-        chooses. After a `fit`, or `dkernel.load`, its model goes on.
+        chooses. After a `fit`, or `dkernel.load`, learning continues from its model.
 
         Parameters
         ----------

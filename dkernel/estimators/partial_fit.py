@@ -106,7 +106,7 @@ class Partial:
         return replace(now, collected=(), stream=start_stream(model, rows, counts, len(rows.X), executor))
 
     def from_fit(self, model: Model) -> "Partial":
-        """After a `fit`: its model goes on, with a preconditioner made of the rows that come now."""
+        """Continue from the model of a `fit`, with a preconditioner made from the new rows."""
         counts = {} if model.classes is None else dict(zip(model.classes.tolist(), model.facts["counts"], strict=True))
         return replace(self, model=model, fitted_rows=int(model.facts["rows"]), counts=counts)
 

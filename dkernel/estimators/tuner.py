@@ -59,10 +59,11 @@ def _has(method: str) -> Callable[["Tuner"], bool]:
 
 
 class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
-    """Search by successive halving over the parameters of a classifier or regressor, in the stream.
+    """Search by successive halving over the parameters of a classifier or regressor, on the full data.
 
-    All candidates see the same rows, a block is read once for all of them, and those of one map share its columns. The
-    worse half leaves at each rung, by the loss on rows before they were used; the last is trained at its full size.
+    All candidates use the same rows: each block is read once for all of them, and candidates with the same map share
+    its components. At each rung the worse half is dropped, by the loss on rows before they were used. The best
+    candidate is trained at full size.
 
     Parameters
     ----------
@@ -70,19 +71,19 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
         Estimator whose parameters all candidates share; None for a KernelClassifier.
     param_grid : dict, default=None
         Parameter -> values, of kernel, gamma, metric, scale, features, landmarks, sampling, n_components, loss and
-        alpha; a gamma may also be a multiple, "2*auto" or "4*median". Where gamma, metric and alpha are "auto" and not
-        on the grid, they have one of their own.
+        alpha; a gamma may also be a multiple, "2*auto" or "4*median". Those of
+        gamma, metric and alpha that are "auto" and not on the grid get a default grid.
     budget : str or float, default="2passes"
         Limit of the search: "2passes" over the data, or a time, "10min", which ends it with a rung.
     checkpoint : str or path-like, default=None
-        Folder in which `fit` keeps every rung, to go on after a stop.
+        Folder in which `fit` saves every rung, so that a stopped search continues.
 
     Attributes
     ----------
     best_params_ : dict
-        Values of the survivor; of a gamma, the kernel with its number.
+        Parameters of the best candidate; a gamma is part of the kernel.
     best_estimator_ : KernelClassifier or KernelRegressor
-        `estimator` with these, fitted on all rows as it was in the search.
+        `estimator` with these parameters, fitted on all rows.
     best_model_ : Model
         Its model.
     leaderboard_ : list of dict

@@ -94,11 +94,11 @@ class Executor(ABC):
     workers: int = 1
     """Processes that compute; 1 where this process does."""
     memory_limit: int | None = None
-    """Bytes of each of them, None where nobody has set a limit."""
+    """Bytes of each of them, None without a limit."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
-        """Faults that were mended, in words, for the run record."""
+        """Faults that were recovered, in words, for the run record."""
 
     @property
     @abstractmethod
@@ -129,7 +129,7 @@ class Executor(ABC):
             yield self.compute([call])[0][0]
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
-        """The process that each value is in, or is to be made in; None where nobody knows or all are in this one."""
+        """The process that each value is in, or is to be made in; None where that is unknown or all are in this one."""
         return [None] * len(handles)
 
     def threads_each(self, calls: int) -> int:

@@ -172,7 +172,7 @@ class ClusterExecutor(Executor):
             for call in calls:
                 works.append(self._send(Work(call), len(calls)))
             yield works
-        finally:  # also what ends the other calls after an error: a task that nobody wants is forgotten
+        finally:  # also what ends the other calls after an error: a task without a reference is forgotten
             self._connection.release_later(work.future for work in works if work.future is not None)
 
     def _send(self, work: Work, calls: int = 1) -> Work:

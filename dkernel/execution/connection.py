@@ -32,7 +32,7 @@ class Connection:
         self.client, self.patience = client, patience
         self.address = client.scheduler.address
         self.token = uuid4().hex[:12]
-        """Names the run in the keys of tasks that are nobody else's."""
+        """Name of the run in the keys of its own tasks."""
         self._leaving: list[Any] = []
         self._closed = threading.Event()
 
@@ -84,7 +84,7 @@ class Connection:
 
         def submit() -> None:
             while not self._closed.wait(ALIVE):
-                with suppress(Exception):  # whoever waits for a result says what is wrong
+                with suppress(Exception):  # the call that waits for a result reports what is wrong
                     self.release()
                     key = f"dkernel-alive-{self.token}-{next(numbers)}"
                     self.client.submit(int, key=key, pure=False, **where()).add_done_callback(_released)

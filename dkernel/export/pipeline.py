@@ -38,13 +38,12 @@ Linear = NDArray[np.float64]  # (n_components, C)
 def to_sklearn(model: Any) -> Pipeline:
     """Export a model as a fitted scikit-learn Pipeline that predicts the same without dkernel or Dask.
 
-    The parts are, of a table with categories, dates or missing values, a ColumnTransformer, which takes a data frame
-    with the columns of the training; StandardScaler; with a learned metric PCA, as the linear map that it is;
-    RBFSampler, Nystroem, PolynomialFeatures or a FeatureUnion of them; SGDClassifier or LinearRegression. Scores are
-    computed in float64
-    where dkernel rounds columns to float32, so they agree to some 1e-5 of the largest, and labels where the score is
-    farther than that from a tie. Nystroem's `normalization_` holds the coefficients, so its output are the scores
-    without the intercept: a row costs one kernel column a landmark, and no whitening.
+    The steps are: for tables with categories, dates or missing values a ColumnTransformer, which takes a data frame
+    with the columns of the training; StandardScaler; for a learned metric PCA, which is a linear map; RBFSampler,
+    Nystroem, PolynomialFeatures or a FeatureUnion of them; SGDClassifier or LinearRegression. Scores are computed in
+    float64, where dkernel rounds components to float32, so they agree to some 1e-5 of the largest score, and labels
+    agree where the score is farther than that from a tie. `normalization_` of Nystroem holds the coefficients, so its
+    outputs are the scores without the intercept: a row costs one value of the kernel per landmark, and no whitening.
 
     Parameters
     ----------

@@ -209,7 +209,7 @@ class NystromMap(FeatureMap):
     def beyond(self, X: NDArray, root: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """The same of a solver, in whose coordinates the smallest eigenvalues do not count: k(x, x) - c^T M^{-1} c.
 
-        `root` is the lower Cholesky factor of their metric M, where somebody has it.
+        `root` is the lower Cholesky factor of their metric M, if it is known.
         """
         held, basis = self._solver_root if root is None else (root, None)
         if basis is None:

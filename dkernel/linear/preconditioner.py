@@ -2,8 +2,8 @@
 
 Everything here lives in a solver's coordinates v (see `features.base.Coordinates`): with S the mean of the outer
 products of the features and M the metric, P = (S + ρ M)^{-1} is applied to reduced gradients by two triangular solves.
-The intercept is one more coordinate, the last, with metric 1. Source: Ma and Belkin 2017; leverage
-as in Rudi, Carratino and Rosasco 2017.
+The intercept is one more coordinate, the last, with metric 1. Source: Ma and Belkin 2017; leverage as in
+Rudi, Carratino and Rosasco 2017.
 """
 
 from collections.abc import Callable, Iterator

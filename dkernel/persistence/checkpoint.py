@@ -70,7 +70,7 @@ class Checkpoint:
     Parameters
     ----------
     folder : of this process; made where it is not there. A folder holds one fit
-    resume : go on with the fit that is there; False refuses a folder that holds one
+    resume : continue the stored fit; False refuses a folder that holds one
     every : rounds between two checkpoints of a pass
 
     Examples
@@ -283,7 +283,7 @@ class FolderJournal(Journal):
         return self.folder / NAME.format(name)
 
     def _check(self, path: Path) -> None:
-        """Refuse the folder of another run; a file that cannot be read is nobody's."""
+        """Refuse the folder of another run; a file that cannot be read is ignored."""
         try:
             with open_tensors(path) as file:
                 document = read_document(file, str(path), PROTOCOL)
@@ -295,7 +295,7 @@ class FolderJournal(Journal):
 
 
 def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any]:
-    """Everything that decides a fit's result, as JSON: two runs with the same may go on from each other's checkpoints.
+    """Everything that decides a fit's result, as JSON: two runs with the same may continue each other's checkpoints.
 
     Parameters
     ----------

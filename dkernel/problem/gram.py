@@ -41,7 +41,7 @@ class GramSum:
 
     def finish(self, kernel: Kernel) -> "GramSum":
         """The same in float64, with the upper triangle; a column that overflows, or would, is seen on the diagonal."""
-        with np.errstate(over="ignore"):  # whoever factors the matrix needs the sum of its squares
+        with np.errstate(over="ignore"):  # the factorization needs the sum of its squares
             squares = np.square(len(self.gram) * np.diagonal(self.gram).astype(np.float64))
         check_finite(kernel, "products of columns", squares, self.moment)
         n, held = len(self.gram), self.gram

@@ -41,7 +41,7 @@ LARGE = 4  # times its sample a source must be, for the sample's epochs to be a 
 # Passes of all rows, after one of few: they teach what eight epochs on the sample do not, in less time. Test errors of
 # 8 epochs without them and of 2 with: kin40k 9.4, 8.3 -> 8.5, 6.6 hundredths of the targets' deviation; 10,000 rows of
 # covtype 19.8, 20.7 -> 19.1, 20.5 %, 40,000 15.4 -> 14.4 %; california, letter and magic as good. Of large ones with
-# few rows for their columns as many as cost what the setup did, LEAST_POLISH or none: 110,000 rows of covtype and 4,096
+# few rows per component as many as cost as much as the setup, LEAST_POLISH or none: 110,000 rows of covtype and 4,096
 # columns, after two passes, 14.9 -> 13.6 % with ten, 200,000 13.8 -> 13.6 with four; all rows, class 2 against the
 # rest, and 10,000 columns 10.6 -> 10.1 %, in a sixth more of the time.
 POLISH, LEAST_POLISH = 10, 3

@@ -213,7 +213,7 @@ class Solver(ABC, Generic[S]):
         """The result of the last state."""
 
     def stop(self, state: S) -> S:
-        """The state from which somebody wants no more readings than it takes to end."""
+        """The state after which a callback stops the solver."""
         return state
 
     def show(self, name: str, rows: Callable[[], int], key: str = "", **more: Any) -> None:
@@ -223,7 +223,7 @@ class Solver(ABC, Generic[S]):
             self.context.progress.phase(name, rows(), **more)
 
     def where(self, state: S) -> str:
-        """The state in words, for a run that goes on from it."""
+        """The state in words, for a run that continues from it."""
         return f"step {state.steps} of {self.stage}"
 
     @classmethod

@@ -35,7 +35,7 @@ class FullBatchState(State):
     Parameters
     ----------
     holdout : figures of the best alpha on the holdout; None before they are known
-    ended : whether somebody wants no more readings
+    ended : True if a callback has stopped the readings
     """
 
     state: BatchState

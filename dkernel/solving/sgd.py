@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 WORSE = 1.05  # a pass whose best candidate is worse than its start by this much is undone
 MOST_RETRIES = 2  # of a pass, each with a smaller step
-WATCHED = 8  # rounds from one look at the holdout to the next, where somebody wants them
+WATCHED = 8  # rounds between two evaluations of the holdout, where callbacks need them
 WINDOW = "average"  # of the means that are returned where there is no holdout to choose
 
 
@@ -39,7 +39,7 @@ class PassState(State):
     epoch, retries : passes that are over; repetitions of passes so far
     shrink : of the step, after passes that made things worse
     watched : line of a round that waits for the holdout's figures
-    ended : whether somebody wants no more rounds
+    ended : True if a callback has stopped the rounds
     """
 
     state: psgd.State
@@ -138,7 +138,7 @@ class Passes(Solver[PassState]):
         if spot.best is None:
             return {"start": spot.before}
         candidates = self.solver.candidates(spot.state, spot.done)
-        if spot.done < len(self._rounds(spot.epoch)):  # ended by somebody: the means are not complete
+        if spot.done < len(self._rounds(spot.epoch)):  # stopped by a callback: the means are not complete
             return {"last": candidates["last"]}
         return candidates
 

@@ -308,7 +308,7 @@ class BlockReader:
         return [list(units[i : i + self._window]) for i in range(0, len(units), self._window)]
 
     def place(self, unit: int) -> str | None:
-        """The worker that has a unit which has been read; None where nobody knows."""
+        """The worker that has a unit which has been read; None where that is unknown."""
         return self.executor.places([self._units[unit]])[0] if unit in self._units else None
 
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:

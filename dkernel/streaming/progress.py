@@ -224,7 +224,7 @@ class Progress:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (BrokenPipeError, ValueError):  # nobody reads any more: no reason to end the run
+        except (BrokenPipeError, ValueError):  # the reader is gone, which is no reason to end the run
             self.kind = "none"
 
 

@@ -67,7 +67,7 @@ def train(
     source : with a label
     scratch : folder for a shuffled copy, where data are sorted and do not fit in memory
     landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
-    checkpoint : where to keep what is done, and to go on from; the model has the bytes of a run without one
+    checkpoint : folder of the progress, from which a stopped fit continues to the same model
     chosen : kernel and scaling that a search has settled, in place of a choice on the sample
     validation : rows to judge by, in place of a holdout: then all rows of the source are learned from
     callback : called with each line of the history, after each round of the passes; where it returns True they end

@@ -61,7 +61,7 @@ class Stream:
 
 
 def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: int, executor: Executor) -> Stream:
-    """A stream that goes on from a model of `rows` rows; `block` is what the preconditioner is made of."""
+    """Continue from a model of `rows` rows; `block` are the rows of the preconditioner."""
     assert block.y is not None
     targets = Targets(model.classes)
     if model.classes is None:

@@ -97,13 +97,13 @@ class Job:
         return Drawing(self.features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
 
     def note(self, name: str, text: str) -> None:
-        """Tell what something that was left open has become."""
+        """Store and report a choice."""
         self.chosen[name] = text
         self.progress.choice(name, text)
 
 
 def _features(source: Source, recipe: Recipe, sizes: Sizes, given: Any) -> str:
-    """Landmarks by rule, or a rank, are wishes for a Nystrom map. Refuses a kernel that has no such map."""
+    """Kind of the map. Given landmarks, a rule for them, or a rank mean Nystrom; a kernel without it is refused."""
     if recipe.features == "auto" and (given is not None or recipe.landmarks != "uniform" or recipe.rank):
         return "nystrom"
     kernel = recipe.kernels[0].bind_columns(source.columns)

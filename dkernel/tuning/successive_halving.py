@@ -97,7 +97,7 @@ class RacedHeads:
     candidates: tuple[int, ...]
 
     def only(self, alive: Sequence[int]) -> "RacedHeads | None":
-        """The same of the candidates that are alive; None for nobody."""
+        """The same of the candidates that are left; None if there are none."""
         kept = [j for j, number in enumerate(self.candidates) if number in alive]
         if not kept:
             return None

@@ -1,4 +1,4 @@
-"""A search in the stream: the same bytes for every executor, the right winner, resumed rungs, budgets."""
+"""A search on the full data: the same bytes for every executor, the right winner, resumed rungs, budgets."""
 
 from dataclasses import replace
 
