@@ -224,7 +224,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds the data sets")
     parser.add_argument("--only", nargs="+", default=list(SETS), choices=list(SETS))
-    parser.add_argument("--columns", nargs="+", type=int, default=[256, 512, 1024, 2048])
+    parser.add_argument("--components", nargs="+", type=int, default=[256, 512, 1024, 2048])
     parser.add_argument("--rows", type=int, default=10_000, help="of the training rows, at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--png", type=Path, help="draw a picture into this file")
@@ -239,7 +239,7 @@ def main() -> None:
     rows = []
     with one_blas_thread():
         for name in options.only:
-            rows += run_set(folder(options.data, name), name, options.columns, options.rows, options.seed)
+            rows += run_set(folder(options.data, name), name, options.components, options.rows, options.seed)
     if options.png:
         draw(rows, options.png)
     if options.table and not options.json:
