@@ -204,7 +204,9 @@ class Model:
             for first in range(0, len(X), STRIP):
                 part = X[first : first + STRIP]
                 rest = self.map.beyond(part) if isinstance(self.map, NystromMap) else None
-                out[first : first + STRIP] = np.sqrt(variance.of(np.asarray(self.map.columns(part), np.float64), rest))
+                out[first : first + STRIP] = np.sqrt(
+                    variance.of(np.asarray(self.map.components(part), np.float64), rest)
+                )
         return _finite(out, "deviation")
 
     def known_variance(self) -> Variance:

@@ -79,7 +79,7 @@ def _is_delicate(map: NystromMap, coef: NDArray[np.float64]) -> bool:
     """
     if wants_double(map.kernel):
         return True
-    scores = map.columns(map.landmarks[:SEEN]) @ coef
+    scores = map.components(map.landmarks[:SEEN]) @ coef
     return bool((np.linalg.norm(coef, axis=0) > CANCELLED * np.abs(scores).max(axis=0)).any())
 
 

@@ -56,8 +56,8 @@ class SelectedMap(PlainMap):
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         self.inner.fill(rows, first, out)
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
-        return self.inner.columns(np.ascontiguousarray(X[:, self.places]), dtype)
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+        return self.inner.components(np.ascontiguousarray(X[:, self.places]), dtype)
 
     def spec(self) -> dict[str, Any]:
         return {

@@ -80,10 +80,10 @@ class StackedMap(PlainMap):
         if self._factors[i] != 1.0:
             out *= np.float32(self._factors[i])
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         scalar = np.dtype(dtype).type
         parts = zip(self.maps, self._factors, strict=True)
-        return np.concatenate([part.columns(X, dtype) * scalar(factor) for part, factor in parts], axis=1)
+        return np.concatenate([part.components(X, dtype) * scalar(factor) for part, factor in parts], axis=1)
 
     def spec(self) -> dict[str, Any]:
         return {

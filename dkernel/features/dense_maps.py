@@ -80,7 +80,7 @@ class TiledMap(PlainMap):
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         self._write(rows, first, out[0])
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         X = same_dtype(X, dtype)
         out = np.empty((len(X), self.n_components), dtype)
         for first, _, width in self.groups:
@@ -92,18 +92,18 @@ class WholeMap(PlainMap):
     """A map whose columns depend on each other's work: a tile of rows is computed whole, and handed out in groups."""
 
     @abstractmethod
-    def _columns(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _components(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         """All columns of a block (n, n_components), in its dtype, float32 or float64."""
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         return tuple(in_groups(self.n_components))
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
-        return self._columns(same_dtype(X, dtype))
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+        return self._components(same_dtype(X, dtype))
 
     def rows(self, X: NDArray) -> Any:
-        return self._columns(same_dtype(X, "float32"))
+        return self._components(same_dtype(X, "float32"))
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         out[0] = rows[:, first : first + out.shape[2]]

@@ -109,7 +109,7 @@ class TaylorMap(WholeMap):
             raise RecipeError(f"n_components={n_components}: a Taylor map has at least 1 component.")
         self.kernel, self.n_in, self.n_components = kernel, 1, n_components
 
-    def _columns(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _components(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         x = X[:, 0].astype(np.float64)
         gamma = float(self.kernel.gamma)  # type: ignore[attr-defined]
         out = np.empty((self.n_components, len(X)))

@@ -113,7 +113,7 @@ class NystromMap(FeatureMap):
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         self._prepared.fill(rows, first, out[0])
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         Z = self.landmarks
         if "O" not in (X.dtype.kind, Z.dtype.kind):
             X, Z = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
@@ -229,7 +229,7 @@ class NystromMap(FeatureMap):
         out = np.empty(len(X))
 
         def strip(i: int) -> None:
-            half = half_of(self.columns(X[i : i + STRIP]))
+            half = half_of(self.components(X[i : i + STRIP]))
             out[i : i + STRIP] = self.kernel.diag(wide(X[i : i + STRIP])) - np.einsum("ij,ij->j", half, half)
 
         for_each(strip, range(0, len(X), STRIP), min(usable_cores(), MOST_THREADS))

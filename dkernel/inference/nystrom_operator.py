@@ -92,10 +92,10 @@ def _projected(map: NystromMap, X: NDArray[Any], V: Array) -> Array:
     """C^T V of a block."""
     total = np.zeros((map.n_components, V.shape[1]))
     for i in range(0, len(X), STRIP):
-        total += map.columns(X[i : i + STRIP]).T @ V[i : i + STRIP]
+        total += map.components(X[i : i + STRIP]).T @ V[i : i + STRIP]
     return total
 
 
 def _expanded(map: NystromMap, X: NDArray[Any], coefficients: Array) -> Array:
     """C a of a block."""
-    return np.concatenate([map.columns(X[i : i + STRIP]) @ coefficients for i in range(0, len(X), STRIP)])
+    return np.concatenate([map.components(X[i : i + STRIP]) @ coefficients for i in range(0, len(X), STRIP)])

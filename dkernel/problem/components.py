@@ -37,6 +37,6 @@ def with_intercept(
             in_tiles(columns, rows, out=F[start : start + STRIP, :-1])
         else:
             scaled = columns.scaling.apply(rows)
-            F[start : start + STRIP, :-1] = columns.map.columns(scaled, made or columns.map.gram_dtype)
+            F[start : start + STRIP, :-1] = columns.map.components(scaled, made or columns.map.gram_dtype)
     F[:, -1] = 1.0
     return F

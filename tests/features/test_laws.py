@@ -89,10 +89,10 @@ def near(found, wanted):
 def test_float32_tiles_are_the_float64_columns(member, columns):
     map = member.draw(columns or member.columns, 3)
     X = np.concatenate([*member.pairs(ROWS // 2)]).astype(np.float32)
-    F = map.columns(X)
+    F = map.components(X)
     assert F.shape == (ROWS, map.n_components)
-    assert map.columns(X, "float32").dtype == np.float32
-    assert near(map.columns(X, "float32"), F)
+    assert map.components(X, "float32").dtype == np.float32
+    assert near(map.components(X, "float32"), F)
     covered = []
     rows = map.rows(X)
     for first, k, width in map.groups:
@@ -122,7 +122,7 @@ def test_a_number_whitens_and_measures(member):
     w = alpha / map.whitening
     coordinates = map.coordinates()
     assert (coordinates.n, coordinates.basis, map.n_out) == (map.n_components, None, map.n_components)
-    np.testing.assert_allclose(map.columns(X) @ alpha, map(X) @ w)
+    np.testing.assert_allclose(map.components(X) @ alpha, map(X) @ w)
     np.testing.assert_allclose(coordinates.metric * (alpha @ alpha), w @ w)
 
 

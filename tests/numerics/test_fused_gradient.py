@@ -86,7 +86,7 @@ def test_a_column_is_where_its_coefficient_is():
     """One coefficient at a time: the order of cosines and sines, and of the zeros beside them."""
     map = map_of("fourier", 1100)
     X = np.random.default_rng(0).normal(size=(8, map.n_in)).astype(np.float32)
-    columns = map.columns(X, "float64")
+    columns = map.components(X, "float64")
     for j in (0, 255, 256, 511, 512, 1023, 1024, 1061, 1062, 1099):
         coef = np.zeros((map.n_components, 1), np.float32)
         coef[j] = 1

@@ -428,7 +428,7 @@ def random_rows(map: FeatureMap, X: NDArray[Any]) -> NDArray[np.floating]:
     out = np.empty((len(X), map.n_components), X.dtype)
     step = max(ROWS, STRIP_VALUES // map.n_components // ROWS * ROWS)
     for first in range(0, len(X), step):
-        out[first : first + step] = map.columns(X[first : first + step], X.dtype.name)
+        out[first : first + step] = map.components(X[first : first + step], X.dtype.name)
     out *= map.whitening
     return out
 

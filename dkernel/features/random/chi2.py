@@ -54,7 +54,7 @@ class Chi2Map(WholeMap):
             )
         return cls(kernel, n_in, (n_components // n_in + 1) // 2)
 
-    def _columns(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _components(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         if (X < 0).any():
             raise DataError(
                 f"{self.kernel!r} was given the negative value {X.min():g}; it is for counts, shares and other columns "

@@ -161,7 +161,7 @@ class FourierMap(FeatureMap):
             out[0] += offsets[first : first + out.shape[2]]
             cos_turns_inplace(out)
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         seeded = isinstance(self.projection, Seeded)
         if dtype == "float32" and (seeded or self.sampling in FAST):
             return in_tiles(self, X)
@@ -177,7 +177,7 @@ class FourierMap(FeatureMap):
 
     def waves(self, X: NDArray, dtype: str) -> NDArray[np.complexfloating]:
         """m^{-1/2} exp(i Ωx), complex (n, m), of X in float32 or float64: the real part of φ φ^H is the kernel."""
-        F = self.columns(X, dtype) * np.dtype(dtype).type(self.whitening)
+        F = self.components(X, dtype) * np.dtype(dtype).type(self.whitening)
         out = np.empty((len(X), self.n_components // 2), np.result_type(F.dtype, np.complex64))
         for first, _, width in self.groups_:
             part = out[:, first // 2 : first // 2 + width]

@@ -79,7 +79,7 @@ class ReluMap(PlainMap):
         self.projection.fill(rows, first, out[0])
         self._fire(out[0])
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         if dtype == "float32" and self.projection.sampling in FAST:
             return in_tiles(self, X)
         return self._fire(same_dtype(X, dtype) @ self.projection.frequencies.T.astype(dtype))

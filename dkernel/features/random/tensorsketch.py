@@ -82,10 +82,10 @@ class TensorSketchMap(WholeMap):
             found.append(of_map)
         return found
 
-    def _columns(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _components(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         spectrum: Any = 1.0
         for map, sketches in zip(self.maps, self._sketches, strict=True):
-            F = np.ascontiguousarray(map.columns(X, X.dtype.name).T)
+            F = np.ascontiguousarray(map.components(X, X.dtype.name).T)
             for sketch in sketches:
                 counted = np.ascontiguousarray((sketch.astype(X.dtype) @ F).T)
                 spectrum = spectrum * np.fft.rfft(counted, axis=1)
