@@ -19,12 +19,10 @@ from dkernel.numerics import tiling
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.recipe import Recipe
 from dkernel.validation import as_features, silent_overflow
 
-__all__ = ["Model", "ScaledColumns"]
-
-STRIP = 2048  # rows whose float64 columns exist at one time
 _Number = TypeVar("_Number", bound=np.floating)
 TINY = 1e-300  # of a row that all classes refuse
 
@@ -201,10 +199,10 @@ class Model:
         out = np.empty((len(X), *variance.scale.shape[1:]))
         with one_blas_thread(), silent_overflow():
             X = self.scaling.apply(X)
-            for first in range(0, len(X), STRIP):
-                part = X[first : first + STRIP]
+            for first in range(0, len(X), PIECE_ROWS):
+                part = X[first : first + PIECE_ROWS]
                 rest = self.map.beyond(part) if isinstance(self.map, NystromMap) else None
-                out[first : first + STRIP] = np.sqrt(
+                out[first : first + PIECE_ROWS] = np.sqrt(
                     variance.of(np.asarray(self.map.components(part), np.float64), rest)
                 )
         return _finite(out, "deviation")

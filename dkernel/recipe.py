@@ -23,10 +23,12 @@ from dkernel.validation import nearest_name
 __all__ = ["CHOICES", "GIVEN", "Label", "Recipe"]
 
 AUTO_KERNELS = ("gaussian", "laplacian")
+CONSTANT = "Polynomial(degree=1, c=1.0)"  # its monomial of degree 0 is all that features="none" has
 # Younger than the first model files, and what there was before: a text without them means that, and is what it was.
 YOUNGER: Mapping[str, Any] = {
     "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
     "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "dates": "seconds",
+    "one_hot": "auto", "max_model_size": None,
 }  # fmt: skip
 
 
@@ -69,6 +71,9 @@ class Recipe:
     n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
     cell_rows : of "cells", the most rows of each
     cell_overlap : of "cells", rows beyond its walls that each learns from too, as a share of its own
+    one_hot : features that grids take for one category together: "auto" looks for neighbouring ones that are never at
+        work in the same row, "none", or groups of names or patterns, "soil*;wild*"
+    max_model_size : bytes that the model file may have, None for no limit; of n_grids="auto" fewer are taken
     dates : "seconds", or "calendar" for inputs of the year, month, weekday and hour beside them
 
     Examples
@@ -113,6 +118,8 @@ class Recipe:
     cell_rows: str | int = "auto"
     cell_overlap: str | float = "auto"
     dates: str = "seconds"
+    one_hot: str | tuple[tuple[str, ...], ...] = "auto"
+    max_model_size: int | None = None
 
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():
@@ -159,6 +166,8 @@ class Recipe:
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
                 "Use solver='psgd'."
             )
+        if self.features == "none":
+            self._check_no_features()
         if self.landmarks != "uniform" and not by_landmarks(self.features, auto=True):
             raise RecipeError(
                 f"landmarks={self.landmarks!r} is for Nystrom features and features={self.features!r} have no "
@@ -169,6 +178,17 @@ class Recipe:
                 f"rank={self.rank} is more than n_components={self.n_components}: a map of "
                 f"{self.n_components} components has at most that rank. Lower rank or raise n_components."
             )
+
+    def _check_no_features(self) -> None:
+        if self.local not in ("grids", "cells"):
+            raise RecipeError(
+                f"features='none' leaves everything to a local stage and local={self.local!r} may be none. Use "
+                "local='grids' or local='cells'."
+            )
+        possible = {"kernel": ("auto", CONSTANT), "gamma": ("auto",), "metric": ("auto", "identity")}
+        for name, words in {**possible, "n_components": ("auto", 1), "rank": (None,)}.items():
+            if getattr(self, name) not in words:
+                raise RecipeError(f"{name}={getattr(self, name)!r} has no part in features='none'. Leave {name} out.")
 
     def _check_solver(self, loss: Loss) -> None:
         solver = SOLVERS[self.solver]
@@ -199,6 +219,8 @@ class Recipe:
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that a fit chooses from, the cheapest first; a gamma that is given is the Gaussian's."""
+        if self.features == "none":
+            return (parse(CONSTANT),)
         several = AUTO_KERNELS if self.gamma == "auto" else AUTO_KERNELS[:1]
         return tuple(map(parse, several if self.kernel == "auto" else (self.kernel,)))
 
@@ -215,6 +237,8 @@ class Recipe:
             values["class_weight"] = [[label, weight] for label, weight in self.class_weight.items()]
         if isinstance(self.categorical, tuple) and "categorical" in values:
             values["categorical"] = list(self.categorical)
+        if isinstance(self.one_hot, tuple):
+            values["one_hot"] = [list(group) for group in self.one_hot]
         return values
 
     @classmethod

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, MissingValueError
 
-__all__ = ["as_features", "nearest_name", "silent_overflow"]
-
 Place = Callable[[int], str]
 
 

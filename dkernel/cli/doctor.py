@@ -13,8 +13,6 @@ from dkernel.cli.options import config_text, place_of
 from dkernel.cli.outputs import check_outputs
 from dkernel.cli.train import open_for, recipe_of, train
 
-__all__ = ["doctor"]
-
 _FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
 
 

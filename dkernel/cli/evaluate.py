@@ -26,8 +26,6 @@ from dkernel.cli.outputs import check_outputs, check_writable
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
 
-__all__ = ["evaluate"]
-
 
 @click.command(cls=Job, short_help="Measure a model on labelled files.")
 @click.argument("model", required=False, metavar="MODEL")

@@ -22,17 +22,7 @@ from typing import Any
 import click
 
 from dkernel.cli.help import Grouped, in_options
-from dkernel.errors import (
-    NO_ROOM,
-    ClusterError,
-    DataError,
-    DKernelError,
-    ModelFileError,
-    RecipeError,
-    UnsupportedError,
-)
-
-__all__ = ["AGAIN", "BAD_DATA", "Job", "Paused", "Stopped", "code_of"]
+from dkernel.errors import NO_ROOM, ClusterError, DataError, DKernelError, ModelFileError, RecipeError, UnsupportedError
 
 BAD_DATA, AGAIN = 65, 75  # as in sysexits.h: EX_DATAERR, EX_TEMPFAIL
 GRACE = 8.0  # seconds from SIGTERM to the end, of a run with a checkpoint; job schedulers kill after 10 or 30

@@ -5,6 +5,7 @@ config file, the default.
 """
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -12,22 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-
-__all__ = [
-    "CONFIG",
-    "NAMES",
-    "SIZE",
-    "WORD_OR_NUMBER",
-    "Label",
-    "Setting",
-    "bad_rows_option",
-    "config_text",
-    "place_of",
-    "rejected_of",
-    "require",
-    "run_options",
-    "show_progress",
-]
 
 Command = Callable[..., Any]
 CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
@@ -41,11 +26,13 @@ _NOT_IN_CONFIG = ("config", "print_config", "help", "import")  # a file of setti
 class Setting(click.Option):
     """An option that can also be set by a variable: DKERNEL_<COMMAND>_<NAME>, or DKERNEL_<NAME> if it is not in OWN."""
 
+    def __init__(self, *names: Any, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.envvar = None if self.name in OWN else f"DKERNEL_{str(self.name).upper()}"
+
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        name = str(self.name).upper()
-        own = f"DKERNEL_{str(ctx.command.name).upper()}_{name}"
-        self.envvar = [own] if self.name in OWN else [own, f"DKERNEL_{name}"]
-        return super().resolve_envvar_value(ctx)
+        own = f"DKERNEL_{ctx.command.name}_{self.name}".upper()
+        return os.environ.get(own) or super().resolve_envvar_value(ctx)
 
 
 class Label(Setting):
@@ -176,12 +163,7 @@ def _print_options() -> list[Command]:
             callback=_read_config,
             help="Read settings from this file.",
         ),
-        click.option(
-            "--record",
-            cls=Setting,
-            metavar="FILE",
-            help="Run record to write. Default: OUT.run.json.",
-        ),
+        click.option("--record", cls=Setting, metavar="FILE", help="Run record to write. Default: OUT.run.json."),
         click.option("--print-config", is_flag=True, help="Print all settings as a config file and stop."),
         click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks."),
     ]

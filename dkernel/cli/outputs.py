@@ -8,8 +8,6 @@ import click
 
 from dkernel.cli.options import CONFIG
 
-__all__ = ["check_model_place", "check_outputs", "check_writable"]
-
 _READ = {"model": "MODEL", "scheduler_file": "--scheduler-file"}
 _READ |= {name: f"--{name.replace('_', '-')}" for name in ("tls_ca_file", "tls_cert", "tls_key")}
 _SHARED = ("checkpoint", "scratch")  # folders in which other files may lie

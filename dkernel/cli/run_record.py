@@ -21,13 +21,11 @@ from typing import Any
 from dkernel.cli.exit_codes import Stopped, code_of
 from dkernel.cli.options import show_progress
 from dkernel.data.writers.atomic import write_file
+from dkernel.diagnostics.follow import HEARTBEAT, PATIENCE
 from dkernel.diagnostics.memory_usage import PeakMemory
 from dkernel.execution.versions import versions
 
-__all__ = ["HEARTBEAT", "Record", "beside", "plain", "running"]
-
-HEARTBEAT = 2.0  # seconds between two renewals; fifteen that are missing are silence
-REMOTE_HEARTBEAT = 15.0  # where each renewal is an upload
+REMOTE_HEARTBEAT = PATIENCE / 2  # where each renewal is an upload
 _NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "verbose", "progress", "debug", "record")
 
 

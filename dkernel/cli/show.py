@@ -9,9 +9,6 @@ import click
 from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import Setting
 
-__all__ = ["show"]
-
-
 _FIRST = ("rows", "holdout", "chosen", "certificate")  # what people look for; the rest follows
 
 

@@ -27,8 +27,6 @@ if TYPE_CHECKING:
     from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
 
-__all__ = ["tune"]
-
 SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 
 

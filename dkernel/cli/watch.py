@@ -12,8 +12,6 @@ import click
 from dkernel.cli.exit_codes import AGAIN, Job
 from dkernel.cli.options import Setting
 
-__all__ = ["watch"]
-
 
 @click.command(cls=Job, short_help="Follow a job that was started elsewhere.")
 @click.argument("run", metavar="RUN")

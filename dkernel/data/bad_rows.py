@@ -20,8 +20,6 @@ from dkernel.data.rejected_rows import REJECTS, RejectedRow, csv_of, described, 
 from dkernel.encoding.tables import numbers
 from dkernel.errors import DataError, DKernelWarning
 
-__all__ = ["SHOWN", "without_bad_rows"]
-
 SHOWN = 10  # bad rows that a message lists
 
 

@@ -11,25 +11,11 @@ from dkernel.encoding import Encoding
 from dkernel.errors import DataError
 from dkernel.numerics.object_values import OVERHEAD, as_cells, cell_bytes
 from dkernel.numerics.sparse_rows import RangeNames, as_sparse
+from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.validation import as_features
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = [
-    "KINDS",
-    "Block",
-    "UncheckedBlock",
-    "as_label",
-    "checked_beside",
-    "chunk_limit",
-    "cut",
-    "cut_blocks",
-    "kind_of_dtype",
-    "object_row_bytes",
-    "one_a_row",
-    "targets_in",
-]
 
 Place = Callable[[int], str]
 
@@ -38,7 +24,6 @@ Place = Callable[[int], str]
 KINDS = ("bool", "int", "float", "digits", "text", "date", "other", "empty")
 
 _MOST_ROWS = 131_072  # of a chunk of few features: enough that what a task costs is a small part
-_STEP_ROWS = 2_048  # chunks are cut at multiples of a piece
 _CHUNK_BYTES = 64 * 2**20  # of a chunk: some fit beside each other in the smallest worker
 
 
@@ -95,11 +80,11 @@ class UncheckedBlock:
     kept: "pa.Table | None" = None
     marks: NDArray[np.int8] | None = None
 
-    def encoded(self, encoding: Encoding | None, dtype: str) -> "UncheckedBlock":
-        """The same with the inputs that an encoding makes of its features."""
+    def encoded(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
+        """The same with the inputs that an encoding makes of its features; `first` is as of `Encoding.encode`."""
         if encoding is None:
             return self
-        X, marks = encoding.encode(self.X, dtype)
+        X, marks = encoding.encode(self.X, dtype, first)
         return replace(self, X=X, marks=marks)
 
     def taken(self, rows: NDArray[np.bool_]) -> "UncheckedBlock":
@@ -129,7 +114,7 @@ def chunk_limit(p: int, itemsize: int = 4) -> int:
     (131072, 20480, 2048)
     """
     rows = _CHUNK_BYTES // max(1, p * itemsize)
-    return min(_MOST_ROWS, max(_STEP_ROWS, rows // _STEP_ROWS * _STEP_ROWS))
+    return min(_MOST_ROWS, max(PIECE_ROWS, rows // PIECE_ROWS * PIECE_ROWS))
 
 
 def object_row_bytes(p: int, stored: int) -> int:

@@ -12,8 +12,6 @@ from dkernel.encoding import Encoding
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
 
-__all__ = ["CSV_TEXT", "FilePart", "FileSchema", "ReadColumns", "ReadOptions", "divide"]
-
 # Marks a kept column whose values are fields of a CSV file as they stand there, quotes included.
 CSV_TEXT = {b"dkernel": b"csv"}
 

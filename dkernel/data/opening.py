@@ -28,8 +28,6 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
 
-__all__ = ["open_source"]
-
 
 def open_source(
     paths: str | PathLike | Sequence[str | PathLike],

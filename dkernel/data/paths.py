@@ -17,8 +17,6 @@ from typing import Any
 
 from dkernel.errors import DataError
 
-__all__ = ["FORMATS", "File", "expand", "named", "natural"]
-
 # ending -> format; the format is also the name of the module that reads it.
 FORMATS = {
     ".parquet": "parquet",
@@ -182,22 +180,28 @@ class _System:
     open: Callable[[str], Any]
 
 
+_SYSTEM = _System(os.path.isdir, os.listdir, partial(open, mode="rb"))
+
+
 def _local(path: str) -> _Found:
-    system = _System(os.path.isdir, os.listdir, partial(open, mode="rb"))
     if os.path.isdir(path) and _split(path)[0] != ".zarr":
-        return _folder(path, [os.path.join(path, name) for name in os.listdir(path)], system)
+        return _folder(path, [os.path.join(path, name) for name in os.listdir(path)], _SYSTEM)
     if os.path.exists(path):
         return _Found(path, [path], "file")
     if glob.has_magic(path):
-        return _Found(path, _data(glob.glob(path, recursive=True), system), "glob")
+        return _Found(path, _data(glob.glob(path, recursive=True), _SYSTEM), "glob")
     return _Found(path, [], "file")
 
 
 def _nearby(path: str) -> str:
+    """A hint at the data files and folders that lie where there is no file of this name."""
     from dkernel.validation import nearest_name
 
     folder = os.path.dirname(path) or "."
-    return nearest_name(os.path.basename(path), sorted(os.listdir(folder))) if os.path.isdir(folder) else ""
+    if not os.path.isdir(folder):
+        return ""
+    found = _data([os.path.join(folder, name) for name in os.listdir(folder)], _SYSTEM)
+    return nearest_name(_base(path), [_base(p) for p in found if os.path.isdir(p) or _split(p)[0] in FORMATS])
 
 
 def _remote(url: str, options: dict[str, Any]) -> _Found:

@@ -14,8 +14,6 @@ from dkernel.numerics.sparse_rows import RangeNames
 if TYPE_CHECKING:
     import dask.array as da
 
-__all__ = ["Source", "Unit"]
-
 
 @dataclass(frozen=True)
 class Unit:

@@ -5,7 +5,7 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,6 @@ from dkernel.execution.connection import PATIENCE
 from dkernel.execution.versions import versions
 from dkernel.numerics.threads import usable_cores
 from dkernel.training.memory_plan import Plan
-
-__all__ = ["CHECKS", "Diagnosis", "Finding", "Job", "diagnose"]
 
 # What is looked at, and what is said of it when nothing is wrong.
 CHECKS = {
@@ -106,7 +104,10 @@ def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
     ----------
     patience : seconds that a run waits for a cluster
     """
-    with _tokens(job.places) as tokens:
+    plan, _ = _plan_of(job, {})
+    if plan and plan["scratch_bytes"] and not {"--scratch", "--checkpoint"} & set(job.places):
+        job = replace(job, places={**job.places, "--scratch": tempfile.gettempdir()})
+    with _tokens(job) as tokens:
         packages = [name for name in versions() if name != "python"]
         asked = (packages, dict(job.places), list(job.made), tokens, list(job.files), list(LIMITS))
         processes: dict[str, dict[str, Any]] = {CLIENT: probes.probe(*asked)}
@@ -126,12 +127,13 @@ def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
 
 
 @contextmanager
-def _tokens(places: Mapping[str, str]) -> Iterator[list[str]]:
-    """Make an empty file in each existing folder of this machine, which shows the workers that they see the folder."""
+def _tokens(job: Job) -> Iterator[list[str]]:
+    """Make an empty file in each folder of this machine, or in the nearest above it, to see which workers see it."""
+    local = {name: folder for name, folder in job.places.items() if "://" not in folder}
     with ExitStack() as opened:
         names = []
-        for folder in set(places.values()):
-            if "://" not in folder and os.path.isdir(folder) and os.access(folder, os.W_OK):
+        for folder in {probes.existing(folder) if name in job.made else folder for name, folder in local.items()}:
+            if os.path.isdir(folder) and os.access(folder, os.W_OK):
                 with suppress(OSError):
                     place = Path(folder).absolute()
                     token = opened.enter_context(tempfile.NamedTemporaryFile(dir=place, prefix=".dkernel-doctor-"))

@@ -11,10 +11,9 @@ import psutil
 
 from dkernel.errors import ClusterError, DataError
 
-__all__ = ["PATIENCE", "follow", "record_of"]
-
-PATIENCE = 30.0  # seconds without a renewal after which a run counts as dead: fifteen heartbeats
-LOOK_EVERY = 0.5  # seconds: a quarter of a heartbeat
+HEARTBEAT = 2.0  # seconds between two renewals of a run record
+PATIENCE = 15 * HEARTBEAT  # without a renewal, after which a run counts as dead
+LOOK_EVERY = HEARTBEAT / 4  # a renewal is seen soon after it is made
 
 
 def record_of(run: str) -> str:

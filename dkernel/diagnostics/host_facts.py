@@ -13,8 +13,6 @@ import socket
 import tempfile
 from typing import Any
 
-__all__ = ["probe"]
-
 
 def probe(
     packages: list[str],

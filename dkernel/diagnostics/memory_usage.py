@@ -9,8 +9,6 @@ from typing import Any
 
 import psutil
 
-__all__ = ["PeakMemory", "process_tree_rss"]
-
 
 def process_tree_rss(pid: int | None = None) -> int:
     """Bytes of memory in use by a process (this one when None) and all its descendants.

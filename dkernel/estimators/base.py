@@ -36,10 +36,9 @@ from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
 from dkernel.streaming.progress import Progress
-from dkernel.training.fit import TrainResult, train
+from dkernel.training.fit import train
 from dkernel.training.missing_values import with_missing_values
-
-__all__ = ["KernelMachine"]
+from dkernel.training.result import TrainResult
 
 _OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters that decide no result
 SEEN = 1e-3  # of a score: what is left of the way is worth a warning
@@ -74,6 +73,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
         n_grids: str | int,
         cell_rows: str | int,
         cell_overlap: str | float,
+        one_hot: Any,
+        max_model_size: str | int | None,
         scale: str | None,
         metric: str,
         random_state: Seed,
@@ -100,6 +101,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self.n_grids = n_grids
         self.cell_rows = cell_rows
         self.cell_overlap = cell_overlap
+        self.one_hot = one_hot
+        self.max_model_size = max_model_size
         self.scale = scale
         self.metric = metric
         self.random_state = random_state

@@ -8,8 +8,6 @@ import sklearn.exceptions
 
 from dkernel.errors import DataError, DKernelError, RecipeError
 
-__all__ = ["InputTypeError", "NotFittedError", "check_callbacks", "refusals", "require_fitted"]
-
 
 class NotFittedError(DKernelError, sklearn.exceptions.NotFittedError):
     """The estimator has learned nothing yet: call fit first."""

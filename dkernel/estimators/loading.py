@@ -14,8 +14,6 @@ from dkernel.model import Model
 from dkernel.persistence import model_file
 from dkernel.recipe import GIVEN
 
-__all__ = ["estimator_of", "load"]
-
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Load a model file as the fitted estimator that was saved.

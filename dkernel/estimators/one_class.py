@@ -20,8 +20,6 @@ from dkernel.linear.solvers.one_class import Path, begin, sums_of, widths
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 
-__all__ = ["OneClassSVM"]
-
 FLOOR = 1e-6  # of the largest eigenvalue of the landmarks: under it float32 columns say nothing
 
 

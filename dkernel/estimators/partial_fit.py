@@ -15,15 +15,13 @@ from dkernel.data.block import Block
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.model import Model
-from dkernel.numerics.sparse_rows import stacked
+from dkernel.numerics.rows import stacked
 from dkernel.problem.reservoir_split import counted
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
 from dkernel.training.fit import train
 from dkernel.training.incremental import Stream, start_stream, update, with_classes
-
-__all__ = ["Partial", "blocks_of"]
 
 ENOUGH, EACH = 4096, 8  # rows to collect: for n_components="auto", and for each column
 MOST = 64  # times as many, before a second class must have come
@@ -88,12 +86,7 @@ class Partial:
         if len(rows.X) < 2:
             return now
         source = from_arrays(
-            rows.X,
-            rows.y,
-            rows.weight,
-            columns=self.columns,
-            dtype=self.recipe.dtype,
-            kernel=self.recipe.kernels[0],
+            rows.X, rows.y, rows.weight, columns=self.columns, dtype=self.recipe.dtype, kernel=self.recipe.kernels[0]
         )
         source = counted(source, executor)
         if is_few(source):

@@ -8,15 +8,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals, require_fitted
 from dkernel.estimators.parameters import KernelLike, NamedParameters, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
-from dkernel.estimators.validation import checked_rows, is_dask
+from dkernel.estimators.validation import checked_rows
 from dkernel.linear.losses import signs
-
-__all__ = ["KernelPerceptron"]
 
 Learned = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
 """Kernel, support vectors (s, p), coefficients (C, s), classes."""

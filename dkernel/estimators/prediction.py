@@ -10,12 +10,12 @@ import numpy as np
 from dask.delayed import Delayed, delayed
 from numpy.typing import NDArray
 
-from dkernel.data.collections.arrays import check_numbers, dense, matrix
-from dkernel.data.collections.dask_arrays import as_array
+from dkernel.data.collections.arrays import check_numbers, matrix
+from dkernel.data.collections.dask_arrays import as_array, dense, is_dask
 from dkernel.data.collections.tables import table_of
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, TooLargeError
-from dkernel.estimators.validation import is_dask, is_frame
+from dkernel.estimators.validation import is_frame
 from dkernel.execution.base import Call
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.execution.payload import Payload
@@ -27,8 +27,6 @@ from dkernel.validation import as_features
 
 if TYPE_CHECKING:
     import dask.array as da
-
-__all__ = ["BlockPrediction", "apply", "content_key"]
 
 BLOCK_ROWS = 8192  # of a task on threads: 32 tiles
 DENSE_BYTES = 2**29  # of sparse rows that become dense

@@ -4,12 +4,10 @@ from typing import Any, ClassVar
 
 from sklearn.base import RegressorMixin
 
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.estimators.base import KernelMachine, deviating, predicted
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
-from dkernel.estimators.validation import is_dask
-
-__all__ = ["KernelRegressor"]
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -27,10 +25,11 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Gaussian, Laplacian or a sum of them, chosen on a sample.
     gamma : float or {"auto", "median", "scale"}, default="auto"
         Width of a kernel that is given by name, or that has gamma="auto"; "auto" chooses it on a sample.
-    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
-        Kind of the map.
+    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch", "none"}, default="auto"
+        Kind of the map; "none" is a constant, so that grids or cells learn everything.
     n_components : int or "auto", default="auto"
-        Number of components of the map: landmarks, or random features. With fewer rows, all rows are landmarks.
+        Number of components of the map: landmarks, or random features. With fewer rows, all rows are landmarks. "auto"
+        is by rows, and fewer landmarks if more would gain little.
     landmarks : {"uniform", "kmeans", "leverage", "rpcholesky"} or array, default="uniform"
         Rule that chooses the landmarks, or an array of landmarks in the units of X.
     loss : {"squared", "huber(1.35)", "epsilon_insensitive(0.1)", "quantile(0.5)"}, default="squared"
@@ -63,6 +62,12 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         Most rows of a cell, at least 16; "auto" is 4,096. The work of the cells grows with the square of it.
     cell_overlap : float or "auto", default="auto"
         Rows beyond its walls that each cell learns from too, as a share of its own, 0 to 2; "auto" is 0.5.
+    one_hot : {"auto", "none"}, str or list of lists, default="auto"
+        0/1 features that grids take for one category together: "auto" finds neighbours of which no row of a sample has
+        two; or groups of names or patterns, "soil*;wild*".
+    max_model_size : int or str, default=None
+        Most bytes of the model file, "200MiB"; fewer grids are taken where their number is "auto", and a fit whose
+        model may be larger is refused.
     scale : {"auto", "standard", "minmax", "global", "none"}, default="auto"
         Scaling of the features; None is "none". Use "none" for kernels of differences, and for features near 0:
         products of features that are not centred lose digits with the square of offset / deviation.
@@ -154,6 +159,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         n_grids: str | int = "auto",
         cell_rows: str | int = "auto",
         cell_overlap: str | float = "auto",
+        one_hot: Any = "auto",
+        max_model_size: str | int | None = None,
         scale: str | None = "auto",
         metric: str = "auto",
         random_state: Seed = None,
@@ -168,8 +175,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         super().__init__(
             kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
-            n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap, scale=scale, metric=metric,
-            random_state=random_state,
+            n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap, one_hot=one_hot,
+            max_model_size=max_model_size, scale=scale, metric=metric, random_state=random_state,
             categorical_features=categorical_features, missing=missing, dates=dates,
             checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
         )  # fmt: skip

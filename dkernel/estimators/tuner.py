@@ -24,9 +24,6 @@ from dkernel.solving.exact import deduplicate
 from dkernel.training.missing_values import with_missing_values
 from dkernel.tuning.search import TuneResult, tune
 
-__all__ = ["Tuner"]
-
-
 _SAID = ("rank", "rungs", "rows", "progressive_loss", "error", "rmse")  # of a line of the leaderboard, no parameters
 
 

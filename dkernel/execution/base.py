@@ -15,8 +15,6 @@ from dask.delayed import Delayed
 
 from dkernel.errors import DKernelError
 
-__all__ = ["Call", "Executor", "Handle", "Held", "may_pass", "resolve", "retried"]
-
 T = TypeVar("T")
 RETRIES = 2  # trouble that passes does so at once or not soon
 PAUSE = 0.25  # seconds before the first retry, twice that before the second

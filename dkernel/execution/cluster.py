@@ -31,8 +31,6 @@ from dkernel.execution.values import LOSSES, Future, Item, Remote, Work
 from dkernel.execution.versions import versions
 from dkernel.execution.workers import WorkerPool
 
-__all__ = ["PATIENCE", "ClusterExecutor"]
-
 STUCK = 30.0  # seconds without news after which what waits for a worker that is gone is given to others
 READY = 3  # calls of a slot that are begun at a time where results are taken as they come: no slot waits for the next
 INSIDE = 2**20  # bytes of a value that travel inside the calls of a round: a task of its own costs two more messages
@@ -194,13 +192,7 @@ class ClusterExecutor(Executor):
         return work
 
     def _submit(
-        self,
-        function: Any,
-        args: Sequence[Any],
-        key: str,
-        attempt: int,
-        at: str | None,
-        priority: int = 0,
+        self, function: Any, args: Sequence[Any], key: str, attempt: int, at: str | None, priority: int = 0
     ) -> Future:
         name = f"{key}-again-{attempt}" if attempt else key
         with warnings.catch_warnings():

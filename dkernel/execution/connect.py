@@ -19,11 +19,10 @@ import dask
 
 from dkernel.errors import ClusterError, DataError, RecipeError
 from dkernel.execution.base import Executor
-from dkernel.execution.cluster import PATIENCE, ClusterExecutor
+from dkernel.execution.cluster import ClusterExecutor
+from dkernel.execution.connection import PATIENCE
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.numerics.allocator import ONE_HEAP
-
-__all__ = ["ClusterExecutor", "bytes_of", "client_at", "connect", "dashboard_of", "default_executor"]
 
 # The plan bounds what is in flight. Spilling would write blocks to disk that are read faster from where they came
 # from, and it begins at 60 % of a limit, which a worker that only reads ahead reaches.

@@ -11,8 +11,6 @@ from uuid import uuid4
 from dkernel.errors import ClusterError
 from dkernel.execution.failures import answered
 
-__all__ = ["PATIENCE", "TICK", "Connection"]
-
 PATIENCE = 300.0  # seconds: a node of a batch system starts in less
 TICK = 0.5  # seconds between two looks at what a client waits for
 ALIVE = 1.5  # seconds between two tasks that show the scheduler that the run lives

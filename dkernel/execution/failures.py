@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 
 from dkernel.errors import ClusterError
 
-__all__ = ["KilledCallError", "RefusedWorkerError", "answered"]
-
 T = TypeVar("T")
 
 

@@ -5,8 +5,6 @@ from typing import Any
 
 import cloudpickle
 
-__all__ = ["Payload"]
-
 
 class Payload:
     """A pickled value: the scheduler hands it on as it is, and a worker opens it when it is prepared for that.

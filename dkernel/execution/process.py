@@ -24,8 +24,6 @@ from dkernel.execution.versions import require_equal, versions
 from dkernel.numerics.allocator import kept_pages
 from dkernel.numerics.threads import one_blas_thread
 
-__all__ = ["LEASE", "Settings", "check_process", "import_ahead", "prepared", "quiet_logs"]
-
 T = TypeVar("T")
 
 LEASE = 60.0  # longer than the pauses of a run between its tasks, and soon enough for whoever uses the worker next

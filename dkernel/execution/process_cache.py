@@ -6,8 +6,6 @@ at any time, and a task that does not find it says so. It is never changed in it
 
 from typing import Any
 
-__all__ = ["drop", "drop_all", "get", "put"]
-
 _values: dict[str, dict[Any, Any]] = {}
 
 

@@ -9,8 +9,6 @@ from dkernel.execution.payload import Payload
 from dkernel.execution.process import Settings, prepared
 from dkernel.validation import silent_overflow
 
-__all__ = ["Slot", "apply", "open_state", "open_value", "run_task"]
-
 
 @dataclass(frozen=True)
 class Slot(Handle):

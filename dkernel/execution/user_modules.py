@@ -14,8 +14,6 @@ from pathlib import Path
 
 from dkernel.errors import ClusterError, RecipeError
 
-__all__ = ["UserModule", "import_modules", "install", "user_modules"]
-
 _MARK = "__dkernel_source__"
 _CARRIED: dict[str, "UserModule"] = {}
 

@@ -10,8 +10,6 @@ from dkernel.execution.connection import Connection
 from dkernel.execution.failures import RefusedWorkerError
 from dkernel.execution.process import Settings, check_process
 
-__all__ = ["WorkerPool"]
-
 FRESH = 1.0  # seconds for which an answer about the workers counts as new
 START = 10.0  # seconds for which workers that are busy or slow to start are waited for, once one has answered
 LOOK = 0.05  # seconds between two looks at the first tasks: nobody notices so many

@@ -11,8 +11,6 @@ from dkernel.encoding.columns import ONE_HOT
 from dkernel.export.exact import leaving
 from dkernel.export.nodes import Nodes
 
-__all__ = ["ML", "encoded", "filled"]
-
 ML = "ai.onnx.ml"  # the domain of the standard operators for texts
 
 

@@ -14,8 +14,6 @@ from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
 from dkernel.encoding.columns import ONE_HOT
 from dkernel.export.exact import leaving
 
-__all__ = ["encoder_of", "units_of"]
-
 
 def encoder_of(encoding: Encoding) -> Any:
     """Transformer of the columns to the inputs; a category is 1 where the encoding has sqrt(1/2)."""

@@ -12,8 +12,6 @@ from dkernel.errors import ModelFileError, UnsupportedError
 from dkernel.features.monomials import MonomialMap
 from dkernel.model import Model
 
-__all__ = ["leaving", "model_of", "monomials", "refused"]
-
 
 def model_of(model: Any) -> Model:
     """The model of numbers or of a table that is meant: itself, or that of a fitted estimator."""
@@ -32,18 +30,19 @@ def model_of(model: Any) -> Model:
 
 
 def leaving(encoding: Encoding, form: str) -> None:
-    """Refuse an encoding with a hash or a calendar, which only dkernel computes."""
+    """Refuse an encoding with a hash, means of the label or a calendar, which only dkernel computes."""
     dates = [column.name for column in encoding.columns if isinstance(column, NumberColumn) and column.calendar]
     if dates:
         raise UnsupportedError(
             f"The columns {', '.join(map(repr, dates))} have inputs of the calendar, and {form} has none. Score with "
             "dkernel, or train with dates='seconds'."
         )
-    hashed = [column.name for column in encoding.columns if isinstance(column, CategoryColumn) and column.buckets]
-    if hashed:
+    many = [c.name for c in encoding.columns if isinstance(c, CategoryColumn) and (c.buckets or c.means)]
+    if many:
         raise UnsupportedError(
-            f"The columns {', '.join(map(repr, hashed))} have so many values that rare ones share inputs by a hash, "
-            f"and {form} has no such hash. Score with dkernel, or train with --exclude of these columns."
+            f"The columns {', '.join(map(repr, many))} have so many values that rare ones share inputs, by a hash or "
+            f"as means of the label, and {form} has none. Score with dkernel, or train with --exclude of these "
+            "columns."
         )
 
 

@@ -17,8 +17,6 @@ from dkernel.features.monomials import MonomialMap
 from dkernel.linear.calibration import Isotonic, Platt
 from dkernel.model import Model
 
-__all__ = ["graph_of"]
-
 OPSET, OPSET_ML, IR = 17, 3, 8  # of 2022: what a runtime of the last years reads
 LARGEST = 2_000_000_000  # bytes of a protobuf message
 QUARTER = np.pi / 2  # turns a cosine into a sine

@@ -17,8 +17,6 @@ from dkernel.export.exact import refused
 from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.kernels.transforms import Selection
 
-__all__ = ["KERNELS", "Nodes", "kernel_values", "wants_double"]
-
 KERNELS = (
     "Nystrom features can be exported with Gaussian, Laplacian, Exponential, Matern of nu 1/2, 3/2 and 5/2, "
     "RationalQuadratic, Cauchy, ProductCauchy, Linear and Polynomial kernels, .on(columns), and their sums, products "

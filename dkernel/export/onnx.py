@@ -5,8 +5,6 @@ from typing import Any
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.export.exact import model_of
 
-__all__ = ["to_onnx"]
-
 
 def to_onnx(model: Any, dtype: str = "float32") -> Any:
     """Export a model as an ONNX graph of standard operators (opset 17), which `onnx.checker` accepts.

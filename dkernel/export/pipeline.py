@@ -25,8 +25,6 @@ from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.linear.losses import LOSSES, Hinge, loss_named
 from dkernel.model import Model
 
-__all__ = ["to_sklearn"]
-
 _MAPS = (
     "Nystrom features can be exported with Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy, Linear "
     "and Polynomial kernels, their sums, products and multiples; random features with Fourier and exact maps."

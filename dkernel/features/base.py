@@ -20,8 +20,6 @@ from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.tiling import ROWS, Columns
 
-__all__ = ["MOST_DENSE", "Coordinates", "FeatureMap", "FromArguments", "in_tiles", "map_from"]
-
 MOST_DENSE = 20_000
 """Coordinates of which a solver makes square matrices; of more there is a sketch instead
 (`linear.lowrank_preconditioner`)."""

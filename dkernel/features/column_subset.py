@@ -12,8 +12,6 @@ from dkernel.features.base import FeatureMap, map_from
 from dkernel.features.dense_maps import PlainMap
 from dkernel.kernels import Kernel
 
-__all__ = ["SelectedMap"]
-
 
 class SelectedMap(PlainMap):
     """φ(x) = inner(x at some places).

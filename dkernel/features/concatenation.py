@@ -13,8 +13,6 @@ from dkernel.features.dense_maps import PlainMap, same_dtype
 from dkernel.features.random.tensorsketch import inner_maps
 from dkernel.kernels import Kernel
 
-__all__ = ["StackedMap"]
-
 
 class StackedMap(PlainMap):
     """φ = [w_1^{1/2} φ_1, w_2^{1/2} φ_2, ...]: the map of Σ w_i k_i.

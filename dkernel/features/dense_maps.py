@@ -12,8 +12,6 @@ from dkernel.errors import UnsupportedError
 from dkernel.features.base import Coordinates, FeatureMap
 from dkernel.numerics.tiling import COLUMNS
 
-__all__ = ["PlainMap", "TiledMap", "WholeMap", "in_groups", "same_dtype"]
-
 MOST_COLUMNS = 2**24  # their float64 coefficients are 128 MiB; a list of the tiles of more than that would never end
 
 

@@ -12,8 +12,6 @@ from dkernel.features.dense_maps import TiledMap, WholeMap, in_groups
 from dkernel.features.power_series import series_of
 from dkernel.kernels import Gaussian, Kernel
 
-__all__ = ["MonomialMap", "TaylorMap"]
-
 
 class MonomialMap(TiledMap):
     """φ(x) = (a_N N! / α!)^{1/2} x^α for every α with |α| = N and a_N > 0: φ(x) . φ(z) = Σ a_N ⟨x, z⟩^N exactly.

@@ -18,11 +18,10 @@ from dkernel.kernels.landmark_columns.base import SparseColumns
 from dkernel.numerics import linalg, thin_linalg
 from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.object_values import decoded, encoded, number_columns
+from dkernel.numerics.rows import contiguous, wide
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 from dkernel.numerics.tiling import COLUMNS
-
-__all__ = ["NystromMap", "wide"]
 
 # Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns: a map of a
 # given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then does what an
@@ -40,11 +39,6 @@ SQUARE_STRIP = 128  # rows of the landmarks' own Gram matrix that are made, and 
 def indefinite(kernel: Kernel) -> DataError:
     """The refusal of a kernel that is none."""
     return DataError(f"{kernel!r} is not positive semi-definite on these rows; use a kernel that is.")
-
-
-def wide(X: NDArray) -> NDArray:
-    """Numbers in float64; objects (strings, sets) as they are."""
-    return X if X.dtype.kind == "O" else X.astype(np.float64, copy=False)
 
 
 class NystromMap(FeatureMap):
@@ -74,9 +68,9 @@ class NystromMap(FeatureMap):
         if rank is not None and rank < 1:
             raise RecipeError(f"rank={rank}: a Nystrom map keeps at least 1 eigenvalue; give a positive rank or None.")
         self.kernel = kernel
-        if isinstance(landmarks, SparseRows):
+        self.landmarks: Any = contiguous(landmarks)
+        if self.sparse:
             kernel.require_sparse()
-        self.landmarks: Any = landmarks if isinstance(landmarks, SparseRows) else np.ascontiguousarray(landmarks)
         self.rank = None if rank is None or rank >= len(landmarks) else rank
         self.n_components, self.n_in = self.landmarks.shape
         self.groups_ = tuple((i, 1, min(COLUMNS, self.n_components - i)) for i in range(0, self.n_components, COLUMNS))
@@ -92,7 +86,7 @@ class NystromMap(FeatureMap):
 
     @cached_property
     def _prepared(self) -> Any:
-        if isinstance(self.landmarks, SparseRows):
+        if self.sparse:
             return SparseColumns(self.kernel, self.landmarks)
         return self.kernel.columns(self.landmarks)
 
@@ -262,8 +256,8 @@ class NystromMap(FeatureMap):
     def arrays(self) -> dict[str, NDArray]:
         """The landmarks (c, p); those that are objects as JSON, and the place (c, p) where each cell ends in it; sparse
         ones by what they hold."""
-        if isinstance(self.landmarks, SparseRows):
-            return self.landmarks.arrays()
+        if self.sparse:
+            return dict(self.landmarks.arrays())
         if self.landmarks.dtype.kind == "O":
             return dict(zip(("landmarks", "ends"), encoded(self.landmarks), strict=True))
         return {"landmarks": self.landmarks}

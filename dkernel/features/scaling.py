@@ -11,8 +11,6 @@ from dkernel.errors import RecipeError
 from dkernel.numerics.object_values import number_columns
 from dkernel.numerics.sparse_rows import SparseRows
 
-__all__ = ["SCALINGS", "SPARSE", "Scaling"]
-
 SCALINGS = ("standard", "minmax", "global", "maxabs", "none")
 SPARSE = ("none", "maxabs")
 """Scalings that keep 0, so that sparse rows stay sparse."""

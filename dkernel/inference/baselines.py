@@ -24,8 +24,6 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.targets import Targets
 from dkernel.validation import nearest_name
 
-__all__ = ["BASELINES", "baselines", "check", "format_baselines"]
-
 BASELINES = ("off", "linear", "all")
 MOST_ROWS, LEAST_ROWS = 65_536, 4096  # of the sample that baselines learn from
 FLOPS = 1e10  # of the linear model: a second

@@ -24,8 +24,6 @@ from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice, cut_pieces
 
-__all__ = ["evaluate"]
-
 Array = NDArray[np.float64]
 
 

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError
 from dkernel.kernels import FunctionKernel, Kernel, parse
 
-__all__ = ["gram"]
-
 
 def gram(k: Any, X: Any, Z: Any = None) -> Any:
     """Compute k(x, z) of every row of X with every row of Z.

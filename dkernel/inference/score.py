@@ -26,6 +26,7 @@ from dask.local import get_sync
 
 from dkernel.data import Block, Source, Unit
 from dkernel.data.arrow import as_column
+from dkernel.data.bad_rows import SHOWN
 from dkernel.data.rejected_rows import described
 from dkernel.data.writers.collisions import Location, check_apart
 from dkernel.data.writers.manifest import Manifest, OutputPart, OutputPlace
@@ -38,12 +39,8 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import save
 from dkernel.streaming.read_groups import Task, grouped
 
-__all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
-
 WORDS = ("label", "score", "std", "probability", "novelty")
 """What can be written for every row, in the order of the columns."""
-
-SHOWN = 10  # bad rows that an error lists
 
 
 @dataclass(frozen=True)

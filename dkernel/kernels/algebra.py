@@ -19,8 +19,6 @@ from dkernel.kernels.landmark_columns.base import LandmarkColumns, MultipleColum
 from dkernel.kernels.parameters import is_number, positive
 from dkernel.kernels.spectra import laws
 
-__all__ = ["Composite", "Product", "Scaled", "Sum"]
-
 F64 = NDArray[np.float64]
 
 

@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.sparse_rows import SparseRows
 
-__all__ = ["l1", "l2", "squared_l2"]
-
 F64 = NDArray[np.float64]
 STRIP = 1 << 15  # values worked on at once: 256 KiB, inside L2
 NEAR = 0.1  # of the length: pairs nearer than this are taken one by one

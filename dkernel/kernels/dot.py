@@ -13,7 +13,8 @@ from dkernel.kernels.base import NOT_PSD, Kernel
 from dkernel.kernels.distances import l2
 from dkernel.kernels.landmark_columns.base import DotColumns, LandmarkColumns, power_inplace
 from dkernel.kernels.parameters import at_least_one, nonnegative, numbers
-from dkernel.numerics.sparse_rows import SparseRows, squares
+from dkernel.numerics.rows import squares
+from dkernel.numerics.sparse_rows import SparseRows
 
 __all__ = ["ArcCosine", "Linear", "Polynomial"]
 

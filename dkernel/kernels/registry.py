@@ -9,8 +9,6 @@ from typing import Any, TypeVar
 from dkernel.errors import RecipeError
 from dkernel.validation import nearest_name
 
-__all__ = ["UnregisteredError", "named", "register", "registered_class"]
-
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
 UNREGISTERED = " (not registered)"

@@ -12,8 +12,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CALIBRATIONS", "Calibration", "Isotonic", "Platt"]
-
 Array = NDArray[np.float64]
 Column = NDArray[np.floating]
 

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError
 from dkernel.linear.preconditioner import Matrix, Preconditioner, effective_dimension
 
-__all__ = ["LowRank", "Sketch"]
-
 Slice = NDArray[np.float32]
 THREADS = 4  # slices at once: BLAS has one thread, and which slice is whose moves no bit
 NOISE = 1e-9  # of the largest μ: what float32 products leave of directions that are none

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from dkernel.linear.loss import Loss
 
-__all__ = ["Hinge", "Logistic", "Perceptron", "Softmax", "SquaredHinge"]
-
 Array = NDArray[np.floating]
 
 

@@ -5,8 +5,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["ScoreHistogram", "area_under_curve"]
-
 MOST_BINS = 2**16  # a megabyte, whatever the rows
 
 

@@ -17,8 +17,6 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.linear.losses import Loss
 from dkernel.numerics import linalg, thin_linalg
 
-__all__ = ["Preconditioner", "effective_dimension", "factorize", "metric_root", "ridge_for"]
-
 # A step of 2 / (largest eigenvalue) diverges; the noise of a round leaves less room than that.
 STABLE = 1.6
 

@@ -1,6 +1,6 @@
 """The local part of a model: an exact machine in each cell of a partition of the rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.local.base import LocalMachine
-from dkernel.local.cells import SMOOTHNESS, Cell
+from dkernel.local.cells import SMOOTHNESS, Cell, packed, unpacked
 from dkernel.local.partition import CellTree
-
-__all__ = ["CellInputs", "CellMachine"]
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -54,6 +52,7 @@ class CellMachine(LocalMachine):
     """
 
     kind = "cells"
+    by_parts = frozenset({"Z", "coef"})
 
     inputs: CellInputs
     tree: CellTree
@@ -66,33 +65,14 @@ class CellMachine(LocalMachine):
     unit: F64
 
     @classmethod
-    def of(cls, inputs: CellInputs, tree: CellTree, cells: Iterable[Cell], nu: float, unit: F64) -> "CellMachine":
+    def of(cls, inputs: CellInputs, tree: CellTree, cells: Sequence[Cell], nu: float, unit: F64) -> "CellMachine":
         """The machine of these cells, in the order of their numbers."""
-        held = list(cells)
-        roots = np.stack([cell.root for cell in held])
-        return cls(
-            inputs,
-            tree,
-            roots[:1] if (roots == roots[0]).all() else roots,
-            np.concatenate([cell.Z for cell in held]),
-            np.concatenate([cell.coef for cell in held]),
-            np.cumsum([len(cell.Z) for cell in held]),
-            np.array([cell.length for cell in held]),
-            nu,
-            unit,
-        )
+        return cls(inputs, tree, nu=nu, unit=unit, **packed(cells))
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
-        """The machines of the cells."""
-        starts, roots = (
-            np.concatenate([[0], self.ends[:-1]]),
-            np.broadcast_to(self.roots, (len(self.ends), *self.roots.shape[1:])),
-        )
-        return tuple(
-            Cell(root, self.Z[start:end], self.coef[start:end], float(length), self.nu)
-            for root, start, end, length in zip(roots, starts, self.ends, self.lengths, strict=True)
-        )
+    def cells(self) -> list[Cell]:
+        """The machines of the cells; their arrays are views."""
+        return unpacked(self.arrays(), self.nu)
 
     def scores(self, X: NDArray[np.floating]) -> F64:
         Z = self.inputs(X)

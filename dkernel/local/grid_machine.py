@@ -12,8 +12,6 @@ from dkernel.local.base import LocalMachine
 from dkernel.local.binning import MOST_BITS, Binning
 from dkernel.local.inputs import GridInputs
 
-__all__ = ["GridMachine", "coarse_to_fine", "packed", "unpacked"]
-
 F32 = NDArray[np.float32]
 
 ROWS = 32_768  # of a block at a time: the table of a grid stays in the cache for all of them

@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.tiling import compiled
 
-__all__ = ["FixedPoint", "joined"]
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]

@@ -15,8 +15,6 @@ from numpy.typing import NDArray
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import compiled
 
-__all__ = ["OWN", "CellTree", "Visit", "grow"]
-
 F32 = NDArray[np.float32]
 
 OWN = np.float32(-1.0)

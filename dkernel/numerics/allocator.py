@@ -15,8 +15,6 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-__all__ = ["ONE_HEAP", "keep_pages", "kept_pages", "one_heap"]
-
 ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
 """Environment of a process that starts with `one_heap`."""
 

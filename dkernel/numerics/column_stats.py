@@ -12,8 +12,6 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.tiling import FLAGS, compiled
 
-__all__ = ["Tally", "numpy_tally", "tally"]
-
 Tally = tuple[NDArray[np.float64], NDArray[np.uint64]]
 """Mean, sum of squared deviations, least and largest, float64 (4, p); sums of the bits, uint64 (p,)."""
 

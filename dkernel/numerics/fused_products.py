@@ -19,21 +19,6 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.tiling import COSINE, EXP2, SINE, aligned, compiled
 
-__all__ = [
-    "LANES",
-    "PANEL",
-    "STRIP",
-    "VectorBuilder",
-    "arrays_of",
-    "cgutils",
-    "exp2_products",
-    "fits",
-    "intrinsic_block",
-    "packed",
-    "sincos_products",
-    "supports_avx512",
-]
-
 PANEL = 64  # columns of a block in registers: four vectors of 16
 STRIP = 4  # rows
 MOST = 128  # products of more columns of the data are worth a library's blocking

@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 
-__all__ = ["add_squares", "cholesky", "forward", "mirrored", "solved"]
-
 Matrix = NDArray[np.float64]
 
 BLOCK = 256  # columns of a step

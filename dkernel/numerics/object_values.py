@@ -18,8 +18,6 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 
-__all__ = ["OVERHEAD", "as_cells", "cell_bytes", "decoded", "encoded", "number_columns", "numbers_of"]
-
 Place = Callable[[int], str]
 Objects = NDArray[np.object_]
 

@@ -9,8 +9,6 @@ import hashlib
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["row_hash", "stream"]
-
 
 def _key(seed: int, purpose: str, *index: int) -> int:
     text = "/".join(["dkernel", str(int(seed)), purpose, *(str(int(i)) for i in index)])

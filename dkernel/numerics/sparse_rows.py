@@ -17,19 +17,6 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import compiled
 
-__all__ = [
-    "FOLDS",
-    "WIDE",
-    "RangeNames",
-    "SparseRows",
-    "Transposed",
-    "as_sparse",
-    "is_wide",
-    "named",
-    "squares",
-    "stacked",
-]
-
 WIDE = 4096
 """Rows of a sparse matrix of more columns than this stay sparse; of fewer they become dense a chunk at a time."""
 DENSE_SHARE = 0.1
@@ -270,21 +257,6 @@ class Transposed:
     """The right side of X @ Z.T."""
 
     rows: SparseRows
-
-
-def squares(X: Any) -> NDArray[np.float64]:
-    """|x|^2 of every row of a block, dense or sparse: a new array (n,)."""
-    return X.squares.copy() if isinstance(X, SparseRows) else np.einsum("ij,ij->i", X, X)
-
-
-def stacked(parts: Sequence[Any]) -> Any:
-    """Blocks one under the other, all dense or all sparse."""
-    if not isinstance(parts[0], SparseRows):
-        return np.concatenate(parts)
-    ends = np.cumsum([0, *(len(part.data) for part in parts)])
-    starts = np.concatenate([[0], *(part.starts[1:] + end for part, end in zip(parts, ends, strict=False))])
-    data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
-    return SparseRows(data, indices, starts.astype(np.int64), parts[0].width)
 
 
 def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, place: Place = "row {}".format) -> SparseRows:

@@ -14,8 +14,6 @@ from numpy.typing import NDArray
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 from dkernel.numerics.tiling import FLAGS, compiled, inner
 
-__all__ = ["product", "solve", "solve_transposed"]
-
 Matrix = NDArray[np.float64]
 
 GROUP = 4  # columns that a square streams past for

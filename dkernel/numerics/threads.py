@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
-__all__ = ["MOST_THREADS", "for_each", "one_blas_thread", "usable_cores"]
-
 T = TypeVar("T")
 MOST_THREADS = 16  # of loops over squares: more wait for the same memory
 _LIBRARIES = ("numpy", "scipy.linalg", "numba")

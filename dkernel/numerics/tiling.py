@@ -21,26 +21,10 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-__all__ = [
-    "COLUMNS",
-    "FLAGS",
-    "ROWS",
-    "Columns",
-    "accumulate",
-    "aligned",
-    "compiled",
-    "cos_turns_inplace",
-    "exp2_inplace",
-    "inner",
-    "l1_distances",
-    "scores",
-    "scratch",
-    "sincos_turns_inplace",
-]
-
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
 ROWS = 256
 COLUMNS = 512  # see above
+PIECE_ROWS = 8 * ROWS  # what a piece of the data costs beside its rows is a percent; chunks are multiples of it
 LINE = 16  # float32 numbers of a line of the caches
 
 COSINE = tuple(np.float32(c) for c in (1.0, -19.7392025, 64.9390793, -85.4496994, 60.1656113, -25.9641647, 6.52815056))

@@ -36,8 +36,6 @@ from dkernel.persistence.serialization import decoded, encoded
 from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
 from dkernel.recipe import Recipe
 
-__all__ = ["EVERY", "Checkpoint", "run_of"]
-
 T = TypeVar("T")
 
 

@@ -21,13 +21,18 @@ from dkernel.kernels import Kernel, Selection
 from dkernel.kernels.registry import UnregisteredError
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.predictive_variance import Variance
-from dkernel.local.catalogue import local_machine
+from dkernel.local.catalogue import MACHINES, local_machine
 from dkernel.model import Model
 from dkernel.numerics.sparse_rows import RangeNames
-from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
+from dkernel.persistence.tensor_file import (
+    all_finite,
+    canonical,
+    open_tensors,
+    read_document,
+    read_tensors,
+    write_tensors,
+)
 from dkernel.recipe import Recipe
-
-__all__ = ["PROTOCOL", "load", "read_header", "save"]
 
 PROTOCOL = 1
 """The number of the format that `save` writes.
@@ -133,7 +138,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     with open_tensors(path) as file:
         document = read_document(file, place, PROTOCOL)
         _check_parts(document, place)
-        arrays = read_tensors(file, document, place)
+        arrays = read_tensors(file, document, place, _by_parts(document))
     try:
         model = _model(document, arrays, place)
         _check_shapes(model, place)
@@ -150,6 +155,13 @@ def load(path: str | os.PathLike[str]) -> Model:
             "version of dkernel, made it. Use the dkernel that made it, or train it again."
         ) from error
     return model
+
+
+def _by_parts(document: Mapping[str, Any]) -> set[str]:
+    """Tensors that a model uses part by part."""
+    local = document.get("local")
+    machine = MACHINES.get(str(local.get("kind"))) if isinstance(local, dict) else None
+    return {f"local.{name}" for name in machine.by_parts} if machine else set()
 
 
 def _document_of(model: Model) -> dict[str, Any]:
@@ -182,7 +194,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         return {name.removeprefix(part): array for name, array in arrays.items() if name.startswith(part)}
 
     for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if array.dtype.kind == "f" and not all_finite(array):
             raise ModelFileError(f"{place} does not describe a model: a value in {name!r} is not finite.")
     columns = _columns_from_json(document["columns"])
     encoding = Encoding.from_json(document["encoding"]) if "encoding" in document else None

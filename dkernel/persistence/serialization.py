@@ -35,8 +35,6 @@ from dkernel.numerics import object_values
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows
 from dkernel.recipe import Recipe
 
-__all__ = ["KINDS", "decoded", "encoded", "stored"]
-
 T = TypeVar("T", bound=type)
 
 

@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError
 from dkernel.kernels import Kernel
 
-__all__ = ["check_finite", "check_products"]
-
 LOOKED_AT = 256  # rows of a sample: their products say what all do
 OFFSET = 100  # deviations from 0: nearer, a square in float32 has three digits of a column's variation
 SUMMED = 8 * np.finfo(np.float64).eps  # rounding of a value in float64, which sums products rounded one by one

@@ -18,8 +18,6 @@ from dkernel.streaming.reduction import R, Statistic
 from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces
 from dkernel.streaming.survey import Reservoir, Survey
 
-__all__ = ["ReservoirSplit", "counted", "part_of", "pieces_of", "rows_of", "split_reservoir"]
-
 UNSEEN = 8192  # rows outside the sample: they say which directions are far larger there, and which alphas go on
 
 

@@ -11,8 +11,7 @@ from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.recipe import GIVEN, Recipe
 
-__all__ = ["Sizes", "is_large"]
-
+LEAST_COLUMNS, MOST_COLUMNS = 1024, 16_384  # of n_components="auto"
 MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
 HELD = 2_000  # rows outside the preconditioner's sample that measure its leverage
 CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than the uniform one chooses landmarks from
@@ -110,6 +109,7 @@ class Sizes:
         few = SOLVERS[recipe.solver].in_memory  # every row is a landmark, and in the sample
         auto = n if few and by_landmarks(recipe.features, auto=True) else cls.automatic(n, p)
         columns = recipe.n_components if isinstance(recipe.n_components, int) else auto
+        columns = 1 if recipe.features == "none" else columns
         held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0
         rest = n - holdout
@@ -186,9 +186,13 @@ class Sizes:
         The setup is 6 D^3 flops (the Gram matrix of 6 D rows), a pass n D (2 p + 20): the setup may cost half a pass,
         or FREE_FLOPS. Rounded to half tiles.
         """
-        wanted = float(np.clip(max(8 * n**0.5, n / 4), 1024, 16384))
+        wanted = float(np.clip(max(8 * n**0.5, n / 4), LEAST_COLUMNS, MOST_COLUMNS))
         affordable: float = max((FREE_FLOPS / SETUP) ** (1 / 3), (flops_of(n, p, 1) / (2 * SETUP)) ** 0.5)
-        return max(1024, 256 * round(min(wanted, affordable) / 256))
+        return max(LEAST_COLUMNS, 256 * round(min(wanted, affordable) / 256))
+
+    def model_bytes(self, outputs: int) -> int:
+        """Of the components in a model file, about: landmarks or frequencies, and coefficients."""
+        return 8 * self.columns * (self.p + outputs)
 
     @property
     def large(self) -> bool:

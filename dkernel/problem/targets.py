@@ -13,8 +13,6 @@ from dkernel.recipe import Recipe
 from dkernel.streaming.survey import ColumnMoments, SurveyResult
 from dkernel.validation import nearest_name
 
-__all__ = ["Targets", "doubtful_task", "make_targets", "resolve_task"]
-
 LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # its square has all its digits
 
 

@@ -10,8 +10,6 @@ from dkernel.data.block import Block
 from dkernel.model import Model
 from dkernel.report.numbers import Quality
 
-__all__ = ["Dependence", "dependences", "importances", "strongest"]
-
 MOST_ROWS = 2048  # of the rows kept out: a share is known to a percent by then
 MOST_FEATURES = 30  # bars that a picture can show
 SHOWN = 4  # partial dependences

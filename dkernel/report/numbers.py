@@ -20,21 +20,9 @@ from sklearn.metrics import (
 from dkernel.data.block import Block
 from dkernel.features import NystromMap
 from dkernel.model import Model
+from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.targets import Targets
-
-__all__ = [
-    "Learning",
-    "Quality",
-    "Regions",
-    "calibration",
-    "learning",
-    "local_regions",
-    "quality",
-    "regions",
-    "spectrum",
-    "speed",
-]
 
 Array = NDArray[np.float64]
 
@@ -93,8 +81,8 @@ def spectrum(model: Model, holdout: Block | None) -> tuple[Array, str]:
     map = model.map
     with one_blas_thread():
         if isinstance(map, NystromMap):
-            Z = map.landmarks[:MOST_EIGEN]
-            K = map.kernel(Z, Z) if Z.dtype.kind == "O" else map.kernel(Z.astype(np.float64), Z.astype(np.float64))
+            Z = wide(map.landmarks[:MOST_EIGEN])
+            K = map.kernel(Z, Z)
             what = f"the kernel on {len(Z):,} landmarks"
         elif holdout is not None:
             X = holdout.X[:MOST_EIGEN]

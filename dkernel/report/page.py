@@ -24,8 +24,6 @@ from dkernel.report.style import svg
 from dkernel.report.tradeoffs import by_components, by_seconds
 from dkernel.training.memory_plan import format_plan
 
-__all__ = ["page", "page_of_test"]
-
 _CSS = """
 :root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --blue: #0072b2; }
 * { box-sizing: border-box; }
@@ -73,11 +71,7 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
     found = quality(model, holdout)
     parts = [
         _head(result, record, found),
-        _section(
-            "Quality",
-            _quality_note(found),
-            chain(_quality(model, holdout, found), _beside(record)),
-        ),
+        _section("Quality", _quality_note(found), chain(_quality(model, holdout, found), _beside(record))),
         _section("Effects of the features", "", _effects(model, holdout, found)),
         _section("The search", "", _search(record)),
         _section("Error against cost", "", _tradeoffs(result, trail, found)),

@@ -40,8 +40,6 @@ from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
 from dkernel.solving.driver import Found, Solver, SolverResult
 
-__all__ = ["MOST_ROWS", "Exact", "deduplicate", "is_few"]
-
 Array = NDArray[np.float64]
 
 MOST_ROWS = 4096

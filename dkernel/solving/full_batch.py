@@ -16,8 +16,6 @@ from dkernel.problem.sizes import Sizes
 from dkernel.solving.driver import Context, Solver, SolverResult, State, judged
 from dkernel.solving.sgd_setup import mean_gradient
 
-__all__ = ["ConjugateGradients", "FullBatch", "LimitedMemory", "Polish"]
-
 Array = NDArray[np.float64]
 
 MOST_PASSES = 100

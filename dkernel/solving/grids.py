@@ -23,11 +23,9 @@ from dkernel.local.grids import COUNT_BITS, FixedPoint, joined
 from dkernel.local.inputs import GridInputs
 from dkernel.numerics import tiling
 from dkernel.problem.objective import Coefficients, Problem, count_correct
-from dkernel.solving.residual import ResidualContext, Rows
+from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.exact_sums import ExactStatistic, RepeatedReading
 from dkernel.streaming.schedule import RowSlice
-
-__all__ = ["GROUP", "GridFit", "GridSettings", "fit_grids"]
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -174,11 +172,7 @@ class GridRound(ExactStatistic[BinSums]):
     def merge(self, left: BinSums, right: BinSums) -> BinSums:
         left.table += right.table
         return BinSums(
-            left.table,
-            left.loss + right.loss,
-            left.right + right.right,
-            left.weight + right.weight,
-            left.n + right.n,
+            left.table, left.loss + right.loss, left.right + right.right, left.weight + right.weight, left.n + right.n
         )
 
     def _part(self, number: int) -> Binning:
@@ -272,7 +266,8 @@ def fit_grids(
             coef[some] = change
             part.add_scores(holdout, change, scores)
             if number >= len(kept):
-                line |= _judged(context, context.holdout, scores)
+                judged = context.figures(scores)
+                line |= {f"holdout_{name}": value for name, value in judged.items() if name != "rows"}
                 if context.journal.keeps:
                     context.journal.part(name, {"change": packed(change), "line": line})
             history.append(line)
@@ -306,14 +301,3 @@ def _line(context: ResidualContext, total: BinSums, number: int) -> dict[str, An
     unit = 2.0**-LOSS_DIGITS
     line = {"grids": (number + 1) * GROUP, "rows": total.n, "loss": total.loss / max(total.weight, 1)}
     return line | context.problem.targets.merit(total.right * unit, total.n)
-
-
-def _judged(context: ResidualContext, rows: Rows, scores: F32) -> dict[str, float]:
-    """Figures of scores on the holdout."""
-    if not len(rows.Y):
-        return {}
-    loss = context.problem.loss.judged(rows.Y, scores).sum(axis=1, dtype=np.float64)
-    targets = context.problem.targets
-    right = targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
-    figures = {"holdout_loss": float(rows.weight @ loss / rows.weight.sum())}
-    return figures | {f"holdout_{name}": value for name, value in right.items()}

@@ -26,8 +26,6 @@ from dkernel.solving.sgd_setup import in_coordinates
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["ALPHAS", "FOLDS", "NormalEquations"]
-
 Array = NDArray[np.float64]
 
 ALPHAS = tuple(float(f"{10.0**k:.3g}") for k in np.arange(-10, 1.01, 0.25))

@@ -16,8 +16,6 @@ from dkernel.solving.driver import Context, Solver, SolverResult, State
 from dkernel.solving.sgd_setup import is_wide, mean_gradient
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["PassState", "Passes"]
-
 Array = NDArray[np.float64]
 
 WORSE = 1.05  # a pass whose best candidate is worse than its start by this much is undone

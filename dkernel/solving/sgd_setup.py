@@ -18,6 +18,7 @@ from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.threads import usable_cores
+from dkernel.numerics.tiling import ROWS
 from dkernel.problem.components import column_dtype, with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.gram import Gram
@@ -34,22 +35,8 @@ from dkernel.problem.reservoir_split import ReservoirSplit, part_of, pieces_of
 from dkernel.problem.sizes import flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.sketch import CovarianceSum, features_of, sketch_covariance
-from dkernel.streaming.reduction import Item, R, Statistic, reduce
-
-__all__ = [
-    "PATH",
-    "Prepared",
-    "SampleEvaluator",
-    "alpha_path",
-    "alpha_paths",
-    "evaluate_candidates",
-    "in_coordinates",
-    "is_wide",
-    "mean_gradient",
-    "prepare",
-    "runs_on_client",
-    "warm_start",
-]
+from dkernel.streaming.reduction import R, Statistic
+from dkernel.streaming.shares import Item, reduce
 
 Array = NDArray[np.float64]
 
@@ -69,9 +56,8 @@ LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # of the rows that say how large the leve
 WARM_ROUNDS, WARM_EPOCHS = 16, 2  # of the start on the sample
 LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of each, where a pass follows that sees many more
 SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can
-TILE_ROWS = 256  # of a piece of the sample: one tile
 DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # that are tamed: those of the largest leverage
-WIDE_DIRECTIONS = 16  # the same of very many columns, each of which is a long vector
+WIDE_DIRECTIONS = DIRECTIONS // 2  # the same of very many columns, each of which is a long vector
 WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
 MOST_HEADS = 64  # of all alphas and outputs: more are not read for the price of one
 # A holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands. Where all rows are few, fits
@@ -356,7 +342,7 @@ def warm_start(
 ) -> Array:
     """The same rounds as a pass, over the sample: several epochs, the mean of the last one's second half."""
     sample = evaluator.executor.keep(rows, f"{evaluator.key}-sample")
-    pieces = pieces_of(len(rows.X), TILE_ROWS)
+    pieces = pieces_of(len(rows.X), ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
     state = solver.start(start)
     for epoch in epochs:

@@ -26,18 +26,6 @@ from dkernel.problem.reservoir_split import pieces_of
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = [
-    "ROWS",
-    "SKETCH_CLIENT",
-    "SKETCH_TASK",
-    "CovarianceSum",
-    "features_of",
-    "rank_of",
-    "sketch_covariance",
-    "sketch_flops",
-    "slices_of",
-]  # fmt: skip
-
 ROWS = 8192  # of the sample that are sketched
 RANK = 2048  # of the sketch, at most
 MOST_BYTES = 2**30  # of the sketch

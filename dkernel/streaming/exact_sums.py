@@ -15,8 +15,6 @@ from dkernel.execution.base import Call, Handle
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["ExactStatistic", "RepeatedReading"]
-
 T = TypeVar("T")
 
 

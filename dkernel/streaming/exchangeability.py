@@ -14,8 +14,6 @@ from scipy.special import chdtrc
 
 from dkernel.streaming.survey import ColumnMoments, SurveyResult
 
-__all__ = ["Exchange", "exchangeable"]
-
 LEVEL = 1e-6  # of a test: one of a million sources that are mixed is called sorted
 LEAST = 50  # rows; fewer say nothing alone, and many such chunks would say it often
 

@@ -14,8 +14,6 @@ from typing import Any, TextIO
 
 from dkernel.errors import RecipeError
 
-__all__ = ["KINDS", "LOG_EVERY", "Progress", "format_progress"]
-
 KINDS = ("auto", "bar", "log", "json", "none")
 LOG_EVERY = 10.0  # seconds between two lines of a log
 BAR_EVERY = 0.1  # seconds: as fast as an eye follows

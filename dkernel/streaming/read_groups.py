@@ -10,8 +10,6 @@ from dask.local import get_sync
 
 from dkernel.data.source import Unit
 
-__all__ = ["Task", "call_each", "grouped", "read_together", "task_of"]
-
 # What is read together stays small beside any other block, and many small files are still tasks for many workers.
 MOST_BYTES, MOST_UNITS = 2**20, 64
 

@@ -16,22 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.random_streams import stream
-
-__all__ = [
-    "PIECE_ROWS",
-    "Partition",
-    "RowRange",
-    "RowSlice",
-    "Schedule",
-    "bundle_size",
-    "cut_pieces",
-    "interleaved",
-    "shuffled",
-]
+from dkernel.numerics.tiling import PIECE_ROWS
 
 Numbers = NDArray[np.int64]
 
-PIECE_ROWS = 2048  # eight tiles: what a piece costs beside its rows is a percent
 LEAST_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
 SMALL_BYTES = 256 * 2**20  # of a source whose units can all be there at one time
 BUNDLE_BYTES = 64 * 2**20  # of the units that are mixed: a chunk's size

@@ -22,8 +22,6 @@ from dkernel.training.job import Job
 from dkernel.training.result import LocalStage
 from dkernel.training.stages import PosedProblem, Ready
 
-__all__ = ["build_model"]
-
 
 def build_model(
     job: Job, posed: PosedProblem, ready: Ready, outcome: SolverResult, data: str, order: Mapping[str, str],
@@ -43,6 +41,8 @@ def build_model(
     facts = _facts(job, posed, ready.prepared, outcome) | {"data": data, "chosen": {**job.chosen, **order}}
     if local is not None:
         facts["local"] = local.facts
+        if local.machine is not None and local.holdout:
+            facts["holdout"] = local.holdout
     variance = None
     if outcome.variance is not None and (local is None or local.machine is None):
         variance = _in_columns(evaluator, outcome.variance, targets)
@@ -58,7 +58,7 @@ def build_model(
         label=job.source.label or "label",
         facts=facts,
         variance=variance,
-        encoding=job.source.encoding,
+        encoding=None if job.source.encoding is None else job.source.encoding.settled(),
         local=None if local is None else local.machine,
     )
     return model if posed.recipe.calibration is None else calibrate(model, posed.split.holdout, targets)

@@ -10,8 +10,6 @@ from dkernel.data.source import Source
 from dkernel.problem.targets import Targets
 from dkernel.streaming.survey import SurveyResult
 
-__all__ = ["cautions"]
-
 LOOKED_AT = 4096  # rows in which the label is compared with the features
 FEWEST = 20  # rows: fewer are alike by chance
 FIRST = 64  # rows that tell most features from the label

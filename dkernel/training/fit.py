@@ -14,7 +14,7 @@ from dkernel.numerics.sparse_rows import named
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.recipe import Recipe
-from dkernel.selection.model_selection import SelectedModel
+from dkernel.selection.candidates import SelectedModel
 from dkernel.solving.driver import Callback, Context, SolverResult, solve, solver_class
 from dkernel.solving.full_batch import Polish
 from dkernel.solving.sgd_setup import SampleEvaluator
@@ -27,7 +27,7 @@ from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checks import checked_source
 from dkernel.training.job import Job
-from dkernel.training.local_stage import LOCAL_STAGES, best_stage, local_pieces, residual_context
+from dkernel.training.local_stage import fit_local, local_pieces, residual_context
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.result import LocalStage, TrainResult
@@ -37,15 +37,14 @@ from dkernel.training.stages import (
     Rounds,
     choose_model,
     choose_order,
-    divide_reservoir,
     learn_labels,
     pose_problem,
     prepare_solver,
     read_survey,
+    settle_sizes,
+    split_rows,
 )
 from dkernel.validation import silent_overflow
-
-__all__ = ["TrainResult", "plan", "train"]
 
 SOME = 8  # alphas that are named one by one
 
@@ -111,8 +110,8 @@ def _stages(job: Job, opened: ExitStack) -> dict[str, Any]:
         labels = learn_labels(job, survey)
         for name, text in (*source.told.items(), *cautions(survey, labels.counts, source, labels.targets)):
             job.note(name, text)
-        split = divide_reservoir(job, survey)
-        chosen = choose_model(job, labels, survey, split)
+        chosen = choose_model(job, labels, survey, split_rows(job, survey))
+        job, split = settle_sizes(job, survey, chosen)
         posed = pose_problem(job, labels, chosen, split)
         ready = prepare_solver(job, posed)
         rounds = choose_order(job, survey, feed, opened)
@@ -170,9 +169,7 @@ def _local(
     context = residual_context(
         problem, start, feed, pieces, posed.split, survey, weight, job.key, job.progress, job.journal, folder
     )
-    found = best_stage(
-        [LOCAL_STAGES[kind].fit(context, survey, recipe, job.sizes.n, job.callback) for kind in job.plan.local]
-    )
+    found = fit_local(job.plan.local, context, survey, recipe, job.sizes.n, job.callback)
     job.note("local", found.why)
     return found
 

@@ -19,18 +19,16 @@ from dkernel.data.block import Block
 from dkernel.execution.base import Executor
 from dkernel.linear.solvers.psgd import PSGD, State
 from dkernel.model import Model, ScaledColumns
-from dkernel.numerics.object_values import encoded
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.numerics.tiling import ROWS
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Gradient, Problem
 from dkernel.problem.reservoir_split import ReservoirSplit, pieces_of
 from dkernel.problem.sizes import HELD, MOST_SAMPLE
 from dkernel.problem.targets import Targets
-from dkernel.solving.sgd_setup import TILE_ROWS, SampleEvaluator, mean_gradient, prepare
-
-__all__ = ["Stream", "start_stream", "update", "with_classes"]
+from dkernel.solving.sgd_setup import SampleEvaluator, mean_gradient, prepare
 
 Array = NDArray[np.float64]
 
@@ -88,8 +86,8 @@ def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor:
     v, older, newer, history = stream_.v, stream_.older, stream_.newer, list(stream_.history)
     with one_blas_thread():
         held = executor.keep(rows, f"{key}-rows")
-        pieces = pieces_of(len(rows.X), TILE_ROWS)
-        of_round = ROUND // TILE_ROWS
+        pieces = pieces_of(len(rows.X), ROWS)
+        of_round = ROUND // ROWS
         for at in range(0, len(pieces), of_round):
             total = evaluator.part(
                 Gradient(problem), [(held, piece) for piece in pieces[at : at + of_round]], f"{at}", v
@@ -161,12 +159,6 @@ def _at(weight: Array | None, rows: NDArray[np.intp]) -> Array | None:
 
 
 def _digest(block: Block) -> str:
-    digest = hashlib.sha256()
-    parts: tuple[Any, ...] = (block.X, block.y, block.weight)
-    for part in parts:
-        if isinstance(part, SparseRows):
-            for held in part.arrays().values():
-                digest.update(held.tobytes())
-        elif part is not None:
-            digest.update((encoded(part)[0] if part.dtype.kind == "O" else part).tobytes())
-    return digest.hexdigest()[:16]
+    parts = (block.X, block.y, block.weight)
+    digests = "".join(array_digest(part) for part in parts if part is not None)
+    return hashlib.sha256(digests.encode()).hexdigest()[:16]

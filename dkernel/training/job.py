@@ -9,18 +9,16 @@ from dkernel.data.source import Source
 from dkernel.execution.base import Executor
 from dkernel.features import Drawing, by_landmarks, features_named, features_of_sparse
 from dkernel.linear.solvers.catalogue import SOLVERS, SolverEntry
+from dkernel.numerics.rows import array_digest
 from dkernel.persistence.checkpoint import run_of
 from dkernel.persistence.journal import Journal
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
+from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import for_given
-from dkernel.selection.model_selection import SelectedModel
 from dkernel.solving.driver import Callback
-from dkernel.streaming.fingerprint import array_digest
 from dkernel.streaming.progress import Progress
 from dkernel.training.memory_plan import Plan
-
-__all__ = ["Job"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +66,7 @@ class Job:
         plan = Plan.of(source, recipe, executor)
         plan.check()
         sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
+        plan.check_model(sizes, recipe, plan.outputs)
         beside = [given] if validation is None else [given, validation.X, validation.y, validation.weight]
         digests = "".join(array_digest(Z) for Z in beside if Z is not None)
         key = hashlib.sha256(f"{source.token}/{recipe.digest}{digests}".encode()).hexdigest()[:16]

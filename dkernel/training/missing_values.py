@@ -8,8 +8,6 @@ from dkernel.errors import MissingValueError
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.recipe import Recipe
 
-__all__ = ["with_missing_values"]
-
 T = TypeVar("T")
 
 

@@ -16,10 +16,12 @@ from dkernel.model import ScaledColumns
 from dkernel.problem.finite_check import LOOKED_AT, check_products
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit, split_reservoir
+from dkernel.problem.sizes import LEAST_COLUMNS, Sizes
 from dkernel.problem.targets import Targets, doubtful_task, make_targets, resolve_task
 from dkernel.recipe import Recipe
+from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import landmarks_of
-from dkernel.selection.model_selection import SelectedModel, select_model
+from dkernel.selection.model_selection import select_model
 from dkernel.solving.sgd_setup import (
     SMALL_EPOCHS,
     WARM_EPOCHS,
@@ -45,11 +47,12 @@ __all__ = [
     "Rounds",
     "choose_model",
     "choose_order",
-    "divide_reservoir",
     "learn_labels",
     "pose_problem",
     "prepare_solver",
     "read_survey",
+    "settle_sizes",
+    "split_rows",
 ]
 
 
@@ -136,6 +139,7 @@ def learn_labels(job: Job, survey: SurveyResult) -> Labels:
     if said := doubtful_task(job.recipe, recipe.task, kind, survey.labels):
         job.note("task", said)
     targets, counts = make_targets(recipe, survey, job.source.label, job.sizes.n)
+    job.plan.check_model(job.sizes, recipe, targets.outputs)
     if recipe.cost is not None:
         learned = 1 - job.sizes.holdout / job.sizes.n
         weight = learned * targets.weight(recipe.class_weight, counts, survey.weight)
@@ -144,24 +148,39 @@ def learn_labels(job: Job, survey: SurveyResult) -> Labels:
     return Labels(recipe, targets, counts)
 
 
-def divide_reservoir(job: Job, survey: SurveyResult) -> ReservoirSplit:
-    """Divide the reservoir into holdout, landmarks and samples, and print the sizes."""
+def split_rows(job: Job, survey: SurveyResult) -> ReservoirSplit:
+    """Divide the reservoir into holdout, landmarks and samples."""
     split = split_reservoir(survey.reservoir, job.sizes)
-    split = split if job.validation is None else replace(split, holdout=job.validation)
-    sizes, recipe, exact, landmarks = job.sizes, job.recipe, job.solver.in_memory, by_landmarks(job.features)
-    asked, auto = sizes.columns, recipe.n_components == "auto"
+    return split if job.validation is None else replace(split, holdout=job.validation)
+
+
+def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple[Job, ReservoirSplit]:
+    """Settle the number of components, divide the rows for it, and report the sizes."""
+    recipe, auto, most = job.recipe, job.recipe.n_components == "auto", job.sizes.columns
+    enough = most if chosen.enough is None else max(chosen.enough, LEAST_COLUMNS)
+    if auto and enough < most and recipe.landmarks == "uniform" and not job.solver.in_memory:
+        job = replace(job, sizes=Sizes.of(job.sizes.n, job.sizes.p, recipe.replace(n_components=enough)))
+    split, sizes, exact, landmarks = (
+        split_rows(job, survey),
+        job.sizes,
+        job.solver.in_memory,
+        by_landmarks(job.features),
+    )
+    asked = sizes.columns
     which = "all different rows" if exact else "all rows except the holdout"
     if landmarks and job.given is None and len(split.landmarks.X) < asked:
         text = f"{len(split.landmarks.X):,}: {which}"
         job.note("n_components", text if auto else f"{text}; {asked:,} were asked for")
-    elif auto:
+    elif asked < most:
+        job.note("n_components", f"{asked:,}: {most:,} would have a loss that is smaller by some 1 % at most")
+    elif auto and recipe.features != "none":
         why = f": {which}" if exact and landmarks else ", by rows and by what the setup may cost"
         job.note("n_components", f"{asked:,}{why}")
     if recipe.passes == "auto" and sizes.passes > 1:
         job.note("passes", f"{sizes.passes}: {sizes.n / asked:.0f} rows per component are few")
     if recipe.polish == "auto" and sizes.polish:
         job.note("polish", f"{sizes.polish} passes, which are cheap compared with the setup")
-    return split
+    return job, split
 
 
 def choose_model(

@@ -36,19 +36,18 @@ from dkernel.persistence.checkpoint import Checkpoint, run_of
 from dkernel.persistence.journal import Journal
 from dkernel.problem.reservoir_split import ReservoirSplit, counted, split_reservoir
 from dkernel.recipe import Recipe
+from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
-from dkernel.selection.model_selection import SelectedModel
 from dkernel.solving.sgd_setup import SampleEvaluator, prepare
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.fit import TrainResult, train
+from dkernel.training.fit import train
 from dkernel.training.job import Job
+from dkernel.training.result import TrainResult
 from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey
 from dkernel.tuning.search_space import Budget, Candidate, candidates_of, scaled
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
-
-__all__ = ["RACED", "ROUNDS", "TuneResult", "tune"]
 
 ROUNDS = 32  # of a pass of the race
 RACED = 1024  # columns of the largest map of a race: few enough that all maps together cost less than the fit to come

@@ -15,8 +15,6 @@ from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import learnable
 from dkernel.validation import nearest_name
 
-__all__ = ["AXES", "Budget", "Candidate", "candidates_of", "scaled"]
-
 AXES = ("kernel", "gamma", "metric", "scale", "features", "landmarks", "sampling", "n_components", "loss", "alpha")
 """Parameters that can be searched, in the order in which a candidate is named."""
 

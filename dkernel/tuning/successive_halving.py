@@ -22,8 +22,6 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["MixedLoss", "RacedHeads", "RacedMap", "Score", "StatisticTuple", "run_rounds"]
-
 Array = NDArray[np.float64]
 
 LEAST_STEP = 0.05  # of the step of a fit

@@ -59,7 +59,7 @@ def absent(at: Doors) -> None:
     assert filled(at, of_words(at), arrow(s=gap)) == {"missing": {"s": 1}}
 
 
-@bad("tables", "category of many values", HANDLED, "the 100 most frequent have inputs, the others share 32 by a hash")
+@bad("tables", "category of many values", HANDLED, "the 100 most frequent have inputs; all have label means or a hash")
 def many(at: Doors) -> None:
     found = at.trains(arrow(s=[f"v{i % 140}" for i in range(ROWS)])).encoding.columns[-1]
     assert (len(found.levels), found.buckets) == (100, 32)

@@ -104,9 +104,9 @@ def test_numbers_with_missing_values_leave_as_arrays():
 
 
 @pytest.mark.parametrize("leave", [dkernel.to_sklearn, dkernel.to_onnx])
-def test_a_hash_is_refused_by_name(leave):
+def test_a_category_of_many_values_is_refused_by_name(leave):
     frame, y = table(2000)
     frame["zip"] = [f"z{i % 400}" for i in range(len(frame))]
     machine = KernelClassifier(**SETTINGS).fit(frame, y)
-    with pytest.raises(UnsupportedError, match="'zip' have so many values that rare ones share inputs by a hash"):
+    with pytest.raises(UnsupportedError, match="'zip' have so many values that rare ones share inputs, by a hash"):
         leave(machine)

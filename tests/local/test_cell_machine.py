@@ -1,13 +1,18 @@
 """The machine of all cells: each row is answered by its own cell, and what is stored is checked."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from dkernel import KernelClassifier
+from dkernel.errors import ModelFileError
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import CellSettings, fit_cell
 from dkernel.local.partition import grow
+from dkernel.persistence import tensor_file
+from dkernel.persistence.model_file import load, save
 
 
 @pytest.fixture(scope="module", params=[0, 1])
@@ -58,3 +63,26 @@ def test_arrays_that_do_not_agree_are_told(made):
         {"roots": machine.roots[:0]},
     ]
     assert [replace(machine, **change).fits(3, 2) for change in wrong] == [False] * len(wrong)
+
+
+def test_a_large_model_stays_in_its_file(made, tmp_path, monkeypatch):
+    """Rows of cells are read where they are: all that is held of them is what the cell of a row needs."""
+    X, machine = made
+    labels = X[:, 0] > 3
+    model = KernelClassifier("gaussian", gamma=0.1, n_components=8, alpha=1.0, local="none").fit(X, labels).model_
+    model = replace(model, local=replace(machine, coef=machine.coef[:, :1], unit=machine.unit[:1]))
+    save(model, tmp_path / "m")
+    held = load(tmp_path / "m")
+    monkeypatch.setattr(tensor_file, "LARGE", 1)
+    large = load(tmp_path / "m")
+    for name in ("Z", "coef"):
+        assert getattr(held.local, name).flags.writeable
+        assert not getattr(large.local, name).flags.writeable  # mapped
+    np.testing.assert_array_equal(large.scores(X), held.scores(X))
+    save(pickle.loads(pickle.dumps(large)), tmp_path / "m")  # the file that it is read from
+    np.testing.assert_array_equal(large.scores(X), held.scores(X))
+    with (tmp_path / "m").open("r+b") as file:
+        file.seek(-9, 2)
+        file.write(b"\1")
+    with pytest.raises(ModelFileError, match="damaged"):
+        load(tmp_path / "m")

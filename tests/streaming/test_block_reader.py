@@ -187,6 +187,6 @@ def test_the_nodes_of_any_shares_make_the_one_tree(counts, workers, threads, see
         for node, runs in nodes_of(share, sizes):
             lists = [words[run.chunk][run.first : run.last] for run in runs]
             sums[node] = merge_levels([(0, merge_levels([(0, word) for word in some], merge)) for some in lists], merge)
-    found = whole_chunks(sums, merge)
+    found = whole_chunks([sums.items()], merge)
     total = merge_levels([(node.level, found[node]) for node in sorted(found)], merge)
     assert total == tree_sum([tree_sum(some, merge) for some in words.values()], merge)

@@ -16,20 +16,6 @@ from dkernel.errors import DataError
 if TYPE_CHECKING:  # a third of a second, which every command would pay
     import dask.array as da
 
-__all__ = [
-    "aligned",
-    "as_array",
-    "block_graphs",
-    "concrete",
-    "dense",
-    "dense_blocks",
-    "first_rows",
-    "in_memory",
-    "is_dask",
-    "known",
-    "name_of",
-]
-
 log = logging.getLogger("dkernel")
 
 

@@ -17,8 +17,6 @@ from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 
-__all__ = ["read_part", "read_schema", "read_valid"]
-
 
 def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
     """Names, kinds and row groups, from the footers."""

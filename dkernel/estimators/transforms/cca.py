@@ -10,19 +10,17 @@ from sklearn.base import clone
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.collections.arrays import matrix
-from dkernel.data.collections.dask_arrays import as_array
+from dkernel.data.collections.dask_arrays import as_array, is_dask
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.decomposition import component_rows
 from dkernel.estimators.transforms.embedding import OnFeatures
 from dkernel.estimators.transforms.kernel_maps import dtype_of
-from dkernel.estimators.validation import checked_rows, is_dask, is_frame
+from dkernel.estimators.validation import checked_rows, is_frame
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi, over
 from dkernel.numerics.threads import one_blas_thread
-
-__all__ = ["KernelCCA"]
 
 
 class View(OnFeatures):

@@ -18,8 +18,6 @@ from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import Clusters, Phi, nearest, over
 from dkernel.numerics.threads import one_blas_thread
 
-__all__ = ["Clustering", "KernelKMeans"]
-
 
 class Clustering(ClusterMixin, OnFeatures):
     """Clusters of an embedding of the rows: k-means on a sample of them, then Lloyd's steps over all."""

@@ -13,8 +13,6 @@ from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi, over
 from dkernel.numerics.threads import one_blas_thread
 
-__all__ = ["KernelPCA"]
-
 FLOOR = 1e-10  # of the largest eigenvalue: below it a component is rounding
 
 

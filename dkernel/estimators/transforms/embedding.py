@@ -15,14 +15,13 @@ from dkernel.estimators.validation import seed_of, source_of
 from dkernel.execution.base import Executor
 from dkernel.execution.versions import versions
 from dkernel.features import FeatureMap, Scaling
-from dkernel.features.nystrom import NystromMap, wide
+from dkernel.features.nystrom import NystromMap
 from dkernel.inference.feature_moments import Phi
 from dkernel.model import Model
+from dkernel.numerics.rows import result_dtype, wide
 from dkernel.problem.finite_check import check_products
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import sample_rows
-
-__all__ = ["SAMPLE", "Embedding", "OnFeatures", "joined_rows", "linear_model"]
 
 SAMPLE = 20_000  # rows on which clusters begin
 
@@ -126,7 +125,7 @@ def shifted_rows(carried: tuple[NDArray[np.float64], Phi], X: NDArray[Any]) -> N
 
 def joined_rows(parts: Any, X: NDArray[Any], width: int) -> NDArray[np.floating]:
     """The parts of the answers of a block as one array, in the type of its rows."""
-    out = np.empty((len(X), width), np.float64 if X.dtype.kind == "O" else X.dtype)
+    out = np.empty((len(X), width), result_dtype(X))
     at = 0
     for part in parts:
         out[at : at + len(part)] = part

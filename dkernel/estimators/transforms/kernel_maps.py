@@ -9,33 +9,23 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from dkernel.data import Source, from_arrays
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Landmarks, NamedParameters, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
-from dkernel.estimators.validation import checked_rows, is_dask, rule_of, seed_of, source_of
+from dkernel.estimators.validation import checked_rows, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap, FourierMap, NystromMap
-from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel, parse
+from dkernel.numerics.rows import result_dtype, wide
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.numerics.tiling import ROWS
+from dkernel.numerics.tiling import PIECE_ROWS, ROWS
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import for_given, sample_rows
 
-__all__ = [
-    "FourierFeatures",
-    "NystromFeatures",
-    "TransformerBase",
-    "columns_of",
-    "dtype_of",
-    "nystrom_rows",
-    "random_rows",
-]
-
-STRIP = 2048  # rows whose float64 columns exist at one time
 STRIP_VALUES = 1 << 22  # of columns that exist at one time beside the answer
 COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
@@ -441,9 +431,9 @@ def complex_rows(map: FourierMap, X: NDArray[Any]) -> NDArray[np.complexfloating
 def nystrom_rows(carried: tuple[Any, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
     """φ of a block, in its dtype, computed in float64."""
     kernel, Z, whitening = carried
-    out = np.empty((len(X), whitening.shape[1]), np.float64 if X.dtype.kind == "O" else X.dtype)
-    for first in range(0, len(X), STRIP):
-        out[first : first + STRIP] = kernel(wide(X[first : first + STRIP]), Z) @ whitening
+    out = np.empty((len(X), whitening.shape[1]), result_dtype(X))
+    for first in range(0, len(X), PIECE_ROWS):
+        out[first : first + PIECE_ROWS] = kernel(wide(X[first : first + PIECE_ROWS]), Z) @ whitening
     return out
 
 

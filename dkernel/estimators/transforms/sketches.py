@@ -13,8 +13,6 @@ from dkernel.features import by_landmarks, choose_map, features_named, is_comple
 from dkernel.kernels import parse
 from dkernel.recipe import Recipe
 
-__all__ = ["KernelFeatures", "MaclaurinFeatures", "TensorSketchFeatures"]
-
 MOST_DENSE_COLUMNS = 2**16  # of sparse rows that become dense some at a time: 2,048 of them are half a gigabyte
 
 

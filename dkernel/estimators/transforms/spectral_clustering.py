@@ -11,8 +11,6 @@ from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi, over
 from dkernel.numerics.threads import one_blas_thread
 
-__all__ = ["SpectralClustering"]
-
 TINY = 1e-12  # of the largest possible degree: a row that nothing is like
 
 

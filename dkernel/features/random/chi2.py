@@ -7,8 +7,6 @@ from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features.dense_maps import WholeMap
 from dkernel.kernels import AdditiveChi2, Kernel
 
-__all__ = ["Chi2Map"]
-
 # Distance of the sampled frequencies for 1, 2, 3 of them (Vedaldi and Zisserman 2012); beyond, both errors are kept
 # alike, that of the frequencies left out, exp(-π s L), and that of the period, exp(-π / L): L falls as s^{-1/2}.
 INTERVALS = (0.8, 0.5, 0.4)

@@ -20,8 +20,6 @@ from dkernel.numerics.fused_products import fits, sincos_products
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import COLUMNS, cos_turns_inplace, sincos_turns_inplace
 
-__all__ = ["FORMS", "FourierMap"]
-
 FORMS = ("pairs", "offset", "exponential")
 MOST_DRAWN = 2**28  # frequencies of a model file that go by their seed
 _PAIR = COLUMNS // 2  # frequencies a group of tiles: its cosines and sines together have the size of one tile

@@ -12,8 +12,6 @@ from dkernel.features.power_series import series_of, shares
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
 
-__all__ = ["MaclaurinMap"]
-
 
 class MaclaurinMap(TiledMap):
     """φ_i(x) = (a_N / (D P_N))^{1/2} Π_{j ≤ N} ⟨ω_ij, x⟩, ω of random signs, N drawn with probability P_N.

@@ -23,18 +23,6 @@ from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.fused_products import supports_avx512
 from dkernel.numerics.random_streams import stream
 
-__all__ = [
-    "FAST",
-    "MOST_KEPT",
-    "MOST_STORED",
-    "Dense",
-    "Fast",
-    "Projection",
-    "Seeded",
-    "is_isotropic",
-    "projected",
-]
-
 FAST = ("structured", "fastfood")
 """Samplings that are made of Hadamard transforms."""
 

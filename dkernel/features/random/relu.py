@@ -15,8 +15,6 @@ from dkernel.features.random.projections import FAST, Projection, projected
 from dkernel.kernels import ArcCosine, Gaussian, Kernel
 from dkernel.numerics.tiling import COLUMNS
 
-__all__ = ["ReluMap"]
-
 NORMAL = Gaussian(gamma=0.5)  # its spectral law is the standard normal one
 
 

@@ -9,8 +9,6 @@ from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.sparse_rows import SparseRows
 
-__all__ = ["SCATTERED", "Scattered"]
-
 SCATTERED = "scattered"
 """The sampling of sparse rows: independent, and each column's drawn alone."""
 

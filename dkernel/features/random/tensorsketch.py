@@ -15,8 +15,6 @@ from dkernel.features.dense_maps import WholeMap
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
 
-__all__ = ["TensorSketchMap"]
-
 
 class TensorSketchMap(WholeMap):
     """φ = F^{-1} Π_j F(S_j φ_j), S_j a count sketch, F the Fourier transform: φ(x) . φ(z) ≈ Π_j φ_j(x) . φ_j(z).

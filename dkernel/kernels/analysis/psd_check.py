@@ -12,8 +12,6 @@ from dkernel.kernels.base import Kernel
 from dkernel.kernels.functions import FunctionKernel
 from dkernel.kernels.parse import parse
 
-__all__ = ["Definiteness", "is_psd"]
-
 F64 = NDArray[np.float64]
 
 

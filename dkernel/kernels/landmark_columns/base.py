@@ -18,24 +18,6 @@ from dkernel.numerics import tiling
 from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.fused_products import exp2_products, fits
 
-__all__ = [
-    "COLUMN_BLOCK",
-    "DotColumns",
-    "GaussianColumns",
-    "LandmarkColumns",
-    "LaplacianColumns",
-    "MultipleColumns",
-    "PlainColumns",
-    "ProductColumns",
-    "SparseColumns",
-    "SumColumns",
-    "augmented",
-    "blocks_of",
-    "center_of",
-    "power_inplace",
-    "within",
-]
-
 COLUMN_BLOCK = tiling.COLUMNS
 LOG2_E = 1.4426950408889634  # turns exp into exp2
 FAR = 1e36  # of a squared norm: twice the product of two such is a float32 number still

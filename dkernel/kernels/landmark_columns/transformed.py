@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
 
-__all__ = ["ChangedColumns", "SelectedColumns", "WeightedColumns"]
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 

@@ -16,8 +16,6 @@ from scipy.special import ndtri
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.validation import nearest_name
 
-__all__ = ["SAMPLINGS", "IndependentLaw", "Law", "NormalLaw", "SumLaw", "cauchy_quantile", "draw"]
-
 F64 = NDArray[np.float64]
 SAMPLINGS = ("iid", "orthogonal", "sobol", "halton")
 SOBOL_MAX_DIMS = 21201  # of SciPy's table of directions

@@ -8,8 +8,6 @@ from scipy.special import gammaincinv
 
 from dkernel.kernels.spectra.laws import EDGE, Law, NormalLaw
 
-__all__ = ["MixtureLaw", "PartLaw", "gamma_root", "inverse_gamma_root", "laplace_quantile"]
-
 F64 = NDArray[np.float64]
 # A frequency longer than this many reciprocal lengths spends all digits of a float32 phase (as CAUCHY_EDGE has it).
 LONGEST = 1e6

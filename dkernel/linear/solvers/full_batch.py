@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from dkernel.linear.losses import Loss
 from dkernel.linear.solvers.psgd import PSGD
 
-__all__ = ["LBFGS", "PCG", "Batch", "BatchState", "batch_solver"]
-
 Array = NDArray[np.float64]
 
 MEMORY = 12  # pairs that L-BFGS remembers

@@ -20,11 +20,9 @@ from numpy.typing import NDArray
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss
 
-__all__ = ["Newton", "Reached", "raised"]
-
 Array = NDArray[np.float64]
 
-MOST_STEPS = 100  # some ten are needed
+MOST_STEPS = 100  # some ten or twenty are needed
 APART = 1e-5  # of the scores whose slopes are compared, for the curvature
 FLAT = 1e-12  # curvatures below it are none
 HALVINGS = 30  # a step of 1e-9 is none

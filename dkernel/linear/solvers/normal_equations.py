@@ -17,8 +17,6 @@ from numpy.typing import NDArray
 
 from dkernel.linear.preconditioner import Metric, metric_root
 
-__all__ = ["Moments", "Ridge", "solve"]
-
 Array = NDArray[np.float64]
 
 
@@ -41,10 +39,7 @@ class Moments:
 
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(
-            self.gram + other.gram,
-            self.moment + other.moment,
-            self.energy + other.energy,
-            self.weight + other.weight,
+            self.gram + other.gram, self.moment + other.moment, self.energy + other.energy, self.weight + other.weight
         )
 
     def error(self, v: Array) -> Array:

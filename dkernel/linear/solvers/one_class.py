@@ -14,8 +14,6 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-__all__ = ["OneClassSum", "Path", "begin", "sums_of", "values", "widths"]
-
 Array = NDArray[np.float64]
 
 NARROW = 1e-3  # of the spread of the scores at the start: the last width

@@ -29,8 +29,6 @@ from dkernel.linear.preconditioner import Metric, Preconditioner
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.threads import for_each
 
-__all__ = ["PSGD", "WINDOWS", "State"]
-
 Array = NDArray[np.float64]
 
 WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
