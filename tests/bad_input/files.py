@@ -56,7 +56,7 @@ def cut_npy(at: Doors) -> None:
         at.train_refuses(_cut("x.npy", n), "x.npy", "truncated")
 
 
-@bad("files", "file of 0 bytes", REFUSED, "the file is named, whatever its format")
+@bad("files", "file of 0 bytes", REFUSED, "the file is named, in every format")
 def zero_bytes(at: Doors) -> None:
     for name in ("a.parquet", "a.csv", "a.csv.gz", "a.npy", "a.npz", "a.h5", "a.svm"):
         at.train_refuses(text("", name), f"{name}: the file is empty")
@@ -235,7 +235,7 @@ def _between_passes(at: Doors, act: object, said: str) -> None:
     assert done
 
 
-@bad("files", "file changed between passes", REFUSED, "size or time differ: said before the model is touched")
+@bad("files", "file changed between passes", REFUSED, "size or time differ: an error before the model is written")
 def changed(at: Doors) -> None:
     _between_passes(at, lambda path: os.utime(path, ns=(1, 1)), "x.parquet: the file changed")
 

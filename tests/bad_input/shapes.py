@@ -117,7 +117,7 @@ def one_row(at: Doors) -> None:
     assert at.fitted().predict(X[:1]).shape == (1,)
 
 
-@bad("shape", "no features", REFUSED, "said before anything is read")
+@bad("shape", "no features", REFUSED, "before anything is read")
 def no_features(at: Doors) -> None:
     at.train_refuses(one(frame()[["label"]]), "no column is left")
     at.train_refuses(one(frame(), ".parquet", "--exclude", "a,b,c"), "no column is left")
@@ -168,7 +168,7 @@ def extra(at: Doors) -> None:
     at.predict_refuses("4 features", np.hstack([X, X[:, :1]]))
 
 
-@bad("shape", "two columns of one name", REFUSED, "the name is said")
+@bad("shape", "two columns of one name", REFUSED, "the name is given")
 def duplicate(at: Doors) -> None:
     at.train_refuses(text("a,b,b,label\n1,2,3,in\n2,3,4,out\n"), "x.csv: the column 'b' occurs twice")
     table = pa.table([[1.0, 2.0]] * 3 + [["in", "out"]], names=["a", "b", "b", "label"])
@@ -185,7 +185,7 @@ def duplicate(at: Doors) -> None:
     at.train_refuses(lines, "part-1.csv lacks 'b' and has 'bb' besides", "part-0.csv")
 
 
-@bad("shape", "more landmarks than rows", HANDLED, "all rows except the holdout are landmarks, which is said")
+@bad("shape", "more landmarks than rows", HANDLED, "all rows except the holdout are landmarks, with a message")
 def many_landmarks(at: Doors) -> None:
     model = at.trains(one(frame(rows=60), ".csv"), "--n-components", "1500")
     assert 48 <= model.map.n_components < 60
