@@ -259,17 +259,6 @@ class Recipe:
         """One line of JSON, the names in order, so that equal recipes are equal texts."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    @classmethod
-    def from_text(cls, text: str) -> "Recipe":
-        """The recipe that `to_text` wrote."""
-        try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise RecipeError(f"The text of a recipe is not JSON: {error}. Use what Recipe.to_text() gives.") from error
-        if not isinstance(values, dict):
-            raise RecipeError(f"The text of a recipe holds a {type(values).__name__}; an object is needed.")
-        return cls.from_dict(values)
-
     @property
     def cost(self) -> float | None:
         """Of alpha="C=10" the 10, the weight of the sum of the losses beside |w|^2 / 2; else None."""

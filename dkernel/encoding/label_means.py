@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from dkernel.encoding.tables import coded, numbers
 from dkernel.numerics.random_streams import row_hash
 
-__all__ = ["FOLDS", "LabelCounts", "LabelMeans", "LabelPart", "folds_of", "places_of"]
-
 FOLDS = 5
 """As in scikit-learn's TargetEncoder."""
 

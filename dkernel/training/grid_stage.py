@@ -22,8 +22,6 @@ from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalCost, LocalStage
 
-__all__ = ["automatic_grids", "bits_of", "fit_grid_stage", "given_groups", "grid_cost"]
-
 GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for: some ten seconds of one core
 MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more win little on covtype; fewer are a coarse kernel
 MOST_BITS = 16  # with 18 covtype's error is 2.52 in place of 2.53 %, and no table fits the cache
