@@ -18,7 +18,7 @@ Counted = Mapping[str, Mapping[str, int]]
 """Values that training never saw: what they are ("missing", "unknown") -> column -> how many."""
 
 MISSING_WORDS = ("indicator", "mean", "error")
-DATE_WORDS = ("seconds", "calendar")
+DATE_WORDS = ("calendar", "seconds")
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 from report import DATA, finish, measured
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.model_selection import KFold
 from sklearn.preprocessing import TargetEncoder
 
 from dkernel import KernelClassifier, KernelRegressor
@@ -76,7 +77,7 @@ def written(name: str, place: Path) -> Path:
 def for_trees(name: str, X: pd.DataFrame, y: pd.Series, X_test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
     """What trees are given of dates and of many values."""
     if name == "shops":
-        encoder = TargetEncoder(random_state=0)
+        encoder = TargetEncoder(cv=KFold(5, shuffle=True, random_state=0))
         learn = encoder.fit_transform(X[["shop"]].astype(str), y)[:, 0]
         return X.assign(shop=learn), X_test.assign(shop=encoder.transform(X_test[["shop"]].astype(str))[:, 0])
 

@@ -69,7 +69,7 @@ def test_an_option_of_another_tool(typed, meant):
 
 
 def test_an_option_like_no_other():
-    assert "dkernel train --help-all lists them" in call("train", "--zzz").stderr.replace("main train", "dkernel train")
+    assert "kernel train --help-all lists them" in call("train", "--zzz").stderr
 
 
 def test_synonyms_lead_to_options_that_exist():

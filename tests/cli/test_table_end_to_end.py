@@ -40,7 +40,7 @@ def files(tmp_path, monkeypatch, table, new):
 def test_from_files(run, name, new):
     ok(run, "train", name, "--label", "y", "--out", "m", *FIXED)
     figures = json.loads(ok(run, "evaluate", "m", f"new-{name}", "--json", "--quiet").stdout)
-    assert figures["accuracy"] > 0.75
+    assert figures["accuracy"] > 0.7  # of 48 components; chance is 0.5
     assert figures["filled"]["unknown"] == {"city": 1}
     keep = ["--keep", "x,city,when", "--write", "label,score", "--quiet"]
     ok(run, "score", "m", f"new-{name}", "--out", "s.parquet", *keep)
