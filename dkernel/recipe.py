@@ -1,4 +1,4 @@
-"""The recipe: everything that decides a result, in one value that can be written down and read back.
+"""The recipe: all settings that decide a result, as one immutable value.
 
 Kernel, feature map, sizes, loss, alpha, passes, seed, dtype. Workers, memory, files and time are not in it, so equal
 recipes on equal data are equal models wherever they run. Command, config file, estimators and model file all say the
@@ -34,7 +34,7 @@ YOUNGER: Mapping[str, Any] = {
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides a result; a value that is made, compared, written and read, never changed.
+    """All settings that decide a result, as an immutable value.
 
     minimize over w, b:  mean of loss(y, w . phi(x) + b) + alpha/2 |w|^2,  phi the feature map of `kernel`
 
@@ -45,24 +45,24 @@ class Recipe:
     metric : "full" and "diagonal" learn the inner product of the inputs from a first fit, "auto" where that is a help
         and gamma is open
     gamma : fills a kernel given by name, or one with gamma="auto" in it
-    rank : of the Nystrom map, None for all that the whitening keeps
-    landmarks : the rule that chooses them; "given" in the record of a fit that was given an array of them
+    rank : directions of the Nystrom map, None for all that the whitening keeps
+    landmarks : rule that chooses them; "given" in the record of a fit with an array of landmarks
     features : one of `dkernel.features.FEATURES`, which says what each is
     form : of the Fourier map, sin/cos pairs or cos + offset; "exponential" has the columns of the pairs
     loss : one of `dkernel.linear.losses`; "huber(1.35)", "epsilon_insensitive(0.1)" and "quantile(0.5)" may have
         another number, the first two in standard deviations of the targets
     alpha : a number; "auto"; or "C=10", as of support vector machines: 1 / (C n), n the weight of the rows learned from
-    solver : "psgd", preconditioned stochastic gradients; of the exact optimum "normal" (squared loss, one pass, every
-        alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and of up to 4,096 rows, with all of them as landmarks
-        and none held out, "exact" (every loss but the perceptron's)
-    passes : readings of the data; "auto", 1, or 2 by sizes; of "pcg" and "lbfgs" the most, 100 where it is 1
-    patience : passes of "psgd" in a row, that end them if none has lowered the loss on the holdout; 0 for none
-    rounds : updates of each pass; "auto", 32 to 64: more of many rows that are few for their columns or much work
+    solver : "psgd", preconditioned stochastic gradients; the others find the optimum: "normal" (squared loss, one pass,
+        every alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and "exact" (every loss but the perceptron's, up to
+        4,096 rows, all of them landmarks and none held out)
+    passes : passes over the data; "auto" is 1 or 2 by sizes; upper limit for "pcg" and "lbfgs", 100 if it is 1
+    patience : passes of "psgd" in a row without a lower loss on the holdout after which they stop; 0 for no limit
+    rounds : updates of each pass; "auto" is 32 to 64, more for few rows per component or much work
     polish : at most so many passes of "pcg" or "lbfgs" after those of "psgd"; "auto": see `problem.sizes`
     class_weight : None, "balanced", or {label: weight}
     positive : this label against the rest
-    holdout : share of the rows kept out of training to judge by; 0 for none
-    calibration : None, or how the holdout makes probabilities of the scores: "platt" or "isotonic"
+    holdout : share of the rows kept out of training to judge it; 0 for none
+    calibration : None, or the curve from scores to probabilities, fitted to the holdout: "platt" or "isotonic"
     categorical : which features are categories: "auto", "none", or names beside those of "auto"
     missing : values of features: "indicator", "mean" or "error"; see `dkernel.encoding`
     local : stage that learns what the features leave: "grids" is random binning, "cells" exact machines of the cells of
@@ -261,7 +261,7 @@ class Recipe:
 
     @property
     def cost(self) -> float | None:
-        """Of alpha="C=10" the 10, the weight of the sum of the losses beside |w|^2 / 2; else None."""
+        """The 10 of alpha="C=10", the weight of the sum of the losses beside |w|^2 / 2; else None."""
         return float(self.alpha[2:]) if isinstance(self.alpha, str) and self.alpha.startswith("C=") else None
 
     @property

@@ -1,4 +1,4 @@
-"""The one gate for a block: two-dimensional, the right width, a real dtype, finite.
+"""The check of a block: two-dimensional, the right width, a real dtype, finite.
 
 Every block of every pass goes through `as_features`, inside the task that reads it, so an error names its place.
 """

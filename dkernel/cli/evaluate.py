@@ -1,4 +1,4 @@
-"""`dkernel evaluate`: how good a model is on labelled files."""
+"""`dkernel evaluate`: measures of a model on labelled files."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -79,7 +79,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     from dkernel.data.writers.atomic import digest
     from dkernel.inference.evaluate import evaluate as run
     from dkernel.persistence import model_file
-    from dkernel.problem.reservoir_roles import rows_of
+    from dkernel.problem.reservoir_split import rows_of
     from dkernel.problem.sizes import MOST_HOLDOUT
 
     record.note(paths=list(values["data"]), model=values["model"])

@@ -36,9 +36,7 @@ class Setting(click.Option):
 
 
 class Label(Setting):
-    """The label's option: given twice it is refused, where of other options the last counts. The first would go on as
-    a feature.
-    """
+    """Option of the label, refused if it is given twice: the first label would become a feature."""
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ARG002
         parser.add_option(obj=self, opts=self.opts, dest=self.name, action="append", nargs=self.nargs)
@@ -57,7 +55,7 @@ class Label(Setting):
 
 
 class _WordOrNumber(click.ParamType):  # type: ignore[type-arg]
-    """A number where the text is one; what the words mean is for the recipe to judge."""
+    """A number if the text is one, else a word, which the recipe checks."""
 
     name = "value"
 
@@ -184,7 +182,7 @@ def bad_rows_option(command: Command) -> Command:
 
 
 def rejected_of(source: Any) -> dict[str, Any]:
-    """What a run record says of the rows that were left out of a source."""
+    """Entry of a run record about the rows that were left out of a source."""
     listed = [] if source.rejected is None else source.rejected.to_pylist()
     counts = {"rows_in": source.n_rows + len(listed), "rows_rejected": len(listed)}
     return {**counts, "rejects": listed} if listed else counts
@@ -289,7 +287,7 @@ def require(ctx: click.Context, values: Mapping[str, Any], names: Iterable[str])
 
 
 def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Where to run, as `dkernel.execution.connect.connect` takes it."""
+    """Arguments of `dkernel.execution.connect.connect`."""
     places = [f"--{name.replace('_', '-')}" for name in ("scheduler", "scheduler_file", "workers") if values[name]]
     if len(places) > 1:
         raise click.UsageError(f"{' and '.join(places)} are different places to run on: give one of them.", ctx)

@@ -1,4 +1,4 @@
-"""Check of the outputs of a command against its inputs, before either is opened: nothing is replaced by accident."""
+"""Check of the outputs of a command against its inputs, before either is opened."""
 
 from collections.abc import Mapping
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The run record: OUT.run.json, what a run is doing, what it did and how it ended, written for failed runs too.
+"""The run record, OUT.run.json: the progress and the end of a run, also of a failed one.
 
 What may not stand in a model, because it differs between equal runs, stands here: command, times, host, paths, memory.
 While the run goes the record is renewed every few seconds, so that `dkernel watch` can follow it from elsewhere. A run
@@ -30,7 +30,7 @@ _NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "verbose"
 
 
 class Record:
-    """Record of a run; `with` it around the run, and its end is written whatever that is.
+    """Record of a run, a context manager around the run, whose end it always writes.
 
     Examples
     --------
@@ -122,7 +122,7 @@ class Record:
                 write_file(Path(where), content, durable=final)
 
     def so_far(self) -> dict[str, Any]:
-        """All of it, with the seconds, at this moment."""
+        """The record at this moment, with the seconds of each phase."""
         if self.progress is not None:
             self.note(phases=self.progress.seconds())
         return {**self.facts, "seconds": dict(self.seconds)}
@@ -154,7 +154,7 @@ def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any])
 
 
 def beside(out: str | Path, named: str | None = None) -> str | Path:
-    """Where the record of a run with this output stands, unless it is named."""
+    """Default path of the record of a run with this output."""
     if named:
         return named
     if _is_url(out):

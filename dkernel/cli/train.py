@@ -55,7 +55,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "",
         "Default: by the task.",
     ),
-    "class_weight": ("balanced", "", "Classes count alike, however many rows they have."),
+    "class_weight": ("balanced", "", "Give all classes the same total weight."),
     "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Regularization; C=10 is 1 / (10 n)."),
     "solver": (
         "psgd|exact|normal|pcg|lbfgs",
@@ -345,7 +345,7 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
 
 
 def lines_of(record: "Record") -> Iterator[str]:
-    """What a fit came to, for people."""
+    """Lines of the summary of a fit."""
     found, seconds = record.facts, record.seconds
     rate = found["rows"] / max(seconds["train"], 1e-9)
     yield f"{found['model']}: {found['rows']:,} rows in {seconds['train']:.1f} s ({rate:,.0f} rows/s)"

@@ -1,4 +1,4 @@
-"""`dkernel tune`: files in, a search over candidates in the stream, one model file out."""
+"""`dkernel tune`: files in, a search over candidates, one model file out."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence

@@ -66,7 +66,7 @@ def _check(rejected: pa.Table, allowed: int) -> None:
     if len(rejected) > allowed:
         raise DataError(
             _told(rejected, f"and --max-bad-rows (max_bad_rows) allows {allowed:,}")
-            + "\nMend or remove what is bad, or allow more."
+            + "\nCorrect or remove these rows, or allow more."
         )
 
 

@@ -33,9 +33,9 @@ class Block:
 
     X is (rows, p), C-contiguous and finite, or of objects (dkernel.numerics.object_values), or sparse
     (dkernel.numerics.sparse_rows); y is (rows,) of bool, int64, float64 or fixed-width text, or several targets in
-    float64, (rows, k), None when no label was asked for; weight is (rows,) float64, finite and
-    not negative; kept holds the columns carried to the output. refused lists the rows of the file that were left out
-    on the way (rejected_rows.py), None where that is not done. marks says which values training never saw
+    float64, (rows, k), None when no label was asked for; weight is (rows,) float64, finite and not
+    negative; kept holds the columns carried to the output. refused lists the rows of the file that were left out on
+    the way (rejected_rows.py), None where that is not done. marks says which values training never saw
     (`dkernel.encoding.Encoding.encode`), int8 (rows, columns of the table), None where there are none.
 
     Examples
@@ -171,7 +171,7 @@ def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | N
     if flat.ndim == 2 and flat.shape[1] == 1:
         flat = flat[:, 0]
     if flat.ndim != 1 and not (several and flat.ndim == 2 and flat.shape[1]):
-        raise DataError(f"{what} has the shape {flat.shape}; one value a row is needed.")
+        raise DataError(f"{what} has the shape {flat.shape}; one value per row is needed.")
     return flat
 
 
@@ -212,7 +212,7 @@ def as_label(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
     if values.ndim == 2:
         return _as_targets(values, place, name)
     if values.ndim != 1:
-        raise DataError(f"The label {name!r} has shape {values.shape}; one value a row is needed.")
+        raise DataError(f"The label {name!r} has shape {values.shape}; one value per row is needed.")
     if values.dtype.kind in "bU":
         return values
     if values.dtype.kind in "iu":
@@ -274,7 +274,7 @@ def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], place: Place, name: st
 def as_weight(values: NDArray[Any], place: Place, name: str) -> NDArray[np.float64]:
     """Weights (rows,) as float64: finite and not negative."""
     if values.ndim != 1 or values.dtype.kind not in "biuf":
-        raise DataError(f"The weight {name!r} is of type {values.dtype}; one number a row is needed.")
+        raise DataError(f"The weight {name!r} is of type {values.dtype}; one number per row is needed.")
     numbers = values.astype(np.float64, copy=False)
     bad = ~(np.isfinite(numbers) & (numbers >= 0))
     _refuse(bad, numbers, place, name, "weight", "weights must be finite and not negative")

@@ -1,8 +1,8 @@
-"""From what the user names (a file, several, a folder, a glob, an fsspec URL) to the files, in order.
+"""Files of a source, in order, from the names that a user gives: a file, several, a folder, a glob, an fsspec URL.
 
-A folder's files and a glob's come in natural order (part.2 before part.10), those of its folders key=value in their
-place. Names that begin with '_' or '.' are no
-data, and neither is what dkernel itself has written there: models, run records, reports, checkpoints.
+The files of a folder or a glob come in natural order (part.2 before part.10), those of its folders key=value in their
+place. Names that begin with '_' or '.' are skipped, and so are files of dkernel: models, run records, reports,
+checkpoints.
 """
 
 import glob

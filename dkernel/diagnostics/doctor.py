@@ -1,4 +1,4 @@
-"""The doctor: what would make a job fail or crawl on a cluster, found out before it, each finding with its remedy."""
+"""Checks of a cluster before a job: each finding names the process and the remedy."""
 
 import os
 import tempfile
@@ -47,7 +47,7 @@ CLIENT, SCHEDULER = "client", "scheduler"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: which check, in which process, what was found, and what to do."""
+    """One fault: the check, the process, the finding, and the remedy."""
 
     check: str
     where: str
@@ -78,7 +78,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Facts of every process, and what is wrong.
+    """Facts of every process, and all findings.
 
     Parameters
     ----------
@@ -92,7 +92,7 @@ class Diagnosis:
     limits: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The diagnosis as JSON."""
         findings = [asdict(finding) for finding in self.findings]
         return {"processes": self.processes, "plan": self.plan, "findings": findings, "limits": self.limits}
 
@@ -121,14 +121,14 @@ def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
     shorter = list(_shorter(processes, patience))
     findings += _limits(shorter, patience)
     if trouble:
-        findings.append(Finding("job", CLIENT, trouble, "Mend the command or its data; the plan needs both."))
+        findings.append(Finding("job", CLIENT, trouble, "Correct the command or its data; the plan needs both."))
     limits = {name: min(found for _, other, found in shorter if other == name) for _, name, _ in shorter}
     return Diagnosis(processes, plan, findings, limits)
 
 
 @contextmanager
 def _tokens(job: Job) -> Iterator[list[str]]:
-    """An empty file in each folder of this machine, or in the nearest above it; whoever sees it sees the folder."""
+    """Make an empty file in each folder of this machine, or in the nearest above it, to see which workers see it."""
     local = {name: folder for name, folder in job.places.items() if "://" not in folder}
     with ExitStack() as opened:
         names = []
@@ -321,7 +321,7 @@ def _shorter(processes: Mapping[str, Mapping[str, Any]], patience: float) -> Ite
 
 
 def _limits(shorter: Sequence[tuple[str, str, float]], patience: float) -> Iterator[Finding]:
-    """Those that do a run harm."""
+    """Limits that harm a run."""
     for process, name, found in shorter:
         least = LIMITS[name]
         if least is None or found < least:

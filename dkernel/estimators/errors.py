@@ -1,4 +1,4 @@
-"""Refusals of scikit-learn's checks as dkernel's own errors: everything that dkernel raises is a DKernelError."""
+"""Errors of scikit-learn's checks as errors of dkernel: everything that dkernel raises is a DKernelError."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

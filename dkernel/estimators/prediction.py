@@ -1,4 +1,4 @@
-"""One function of a block of rows, applied to whatever X is: at once and on threads in memory, lazily in Dask."""
+"""A function of a block of rows, applied to X: at once and on threads in memory, lazily in Dask."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -73,7 +73,7 @@ class BlockPrediction:
 
     @property
     def shape(self) -> "Inputs":
-        """What a block is made of, without the answer."""
+        """Settings by which a block is made, without the answer."""
         return Inputs(self.columns, self.dtype, self.objects, self.encoding)
 
     def gate(self, X: Any, place: Callable[[int], str]) -> Any:
@@ -170,7 +170,7 @@ def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":
 
 
 def _carried(answer: BlockPrediction) -> Any:
-    """One task that holds what every block needs, and on which they depend: it travels once to a worker."""
+    """One task that holds the values that every block needs: they travel to a worker once."""
     key = f"dkernel-{answer.key()}"
     return Delayed(key, {key: (Payload.open, Payload.of(answer.carried))})
 

@@ -170,7 +170,7 @@ class ClusterExecutor(Executor):
             for call in calls:
                 works.append(self._send(Work(call), len(calls)))
             yield works
-        finally:  # also what ends the other calls after an error: a task that nobody wants is forgotten
+        finally:  # also what ends the other calls after an error: a task without a reference is forgotten
             self._connection.release_later(work.future for work in works if work.future is not None)
 
     def _send(self, work: Work, calls: int = 1) -> Work:
@@ -279,7 +279,7 @@ class ClusterExecutor(Executor):
         except Exception as error:
             for work in works:
                 if work.future.status == "finished":
-                    self._count(work, f"its value did not come: {error}")
+                    self._count(work, f"its value did not arrive: {error}")
             time.sleep(TICK)
             return None
 
@@ -351,5 +351,5 @@ class ClusterExecutor(Executor):
         raise ClusterError(
             f"{self._workers.who_waits()} for {quiet:.0f} seconds; {len(waiting)} call(s) are waiting"
             + (f", the first is {waiting[0]!r}" if waiting else "")
-            + f". See to the workers of {self.address} and run the same command again."
+            + f". Check the workers of {self.address} and run the same command again."
         )

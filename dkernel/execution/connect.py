@@ -1,4 +1,4 @@
-"""The doors to a cluster: which executor a run gets, made and closed.
+"""Choice of the executor of a run, which is made and closed here.
 
 Nothing here imports `distributed` until a cluster is asked for: a run on threads does without.
 """
@@ -149,7 +149,7 @@ def bytes_of(limit: str | int | None) -> int | None:
 
 
 def default_executor() -> Executor:
-    """On the caller's `Client` when this process has one, else on threads.
+    """Executor of the caller's `Client` if this process has one, else of threads.
 
     Threads too in a task of a cluster, where joblib's "dask" backend leaves a client: were the tasks that fit to wait
     for tasks of their own, they would hold every thread that these need, and wait for ever.

@@ -1,4 +1,4 @@
-"""Errors of a run on a cluster, in words."""
+"""Messages for the errors of a run on a cluster."""
 
 import threading
 from collections.abc import Callable
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class KilledCallError(ClusterError):
-    """A task ended every worker that ran it. `key` names it, for those who know which rows it reads."""
+    """A task ended every worker that ran it; `key` names the task."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -22,7 +22,7 @@ class KilledCallError(ClusterError):
 
     @classmethod
     def of(cls, error: Any) -> "KilledCallError":
-        """From Dask's KilledWorker."""
+        """Make the error from Dask's KilledWorker."""
         key = str(error.task)
         return cls(
             key,

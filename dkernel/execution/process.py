@@ -49,7 +49,7 @@ _LOUD = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Demands of the tasks of a run on their process.
+    """Settings that the tasks of a run need in their process.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ class _Process:
 
     @contextmanager
     def lease(self, seconds: float) -> Iterator[None]:
-        """One BLAS thread, quiet logs and kept pages inside this block and for so many seconds after it."""
+        """Set one BLAS thread, quiet logs and kept pages inside this block and for so many seconds after it."""
         with self._lock:
             if self._changes is None:
                 self._changes = ExitStack()

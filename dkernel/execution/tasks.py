@@ -1,4 +1,4 @@
-"""The tasks that a run sends to a cluster, in the worker: prepared, opened, and tried again where a disk failed."""
+"""Tasks of a run in the worker: the process is prepared, the call is opened, and tried again where a disk failed."""
 
 from dataclasses import dataclass
 from functools import partial

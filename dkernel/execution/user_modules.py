@@ -1,4 +1,4 @@
-"""Modules of the user that register kernels: imported here because `--import` asks for it, and so in every worker.
+"""Modules of the user that register kernels, imported by `--import` here and in every worker.
 
 A model file and the text of a kernel name a function and hold none of it. Nothing is ever imported because a file says
 so: only what the user names is.

@@ -1,4 +1,4 @@
-"""The workers that a run may use: those that its first task there has found fit."""
+"""The workers of a run: those whose versions and modules its first task has accepted."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ LOOK = 0.05  # seconds between two looks at the first tasks: nobody notices so m
 
 
 class WorkerPool:
-    """Workers that were found fit, those refused with the reason, and those whose first task has not ended.
+    """Workers that were accepted, those refused with the reason, and those whose first task has not ended.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""The encoding of a table as scikit-learn's parts: a ColumnTransformer, fitted to a few made rows."""
+"""The encoding of a table as a ColumnTransformer of scikit-learn, fitted to a few made rows."""
 
 from operator import attrgetter
 from typing import Any
@@ -17,7 +17,7 @@ from dkernel.export.exact import leaving
 
 
 def encoder_of(encoding: Encoding) -> Any:
-    """What makes the inputs of the columns, those of categories being 1 where the encoding has sqrt(1/2)."""
+    """Transformer of the columns to the inputs; a category is 1 where the encoding has sqrt(1/2)."""
     leaving(encoding, "scikit-learn")
     names = encoding.column_names
     by_place = names == tuple(map(str, range(len(names)))) and not _has_texts(encoding)

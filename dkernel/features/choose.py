@@ -169,7 +169,7 @@ class Drawing:
 
     Examples
     --------
-    >>> Drawing("fourier", 3).map(Gaussian(gamma=0.5), 64).n_columns
+    >>> Drawing("fourier", 3).map(Gaussian(gamma=0.5), 64).n_components
     64
     >>> Drawing("fourier", 3).suits(Gaussian()), Drawing("fourier", 3).suits(Polynomial())
     (True, False)
@@ -333,16 +333,16 @@ class _Draw:
         series = series_of(kernel)
         assert series is not None
         low = MonomialMap(kernel, self.n_in, most=1)
-        if low.n_columns >= n:
+        if low.n_components >= n:
             return self._maclaurin(kernel, n)
         # Every degree has a column at least: one left out would be missing from the mean of the kernel.
         degrees = [N for N, a in enumerate(series) if a > 0 and N > 1]
-        left = n - low.n_columns - len(degrees)
+        left = n - low.n_components - len(degrees)
         if left < 0 or len(degrees) > MOST_SKETCHES:
             return self._maclaurin(kernel, n)
         sizes = 1 + np.floor(shares(series, 2) * left).astype(int)
         maps = [self._part(N)._sketch(Polynomial(degree=N, c=0.0), int(sizes[N])) for N in degrees]
-        first = [low] if low.n_columns else []
+        first = [low] if low.n_components else []
         return StackedMap(kernel, [*first, *maps], [1.0] * len(first) + [float(series[N]) for N in degrees])
 
     def _product(self, kernel: Product, n: int) -> FeatureMap:

@@ -1,4 +1,4 @@
-"""Landmarks: which points stand for all rows in a Nystrom map, chosen from a sample by one of five rules.
+"""Landmarks of a Nystrom map, chosen from a sample by one of five rules.
 
 Every rule is a function of the sample, in its order, and of the seed. The sample is the reservoir, which neither chunks
 nor workers change, so the landmarks are the same wherever a fit runs.
@@ -232,7 +232,7 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
 
 
 def _accepted(H: Array, offered: Array, rng: np.random.Generator, most: int) -> tuple[NDArray[np.intp], Array]:
-    """Which of the proposals stand, and the Cholesky factor of their part of H.
+    """Proposals that are accepted, and the Cholesky factor of their part of H.
 
     Proposal i was drawn with its share of the diagonal before the others; with them as pivots H_ii is left of it, so it
     stands with probability H_ii / offered_i. H is used up.

@@ -1,4 +1,4 @@
-"""Scaling of the inputs: the affine map that stands before every feature map."""
+"""Scaling of the features: the affine map before every feature map."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""Statistics of φ of the rows, which is made a strip at a time and never held: moments, clusters, one class."""
+"""Statistics of φ of the rows, which is computed a strip at a time: moments, clusters, one class."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -87,12 +87,12 @@ def nystrom_operator(map: Any, X: Any) -> LinearOperator:
 
 def _projected(map: NystromMap, X: NDArray[Any], V: Array) -> Array:
     """C^T V of a block."""
-    total = np.zeros((map.n_columns, V.shape[1]))
+    total = np.zeros((map.n_components, V.shape[1]))
     for i in range(0, len(X), PIECE_ROWS):
-        total += map.columns(X[i : i + PIECE_ROWS]).T @ V[i : i + PIECE_ROWS]
+        total += map.components(X[i : i + PIECE_ROWS]).T @ V[i : i + PIECE_ROWS]
     return total
 
 
 def _expanded(map: NystromMap, X: NDArray[Any], coefficients: Array) -> Array:
     """C a of a block."""
-    return np.concatenate([map.columns(X[i : i + PIECE_ROWS]) @ coefficients for i in range(0, len(X), PIECE_ROWS)])
+    return np.concatenate([map.components(X[i : i + PIECE_ROWS]) @ coefficients for i in range(0, len(X), PIECE_ROWS)])

@@ -45,7 +45,7 @@ WORDS = ("label", "score", "std", "probability", "novelty")
 
 @dataclass(frozen=True)
 class ScoreResult:
-    """What a scoring run did.
+    """Result of a scoring run.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def score(
     write : of WORDS; label and score when None, for a regression the score
     max_bad_rows : so many rows may be left out, of a source that was opened with `quarantine`; with one more the run
         ends with a DataError that shows the first ten
-    progress : told the rows as they are written (streaming/progress.py)
+    progress : gets the rows as they are written (streaming/progress.py)
     """
     words = _words(model, write)
     columns = output_columns(model, source.kept, words)
@@ -186,7 +186,7 @@ def _refusal(staging: AnyStaging, parts: dict[int, OutputPart], why: str) -> str
     in_order = [parts[index] for index in sorted(parts)]
     rejected = sum(part.rejected for part in in_order)
     shown = described(islice(staging.rejected(in_order), SHOWN))
-    advice = "Mend or remove what is bad, or have it left out and listed."
+    advice = "Correct or remove these rows, or omit and list them."
     if rejected == 1:
         return f"{shown[0]}; {why}. {advice}"
     which = f" The first {SHOWN}:" if rejected > SHOWN else ""
@@ -375,7 +375,7 @@ def _without(graph: Mapping[str, Any], key: str, rows: Sequence[int], reason: st
 
 
 def _too_large(model: Model, blocks: Sequence[Block], words: Sequence[str]) -> list[int]:
-    """Which rows of the blocks, counted through all of them, have no finite answers."""
+    """Numbers of the rows without finite answers, counted through all blocks."""
     found: set[int] = set()
     asked = [model.scores, *(getattr(model, word) for word in ("std", "novelty") if word in words)]
     first = 0

@@ -1,4 +1,4 @@
-"""The kernels that kernels make: sums, products and positive multiples, each flat and each a value.
+"""Kernels made of kernels: sums, products and positive multiples.
 
 Long sums stay one tuple, so (a + b) + c equals a + (b + c), and the text of every one reads back as the same value.
 """

@@ -1,4 +1,4 @@
-"""Distances between the rows of two float64 blocks, exact enough to be the truth that the float32 tiles are held to."""
+"""Distances between the rows of two float64 blocks, the reference of the float32 tiles."""
 
 import numpy as np
 from numpy.typing import NDArray

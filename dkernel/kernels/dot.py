@@ -53,7 +53,7 @@ class Linear(Kernel):
 
     @property
     def takes_sparse(self) -> bool:
-        """Without a matrix."""
+        """True without a matrix A."""
         return self.A is None
 
     @cached_property

@@ -35,7 +35,7 @@ class Calibration(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray]:
-        """All that it is, for a model file."""
+        """Arrays of the calibration, for a model file."""
 
     @classmethod
     @abstractmethod

@@ -1,4 +1,4 @@
-"""Figures of how good scores are, from sums over rows: nothing here grows with the number of rows."""
+"""Measures of scores, from sums over rows of constant size."""
 
 from dataclasses import dataclass
 

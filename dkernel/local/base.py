@@ -20,6 +20,10 @@ class LocalMachine(ABC):
         """Scores (rows, outputs) of a block (rows, p) of raw rows; a row has the same alone and in any block."""
 
     @abstractmethod
+    def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
+        """Number of the region of each raw row (rows,): its cell, or its bin in one of the grids; for pictures."""
+
+    @abstractmethod
     def fits(self, n_in: int, outputs: int) -> bool:
         """Whether its arrays agree with each other, and give so many outputs for rows of so many features."""
 

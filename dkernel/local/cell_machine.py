@@ -86,6 +86,9 @@ class CellMachine(LocalMachine):
             total[visit.rows] += weight
         return S / total * self.unit
 
+    def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
+        return self.tree.cells(self.inputs(X))
+
     def fits(self, n_in: int, outputs: int) -> bool:
         cells, rows, p = len(self.ends), len(self.Z), (n_in,)
         return (

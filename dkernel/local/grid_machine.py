@@ -80,6 +80,11 @@ class GridMachine(LocalMachine):
             self.binning.add_scores(self.inputs(X[part]), self.coef, S[part])
         return S * self.unit
 
+    def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
+        """Bins of the middle grid: grids go from coarse to fine."""
+        middle = len(self.coef) // 2
+        return self.binning.part(middle, middle + 1).codes(self.inputs(X).T)[0].astype(np.int64)
+
     def fits(self, n_in: int, outputs: int) -> bool:
         return (
             self.inputs.center.shape == (n_in,)

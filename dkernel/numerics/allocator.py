@@ -1,4 +1,4 @@
-"""The C library's allocator: what is freed is taken again, and is not kept in many places.
+"""Settings of the C library's allocator: freed memory is used again, in one heap.
 
 Dask starts its workers so that glibc gives back at once whatever is free at the end of its heap, and takes arrays of
 128 KiB and more from the system each time. A piece of a round makes a dozen of such arrays: their pages, zeroed by the

@@ -17,7 +17,7 @@ Tally = tuple[NDArray[np.float64], NDArray[np.uint64]]
 
 
 def tally(X: NDArray[Any], odd: NDArray[np.uint64]) -> Tally:
-    """Of the columns of finite float32 or float64 rows X (n, p), C-contiguous; the bits of row i times odd[i].
+    """Tally the columns of finite float32 or float64 rows X (n, p), C-contiguous; odd[i] multiplies the bits of row i.
 
     Examples
     --------

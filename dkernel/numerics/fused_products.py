@@ -114,7 +114,7 @@ class VectorBuilder:
         return found
 
     def index(self, sizes: Any, places: Any) -> Any:
-        """Where the element at these places is in an array of these sizes."""
+        """Offset of the element at these places in an array of these sizes."""
         at = places[0]
         for size, place in zip(sizes[1:], places[1:], strict=True):
             at = self.builder.add(self.builder.mul(at, size), place)
@@ -124,7 +124,7 @@ class VectorBuilder:
         return self.builder.call(self._fma, [a, b, c])
 
     def polynomial(self, x: Any, coefficients: Any) -> Any:
-        """Of Horner, the last coefficient first."""
+        """Evaluate a polynomial by Horner's rule, the last coefficient first."""
         value = _constant(float(coefficients[-1]))
         for c in coefficients[-2::-1]:
             value = self.fma(x, value, _constant(float(c)))

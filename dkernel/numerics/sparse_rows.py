@@ -1,4 +1,4 @@
-"""Sparse rows: a block of which only the numbers other than 0 are held, and the products that kernels make of it.
+"""Sparse rows: a block that stores only the numbers other than 0, and the products that kernels need.
 
 What dense blocks are to numpy, `SparseRows` are to everything from the readers to the columns of a map: slices, rows by
 number, a length, a dtype. They never become a table: numpy's `asarray` of them is an error. Products of rows with rows
@@ -103,7 +103,7 @@ class SparseRows:
 
     @classmethod
     def of(cls, matrix: Any) -> "SparseRows":
-        """Of a scipy matrix in any form, of real numbers: equal entries added, zeros left out, columns in order."""
+        """Rows of a real scipy matrix in any format: equal entries are added, zeros omitted, columns sorted."""
         csr = matrix.tocsr().copy()
         if csr.dtype not in (np.float32, np.float64):
             csr = csr.astype(np.float64)
@@ -133,7 +133,7 @@ class SparseRows:
 
     @property
     def dtype(self) -> Any:
-        """Of the stored numbers."""
+        """Type of the stored numbers."""
         return self.data.dtype
 
     @property
@@ -203,7 +203,7 @@ class SparseRows:
 
     @property
     def T(self) -> "Transposed":  # noqa: N802 - as numpy has it
-        """For X @ Z.T."""
+        """The right side of X @ Z.T."""
         return Transposed(self)
 
     def __matmul__(self, other: "Transposed") -> NDArray[np.float64]:

@@ -80,7 +80,7 @@ def _take_control() -> None:
 
 @cache
 def _controller() -> Any:
-    """Of the libraries that are loaded; finding them takes a hundred times as long as setting their limits."""
+    """Controller of the loaded BLAS libraries; to find them takes a hundred times as long as to set their limits."""
     for library in _LIBRARIES:
         importlib.import_module(library)
     from threadpoolctl import ThreadpoolController

@@ -1,4 +1,4 @@
-"""The hot loops: what is done to one cache tile of columns, in place, in float32, and the walk over a block's tiles.
+"""The hot loops over the cache tiles of a block: components, scores and gradients, in float32.
 
 A numpy function of the same name in tests/numerics/references.py defines each compiled one. A tile is a C-contiguous
 float32 array; numba compiles one signature a function and keeps it on disk where it may. The in-place functions take
@@ -282,11 +282,11 @@ def accumulate(
     -------
     G : float64 (D, C);  g : float64 (C,)
     """
-    n_columns, n_outputs = coef.shape
+    n_components, n_outputs = coef.shape
     coef = np.ascontiguousarray(coef, dtype=np.float32)
     shift = intercept.astype(np.float32)
-    buffer = scratch(ROWS * n_columns)
-    G, g = np.zeros((n_columns, n_outputs)), np.zeros(n_outputs)
+    buffer = scratch(ROWS * n_components)
+    G, g = np.zeros((n_components, n_outputs)), np.zeros(n_outputs)
     S, R = np.empty((ROWS, n_outputs), np.float32), np.zeros((ROWS, n_outputs), np.float32)
     for start in range(0, len(X), ROWS):
         _walk(columns, columns.rows(_padded(X, start)), coef, S, buffer, keep=True)

@@ -151,8 +151,8 @@ def load(path: str | os.PathLike[str]) -> Model:
         ) from error
     except _MEANINGLESS as error:
         raise ModelFileError(
-            f"{place} does not describe a model: {error!r}. Its checksums hold, so it was made by something else than "
-            "this version of dkernel. Use the dkernel that made it, or train it again."
+            f"{place} does not describe a model: {error!r}. Its checksums are right, so another program, or another "
+            "version of dkernel, made it. Use the dkernel that made it, or train it again."
         ) from error
     return model
 
@@ -279,7 +279,7 @@ def _check_shapes(model: Model, place: str) -> None:
     if model.map.sparse:  # one number may be for all columns
         scaling = {name: array for name, array in scaling.items() if array.shape != (1,) or array.dtype != np.float64}
     shapes = {
-        "coef": (model.coef.shape, (model.map.n_columns, outputs)),
+        "coef": (model.coef.shape, (model.map.n_components, outputs)),
         "intercept": (model.intercept.shape, (outputs,)),
         "map": ((model.map.n_in,), n_in),
         **{
@@ -295,7 +295,7 @@ def _check_shapes(model: Model, place: str) -> None:
     if model.calibration is not None and (model.classes is None or not model.calibration.fits(outputs)):
         raise ModelFileError(f"{place} does not describe a model: its calibration is none of {outputs} score(s).")
     variance = model.variance
-    if variance is not None and (model.classes is not None or not variance.fits(model.map.n_columns, outputs)):
+    if variance is not None and (model.classes is not None or not variance.fits(model.map.n_components, outputs)):
         raise ModelFileError(f"{place} does not describe a model: its variance is none of this map.")
     if model.local is not None and not model.local.fits(len(model.inputs), outputs):
         raise ModelFileError(f"{place} does not describe a model: its local part is of other rows or scores.")

@@ -1,4 +1,4 @@
-"""A file of named tensors and one JSON document, in the safetensors layout; nothing in it can run.
+"""A file of named tensors and one JSON document, in the safetensors layout; reading executes no code.
 
     8 bytes   length of the header, little-endian
     header    {"__metadata__": {"dkernel": DOCUMENT}, tensor name: {"data_offsets", "dtype", "shape"}, ...}, spaces

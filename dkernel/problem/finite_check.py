@@ -1,4 +1,4 @@
-"""Numbers of a fit that are not finite, or nothing but rounding: rows pass the gate, and their products do not."""
+"""Checks of the sums of a fit: products of finite rows may overflow, or hold only rounding errors."""
 
 from collections.abc import Sequence
 from typing import Any

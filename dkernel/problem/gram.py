@@ -39,7 +39,7 @@ class GramSum:
 
     def finish(self, kernel: Kernel) -> "GramSum":
         """The same in float64, with the upper triangle; a column that overflows, or would, is seen on the diagonal."""
-        with np.errstate(over="ignore"):  # whoever factors the matrix needs the sum of its squares
+        with np.errstate(over="ignore"):  # the factorization needs the sum of its squares
             squares = np.square(len(self.gram) * np.diagonal(self.gram).astype(np.float64))
         check_finite(kernel, "products of columns", squares, self.moment)
         n, held = len(self.gram), self.gram
@@ -108,7 +108,7 @@ def gram_of(
     made: str = "float64", products: str = "float64", threads: int = 1,
 ) -> GramSum:  # fmt: skip
     """The sums over some rows, with weights (n, 1) or none; of columns made in one way, in products of one type."""
-    n = columns.map.n_columns
+    n = columns.map.n_components
     gram, moment = np.zeros((n + 1, n + 1), products), np.zeros((n + 1, Y.shape[1]))
     energy, total = np.zeros(Y.shape[1]), 0.0
     held = np.empty((min(STRIP, len(X)), n + 1), products)  # of all strips: fresh pages would be a fifth of this

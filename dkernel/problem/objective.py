@@ -19,7 +19,7 @@ from dkernel.streaming.schedule import RowSlice
 
 Array = NDArray[np.float64]
 Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
-"""Of the columns, (n_columns, heads), and intercepts (heads,): what is sent to the workers each round."""
+"""Of the columns, (n_components, heads), and intercepts (heads,): what is sent to the workers each round."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +70,7 @@ class Problem:
         return block.X[rows], Y, weight, keep
 
     def folds(self, block: Block, piece: RowSlice, k: int) -> NDArray[np.integer]:
-        """For each of `rows` the one of k folds that it is in, by the hash of its number."""
+        """Fold of each of `rows`, one of k, by the hash of its number."""
         hashes = row_hash(self.seed, "folds", piece.first, piece.n, piece.step)
         return np.asarray(hashes % np.uint64(k))[self._kept(block, piece)]
 
@@ -91,7 +91,7 @@ class Problem:
 
 @dataclass
 class GradientSum:
-    """Sums over rows: gradient (n_columns, heads) and (heads,), weight, each λ's loss and right answers."""
+    """Sums over rows: gradient (n_components, heads) and (heads,), weight, each λ's loss and right answers."""
 
     columns: Array
     intercept: Array

@@ -1,4 +1,4 @@
-"""Sizes of a fit: columns, reservoir, rounds, passes. They follow from rows and columns alone."""
+"""Sizes of a fit: components, reservoir, rounds, passes. They follow from rows and features alone."""
 
 from dataclasses import dataclass
 
@@ -40,7 +40,7 @@ LARGE = 4  # times its sample a source must be, for the sample's epochs to be a 
 # Passes of all rows, after one of few: they teach what eight epochs on the sample do not, in less time. Test errors of
 # 8 epochs without them and of 2 with: kin40k 9.4, 8.3 -> 8.5, 6.6 hundredths of the targets' deviation; 10,000 rows of
 # covtype 19.8, 20.7 -> 19.1, 20.5 %, 40,000 15.4 -> 14.4 %; california, letter and magic as good. Of large ones with
-# few rows for their columns as many as cost what the setup did, LEAST_POLISH or none: 110,000 rows of covtype and 4,096
+# few rows per component as many as cost as much as the setup, LEAST_POLISH or none: 110,000 rows of covtype and 4,096
 # columns, after two passes, 14.9 -> 13.6 % with ten, 200,000 13.8 -> 13.6 with four; all rows, class 2 against the
 # rest, and 10,000 columns 10.6 -> 10.1 %, in a sixth more of the time.
 POLISH, LEAST_POLISH = 10, 3
@@ -54,12 +54,12 @@ def is_large(n: int, sample: int) -> bool:
 
 
 def flops_of(n: int, p: int, columns: int) -> float:
-    """Of a pass: the products, and some twenty for the function of a column and what is done with it."""
+    """Flops of a pass: the products, and some twenty for the function of a component and the work on it."""
     return float(n) * columns * (2 * p + 20)
 
 
 def _setup_flops(columns: int) -> float:
-    """Of the Gram matrix of a sample and its factors."""
+    """Flops of the Gram matrix of a sample and its factors."""
     return SETUP * float(columns) ** 3
 
 
@@ -71,7 +71,7 @@ def _is_open(recipe: Recipe) -> bool:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Rows of each role in the reservoir, which are disjoint where there are rows enough.
+    """Numbers of rows of each part of the reservoir, and the other sizes of a fit.
 
     Parameters
     ----------

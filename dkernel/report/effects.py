@@ -1,4 +1,4 @@
-"""What the features do to a model's answers: permutation importance and partial dependence on unseen rows."""
+"""Effects of the features on a model: permutation importance and partial dependence on unseen rows."""
 
 from dataclasses import dataclass
 from typing import Any

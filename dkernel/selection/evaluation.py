@@ -115,13 +115,13 @@ def evaluate_candidate(
     judged = with_intercept(columns, half.X_judged[: level.judged], column_dtype(map))
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
-    nothing = CandidateLoss(np.inf, np.zeros((map.n_columns, targets.outputs)))
+    nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
     silent = partial(np.seterr, over="ignore", invalid="ignore")  # as the thread of this call is
     with ThreadPoolExecutor(min(threads, PARTS), initializer=silent) as pool:
         covariance, moment = _means(columns, half, targets, level.rows, pool)
         metric = np.zeros_like(covariance)
         own = map.coordinates().metric
-        metric[:-1, :-1] = own * np.eye(map.n_columns) if isinstance(own, float) else own
+        metric[:-1, :-1] = own * np.eye(map.n_components) if isinstance(own, float) else own
 
         def at(alpha: float) -> CandidateLoss:
             w = _ridge(covariance, metric, moment, alpha)
@@ -131,9 +131,9 @@ def evaluate_candidate(
             return CandidateLoss(found, w[:-1], alpha) if np.isfinite(found) else nothing
 
         best = min(pool.map(at, PATH), key=lambda found: found.loss)
-    if not level.halved or map.n_columns < 2 or not np.isfinite(best.loss):
+    if not level.halved or map.n_components < 2 or not np.isfinite(best.loss):
         return best
-    some = np.append(np.arange(map.n_columns // 2), map.n_columns)  # and the intercept
+    some = np.append(np.arange(map.n_components // 2), map.n_components)  # and the intercept
     square = np.ix_(some, some)
     whole = _ridge(covariance, metric, moment, best.alpha)
     half_of = _ridge(covariance[square], metric[square], moment[some], best.alpha)

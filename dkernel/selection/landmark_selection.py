@@ -20,7 +20,7 @@ from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.rows import wide
 from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.problem.reservoir_roles import ReservoirSplit
+from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.sizes import CANDIDATES, Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import GIVEN, Recipe

@@ -25,7 +25,7 @@ from dkernel.local.inputs import GridInputs
 from dkernel.numerics import tiling
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem, count_correct
-from dkernel.solving.driver import State, StateMachine, Told, solve
+from dkernel.solving.driver import Callback, State, StateMachine, solve
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.exact_sums import ExactStatistic, RepeatedReading
 from dkernel.streaming.schedule import RowSlice
@@ -339,16 +339,16 @@ class GridSolver(StateMachine[GridState, GridFit]):
         return total
 
 
-def fit_grids(context: ResidualContext, settings: GridSettings, name: str, tell: Told | None = None) -> GridFit:
+def fit_grids(context: ResidualContext, settings: GridSettings, name: str, callback: Callback | None = None) -> GridFit:
     """Fit all grids.
 
     Parameters
     ----------
     name : of this fit among those of the context, and of its stage in the journal
-    tell : called with the line of each round; where it returns True the other grids stay empty
+    callback : called with the line of each round; where it returns True the other grids stay empty
     """
     with RepeatedReading(context.feed, context.pieces, f"{context.key}-{name}") as reading:
-        return solve(GridSolver(context, settings, reading, name), context.journal, tell)
+        return solve(GridSolver(context, settings, reading, name), context.journal, callback)
 
 
 def _line(context: ResidualContext, total: BinSums, number: int) -> dict[str, Any]:

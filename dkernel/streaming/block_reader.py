@@ -1,4 +1,4 @@
-"""The feed: which units of a source are in the workers' memory, read a bounded number ahead of their use."""
+"""Reading of the units of a source into the workers' memory, a bounded number ahead of their use."""
 
 from array import array
 from collections import Counter
@@ -23,7 +23,7 @@ from dkernel.streaming.shares import Node, calls_of, sum_nodes, whole_chunks
 FARTHEST = 16  # rounds to look ahead for units to read
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
 GROUPS = 8  # tasks of a window for each slot, where units are small: what asking workers costs is paid once for them
-# Of a long reading, what a journal is told at a time: a sixteenth, and at least so many bytes of the source.
+# Of a long reading, the part that a journal gets at a time: a sixteenth, and at least so many bytes of the source.
 PARTS, PART_BYTES = 16, 256 * 2**20
 
 
@@ -291,7 +291,7 @@ class BlockReader:
         return [list(units[i : i + self._window]) for i in range(0, len(units), self._window)]
 
     def place(self, unit: int) -> str | None:
-        """The worker that has a unit which has been read; None where nobody knows."""
+        """The worker that has a unit which has been read; None where that is unknown."""
         return self.executor.places([self._units[unit]])[0] if unit in self._units else None
 
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
@@ -320,7 +320,7 @@ class BlockReader:
     def _compute(
         self, calls: Sequence[Call], ahead: Sequence[int] = (), readers: Mapping[int, str | None] | None = None
     ) -> list[Any]:
-        """As the executor does, but what ended its workers is named by the rows that it reads."""
+        """Compute calls; an error that names a task which ended its workers names its rows."""
         if not calls and not ahead:
             return []
         groups = {self._groups[units[0]]: units for units in self._by_group(ahead)}

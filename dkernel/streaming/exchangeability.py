@@ -1,4 +1,4 @@
-"""Tests whether the chunks are alike: if not, each round of whole chunks would teach something else.
+"""Tests whether the chunks are alike, so that rounds of whole chunks are samples of the same data.
 
 Two tests on what the survey counted anyway: chi-squared of the classes in each chunk against the whole, and the z of
 each chunk's feature means (two-sample tests as in Lehmann and Romano 2005, chapters 5 and 14).

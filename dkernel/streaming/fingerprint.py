@@ -1,4 +1,4 @@
-"""The fingerprint of data: every bit of every row changes it, and no chunking, file format or number of workers does.
+"""The fingerprint of data: it depends on every bit of every row, and not on chunks, file format or workers.
 
     s_j = Σ_i bits(x_ij) * h_i  mod 2^64        one for each column, the label and the weight
 

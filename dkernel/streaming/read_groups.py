@@ -1,4 +1,4 @@
-"""Small units of a source that one task reads, scores or writes: what a task costs is paid once for all of them."""
+"""Groups of small units of a source that one task reads, scores or writes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial

@@ -1,4 +1,4 @@
-"""Statistics, and the one way in which anything is learned from data: a reduction over pieces.
+"""Statistics, and the reduction over pieces by which everything is learned from data.
 
     result = finish(tree sum over pieces of step(zero, piece, broadcast))
 

@@ -1,4 +1,4 @@
-"""Pieces and rounds: which rows stand together, a function of the chunk layout and the seed alone.
+"""Pieces and rounds, a function of the chunk layout and the seed alone.
 
 A chunk is cut into equal pieces of at most PIECE_ROWS rows. A round is a fixed share of the pieces. Two orders:
 "chunks" takes the pieces chunk by chunk, in an order of the units that the seed draws, so that a source larger than
@@ -29,7 +29,7 @@ TURNS = 4  # rounds whose pieces are there at one time
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """Where rows are: block `block` of unit `unit`, rows start, start + step, ... before stop."""
+    """Place of rows: block `block` of unit `unit`, rows start, start + step, ... before stop."""
 
     unit: int
     block: int

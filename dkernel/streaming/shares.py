@@ -58,7 +58,7 @@ class Node:
 def shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int) -> list[Share]:
     """An even share for each thread of each worker, of the chunks that it has.
 
-    Where some worker has none of them, or nobody knows who has one, an even share for each of the slots.
+    Where some worker has none of them, or their places are unknown, an even share for each of the slots.
 
     Parameters
     ----------

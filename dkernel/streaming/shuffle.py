@@ -1,4 +1,4 @@
-"""Sorted data that do not fit in memory: rewritten once to scratch, so that every round finds its rows together.
+"""Shuffle of sorted data that do not fit in memory: they are rewritten once to scratch, in the order of the rounds.
 
 The rows of a chunk are stored in the order of its interleaved pieces. The pieces keep their numbers and rows, so the
 sums, and the model's bytes, are those of the same data interleaved in memory.

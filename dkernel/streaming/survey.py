@@ -1,4 +1,4 @@
-"""The survey: what one reading of the data tells before anything is fitted.
+"""The survey: the first reading of the data, before anything is fitted.
 
 Counts, moments (Chan, Golub and LeVeque 1983: mergeable, in float64), ranges, the labels there are, labels and means of
 every chunk (are the chunks alike?), and the reservoir: the rows with the smallest hashes of their global numbers, a

@@ -1,4 +1,4 @@
-"""What a fit refuses before anything is read: parts of its data, recipe and kernel that do not go together."""
+"""Checks of a fit before anything is read: parts of data, recipe and kernel that do not go together."""
 
 from dkernel.data.block import Block
 from dkernel.data.object_columns import check_gamma, check_source
@@ -7,7 +7,7 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.problem.reservoir_roles import counted
+from dkernel.problem.reservoir_split import counted
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric

@@ -14,11 +14,11 @@ from dkernel.linear.losses import Loss, loss_named
 from dkernel.numerics.rows import array_digest
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem
-from dkernel.problem.reservoir_roles import ReservoirSplit, part_of
+from dkernel.problem.reservoir_split import ReservoirSplit, part_of
 from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
-from dkernel.solving.driver import Told
+from dkernel.solving.driver import Callback
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import Partition, RowSlice
@@ -48,7 +48,7 @@ class LocalKind:
 
     Parameters
     ----------
-    fit : (context, survey, recipe, rows, tell) -> LocalStage
+    fit : (context, survey, recipe, rows, callback) -> LocalStage
     cost : (rows, features, recipe, outputs) -> LocalCost, what the plan states
     smooths : whether it takes losses of numbers with kinks
     """
@@ -112,13 +112,18 @@ def local_cost(kinds: Sequence[str], n: int, p: int, recipe: Recipe, outputs: in
 
 
 def fit_local(
-    kinds: Sequence[str], context: ResidualContext, survey: SurveyResult, recipe: Recipe, n: int, tell: Told | None
+    kinds: Sequence[str],
+    context: ResidualContext,
+    survey: SurveyResult,
+    recipe: Recipe,
+    n: int,
+    callback: Callback | None,
 ) -> LocalStage:
-    """The best of some local stages; where `tell` returns True in one, no other is begun."""
+    """The best of some local stages; if `callback` returns True in one, no other starts."""
     answers: list[Any] = []
 
     def told(line: dict[str, Any]) -> Any:
-        answers.append(tell(line) if tell else None)
+        answers.append(callback(line) if callback else None)
         return answers[-1]
 
     tried: list[LocalStage] = []
@@ -144,7 +149,7 @@ def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[Row
 
 
 def residual_context(
-    problem: Problem, start: Coefficients, feed: BlockReader, pieces: Sequence[RowSlice], roles: ReservoirSplit,
+    problem: Problem, start: Coefficients, feed: BlockReader, pieces: Sequence[RowSlice], split: ReservoirSplit,
     survey: SurveyResult, weight: float | None, key: str, progress: Any, journal: Journal, scratch: Callable[[], Path],
 ) -> ResidualContext:  # fmt: skip
     """The residual of a fit's global stage.
@@ -155,9 +160,9 @@ def residual_context(
     weight : of all rows, None where each has the weight 1
     scratch : makes a folder that all workers see
     """
-    sampled, bound = part_of(roles.fitted, slice(SAMPLE)), _residual_bound(problem.targets, survey)
+    sampled, bound = part_of(split.fitted, slice(SAMPLE)), _residual_bound(problem.targets, survey)
     return ResidualContext(
-        problem, start, feed, pieces, sampled, roles.holdout, weight, bound, f"{key}-{array_digest(start[0])}",
+        problem, start, feed, pieces, sampled, split.holdout, weight, bound, f"{key}-{array_digest(start[0])}",
         progress, journal, scratch,
     )  # fmt: skip
 

@@ -1,4 +1,4 @@
-"""The plan: what a fit will need and do, stated before it runs. Bytes and flops are predictions from sizes alone."""
+"""The plan: memory and work of a fit, predicted from sizes before it runs."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -172,11 +172,11 @@ class Plan:
 
     @property
     def flops(self) -> float:
-        """Of setup and passes."""
+        """Flops of setup and passes."""
         return self.setup_flops + self.passes * self.pass_flops
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON and for people."""
+        """The plan as JSON."""
         return asdict(self) | {"local": list(self.local)}
 
 

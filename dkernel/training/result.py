@@ -14,7 +14,7 @@ from dkernel.solving.residual import ResidualContext
 
 @dataclass(frozen=True, eq=False)
 class TrainResult:
-    """The model, and how it came about.
+    """Model, history and figures of a fit.
 
     Parameters
     ----------

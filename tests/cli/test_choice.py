@@ -51,5 +51,5 @@ def test_components_are_as_many_as_are_a_gain(noise, components):
     X = rng.uniform(-3, 3, (8192, 4)).astype(np.float32)
     y = np.sin(X[:, 0]) * X[:, 1] + np.cos(4 * X[:, 2]) * (noise == 0) + noise * rng.standard_normal(len(X))
     machine = KernelRegressor("gaussian", local="none").fit(X, y)
-    assert machine.model_.recipe.n_components == machine.model_.map.n_columns == components
+    assert machine.model_.recipe.n_components == machine.model_.map.n_components == components
     assert ("1 % at most" in machine.chosen_["n_components"]) is (components == 1024)

@@ -16,7 +16,7 @@ from dkernel.linear.losses import loss_named
 from dkernel.model import ScaledColumns
 from dkernel.problem.gram import FoldedGram, Gram
 from dkernel.problem.objective import Gradient, LossStatistic, Problem
-from dkernel.problem.reservoir_roles import pieces_of
+from dkernel.problem.reservoir_split import pieces_of
 from dkernel.problem.targets import Targets, make_targets
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate

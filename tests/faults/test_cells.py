@@ -44,7 +44,7 @@ def test_a_worker_killed(where, tmp_path):
 
         progress = Watched(kill if where == "in the shuffle" else lambda: None)
         told = (lambda line: kill() if line.get("parts") == 1 else None) if where == "between cells" else None
-        found = fit(None, executor, recipe=CELLS, told=told, progress=progress)
+        found = fit(None, executor, recipe=CELLS, callback=told, progress=progress)
     assert killed == [where]
     assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=CELLS), tmp_path)
 

@@ -112,9 +112,11 @@ def test_a_fit_that_was_stopped_in_the_cells_goes_on_to_the_same_bytes(tmp_path,
                 raise StoppedError
 
     with pytest.raises(StoppedError):
-        fit(tmp_path / "kept", recipe=CELLS, told=stop, scratch=str(tmp_path / "scratch"))
+        fit(tmp_path / "kept", recipe=CELLS, callback=stop, scratch=str(tmp_path / "scratch"))
     assert list((tmp_path / "scratch").rglob("cells-*.npy"))
-    found = fit(tmp_path / "kept", recipe=CELLS, told=lambda line: told.append(line), scratch=str(tmp_path / "scratch"))
+    found = fit(
+        tmp_path / "kept", recipe=CELLS, callback=lambda line: told.append(line), scratch=str(tmp_path / "scratch")
+    )
     assert found.resumed == "the middle of the stage 'cells'"
     assert [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()] == []
     whole = fit(None, SerialExecutor(), recipe=CELLS)
@@ -131,7 +133,7 @@ def test_runs_that_are_damaged_are_made_again(tmp_path):
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        fit(tmp_path / "kept", recipe=CELLS, told=stop, scratch=str(tmp_path / "scratch"))
+        fit(tmp_path / "kept", recipe=CELLS, callback=stop, scratch=str(tmp_path / "scratch"))
     for path in (tmp_path / "scratch").rglob("cells-*.npy"):
         path.write_bytes(path.read_bytes()[:-8])
     found = fit(tmp_path / "kept", recipe=CELLS, scratch=str(tmp_path / "scratch"))
@@ -141,7 +143,7 @@ def test_runs_that_are_damaged_are_made_again(tmp_path):
 def test_the_other_cells_stay_empty_where_the_fit_is_told_to_end():
     ends = []
     for executor in (SerialExecutor(), ThreadsExecutor(2)):
-        found = fit(None, executor, recipe=CELLS, told=lambda line: line.get("parts") == 2)
+        found = fit(None, executor, recipe=CELLS, callback=lambda line: line.get("parts") == 2)
         assert [line["parts"] for line in found.history if "parts" in line] == [1, 2]
         ends.append(found.history)
     assert ends[0] == ends[1]

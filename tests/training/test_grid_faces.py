@@ -134,7 +134,7 @@ def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
     monkeypatch.setattr("dkernel.training.memory_plan.local_kinds", lambda *_: ("grids", "cells"))
     X, y = rough(1200)
     found = train(from_arrays(X, y > 0), Recipe(local="auto", n_grids=64), SerialExecutor(),
-                  told=lambda line: line.get("grids") == 32)  # fmt: skip
+                  callback=lambda line: line.get("grids") == 32)  # fmt: skip
     assert began == []
     assert max(line.get("grids", 0) for line in found.history) == 32
 

@@ -136,7 +136,7 @@ def _column(values: Any, what: str) -> "da.Array | None":
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1 and (what != "y" or values.ndim != 2):
-        raise DataError(f"{what} has the shape {values.shape}; one value a row is needed.")
+        raise DataError(f"{what} has the shape {values.shape}; one value per row is needed.")
     return values
 
 

@@ -81,7 +81,7 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
         )
     twice = next((n for n in names if names.count(n) > 1), None) if len(set(names)) < len(names) else None
     if twice is not None:
-        raise DataError(f"{file.name}: the column {twice!r} stands twice in the header; each name must be there once.")
+        raise DataError(f"{file.name}: the column {twice!r} occurs twice in the header; each name must be unique.")
     return Header(names, start, delimiter, len(line_ends(data[:start])))
 
 

@@ -78,7 +78,7 @@ def _look(file: File) -> FileSchema:
         names = schema.names
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
-            raise DataError(f"{file.name}: the column {twice!r} stands twice; every column needs a name of its own.")
+            raise DataError(f"{file.name}: the column {twice!r} occurs twice; every column needs a name of its own.")
         return FileSchema(
             file,
             {field.name: kind_of_type(field.type) for field in schema},

@@ -167,7 +167,7 @@ def bad_lines(lines: Lines) -> dict[int, str]:
     --------
     >>> text = b"1 3:2\\n1 x\\n1 4:1 4:1\\n"
     >>> bad_lines(Lines(text, np.array([0, 6, 10]), np.array([6, 10, 20])))
-    {1: 'not a label, then index:value pairs', 2: 'an index stands there twice'}
+    {1: 'not a label, then index:value pairs', 2: 'an index occurs twice'}
     """
     found: dict[int, str] = {}
     waiting = [np.arange(len(lines.starts))] if len(lines.starts) else []
@@ -190,7 +190,7 @@ def _reason(text: bytes, n: int) -> str:
     if len(rows.label) != n:
         return "not a label, then index:value pairs"
     pairs = np.stack([rows.row, rows.index])
-    return "" if np.unique(pairs, axis=1).shape[1] == pairs.shape[1] else "an index stands there twice"
+    return "" if np.unique(pairs, axis=1).shape[1] == pairs.shape[1] else "an index occurs twice"
 
 
 def read_valid(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> FilteredRows:
@@ -262,7 +262,7 @@ def _refuse_twice(file: File, part: FilePart, flat: NDArray[np.int64], p: int, b
     twice = ordered[1:][np.diff(ordered) == 0]
     if len(twice):
         row, column = divmod(int(twice[0]), p)
-        raise DataError(f"{file.name}, row {part.first_row + row + 1}: the index {base + column} stands there twice.")
+        raise DataError(f"{file.name}, row {part.first_row + row + 1}: the index {base + column} occurs twice.")
 
 
 def parse(data: bytes, name: str, first_row: int) -> Rows:

@@ -242,8 +242,8 @@ class Staging:
 
     def _busy(self, which: str) -> ClusterError:
         return ClusterError(
-            f"{self.destination.path} is being written by another run {which}, which is alive. Wait for it, or stop "
-            "it; then run the command again."
+            f"{self.destination.path} is being written by another run {which}, which is still running. Wait for it, "
+            "or stop it; then run the command again."
         )
 
     def _leave(self) -> None:

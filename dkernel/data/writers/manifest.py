@@ -127,7 +127,7 @@ def write_part(
             raise DataError(
                 f"Part {place.index} for {folder} has {passed.rows + rejected} rows where {place.rows} were counted "
                 "before the reading began: an input file changed meanwhile. Run the command again when the input "
-                "stands still."
+                "no longer changes."
             )
         sync(attempt)
         part = OutputPart(place.index, passed.rows, *digest(attempt))

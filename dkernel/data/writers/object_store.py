@@ -87,7 +87,7 @@ def _explained(url: str) -> Iterator[None]:
     except DKernelError:
         raise
     except PermissionError as error:
-        raise DataError(f"{url}: not writable ({error}). See to the credentials of client and workers.") from error
+        raise DataError(f"{url}: not writable ({error}). Check the credentials of client and workers.") from error
     except FileNotFoundError as error:
         raise DataError(f"{url}: there is no such bucket or folder ({error}).") from error
     except Exception as error:

@@ -13,7 +13,7 @@ from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.parameters import KernelLike, Landmarks, Seed
+from dkernel.estimators.parameters import KernelLike, Landmarks, NamedParameters, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.validation import checked_rows, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
@@ -30,8 +30,8 @@ STRIP_VALUES = 1 << 22  # of columns that exist at one time beside the answer
 COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
 
-class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A map of rows as they are: nothing is scaled."""
+class TransformerBase(NamedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base class of transformers of unscaled rows."""
 
     map_: Any
 
@@ -73,7 +73,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         made_dtype = (made or {}).get(dtype, dtype)
         objects = tuple(names[j] for j in places)
         answer = BlockPrediction(
-            function, carried, key, names, dtype, made_dtype, self.n_components_, objects, self.get_feature_names_out
+            function, carried, key, names, dtype, made_dtype, self._n_features_out, objects, self.get_feature_names_out
         )
         return apply(answer, X)
 
@@ -146,8 +146,7 @@ class FourierFeatures(TransformerBase):
     kernel : Kernel or str, default="gaussian"
         Shift-invariant kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     n_components : int, default=1024
         D, components of the output; an odd number gives (2 / D)^{1/2} cos(Ωx + b), which needs no pairs.
     sampling : {"auto", "iid", "orthogonal", "sobol", "halton", "structured", "fastfood"}, default="auto"
@@ -286,8 +285,7 @@ class NystromFeatures(TransformerBase):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     n_components : int, default=1024
         Number of landmarks, and of components of the output at most.
     rank : int, default=None
@@ -417,10 +415,10 @@ class NystromFeatures(TransformerBase):
 
 def random_rows(map: FeatureMap, X: NDArray[Any]) -> NDArray[np.floating]:
     """φ of a block, in its dtype."""
-    out = np.empty((len(X), map.n_columns), X.dtype)
-    step = max(ROWS, STRIP_VALUES // map.n_columns // ROWS * ROWS)
+    out = np.empty((len(X), map.n_components), X.dtype)
+    step = max(ROWS, STRIP_VALUES // map.n_components // ROWS * ROWS)
     for first in range(0, len(X), step):
-        out[first : first + step] = map.columns(X[first : first + step], X.dtype.name)
+        out[first : first + step] = map.components(X[first : first + step], X.dtype.name)
     out *= map.whitening
     return out
 

@@ -1,4 +1,4 @@
-"""Test of a function for being a kernel, on some rows: the smallest eigenvalue, and the witness against it."""
+"""Test whether a function is a kernel on some rows: the smallest eigenvalue and its vector."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""Kernel columns of fixed landmarks, one cache tile at a time: the hot path of everything that uses landmarks.
+"""Kernel values at fixed landmarks, one cache tile at a time: the hot path of all landmark methods.
 
 `kernel.columns(Z)` prepares the landmarks once per process. A driver then asks, for every tile of rows, `rows(X)` once
 and `fill(rows, first, out)` for each block of columns, so what depends on the rows alone is not done again per block.

@@ -1,4 +1,4 @@
-"""Kernel columns of the kernels made of one kernel: its columns, and something done to the tile."""
+"""Kernel values of kernels made of one kernel: its tile, transformed in place."""
 
 from collections.abc import Callable, Sequence
 from typing import Any

@@ -73,7 +73,7 @@ class NormalLaw(Law):
         self._scale = scale
 
     def from_uniforms(self, U: F64) -> F64:
-        """By the inverse normal distribution function, coordinate by coordinate."""
+        """Apply the inverse normal distribution function to each coordinate."""
         return ndtri(U) * self._scale
 
     def iid(self, m: int, rng: np.random.Generator) -> F64:

@@ -41,7 +41,7 @@ class MixtureLaw(Law):
         return self._normal.iid(m, rng) * self.roots(m, rng)
 
     def coordinate(self, m: int, rng: np.random.Generator) -> F64:
-        """That of z."""
+        """Coordinate of z."""
         return self._normal.coordinate(m, rng)
 
     def shared(self, m: int, rng: np.random.Generator) -> F64:

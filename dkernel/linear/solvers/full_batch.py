@@ -27,7 +27,7 @@ MOST_FAILURES = 3  # readings without a better point: what is left to gain is be
 
 @dataclass(frozen=True, eq=False)
 class BatchState:
-    """Where a batch solver is.
+    """State of a batch solver.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ class LBFGS(Batch):
         return np.where(fell.any(axis=0), np.where(fell, values, np.inf), np.where(flat, np.abs(slopes), np.inf))
 
     def _turned(self, state: BatchState) -> BatchState:
-        """With the direction of the two-loop recursion, for each α its own."""
+        """Set the direction of the two-loop recursion, one for each α."""
         q, kept = state.gradient.copy(), []
         for s, y in reversed(state.pairs):
             product = self._dot(s, y)

@@ -52,7 +52,7 @@ def raised(K: Array, diagonal: Array) -> tuple[Array, bool]:
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """Where Newton's method came to.
+    """Result of Newton's method.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ class Newton:
         return np.append(a, b), steps, moved
 
     def _target(self, b: float, s: Array, y: Array, alpha: float) -> tuple[Array, float]:
-        """Where the quadratic model at s has its minimum."""
+        """Minimum of the quadratic model at s."""
         slope = self.loss.derivative(y, s[:, None])[:, 0]
         ahead, behind = (self.loss.derivative(y, s[:, None] + e)[:, 0] for e in (APART, -APART))
         h = (ahead - behind) / (2 * APART)

@@ -1,4 +1,4 @@
-"""Ridge regression from its normal equations: every alpha, and what each is worth, out of one eigendecomposition.
+"""Ridge regression from its normal equations: every alpha and its cross-validation from one eigendecomposition.
 
     minimize over w, b:  1/(2n) sum of (y_i - w . φ_i - b)^2 + α/2 |w|^2
 
@@ -102,7 +102,7 @@ class Ridge:
         return T, self.mean @ T
 
     def leave_one_out(self, features: Array, targets: Array, alphas: Sequence[float], weight: Array | float) -> Array:
-        """For each alpha the weighted sum over rows of (y - ŷ without that row)^2, (alphas, outputs).
+        """Weighted sum over rows of (y - ŷ without that row)^2 for each alpha, (alphas, outputs).
 
         Exact for each of the rows, which are among those of the training; the strength α n of the regularization is
         that of all of them. ŷ_i without i is y_i - e_i / (1 - h_i), h_i the leverage.

@@ -135,7 +135,7 @@ class Path:
 
     @property
     def width(self) -> float:
-        """Of the zone in which the sums at `points` are wanted."""
+        """Width of the zone in which the sums at `points` are needed."""
         return self.left[0]
 
     def update(self, total: OneClassSum) -> bool:

@@ -42,7 +42,7 @@ REACH = 0.25  # of the rounds of a pass, at most, is what 1 / (1 - β) may be
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a run of rounds is.
+    """State of P-SGD.
 
     Parameters
     ----------
@@ -62,7 +62,7 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class PSGD:
-    """Settings of P-SGD: what a step is made of.
+    """Settings of a step of P-SGD.
 
     Parameters
     ----------
