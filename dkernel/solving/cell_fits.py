@@ -21,7 +21,7 @@ JUDGED = 8  # every so many-th row of a cell is one to judge its settings by
 
 @dataclass(frozen=True, eq=False)
 class CellProblem:
-    """What the tasks of all cells share; sent once.
+    """Data that the tasks of all cells share; sent once.
 
     Parameters
     ----------
