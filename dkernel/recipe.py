@@ -27,7 +27,7 @@ CONSTANT = "Polynomial(degree=1, c=1.0)"  # its monomial of degree 0 is all that
 # Younger than the first model files, and what there was before: a text without them means that, and is what it was.
 YOUNGER: Mapping[str, Any] = {
     "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
-    "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "dates": "seconds",
+    "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "dates": "calendar",
     "one_hot": "auto", "max_model_size": None,
 }  # fmt: skip
 
@@ -74,7 +74,7 @@ class Recipe:
     one_hot : features that grids take for one category together: "auto" looks for neighbouring ones that are never at
         work in the same row, "none", or groups of names or patterns, "soil*;wild*"
     max_model_size : bytes that the model file may have, None for no limit; of n_grids="auto" fewer are taken
-    dates : "seconds", or "calendar" for inputs of the year, month, weekday and hour beside them
+    dates : "calendar", inputs of the year, month, weekday and hour beside the seconds, or "seconds" alone
 
     Examples
     --------
@@ -117,7 +117,7 @@ class Recipe:
     n_grids: str | int = "auto"
     cell_rows: str | int = "auto"
     cell_overlap: str | float = "auto"
-    dates: str = "seconds"
+    dates: str = "calendar"
     one_hot: str | tuple[tuple[str, ...], ...] = "auto"
     max_model_size: int | None = None
 
@@ -258,17 +258,6 @@ class Recipe:
     def to_text(self) -> str:
         """One line of JSON, the names in order, so that equal recipes are equal texts."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
-
-    @classmethod
-    def from_text(cls, text: str) -> "Recipe":
-        """The recipe that `to_text` wrote."""
-        try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise RecipeError(f"The text of a recipe is not JSON: {error}. Use what Recipe.to_text() gives.") from error
-        if not isinstance(values, dict):
-            raise RecipeError(f"The text of a recipe holds a {type(values).__name__}; an object is needed.")
-        return cls.from_dict(values)
 
     @property
     def cost(self) -> float | None:

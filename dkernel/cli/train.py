@@ -100,7 +100,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     ),
     "categorical": ("auto|none|COL,...", "auto", "auto: text and stored categories."),
     "missing": ("indicator|mean|error", "indicator", "Missing features: mean and 0/1 input, mean, or error."),
-    "dates": ("seconds|calendar", "seconds", "calendar: year, month, weekday and hour beside the seconds."),
+    "dates": ("calendar|seconds", "calendar", "Dates: seconds, year, month, weekday and hour, or seconds alone."),
     "seed": ("N", "0", "Seed of all random choices."),
     "dtype": (
         "float32|float64",

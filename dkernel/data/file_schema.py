@@ -50,7 +50,7 @@ class ReadOptions:
     delimiter: str | None = None
     no_header: bool = False
     max_bad_rows: int = 0
-    dates: str = "seconds"
+    dates: str = "calendar"
 
     @property
     def lenient(self) -> bool:

@@ -30,8 +30,6 @@ from dkernel.data.paths import File
 from dkernel.data.writers.atomic import trouble
 from dkernel.errors import DataError
 
-__all__ = ["save_array", "unpacked"]
-
 _BUFFER = 4 * 2**20  # copied at a time
 
 

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from dkernel.encoding.label_means import LabelMeans
 
-__all__ = ["MISSING", "ONE_HOT", "UNKNOWN", "CategoryColumn", "NumberColumn", "column_from_json"]
-
 ONE_HOT = float(np.sqrt(0.5))
 """The value of a level: two rows of different levels are then at distance 1."""
 

@@ -68,15 +68,14 @@ class CategoryCount:
     def of(
         cls, words: Sequence[str | None], codes: Any, label: LabelPart | None = None, folds: Any = None
     ) -> "CategoryCount":
-        found = np.bincount(codes, minlength=len(words)).tolist()
-        counts: dict[str, int] = {}
-        missing = 0
-        for word, n in zip(words, found, strict=True):
-            if word is None:
-                missing += n
-            elif n:
-                counts[word] = counts.get(word, 0) + n
-        bounded = cls(counts, missing)._bounded()
+        found = np.bincount(codes, minlength=len(words))
+        gaps = np.array([word is None for word in words], bool)
+        missing, found = int(found[gaps].sum()), np.where(gaps, 0, found)
+        places, less = np.flatnonzero(found), 0
+        if len(places) > MOST_VALUES:  # as _bounded, before very many values become a dict
+            less = int(np.sort(found[places])[-MOST_VALUES - 1])
+            places = np.flatnonzero(found > less)
+        bounded = cls({words[i] or "": int(found[i]) - less for i in places.tolist()}, missing, exact=not less)
         if label is None:
             return bounded
         values = ("", *bounded.counts)

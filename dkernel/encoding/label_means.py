@@ -20,8 +20,6 @@ from numpy.typing import NDArray
 from dkernel.encoding.tables import coded, numbers
 from dkernel.numerics.random_streams import row_hash
 
-__all__ = ["FOLDS", "LabelCounts", "LabelMeans", "LabelPart", "folds_of", "places_of"]
-
 FOLDS = 5
 """As in scikit-learn's TargetEncoder."""
 
@@ -63,17 +61,17 @@ class LabelPart:
             return None
         try:
             column = pa.array(label, from_pandas=True)
-            words, codes = coded(column)
+            fraction = pa.types.is_floating(column.type)
+            words, codes = ([], np.zeros(0, np.int64)) if fraction else coded(column)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
             return None  # what is wrong with it is said by the reading that is for good
         kind = column.type
-        number = pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)
+        number = fraction or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
         values = numbers(column).astype(np.float64) if number else None
-        used = np.array([word is not None for word in words], bool)[codes]
-        used &= True if values is None else np.isfinite(values)
-        used &= True if weight is None else np.asarray(weight, np.float64) != 0
-        named = None if pa.types.is_floating(kind) else tuple(word or "" for word in words)
-        return cls(values, named, codes, used)
+        used = np.isfinite(values) if values is not None else np.array([w is not None for w in words], bool)[codes]
+        if weight is not None:
+            used &= np.asarray(weight, np.float64) != 0
+        return cls(values, None if fraction else tuple(word or "" for word in words), codes, used)
 
 
 @dataclass(frozen=True)

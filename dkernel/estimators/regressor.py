@@ -81,8 +81,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         one-hot inputs of value sqrt(1/2); if it has more than 100 values, the rare ones share inputs by a hash.
     missing : {"indicator", "mean", "error"}, default="indicator"
         Missing values of X: the mean of the column with a 0/1 input beside it, the mean alone, or an error.
-    dates : {"seconds", "calendar"}, default="seconds"
-        Inputs of dates: the seconds, or the seconds with year, month, weekday and hour.
+    dates : {"calendar", "seconds"}, default="calendar"
+        Inputs of dates: the seconds with year, month, weekday and hour, or the seconds alone.
     checkpoint : str or path-like, default=None
         Folder of the progress of `fit`. If it holds a stopped fit, the fit continues, to the same model; a folder of
         another fit is refused.
@@ -166,7 +166,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         random_state: Seed = None,
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
-        dates: str = "seconds",
+        dates: str = "calendar",
         checkpoint: Folder = None,
         warm_start: bool = False,
         callbacks: Callbacks = None,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
+from dkernel.encoding import CategoryColumn, Encoding
 from dkernel.errors import ModelFileError, UnsupportedError
 from dkernel.features.monomials import MonomialMap
 from dkernel.model import Model
@@ -30,13 +30,7 @@ def model_of(model: Any) -> Model:
 
 
 def leaving(encoding: Encoding, form: str) -> None:
-    """Refuse an encoding with a hash, means of the label or a calendar, which only dkernel computes."""
-    dates = [column.name for column in encoding.columns if isinstance(column, NumberColumn) and column.calendar]
-    if dates:
-        raise UnsupportedError(
-            f"The columns {', '.join(map(repr, dates))} have inputs of the calendar, and {form} has none. Score with "
-            "dkernel, or train with dates='seconds'."
-        )
+    """Refuse an encoding with a hash or means of the label, which only dkernel computes."""
     many = [c.name for c in encoding.columns if isinstance(c, CategoryColumn) and (c.buckets or c.means)]
     if many:
         raise UnsupportedError(

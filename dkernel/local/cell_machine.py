@@ -36,7 +36,10 @@ class CellInputs:
 
 @dataclass(frozen=True, eq=False)
 class CellMachine(LocalMachine):
-    """f(x) = unit f_c(x), c the cell of x.
+    """f(x) = unit f_c(x), c the cell of x; in the band of a cut a mean of the cells on both sides.
+
+    A cell has weight 1 for its own rows. For others the weight falls from 1 at the cut to 0 where the band ends, so the
+    function does not jump at a cut.
 
     Parameters
     ----------
@@ -76,13 +79,12 @@ class CellMachine(LocalMachine):
 
     def scores(self, X: NDArray[np.floating]) -> F64:
         Z = self.inputs(X)
-        S = np.zeros((len(Z), self.coef.shape[1]))
-        of = self.tree.cells(Z)
-        order = np.argsort(of, kind="stable")
-        numbers, starts = np.unique(of[order], return_index=True)
-        for number, rows in zip(numbers.tolist(), np.split(order, starts)[1:], strict=True):
-            S[rows] = self.cells[number].scores(Z[rows])
-        return S * self.unit
+        S, total = np.zeros((len(Z), self.coef.shape[1])), np.zeros((len(Z), 1))
+        for number, visit in self.tree.visits(Z):
+            weight = np.where(visit.own, 1.0, 1.0 - visit.depth)[:, None]
+            S[visit.rows] += weight * self.cells[number].scores(Z[visit.rows])
+            total[visit.rows] += weight
+        return S / total * self.unit
 
     def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
         return self.tree.cells(self.inputs(X))

@@ -14,10 +14,6 @@ from dkernel.kernels.landmark_columns.radial import DecayColumns
 from dkernel.numerics import linalg
 from dkernel.numerics.tiling import COLUMNS, scratch
 
-__all__ = [
-    "SMOOTHNESS", "Cell", "CellSettings", "fit_cell", "median_distance", "merged", "packed", "relearned", "unpacked",
-]  # fmt: skip
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 

@@ -13,8 +13,6 @@ from dkernel.errors import RecipeError
 from dkernel.numerics.tiling import compiled
 from dkernel.validation import nearest_name
 
-__all__ = ["GridInputs", "Groups", "named_groups", "one_hot_groups"]
-
 F32 = NDArray[np.float32]
 Groups = tuple[tuple[int, ...], ...]
 

@@ -28,8 +28,6 @@ from numpy.typing import NDArray
 
 from dkernel.errors import ModelFileError
 
-__all__ = ["all_finite", "canonical", "open_tensors", "read_document", "read_tensors", "replacing", "write_tensors"]
-
 Document = dict[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
 

@@ -9,8 +9,6 @@ from dkernel.features import Scaling
 from dkernel.kernels import Kernel
 from dkernel.persistence.serialization import stored
 
-__all__ = ["Candidate", "SelectedModel"]
-
 
 @dataclass(frozen=True, eq=False)
 class Candidate:
@@ -40,6 +38,7 @@ class SelectedModel:
     Parameters
     ----------
     enough : components beyond which there is little to gain; None where that is not known
+    rough : whether each doubling of the components nearly halves the loss, so that no number of them is enough
     """
 
     kernel: Kernel
@@ -48,3 +47,4 @@ class SelectedModel:
     metric: str = "identity"
     weights: NDArray[np.float64] | None = None
     enough: int | None = None
+    rough: bool = False

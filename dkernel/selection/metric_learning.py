@@ -18,8 +18,6 @@ from dkernel.features import Scaling
 from dkernel.kernels import Kernel
 from dkernel.kernels.analysis.gradients import gradients, has_gradient, is_radial
 
-__all__ = ["check_metric", "learnable", "with_metric"]
-
 F64 = NDArray[np.float64]
 MOST_COLUMNS = 512  # of the data: M is a square of them, and a row costs 2 p^2 flops to be moved
 

@@ -36,6 +36,7 @@ __all__ = [
     "Solver",
     "SolverResult",
     "State",
+    "StateMachine",
     "judged",
     "solve",
     "solver_class",
@@ -186,7 +187,39 @@ class Found(State):
 S = TypeVar("S", bound=State)
 
 
-class Solver(ABC, Generic[S]):
+class StateMachine(ABC, Generic[S, R]):
+    """What the loop drives: a solver of a fit, or grids."""
+
+    @abstractmethod
+    def start(self) -> S:
+        """The state before the first reading."""
+
+    @abstractmethod
+    def plan(self, state: S) -> Callable[[], Any] | None:
+        """The next reading; None at the end."""
+
+    @abstractmethod
+    def advance(self, state: S, found: Any) -> S:
+        """The state after the reading that was planned; `found` is its result."""
+
+    @abstractmethod
+    def finish(self, state: S) -> R:
+        """The result of the last state."""
+
+    @abstractmethod
+    def kept(self, journal: Journal) -> S | None:
+        """The last state that was kept; None for none."""
+
+    @abstractmethod
+    def keep(self, journal: Journal, state: S) -> None:
+        """Keep a state."""
+
+    def stop(self, state: S) -> S:
+        """The state from which somebody wants no more readings than it takes to end."""
+        return state
+
+
+class Solver(StateMachine[S, SolverResult]):
     """A solver of a fit; a new one is a file with a subclass, and a line in `dkernel.linear.solvers.catalogue`."""
 
     stage: ClassVar[str]
@@ -196,25 +229,12 @@ class Solver(ABC, Generic[S]):
         self.context = context
         self._shown = ""
 
-    @abstractmethod
-    def start(self) -> S:
-        """The state before the first reading."""
+    def kept(self, journal: Journal) -> S | None:
+        found: S | None = journal.position(self.stage, self.where)
+        return found
 
-    @abstractmethod
-    def plan(self, state: S) -> Callable[[], Any] | None:
-        """The next reading, one of those of the context; None at the end."""
-
-    @abstractmethod
-    def advance(self, state: S, found: Any) -> S:
-        """The state after the reading that was planned; `found` is its result."""
-
-    @abstractmethod
-    def finish(self, state: S) -> SolverResult:
-        """The result of the last state."""
-
-    def stop(self, state: S) -> S:
-        """The state after which a callback stops the solver."""
-        return state
+    def keep(self, journal: Journal, state: S) -> None:
+        journal.reached(self.stage, state)
 
     def show(self, name: str, rows: Callable[[], int], key: str = "", **more: Any) -> None:
         """Show a phase, once: readings of the same name and key follow each other in one."""
@@ -264,18 +284,21 @@ def solver_class(name: str) -> type[Solver[Any]]:
     return found
 
 
-def solve(solver: Solver[Any], context: Context) -> SolverResult:
-    """The result of a solver, from its start or from where the journal has it."""
-    journal, callback = context.journal, context.callback
-    state = journal.position(solver.stage, solver.where) or solver.start()
+def solve(machine: StateMachine[S, R], journal: Journal, callback: Callback | None) -> R:
+    """The result of a solver, from its start or from where the journal has it.
+
+    Parameters
+    ----------
+    callback : called with each line of the history as it is made; where it returns True the solver stops
+    """
+    state = machine.kept(journal) or machine.start()
     with journal.kept():
-        while (reading := solver.plan(state)) is not None:
-            before, state = state, solver.advance(state, reading())
+        while (reading := machine.plan(state)) is not None:
+            before, state = state, machine.advance(state, reading())
             if state.steps == before.steps:
                 continue
-            journal.reached(solver.stage, state)
+            machine.keep(journal, state)
             # Every line is reported; a callback may end the run then.
             if callback is not None and True in [callback(dict(line)) for line in state.history[len(before.history) :]]:
-                state, callback = solver.stop(state), None
-    context.release()
-    return solver.finish(state)
+                state, callback = machine.stop(state), None
+    return machine.finish(state)

@@ -323,9 +323,7 @@ class BlockReader:
         """Compute calls; an error that names a task which ended its workers names its rows."""
         if not calls and not ahead:
             return []
-        groups: dict[range, list[int]] = {}
-        for unit in ahead:
-            groups.setdefault(self._groups[unit], []).append(unit)
+        groups = {self._groups[units[0]]: units for units in self._by_group(ahead)}
         try:
             tasks = [task_of(self.source.units[group.start : group.stop]) for group in groups]
             if readers:

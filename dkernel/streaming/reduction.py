@@ -7,7 +7,7 @@ out passed up. A task computes an aligned subtree, so the grouping may follow th
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from dkernel.data.block import Block
@@ -79,23 +79,8 @@ class Statistic(ABC, Generic[S, R]):
         return total  # type: ignore[return-value]
 
 
-def tree_sum(values: Sequence[S], merge: Callable[[S, S], S]) -> S:
-    """Pairs of neighbours, level by level; an odd one out is passed up.
-
-    Examples
-    --------
-    >>> tree_sum(["a", "b", "c", "d", "e"], lambda x, y: f"({x}{y})")
-    '(((ab)(cd))e)'
-    """
-    level = list(values)
-    while len(level) > 1:
-        pairs = [merge(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
-        level = pairs + level[len(level) - len(level) % 2 :]
-    return level[0]
-
-
 class TreeAccumulator(Generic[S]):
-    """The same of values that come one after the other, in their order, without all of them at any time.
+    """The tree of values that come one after the other: pairs of neighbours, level by level, an odd one out passed up.
 
     A binary counter holds one partial sum a level. Only complete neighbours of one level merge, and what is left at the
     end merges from the right.

@@ -108,7 +108,7 @@ def learned_metric(context: ResidualContext, inputs: CellInputs, rows: int) -> N
 
 def fit_cell_stage(
     context: ResidualContext, survey: SurveyResult, recipe: Recipe, n: int,
-    tell: Callable[[dict[str, Any]], Any] | None = None,
+    callback: Callable[[dict[str, Any]], Any] | None = None,
 ) -> LocalStage:  # fmt: skip
     """Cut the rows into cells, choose width and ridge on a few, fit all of them, and keep them where they help.
 
@@ -140,7 +140,7 @@ def fit_cell_stage(
     chosen = journal.stage("cells-settings", lambda: _chosen(context, problem, runs, numbers, key))
     settings = CellSettings(*chosen)
     context.progress.phase("cells", int(sum(ends[-1] for _, ends in runs)))
-    fit = fit_cells(context, problem, runs, tree, numbers, settings, key, tell)
+    fit = fit_cells(context, problem, runs, tree, numbers, settings, key, callback)
     unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (outputs,))
     machine = CellMachine.of(inputs, fit.tree, fit.cells, settings.nu, np.ascontiguousarray(unit))
     return _judged(context, machine, fit.history, settings)

@@ -144,11 +144,13 @@ def _solve(job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds) -> Solve
         recipe, job.sizes, ready.prepared, evaluator, ready.evaluator, rounds.feed, rounds.schedules,
         posed.split.sample, holdout, job.progress, job.journal, job.callback, watched,
     )  # fmt: skip
-    outcome = solve(solver_class(recipe.solver)(context), context)
+    outcome = solve(solver_class(recipe.solver)(context), job.journal, job.callback)
+    context.release()
     if recipe.alpha == "auto":
         job.note("alpha", format_alpha(outcome.alpha, outcome.tried))
     if recipe.polish:
-        outcome = solve(Polish(context, outcome), context)
+        outcome = solve(Polish(context, outcome), job.journal, job.callback)
+        context.release()
     if holdout is not None:
         job.executor.release(holdout[:1])
     return outcome

@@ -22,8 +22,6 @@ from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalCost, LocalStage
 
-__all__ = ["automatic_grids", "bits_of", "fit_grid_stage", "given_groups", "grid_cost"]
-
 GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for: some ten seconds of one core
 MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more win little on covtype; fewer are a coarse kernel
 MOST_BITS = 16  # with 18 covtype's error is 2.52 in place of 2.53 %, and no table fits the cache
@@ -152,7 +150,7 @@ def _in_words(groups: Groups, names: Sequence[str]) -> str:
 
 def fit_grid_stage(
     context: ResidualContext, survey: SurveyResult, recipe: Recipe, n: int,
-    tell: Callable[[dict[str, Any]], Any] | None = None,
+    callback: Callable[[dict[str, Any]], Any] | None = None,
 ) -> LocalStage:  # fmt: skip
     """Choose width and ridge on few grids, fit all of them, and keep them where they help.
 
@@ -182,7 +180,7 @@ def fit_grid_stage(
             why = f"none: {TRIED_GRIDS} grids have a loss of {loss:.4g} on the holdout, and {before:.4g} without them"
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
     context.progress.phase("grids", rows * n_grids // GROUP)
-    fit = fit_grids(context, settings(width, ridge, n_grids, n), "grids", tell)
+    fit = fit_grids(context, settings(width, ridge, n_grids, n), "grids", callback)
     unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (fit.coef.shape[2],))
     machine = GridMachine(
         inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, fit.coef, np.ascontiguousarray(unit)

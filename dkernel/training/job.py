@@ -66,7 +66,7 @@ class Job:
         plan = Plan.of(source, recipe, executor)
         plan.check()
         sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
-        plan.check_model(sizes, recipe, plan.outputs)
+        plan.check_model(recipe.max_model_size)
         beside = [given] if validation is None else [given, validation.X, validation.y, validation.weight]
         digests = "".join(array_digest(Z) for Z in beside if Z is not None)
         key = hashlib.sha256(f"{source.token}/{recipe.digest}{digests}".encode()).hexdigest()[:16]
@@ -94,6 +94,13 @@ class Job:
             return None
         n_in = self.source.n_in if sparse else self.sizes.p
         return Drawing(self.features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
+
+    def check_outputs(self, outputs: int) -> None:
+        """Refuse a local stage that does not fit with so many outputs: of classes the plan knew no number."""
+        if self.plan.local and outputs > self.plan.outputs:
+            plan = Plan.of(self.source, self.recipe, self.executor, outputs)
+            plan.check()
+            plan.check_model(self.recipe.max_model_size)
 
     def note(self, name: str, text: str) -> None:
         """Store and report a choice."""

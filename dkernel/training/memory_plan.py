@@ -159,14 +159,12 @@ class Plan:
                 f"and the machine has {_mib(_installed())}. Use fewer components."
             )
 
-    def check_model(self, sizes: Sizes, recipe: Recipe, outputs: int) -> None:
-        """Refuse a model file that may be larger than it is to be; how many outputs there are, the labels say."""
-        local, limit = local_cost(self.local, sizes.n, sizes.p, recipe, outputs), recipe.max_model_size
-        size = sizes.model_bytes(outputs) + local.model_bytes
-        if limit is not None and size > limit:
+    def check_model(self, limit: int | None) -> None:
+        """Refuse a model file that may be larger than it is to be."""
+        if limit is not None and self.model_bytes > limit:
             raise MemoryBudgetError(
-                f"The model file may have {_mib(size)} and max_model_size is {_mib(limit)}. Use fewer grids or "
-                "components, local='none', or raise max_model_size."
+                f"The model file may have {_mib(self.model_bytes)} and max_model_size is {_mib(limit)}. Use fewer "
+                "grids or components, local='none', or raise max_model_size."
             )
 
     def _task(self, columns: int) -> int:

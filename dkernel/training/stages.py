@@ -40,21 +40,6 @@ from dkernel.streaming.shuffle import folder_of, rewrite_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.job import Job
 
-__all__ = [
-    "Labels",
-    "PosedProblem",
-    "Ready",
-    "Rounds",
-    "choose_model",
-    "choose_order",
-    "learn_labels",
-    "pose_problem",
-    "prepare_solver",
-    "read_survey",
-    "settle_sizes",
-    "split_rows",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Labels:
@@ -139,7 +124,7 @@ def learn_labels(job: Job, survey: SurveyResult) -> Labels:
     if said := doubtful_task(job.recipe, recipe.task, kind, survey.labels):
         job.note("task", said)
     targets, counts = make_targets(recipe, survey, job.source.label, job.sizes.n)
-    job.plan.check_model(job.sizes, recipe, targets.outputs)
+    job.check_outputs(targets.outputs)
     if recipe.cost is not None:
         learned = 1 - job.sizes.holdout / job.sizes.n
         weight = learned * targets.weight(recipe.class_weight, counts, survey.weight)
@@ -158,6 +143,8 @@ def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple
     """Settle the number of components, divide the rows for it, and report the sizes."""
     recipe, auto, most = job.recipe, job.recipe.n_components == "auto", job.sizes.columns
     enough = most if chosen.enough is None else max(chosen.enough, LEAST_COLUMNS)
+    to_cells = chosen.rough and recipe.local == "auto" and "cells" in job.plan.local
+    enough = LEAST_COLUMNS if to_cells else enough
     if auto and enough < most and recipe.landmarks == "uniform" and not job.solver.in_memory:
         job = replace(job, sizes=Sizes.of(job.sizes.n, job.sizes.p, recipe.replace(n_components=enough)))
     split, sizes, exact, landmarks = (
@@ -171,6 +158,8 @@ def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple
     if landmarks and job.given is None and len(split.landmarks.X) < asked:
         text = f"{len(split.landmarks.X):,}: {which}"
         job.note("n_components", text if auto else f"{text}; {asked:,} were asked for")
+    elif asked < most and to_cells:
+        job.note("n_components", f"{asked:,}: each doubling nearly halves the loss, so cells learn the rest")
     elif asked < most:
         job.note("n_components", f"{asked:,}: {most:,} would have a loss that is smaller by some 1 % at most")
     elif auto and recipe.features != "none":

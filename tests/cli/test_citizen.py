@@ -197,7 +197,7 @@ VALUES |= {
     "delimiter": ";",
     "max_bad_rows": 7,
     "class_weight": "balanced",
-    "dates": "calendar",
+    "dates": "seconds",
 }
 
 

@@ -33,9 +33,11 @@ def table(n=600, seed=0):
     return frame, np.where(y, "yes", "no")
 
 
-@pytest.fixture(scope="module")
-def machine():
-    return KernelClassifier(loss="logistic", categorical_features=["city", "size", "n"], **SETTINGS).fit(*table())
+@pytest.fixture(scope="module", params=["seconds", "calendar"])
+def machine(request):
+    columns = ["city", "size", "n"]
+    made = KernelClassifier(loss="logistic", categorical_features=columns, dates=request.param, **SETTINGS)
+    return made.fit(*table())
 
 
 def new_rows():

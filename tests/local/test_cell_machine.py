@@ -29,16 +29,33 @@ def made(request):
     return X, CellMachine.of(inputs, tree, cells, 1.5, np.array([2.0, 5.0]))
 
 
-def test_a_row_is_answered_by_its_own_cell(made):
+def test_a_row_is_answered_by_its_own_cell_and_near_a_cut_by_both(made):
     X, machine = made
     Z = machine.inputs(X)
     of, whole = machine.tree.cells(Z), machine.scores(X)
     assert len(np.unique(of)) == 5
+    visited = np.zeros(len(Z), int)
+    for _, visit in machine.tree.visits(Z):
+        visited[visit.rows] += 1
     for number, cell in enumerate(machine.cells):
-        np.testing.assert_array_equal(whole[of == number], cell.scores(Z[of == number]) * [2.0, 5.0])
+        alone = (of == number) & (visited == 1)
+        assert alone.any()
+        np.testing.assert_array_equal(whole[alone], cell.scores(Z[alone]) * [2.0, 5.0])
     np.testing.assert_array_equal(machine.scores(X[33:34])[0], whole[33])
     np.testing.assert_array_equal(machine.scores(X[::-1])[::-1], whole)
     assert machine.scores(X[:0]).shape == (0, 2)
+
+
+def test_scores_do_not_jump_at_a_cut(made):
+    X, machine = made
+    way = np.linspace(X.min(axis=0), X.max(axis=0), 4001)
+    of = machine.tree.cells(machine.inputs(way))
+    steps = np.abs(np.diff(machine.scores(way), axis=0)).max(axis=1)
+    jumps = of[1:] != of[:-1]
+    assert jumps.any()
+    assert steps[jumps].max() < 2 * steps[~jumps].max()
+    hard = np.stack([machine.cells[c].scores(machine.inputs(x[None]))[0] for c, x in zip(of, way, strict=True)])
+    assert np.abs(np.diff(hard * machine.unit, axis=0)).max(axis=1)[jumps].max() > 5 * steps[jumps].max()
 
 
 def test_the_same_from_what_is_stored(made):

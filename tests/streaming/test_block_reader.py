@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from dkernel.execution.local import SerialExecutor
 from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.reduction import Statistic, merge_levels, tree_sum
+from dkernel.streaming.reduction import Statistic, merge_levels
 from dkernel.streaming.schedule import cut_pieces, shuffled
 from dkernel.streaming.shares import nodes_of, shares, whole_chunks
 from tests.streaming.sources import rings, source_of
+from tests.streaming.statistics import tree_sum
 
 UNITS = [(300, 211)] * 40
 

@@ -10,11 +10,10 @@ from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.reduction import tree_sum
 from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces, interleaved, shuffled
 from dkernel.streaming.shares import LITTLE_FLOPS, calls_of, reduce
 from tests.streaming.sources import source_of
-from tests.streaming.statistics import Sum, Words
+from tests.streaming.statistics import Sum, Words, tree_sum
 
 
 @pytest.fixture(autouse=True)

@@ -74,6 +74,17 @@ def test_a_limit_of_the_size_takes_fewer_grids_and_refuses_what_is_larger(tmp_pa
         small.set_params(n_grids=128).fit(X, np.arange(1500) % 7)
 
 
+def test_the_tables_of_many_classes_are_refused_where_memory_has_no_room(monkeypatch):
+    X, y = rough(1500)
+    needed = 2 * 512 * 2**11 * 4  # of a class: two copies of the coefficients
+    base = plan(from_arrays(X, y > 0), Recipe(**ALONE | {"n_grids": 512}), SerialExecutor())
+    room = base["client_bytes"] + base["worker_bytes"] + 10 * needed
+    monkeypatch.setattr("dkernel.training.memory_plan._installed", lambda: room)
+    KernelClassifier(**ALONE).fit(X, np.arange(1500) % 3)
+    with pytest.raises(MemoryBudgetError, match="This process needs"):
+        KernelClassifier(**ALONE | {"n_grids": 512}).fit(X, np.arange(1500) % 26)
+
+
 @pytest.mark.parametrize("local", ["grids", "cells"])
 def test_the_figures_of_the_holdout_are_those_of_the_whole_model(local):
     X, y = rough(2000)

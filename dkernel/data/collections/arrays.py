@@ -62,7 +62,7 @@ def from_arrays(
     missing: str = "error",
     encoding: Encoding | None = None,
     holes: bool = False,
-    dates: str = "seconds",
+    dates: str = "calendar",
 ) -> Source:
     """The rows of collections in memory or in Dask: X (n, p), y (n,) or of k targets (n, k), weight (n,).
 

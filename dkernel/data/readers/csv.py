@@ -14,6 +14,7 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
+from dkernel.data.readers.csv_bad_rows import read_valid as read_valid
 from dkernel.data.readers.csv_bad_rows import well_formed
 from dkernel.data.readers.csv_categories import typed
 from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, explained, fits, parse, type_of

@@ -20,8 +20,6 @@ from dkernel.kernels.radial import Cauchy, Exponential, Matern, RationalQuadrati
 from dkernel.kernels.stationary import Gaussian, Laplacian
 from dkernel.numerics.random_streams import stream
 
-__all__ = ["gradient_moment", "gradients", "has_gradient", "is_radial", "metric_root", "slopes"]
-
 F64 = NDArray[np.float64]
 # Nearer than this share of its length a kernel with a corner at 0 counts as flat: its two sides cancel.
 CORNER = 1e-6
