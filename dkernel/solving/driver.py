@@ -215,7 +215,7 @@ class StateMachine(ABC, Generic[S, R]):
         """Keep a state."""
 
     def stop(self, state: S) -> S:
-        """The state from which somebody wants no more readings than it takes to end."""
+        """The state after which a callback stops the solver."""
         return state
 
 
