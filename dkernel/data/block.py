@@ -69,7 +69,7 @@ class Block:
 
 @dataclass(frozen=True)
 class UncheckedBlock:
-    """What a reader found in one unit, before the checks: X (rows, p), label and weight (rows,), kept columns.
+    """Values of one unit before the checks: X (rows, p), label and weight (rows,), kept columns.
 
     X is an Arrow table where an encoding makes inputs of it.
     """
@@ -143,7 +143,7 @@ def cut(rows: int, limit: int) -> tuple[int, ...]:
 
 
 def kind_of_dtype(dtype: Any) -> str:
-    """Which of KINDS a numpy dtype is.
+    """Kind of a numpy dtype, one of KINDS.
 
     Examples
     --------
@@ -188,7 +188,7 @@ def checked_beside(
 
 
 def targets_in(y: Any) -> int:
-    """How many targets a label has, also 1 where there is none.
+    """Number of targets of a label, 1 without a label.
 
     Examples
     --------

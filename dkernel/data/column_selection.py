@@ -166,7 +166,7 @@ def _objects(
 
 
 def _fits(table: FileSchema, name: str, encoded: str | None) -> bool:
-    """Whether the encoding takes a column of its kind, which is then no matter of the kernel's."""
+    """True if the encoding takes a column of its kind, which is then no matter of the kernel's."""
     kind = table.kinds[name]
     if encoded == "category":
         return kind != "other"

@@ -68,7 +68,7 @@ def learned(
 
 
 def reading_of(model: Any) -> dict[str, Any]:
-    """How `open_source` and `from_arrays` read rows for a model: by its encoding, or refusing what it cannot fill."""
+    """Arguments with which `open_source` and `from_arrays` read rows for a model."""
     if model.reading is not None:
         return {"encoding": model.reading}
     return {"categorical": "none", "missing": "error"}

@@ -18,7 +18,7 @@ CSV_TEXT = {b"dkernel": b"csv"}
 
 @dataclass(frozen=True)
 class ReadOptions:
-    """What the caller asked for, by name; `compute` runs Delayed tasks (the cluster's, where there is one).
+    """Arguments of the caller, by name; `compute` runs Delayed tasks (the cluster's, where there is one).
 
     `scan_bytes` is how much of a text file a scanning task looks at together. `kept_as` says what the kept columns of
     text files become: "types" (numbers where they give the same text again), "numbers" (wherever they are numbers) or
@@ -54,7 +54,7 @@ class ReadOptions:
 
     @property
     def lenient(self) -> bool:
-        """Whether bad rows are left out, so that a file may hold some."""
+        """True if bad rows are left out, so that a file may hold some."""
         return self.quarantine or self.max_bad_rows > 0
 
 
@@ -91,7 +91,7 @@ class FileSchema:
 
 @dataclass(frozen=True)
 class ReadColumns:
-    """What is read from every file: `columns` are the features in order; `kinds` those of all columns named here.
+    """Columns that are read from every file: `columns` are the features in order; `kinds` are of all that are named.
 
     `objects` are the features that are no numbers. `encoded` says of each feature whether it is a "number", a "date" or
     a "category", where `encoding` makes inputs of them, once it has been learned. `keys` stand in the names of folders,
@@ -118,20 +118,20 @@ class ReadColumns:
 
     @property
     def as_table(self) -> bool:
-        """Whether the features are read as an Arrow table, which holds what an encoding takes."""
+        """True if the features are read as an Arrow table, which holds what an encoding takes."""
         return self.encoded is not None and (self.encoding is None or not self.encoding.plain)
 
     @property
     def fills(self) -> bool:
-        """Whether features may be missing."""
+        """True if features may be missing."""
         return self.encoded is not None and (self.encoding is None or not self.encoding.strict)
 
     def is_category(self, name: str) -> bool:
-        """Whether the column is a feature that is a category."""
+        """True if the column is a feature that is a category."""
         return self.encoded is not None and self.encoded.get(name) == "category"
 
     def is_date(self, name: str) -> bool:
-        """Whether the column is a feature that is a date."""
+        """True if the column is a feature that is a date."""
         return self.encoded is not None and self.encoded.get(name) == "date"
 
     @property

@@ -12,7 +12,7 @@ NUMBERS = ("bool", "int", "float", "digits")
 
 
 def domains_of(kernel: Kernel | str | None, columns: Sequence[str]) -> dict[str, str]:
-    """What each column is taken as, "numbers", "objects" or "any"; a column that no part looks at is not in it.
+    """Domain of each column, "numbers", "objects" or "any"; a column that no part of the kernel uses is not in it.
 
     Examples
     --------

@@ -41,7 +41,7 @@ class RejectedRow:
 
 @dataclass(frozen=True)
 class FilteredRows:
-    """What a reader makes of a unit with bad rows: `raw` holds the rows `rows` of the unit, `refused` the others.
+    """Rows of a unit with bad rows: `raw` holds the rows `rows` of the unit, `refused` the others.
 
     The numbers of `raw` need not be finite yet. `lines` are those of the unit, where it is text.
     """
@@ -164,7 +164,7 @@ def csv_of(table: pa.Table | None) -> bytes:
 
 
 def rows_of(content: bytes) -> list[tuple[str, ...]]:
-    """What `csv_of` wrote, as rows of text.
+    """Text of `csv_of`, as rows.
 
     Examples
     --------

@@ -108,7 +108,7 @@ class Source:
 
     @property
     def sparse(self) -> bool:
-        """Whether its blocks are of sparse rows."""
+        """True if its blocks are of sparse rows."""
         return isinstance(self.columns, RangeNames)
 
     @property

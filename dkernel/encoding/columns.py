@@ -58,7 +58,7 @@ class NumberColumn:
 
     @property
     def unscaled(self) -> tuple[bool, ...]:
-        """Which of its inputs keep their unit when inputs are scaled."""
+        """Mask of the inputs that are not scaled."""
         cycles = (False, *[True] * (len(CALENDAR) - 1)) if self.calendar else ()
         return (False, *[True] * self.indicator, *cycles)
 
@@ -139,7 +139,7 @@ class CategoryColumn:
 
     @property
     def one_hot(self) -> int:
-        """How many of its inputs, the first, stand for values."""
+        """Number of the first inputs, which stand for values."""
         return len(self.levels) + self.missing + self.buckets
 
     @property

@@ -57,7 +57,7 @@ class NumberCount:
 
 @dataclass(frozen=True)
 class CategoryCount:
-    """How often each value came, and with what label; `exact` until there are too many."""
+    """Counts of the values, and means of their labels; `exact` until there are too many."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     missing: int = 0
@@ -176,7 +176,7 @@ class TableCounts:
         return Encoding(tuple(made), missing)
 
     def told(self, kinds: Mapping[str, str]) -> dict[str, str]:
-        """What is worth a line: which columns have missing values, and which are categories."""
+        """Notes: the columns with missing values, and the categories."""
         lines: dict[str, str] = {}
         pairs = list(zip(kinds.items(), self.columns, strict=True))
         gaps = [f"{name} {_share(count.missing / self.rows)}" for (name, _), count in pairs if count.missing]

@@ -58,17 +58,17 @@ class Encoding:
 
     @property
     def strict(self) -> bool:
-        """Whether missing values are refused."""
+        """True if missing values are refused."""
         return self.missing == "error"
 
     @cached_property
     def plain(self) -> bool:
-        """Whether the inputs are the columns as they are, but for missing values."""
+        """True if the inputs are the columns as they are, but for missing values."""
         return all(isinstance(c, NumberColumn) and c.kind == "number" and not c.indicator for c in self.columns)
 
     @cached_property
     def unscaled(self) -> NDArray[np.bool_]:
-        """Which inputs keep their unit when the inputs are scaled, bool (width,)."""
+        """Mask of the inputs that are not scaled, bool (width,)."""
         return np.array([flag for column in self.columns for flag in column.unscaled], bool)
 
     @cached_property

@@ -76,7 +76,7 @@ class LabelPart:
 
 @dataclass(frozen=True)
 class LabelCounts:
-    """What is known of the label by fold and by value of a category.
+    """Sums of the label by fold and by value of a category.
 
     Parameters
     ----------
@@ -246,7 +246,7 @@ class LabelMeans:
         return dict(self.values)
 
     def knows(self, value: str) -> bool:
-        """Whether rows of training had this value."""
+        """True if rows of training had this value."""
         return value in self._lines
 
     def of(self, value: str | None) -> tuple[float, ...]:

@@ -81,8 +81,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     cell_overlap : float or "auto", default="auto"
         Rows beyond its walls that each cell learns from too, as a share of its own, 0 to 2; "auto" is 0.5.
     cell_partitions : int, default=1
-        How often all rows are divided into cells. The mean of the cells of all partitions answers; fit and model file
-        grow in proportion.
+        Number of partitions of all rows into cells, whose means are the predictions. Time and model file grow with it.
     one_hot : {"auto", "none"}, str or list of lists, default="auto"
         0/1 features that grids take for one category together: "auto" finds neighbours of which no row of a sample has
         two; or groups of names or patterns, "soil*;wild*".
@@ -108,7 +107,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     missing : {"indicator", "mean", "error"}, default="indicator"
         Missing values of X: the mean of the column with a 0/1 input beside it, the mean alone, or an error.
     dates : {"calendar", "seconds"}, default="calendar"
-        Inputs of dates: seconds, year, month, weekday and hour, or the seconds alone.
+        Inputs of dates: the seconds with year, month, weekday and hour, or the seconds alone.
     checkpoint : str or path-like, default=None
         Folder of the progress of `fit`. If it holds a stopped fit, the fit continues, to the same model; a folder of
         another fit is refused.

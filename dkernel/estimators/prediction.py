@@ -83,7 +83,7 @@ class BlockPrediction:
 
 @dataclass(frozen=True)
 class Inputs:
-    """How rows become a block: the parts of a `BlockPrediction` that say so."""
+    """Settings by which rows become a block, those of a `BlockPrediction`."""
 
     columns: Sequence[str]
     dtype: str

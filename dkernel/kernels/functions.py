@@ -34,7 +34,7 @@ class OfFunction(Kernel):
 
     @property
     def domain(self) -> str:
-        """Whatever the function takes: float64 blocks (n, p), or objects (n,)."""
+        """Input of the function: float64 blocks (n, p), or objects (n,)."""
         return "any"
 
     def _shaped(self, values: Any, shape: tuple[int, int | None]) -> F64:

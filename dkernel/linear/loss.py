@@ -30,7 +30,7 @@ class Loss(ABC):
     smooth: ClassVar[bool] = True
     """True if the derivative is continuous, as a batch solver needs it."""
     jump: ClassVar[float] = 0.0
-    """Of a loss with kinks, the largest slope less the smallest."""
+    """Largest slope less the smallest, for a loss with kinks."""
     boxed: ClassVar[bool] = False
     """True if it is lines with corners, so that the dual is a quadratic program in a box."""
     probable: ClassVar[bool] = False
@@ -42,7 +42,7 @@ class Loss(ABC):
     sklearn_name: ClassVar[str] = ""
     """Name in scikit-learn's SGDClassifier, "" where it has none."""
     needed: ClassVar[str] = ""
-    """Of its number, where it takes one, as a condition in words."""
+    """Condition on the number of a loss that has one, in words."""
 
     @property
     def number(self) -> float:

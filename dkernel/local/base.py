@@ -25,7 +25,7 @@ class LocalMachine(ABC):
 
     @abstractmethod
     def fits(self, n_in: int, outputs: int) -> bool:
-        """Whether its arrays agree with each other, and give so many outputs for rows of so many features."""
+        """True if its arrays agree with each other, and give so many outputs for rows of so many features."""
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:

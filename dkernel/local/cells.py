@@ -30,7 +30,7 @@ GROWTH = 10.0  # of the ridge of a matrix that is not positive definite in float
 
 @dataclass(frozen=True)
 class CellSettings:
-    """What all cells share.
+    """Settings that all cells share.
 
     Parameters
     ----------

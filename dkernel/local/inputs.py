@@ -55,7 +55,7 @@ class GridInputs:
 
     @property
     def categorical(self) -> NDArray[np.bool_]:
-        """Which of the outputs are categories."""
+        """Mask of the outputs that are categories."""
         return np.arange(self.n_out) >= len(self.numbers)
 
     @cached_property

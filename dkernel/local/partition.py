@@ -56,7 +56,7 @@ class Visit:
 
     @property
     def own(self) -> NDArray[np.bool_]:
-        """Which rows are the cell's own."""
+        """Mask of the cell's own rows."""
         return self.depth < 0
 
     def within(self, side: NDArray[np.bool_], beyond: F32) -> "Visit":
@@ -123,7 +123,7 @@ class CellTree:
         return cls(arrays["directions"], arrays["places"], arrays["children"])
 
     def fits(self, p: int) -> bool:
-        """Whether the arrays agree with each other, and every path from the root ends in a cell of its own."""
+        """True if the arrays agree with each other, and every path from the root ends in a cell of its own."""
         cuts = len(self.children)
         if self.directions.shape != (cuts, p) or self.places.shape != (cuts, 3) or self.children.shape != (cuts, 2):
             return False
@@ -156,7 +156,7 @@ class CellTree:
 
 
 def _sides(values: F32, places: F32) -> tuple[tuple[NDArray[np.bool_], F32], tuple[NDArray[np.bool_], F32]]:
-    """Of both sides of a cut: which rows are on it, and how deep in its band each row is."""
+    """Rows on each side of a cut, and how deep in its band each row is."""
     low, cut, high = places
     if low > high:
         return ((np.ones(len(values), np.bool_), np.zeros(len(values), np.float32)),) * 2
@@ -281,7 +281,7 @@ def _covariance(Z: F32) -> NDArray[np.float64]:
 
 
 def _end(values: F32, wanted: float, cut: np.float32) -> np.float32:
-    """Where a band ends that has so many of these values, which are sorted by their distance to the cut."""
+    """End of a band that has so many of these values, which are sorted by their distance to the cut."""
     count = int(wanted)
     if count == 0:
         return cut

@@ -20,7 +20,7 @@ class Journal:
     keeps = False
     """True where this journal stores anything."""
     resumed: str | None = None
-    """Where a run before this one had come to, in words; None where there was none."""
+    """Progress of the run before this one, in words; None without one."""
 
     def stage(self, name: str, compute: Callable[[], T], valid: Callable[[T], bool] | None = None) -> T:  # noqa: ARG002
         """The result of a stage: what a run before this one kept, where that is still valid, else what is computed."""

@@ -191,7 +191,7 @@ class Sizes:
         return max(LEAST_COLUMNS, 256 * round(min(wanted, affordable) / 256))
 
     def model_bytes(self, outputs: int) -> int:
-        """Of the components in a model file, about: landmarks or frequencies, and coefficients."""
+        """Bytes of the components in a model file, about: landmarks or frequencies, and coefficients."""
         return 8 * self.columns * (self.p + outputs)
 
     @property

@@ -8,8 +8,6 @@ import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
 
-__all__ = ["COLOURS", "INK", "SOFT", "TALL", "WIDE", "drawn", "grid_lines", "mark", "percent", "svg", "thousands"]
-
 WIDE, TALL = 4.7, 3.2  # inches of one figure
 INK, SOFT, GRID_LINE = "#1f2937", "#6b7280", "#e5e7eb"
 # Okabe and Ito's colours, which colour-blind readers can tell apart.

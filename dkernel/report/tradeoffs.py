@@ -14,8 +14,6 @@ from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.report.numbers import Quality, learning, quality
 
-__all__ = ["Cost", "by_components", "by_seconds"]
-
 Array = NDArray[np.float64]
 
 SMALLEST = 16  # components of the smallest part of a model

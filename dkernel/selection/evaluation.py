@@ -161,7 +161,7 @@ def _ridge(covariance: Array, metric: Array, moment: Array, alpha: float) -> Arr
 def _means(
     columns: ScaledColumns, half: FitValidationSplit, targets: Targets, rows: int, pool: Executor
 ) -> tuple[Array, Array]:
-    """Of the first rows, in PARTS: the mean of the columns' products, and of these with the targets."""
+    """Means over the first rows, in PARTS, of the products of components, and of these with the targets."""
     # In float32, as the fit will have them, where that takes a quarter of the time.
     made, Y = column_dtype(columns.map), targets.of(half.y[:rows])
     weight = None if half.weight is None else half.weight[:rows, None]

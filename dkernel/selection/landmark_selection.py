@@ -61,18 +61,18 @@ def for_given(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, N
 
 
 def landmarks_of(
-    recipe: Recipe, kernel: Kernel, scaling: Scaling, roles: ReservoirSplit, sizes: Sizes, targets: Targets
+    recipe: Recipe, kernel: Kernel, scaling: Scaling, split: ReservoirSplit, sizes: Sizes, targets: Targets
 ) -> tuple[NDArray[np.floating], ReservoirSplit]:
-    """Scaled landmarks by the recipe's rule, and the roles of the reservoir with these rows behind all others."""
+    """Scaled landmarks by the recipe's rule, and the division of the reservoir with these rows behind all others."""
     if recipe.landmarks in ("uniform", GIVEN):
-        return scaling.apply(roles.landmarks.X), roles
-    pool, n = roles.pool, sizes.candidates
+        return scaling.apply(split.landmarks.X), split
+    pool, n = split.pool, sizes.candidates
     classes = None
     if recipe.landmarks == "stratified":  # of a rare class there are few rows: none is left out
         assert pool.y is not None
         classes, n = targets.codes(pool.y), len(pool.X)
     found = select(recipe.landmarks, kernel, scaling.apply(pool.X[:n]), sizes.columns, recipe.seed, classes)
-    return found.points, roles if found.rows is None else roles.with_landmarks(found.rows)
+    return found.points, split if found.rows is None else split.with_landmarks(found.rows)
 
 
 def certificate(

@@ -21,7 +21,7 @@ JUDGED = 8  # every so many-th row of a cell is one to judge its settings by
 
 @dataclass(frozen=True, eq=False)
 class CellProblem:
-    """What the tasks of all cells share; sent once.
+    """Data that the tasks of all cells share; sent once.
 
     Parameters
     ----------
@@ -131,14 +131,14 @@ def judge_settings(
 
 def fit_cells(
     context: ResidualContext, problem: CellProblem, runs: Sequence[Run], tree: CellTree, numbers: Sequence[int],
-    settings: CellSettings, key: str, tell: Callable[[dict[str, Any]], Any] | None = None,
+    settings: CellSettings, key: str, callback: Callable[[dict[str, Any]], Any] | None = None,
 ) -> CellFit:  # fmt: skip
     """Fit all cells, the largest parts of the shuffle first.
 
     Parameters
     ----------
     tree : of the shuffle;  numbers : of its cells, by which theirs are cut again
-    tell : called with a line for each part, in their order; where it returns True the cells of the others stay empty
+    callback : called with a line for each part, in their order; if it returns True the other cells stay empty
     """
     executor = context.feed.executor
     rows = np.sum([np.diff(ends) for _, ends in runs], axis=0)
@@ -156,7 +156,7 @@ def fit_cells(
         cells = sum(len(part["ends"]) for part in done[: at + 1])
         line = {"cells": cells, "parts": at + 1, "of": len(order), "rows": int(rows[order[at]])}
         history.append(line)
-        return tell is not None and tell(dict(line)) is True
+        return callback is not None and callback(dict(line)) is True
 
     stopped = any(finished(at) for at in range(len(done)))
     waiting: dict[int, dict[str, Any]] = {}

@@ -45,7 +45,7 @@ LOSS_DIGITS = 40  # of the integers that losses are added as
 
 @dataclass(frozen=True, eq=False)
 class GridSettings:
-    """Which grids are fitted.
+    """Settings of the grids.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class GridSettings:
 
 @dataclass(frozen=True, eq=False)
 class Turn:
-    """What a round sends to its tasks.
+    """Values that a round sends to its tasks.
 
     Parameters
     ----------

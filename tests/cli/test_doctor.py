@@ -34,7 +34,7 @@ def test_a_sound_machine(run, data, tmp_path):
         "doctor", data / "train.parquet", "--label", "y", "--exclude", "price,id,note", "--out", tmp_path / "m"
     )
     assert result.exit_code == 0, result.output
-    assert "Nothing wrong" in result.stdout
+    assert "No problem found" in result.stdout
     assert "client" in result.stdout
     assert "rows 3,000" in result.stdout
     assert list(tmp_path.iterdir()) == []

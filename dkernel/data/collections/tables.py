@@ -32,7 +32,7 @@ _INFERRED = {
 def encoding_of(
     X: Any, columns: Sequence[str], beside: tuple[Any, Any], request: ReadOptions, compute: Callable[..., Any]
 ) -> tuple[Encoding | None, dict[str, str]]:
-    """How X becomes inputs, with what is worth saying of it; None where its columns are the inputs.
+    """Encoding of X, with notes about it; None where its columns are the inputs.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def encoding_of(
 
 
 def _kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
-    """Of each column one of block.KINDS, and which of them are stored as categories."""
+    """Kind of each column, one of block.KINDS, and the columns that are stored as categories."""
     if not hasattr(X, "dtypes"):
         return dict.fromkeys(columns, kind_of_dtype(X.dtype)), frozenset()
     found, stored = {}, set()
@@ -112,7 +112,7 @@ def _parts(X: Any) -> list[Any]:
 
 
 def _parts_beside(values: Any, n: int) -> list[Any]:
-    """Those of a label or weight in Dask that is cut as X is; None for each part of X elsewhere."""
+    """Parts of a label or weight in Dask that has the chunks of X; None for each part of X otherwise."""
     parts = _parts(values) if values is not None and is_dask(values) else []
     return parts if len(parts) == n else [None] * n
 
@@ -166,7 +166,7 @@ def table_token(X: Any, columns: Sequence[str]) -> bytes:
 
 
 def has_missing(X: Any) -> bool:
-    """Whether a value of a frame or an array in memory is missing."""
+    """True if a value of a frame or an array in memory is missing."""
     if hasattr(X, "isna"):
         return bool(X.isna().to_numpy().any())
     if X.dtype.kind != "f":

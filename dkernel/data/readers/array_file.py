@@ -151,7 +151,7 @@ def numbers_of(names: Sequence[str], width: int) -> list[int]:
 
 
 def is_run(numbers: Sequence[int]) -> bool:
-    """Whether each is one more than the one before it."""
+    """True if each is one more than the one before it."""
     return list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
 
 

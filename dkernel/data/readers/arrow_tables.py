@@ -20,7 +20,7 @@ _LEAST_TILE = 64  # rows of a tile of very wide tables: a cache line is 16 numbe
 
 
 def kind_of_type(t: pa.DataType) -> str:
-    """Which of block.KINDS an Arrow type is.
+    """Kind of an Arrow type, one of block.KINDS.
 
     Examples
     --------

@@ -117,7 +117,7 @@ def _is_fraction(text: str) -> bool:
 
 @dataclass
 class _Kinds:
-    """What the columns turn out to hold while the file is scanned."""
+    """Kinds of the columns, as the scan of the file finds them."""
 
     file: File
     header: Header
@@ -230,12 +230,12 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
 
 
 def _mostly_numbers(column: pa.ChunkedArray) -> bool:
-    """Whether more than half of the first values that are there are numbers, so that the others are mistakes."""
+    """True if more than half of the first values that are there are numbers, so that the others are mistakes."""
     first = [value for value in column.slice(0, _FIRST).to_pylist() if value is not None and value not in NULLS]
     return sum(fits(value, pa.float64()) for value in first) > len(first) / 2
 
 
 def _mostly_truths(column: pa.ChunkedArray) -> bool:
-    """Whether more of the first values are true or false than are numbers."""
+    """True if more of the first values are true or false than are numbers."""
     first = [value for value in column.slice(0, _FIRST).to_pylist() if isinstance(value, str) and value]
     return sum(fits(v, pa.bool_()) for v in first) > sum(fits(v, pa.float64()) for v in first)

@@ -146,7 +146,7 @@ def explained(
 
 
 def fits(value: str, type_: Any) -> bool:
-    """Whether a column of this type can hold the text."""
+    """True if a column of this type can hold the text."""
     if type_ == pa.string():
         return True
     try:

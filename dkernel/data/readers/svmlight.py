@@ -142,7 +142,7 @@ def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: 
 
 
 def _data_lines(block: bytes, ends: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Which of the lines hold a row, not only a comment or blanks."""
+    """Mask of the lines that hold a row, not only a comment or blanks."""
     if b"#" not in block and not _BLANK.search(block):
         return np.ones(len(ends), bool)
     starts = [0, *ends.tolist()]  # one more than lines: what follows the last end is none yet

@@ -66,7 +66,7 @@ def row_ends(block: bytes, quote: bytes, final: bool) -> tuple[NDArray[np.int64]
 
 
 def line_ends(block: bytes, final: bool = True) -> NDArray[np.int64]:
-    """Where lines end, inside quotes or not: at every LF, and at every CR that no LF follows.
+    """Ends of lines, inside quotes or not: every LF, and every CR that no LF follows.
 
     Examples
     --------
@@ -83,7 +83,7 @@ def line_ends(block: bytes, final: bool = True) -> NDArray[np.int64]:
 
 
 def outside_quotes(block: bytes, places: NDArray[np.int64], quote: bytes) -> tuple[NDArray[np.bool_], bool]:
-    """Which of these places stand outside quoted text, by parity, which doubled quotes leave as it is.
+    """Mask of the places outside quoted text, by parity, which doubled quotes do not change.
 
     A quote opens a text only at the start of a field; where one that parity takes for an opening one stands elsewhere
     (5" pipe), the quotes are followed one by one instead.
@@ -133,7 +133,7 @@ def row_starts(data: bytes, ends: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def without_newlines(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where rows that end at `ends` end without their LF, CR or CR LF.
+    """Ends of rows that end at `ends`, without their LF, CR or CR LF.
 
     Examples
     --------
@@ -147,7 +147,7 @@ def without_newlines(data: bytes, starts: NDArray[np.int64], ends: NDArray[np.in
 
 @dataclass(frozen=True)
 class Lines:
-    """Where the rows of a piece of text stand: row i is data[starts[i]:stops[i]], without its line ending.
+    """Places of the rows of a piece of text: row i is data[starts[i]:stops[i]], without its line ending.
 
     `offset` and `line` say where the piece begins: so many bytes and lines of the file are before it.
     """

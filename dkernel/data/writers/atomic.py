@@ -106,7 +106,7 @@ def digest(path: Path) -> tuple[int, str]:
 
 
 def is_empty_folder(path: Path) -> bool:
-    """Whether `path` is a folder with nothing in it: a rename may take its place as if it were not there."""
+    """True if `path` is a folder with nothing in it: a rename may take its place as if it were not there."""
     return path.is_dir() and not any(path.iterdir())
 
 

@@ -130,7 +130,7 @@ class Destination:
         return None
 
     def _holds(self, manifest: Manifest) -> bool:
-        """Whether the output is what the manifest says, byte for byte."""
+        """True if the output is what the manifest says, byte for byte."""
         if self.format.folder:
             names = sorted(p.name for p in self.path.iterdir() if p.name[0] not in "._")
             if names != [entry.name for entry in manifest.files] or not (self.path / "_SUCCESS").exists():
@@ -148,7 +148,7 @@ class Destination:
         )
 
     def rejects(self, entry: Entry) -> Path:
-        """Where the list of the rejected rows stands."""
+        """Path of the list of rejected rows."""
         return (self.path if self.format.folder else self.path.parent) / entry.name
 
     def companions(self) -> list[Path]:
@@ -196,7 +196,7 @@ class Destination:
                 os.close(lock)
 
     def is_written(self, but: Path) -> bool:
-        """Whether a client works in a staging folder of this destination `but` this one."""
+        """True if a client works in a staging folder of this destination `but` this one."""
         for folder in self._stagings():
             if folder != but:
                 lock = lock_in(folder)
@@ -212,7 +212,7 @@ class Destination:
 
 @contextlib.contextmanager
 def _explained(path: Path) -> Iterator[None]:
-    """What the operating system refuses comes out as a dkernel error."""
+    """Turn errors of the operating system into errors of dkernel."""
     try:
         yield
     except DKernelError:
@@ -282,7 +282,7 @@ class Staging:
             output.unlink(missing_ok=True)
 
     def place(self, index: int, rows: int) -> OutputPlace:
-        """Where a worker writes part `index`."""
+        """Place of part `index`."""
         return OutputPlace(str(self.folder), index, rows, self.destination.format.ending)
 
     def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
@@ -312,7 +312,7 @@ class Staging:
         return found
 
     def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
-        """What is said of every rejected row of these parts, in order."""
+        """Reasons of all rejected rows of these parts, in order."""
         for part in parts:
             if part.rejected:
                 yield from rows_of((self.folder / part.rejects).read_bytes())

@@ -64,7 +64,7 @@ class OutputPart:
 
     @staticmethod
     def is_name(name: str) -> bool:
-        """Whether this is the name of a finished part."""
+        """True if this is the name of a finished part."""
         return _FINISHED.fullmatch(name) is not None
 
     @classmethod
@@ -92,7 +92,7 @@ class OutputPart:
 
 @dataclass(frozen=True)
 class OutputPlace:
-    """Where a worker writes a part: the staging folder, the part's number, the rows it must have, the format."""
+    """Place of a part: the staging folder, the part's number, the rows it must have, the format."""
 
     folder: str
     index: int
@@ -177,7 +177,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Manifest:
-    """What an output was made of, and what it holds.
+    """Inputs and files of an output.
 
     Parameters
     ----------

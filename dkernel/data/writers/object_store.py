@@ -54,7 +54,7 @@ def destination_of(path: Any, overwrite: bool = False) -> "AnyDestination":
 
 @dataclass(frozen=True)
 class StorePlace(OutputPlace):
-    """Where a worker puts a part: a folder of a store."""
+    """Place of a part: a folder of a store."""
 
     def write(
         self, tables: Iterable[pa.Table], refused: pa.Table | None = None, filled: Counted | None = None
@@ -81,7 +81,7 @@ def _reach(url: str) -> tuple[Any, str]:
 
 @contextlib.contextmanager
 def _explained(url: str) -> Iterator[None]:
-    """What a store refuses comes out as a dkernel error; its libraries have no error type in common."""
+    """Turn errors of a store into errors of dkernel; its libraries have no error type in common."""
     try:
         yield
     except DKernelError:
@@ -119,7 +119,7 @@ class StoreDestination:
 
     @property
     def manifest(self) -> str:
-        """Where the manifest is."""
+        """Place of the manifest."""
         return f"{self.root}/_manifest.json" if self.format.folder else self._beside(f".{self._name}.manifest.json")
 
     def companions(self) -> list[str]:
@@ -127,7 +127,7 @@ class StoreDestination:
         return [] if self.format.folder else [self._beside(f".{self._name}.manifest.json", url=True)]
 
     def rejects(self, entry: Entry) -> str:
-        """Where the list of the rejected rows stands."""
+        """Place of the list of rejected rows."""
         return f"{self.path}/{entry.name}" if self.format.folder else self._beside(entry.name, url=True)
 
     def complete(self, job: Mapping[str, str]) -> Manifest | None:
@@ -207,7 +207,7 @@ class StoreStaging:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """What is finished stays for a rerun; a store holds nothing that is not finished."""
+        """Keep finished parts for a rerun; a store holds no others."""
 
     def discard(self) -> None:
         """Remove all of it: bad data are mended by other data, which are another job, and nobody would come back."""
@@ -216,7 +216,7 @@ class StoreStaging:
             self.destination.sweep(self.job)
 
     def place(self, index: int, rows: int) -> StorePlace:
-        """Where a worker puts part `index`."""
+        """Place of part `index`."""
         return StorePlace(self.url, index, rows, self.destination.format.ending)
 
     def finished(self, rows: Sequence[int]) -> dict[int, OutputPart]:
@@ -233,7 +233,7 @@ class StoreStaging:
         return found
 
     def rejected(self, parts: Sequence[OutputPart]) -> Iterator[Sequence[str]]:
-        """What is said of every rejected row of these parts, in order."""
+        """Reasons of all rejected rows of these parts, in order."""
         for part in parts:
             if part.rejected:
                 with _explained(self.url):
