@@ -1,4 +1,4 @@
-"""Errors of dkernel: one root, and a child for each kind of trouble, each also the built-in that it resembles.
+"""Errors of dkernel: one base class, and a subclass for each kind, which is also a built-in error.
 
 A message says who refuses, what was found, what is needed and what to do.
 """
@@ -23,15 +23,15 @@ __all__ = [
 
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-"""Of an OSError that more room mends: on the disk, in a quota, under a limit of the size of a file."""
+"""Codes of an OSError that more room cures: on the disk, in a quota, under a limit of the size of a file."""
 
 
 class DKernelError(Exception):
-    """Root of everything that dkernel refuses; catch this to catch them all."""
+    """Base class of all errors of dkernel."""
 
 
 class DataError(DKernelError, ValueError):
-    """The data are not what was promised: the message names file, row and column where they are known."""
+    """The data are not as expected; the message names file, row and column where they are known."""
 
 
 class MissingValueError(DataError):
@@ -66,15 +66,15 @@ class TooLargeError(DataError):
 
 
 class RecipeError(DKernelError, ValueError):
-    """A parameter has a value that means nothing; the message lists the values that do."""
+    """A parameter has an invalid value; the message lists the valid ones."""
 
 
 class UnsupportedError(DKernelError, NotImplementedError):
-    """Two parts that are each right do not go together; the message names one that does."""
+    """Two valid settings do not go together; the message names an alternative."""
 
 
 class MemoryBudgetError(DKernelError, MemoryError):
-    """The plan needs more memory than it was given; the message holds both numbers and what would fit."""
+    """The plan needs more memory than is allowed; the message states both numbers and what would fit."""
 
 
 class ModelFileError(DKernelError, ValueError):
@@ -86,8 +86,8 @@ class ClusterError(DKernelError, RuntimeError):
 
 
 class DKernelWarning(UserWarning):
-    """Root of the warnings that dkernel gives."""
+    """Base class of the warnings of dkernel."""
 
 
 class ConvergenceWarning(DKernelWarning):
-    """The result is usable but not as good as was asked for."""
+    """The result is usable but less accurate than was asked for."""

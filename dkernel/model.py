@@ -1,4 +1,4 @@
-"""The model: what a fit leaves behind, enough to score any row and nothing more."""
+"""The model: the result of a fit, which is all that scoring needs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -19,12 +19,10 @@ from dkernel.numerics import tiling
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.recipe import Recipe
 from dkernel.validation import as_features, silent_overflow
 
-__all__ = ["Model", "ScaledColumns"]
-
-STRIP = 2048  # rows whose float64 columns exist at one time
 _Number = TypeVar("_Number", bound=np.floating)
 TINY = 1e-300  # of a row that all classes refuse
 
@@ -58,7 +56,7 @@ class Model:
     Parameters
     ----------
     recipe : everything that decided the result, with the choices filled in
-    coef : float64 (n_columns, C), C = 1 for two classes and for a regression, else one column a class or a target
+    coef : float64 (n_components, C), C = 1 for two classes and for a regression, else one column a class or a target
     intercept : float64 (C,)
     classes : the labels in the order of their scores, None for a regression
     columns : names of the columns of a table, in order; numbered ones of sparse rows
@@ -95,7 +93,7 @@ class Model:
 
     @cached_property
     def reading(self) -> Encoding | None:
-        """What makes inputs of the rows that come: the encoding, or the means of training where values are missing.
+        """Encoding of new rows: that of the model, or one that fills missing values with the means of training.
 
         None of sparse rows and of objects, and where missing values are refused or no means are known.
         """
@@ -108,7 +106,7 @@ class Model:
     def __repr__(self) -> str:
         """One line: arrays are left to those who ask for them."""
         what = "regression" if self.classes is None else f"classifier of {len(self.classes)} classes"
-        kernel, n = self.recipe.kernel, self.map.n_columns
+        kernel, n = self.recipe.kernel, self.map.n_components
         return f"<Model: {what} of {self.label!r}, {len(self.columns):,} features, {kernel}, {n:,} components>"
 
     def _repr_html_(self) -> str:
@@ -117,7 +115,7 @@ class Model:
 
         what = "regression" if self.classes is None else f"classifier of {len(self.classes)} classes"
         rows = {"model": what, "label": self.label, "features": f"{len(self.columns):,}", "kernel": self.recipe.kernel}
-        rows |= {"map": f"{self.map.kind}, {self.map.n_columns:,} components", "loss": self.recipe.loss}
+        rows |= {"map": f"{self.map.kind}, {self.map.n_components:,} components", "loss": self.recipe.loss}
         rows |= {"alpha": str(self.recipe.alpha)}
         for name, value in self.facts.get("holdout", {}).items():
             rows[f"holdout, {name}"] = f"{value:,.4g}" if isinstance(value, float) else f"{value:,}"
@@ -136,7 +134,7 @@ class Model:
 
     @property
     def has_probabilities(self) -> bool:
-        """Whether its scores stand for probabilities of classes."""
+        """True if the scores give probabilities of classes."""
         return self.classes is not None and (self.calibration is not None or self.loss.probable)
 
     @cached_property
@@ -201,10 +199,12 @@ class Model:
         out = np.empty((len(X), *variance.scale.shape[1:]))
         with one_blas_thread(), silent_overflow():
             X = self.scaling.apply(X)
-            for first in range(0, len(X), STRIP):
-                part = X[first : first + STRIP]
+            for first in range(0, len(X), PIECE_ROWS):
+                part = X[first : first + PIECE_ROWS]
                 rest = self.map.beyond(part) if isinstance(self.map, NystromMap) else None
-                out[first : first + STRIP] = np.sqrt(variance.of(np.asarray(self.map.columns(part), np.float64), rest))
+                out[first : first + PIECE_ROWS] = np.sqrt(
+                    variance.of(np.asarray(self.map.components(part), np.float64), rest)
+                )
         return _finite(out, "deviation")
 
     def known_variance(self) -> Variance:
@@ -222,7 +222,7 @@ class Model:
         """The map, of a model that has landmarks."""
         if not isinstance(self.map, NystromMap):
             raise UnsupportedError(
-                f"A model with {self.recipe.features} features has no landmarks to be unlike. Train with "
+                f"A model with {self.recipe.features} features has no landmarks, so no novelty. Train with "
                 "features='nystrom'."
             )
         return self.map
@@ -236,7 +236,7 @@ class Model:
     def partial_fit(self, *_: Any, **__: Any) -> NoReturn:
         """Refused: a model has what answers need, and none of a solver's state."""
         raise UnsupportedError(
-            "A Model holds no solver state (preconditioner, counts, rows that wait), so it cannot learn further. Keep "
+            "A Model holds no solver state (preconditioner, counts, collected rows), so it cannot learn further. Keep "
             "the estimator, by pickle, or fit again; a stopped fit continues from its checkpoint."
         )
 

@@ -1,4 +1,4 @@
-"""The recipe: everything that decides a result, in one value that can be written down and read back.
+"""The recipe: all settings that decide a result, as one immutable value.
 
 Kernel, feature map, sizes, loss, alpha, passes, seed, dtype. Workers, memory, files and time are not in it, so equal
 recipes on equal data are equal models wherever they run. Command, config file, estimators and model file all say the
@@ -23,16 +23,18 @@ from dkernel.validation import nearest_name
 __all__ = ["CHOICES", "GIVEN", "Label", "Recipe"]
 
 AUTO_KERNELS = ("gaussian", "laplacian")
+CONSTANT = "Polynomial(degree=1, c=1.0)"  # its monomial of degree 0 is all that features="none" has
 # Younger than the first model files, and what there was before: a text without them means that, and is what it was.
 YOUNGER: Mapping[str, Any] = {
     "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
-    "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "dates": "seconds",
+    "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "dates": "calendar",
+    "one_hot": "auto", "max_model_size": None,
 }  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides a result; a value that is made, compared, written and read, never changed.
+    """All settings that decide a result, as an immutable value.
 
     minimize over w, b:  mean of loss(y, w . phi(x) + b) + alpha/2 |w|^2,  phi the feature map of `kernel`
 
@@ -43,24 +45,24 @@ class Recipe:
     metric : "full" and "diagonal" learn the inner product of the inputs from a first fit, "auto" where that is a help
         and gamma is open
     gamma : fills a kernel given by name, or one with gamma="auto" in it
-    rank : of the Nystrom map, None for all that the whitening keeps
-    landmarks : the rule that chooses them; "given" in the record of a fit that was given an array of them
+    rank : directions of the Nystrom map, None for all that the whitening keeps
+    landmarks : rule that chooses them; "given" in the record of a fit with an array of landmarks
     features : one of `dkernel.features.FEATURES`, which says what each is
     form : of the Fourier map, sin/cos pairs or cos + offset; "exponential" has the columns of the pairs
     loss : one of `dkernel.linear.losses`; "huber(1.35)", "epsilon_insensitive(0.1)" and "quantile(0.5)" may have
         another number, the first two in standard deviations of the targets
     alpha : a number; "auto"; or "C=10", as of support vector machines: 1 / (C n), n the weight of the rows learned from
-    solver : "psgd", preconditioned stochastic gradients; of the exact optimum "normal" (squared loss, one pass, every
-        alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and of up to 4,096 rows, with all of them as landmarks
-        and none held out, "exact" (every loss but the perceptron's)
-    passes : readings of the data; "auto", 1, or 2 by sizes; of "pcg" and "lbfgs" the most, 100 where it is 1
-    patience : passes of "psgd" in a row, that end them if none has lowered the loss on the holdout; 0 for none
-    rounds : updates of each pass; "auto", 32 to 64: more of many rows that are few for their columns or much work
+    solver : "psgd", preconditioned stochastic gradients; the others find the optimum: "normal" (squared loss, one pass,
+        every alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and "exact" (every loss but the perceptron's, up to
+        4,096 rows, all of them landmarks and none held out)
+    passes : passes over the data; "auto" is 1 or 2 by sizes; upper limit for "pcg" and "lbfgs", 100 if it is 1
+    patience : passes of "psgd" in a row without a lower loss on the holdout after which they stop; 0 for no limit
+    rounds : updates of each pass; "auto" is 32 to 64, more for few rows per component or much work
     polish : at most so many passes of "pcg" or "lbfgs" after those of "psgd"; "auto": see `problem.sizes`
     class_weight : None, "balanced", or {label: weight}
     positive : this label against the rest
-    holdout : share of the rows kept out of training to judge by; 0 for none
-    calibration : None, or how the holdout makes probabilities of the scores: "platt" or "isotonic"
+    holdout : share of the rows kept out of training to judge it; 0 for none
+    calibration : None, or the curve from scores to probabilities, fitted to the holdout: "platt" or "isotonic"
     categorical : which features are categories: "auto", "none", or names beside those of "auto"
     missing : values of features: "indicator", "mean" or "error"; see `dkernel.encoding`
     local : stage that learns what the features leave: "grids" is random binning, "cells" exact machines of the cells of
@@ -69,7 +71,10 @@ class Recipe:
     n_grids : of "grids", rounded up to a multiple of 16; "auto" by rows
     cell_rows : of "cells", the most rows of each
     cell_overlap : of "cells", rows beyond its walls that each learns from too, as a share of its own
-    dates : "seconds", or "calendar" for inputs of the year, month, weekday and hour beside them
+    one_hot : features that grids take for one category together: "auto" looks for neighbouring ones that are never at
+        work in the same row, "none", or groups of names or patterns, "soil*;wild*"
+    max_model_size : bytes that the model file may have, None for no limit; of n_grids="auto" fewer are taken
+    dates : "calendar", inputs of the year, month, weekday and hour beside the seconds, or "seconds" alone
 
     Examples
     --------
@@ -112,7 +117,9 @@ class Recipe:
     n_grids: str | int = "auto"
     cell_rows: str | int = "auto"
     cell_overlap: str | float = "auto"
-    dates: str = "seconds"
+    dates: str = "calendar"
+    one_hot: str | tuple[tuple[str, ...], ...] = "auto"
+    max_model_size: int | None = None
 
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():
@@ -159,6 +166,8 @@ class Recipe:
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
                 "Use solver='psgd'."
             )
+        if self.features == "none":
+            self._check_no_features()
         if self.landmarks != "uniform" and not by_landmarks(self.features, auto=True):
             raise RecipeError(
                 f"landmarks={self.landmarks!r} is for Nystrom features and features={self.features!r} have no "
@@ -169,6 +178,17 @@ class Recipe:
                 f"rank={self.rank} is more than n_components={self.n_components}: a map of "
                 f"{self.n_components} components has at most that rank. Lower rank or raise n_components."
             )
+
+    def _check_no_features(self) -> None:
+        if self.local not in ("grids", "cells"):
+            raise RecipeError(
+                f"features='none' leaves everything to a local stage and local={self.local!r} may be none. Use "
+                "local='grids' or local='cells'."
+            )
+        possible = {"kernel": ("auto", CONSTANT), "gamma": ("auto",), "metric": ("auto", "identity")}
+        for name, words in {**possible, "n_components": ("auto", 1), "rank": (None,)}.items():
+            if getattr(self, name) not in words:
+                raise RecipeError(f"{name}={getattr(self, name)!r} has no part in features='none'. Leave {name} out.")
 
     def _check_solver(self, loss: Loss) -> None:
         solver = SOLVERS[self.solver]
@@ -199,6 +219,8 @@ class Recipe:
     @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that a fit chooses from, the cheapest first; a gamma that is given is the Gaussian's."""
+        if self.features == "none":
+            return (parse(CONSTANT),)
         several = AUTO_KERNELS if self.gamma == "auto" else AUTO_KERNELS[:1]
         return tuple(map(parse, several if self.kernel == "auto" else (self.kernel,)))
 
@@ -215,6 +237,8 @@ class Recipe:
             values["class_weight"] = [[label, weight] for label, weight in self.class_weight.items()]
         if isinstance(self.categorical, tuple) and "categorical" in values:
             values["categorical"] = list(self.categorical)
+        if isinstance(self.one_hot, tuple):
+            values["one_hot"] = [list(group) for group in self.one_hot]
         return values
 
     @classmethod
@@ -235,20 +259,9 @@ class Recipe:
         """One line of JSON, the names in order, so that equal recipes are equal texts."""
         return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    @classmethod
-    def from_text(cls, text: str) -> "Recipe":
-        """The recipe that `to_text` wrote."""
-        try:
-            values = json.loads(text)
-        except ValueError as error:
-            raise RecipeError(f"The text of a recipe is not JSON: {error}. Use what Recipe.to_text() gives.") from error
-        if not isinstance(values, dict):
-            raise RecipeError(f"The text of a recipe holds a {type(values).__name__}; an object is needed.")
-        return cls.from_dict(values)
-
     @property
     def cost(self) -> float | None:
-        """Of alpha="C=10" the 10, the weight of the sum of the losses beside |w|^2 / 2; else None."""
+        """The 10 of alpha="C=10", the weight of the sum of the losses beside |w|^2 / 2; else None."""
         return float(self.alpha[2:]) if isinstance(self.alpha, str) and self.alpha.startswith("C=") else None
 
     @property

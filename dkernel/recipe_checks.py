@@ -16,8 +16,6 @@ from dkernel.linear.losses import LOSSES, loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.validation import nearest_name
 
-__all__ = ["CHECKS", "CHOICES", "GIVEN", "LABELS", "Label"]
-
 Label = bool | int | float | str
 
 CHOICES: dict[str, tuple[str, ...]] = {
@@ -43,6 +41,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "n_grids": ("auto",),
     "cell_rows": ("auto",),
     "cell_overlap": ("auto",),
+    "one_hot": ("auto", "none"),
     "categorical": ("auto", "none"),
     "missing": MISSING_WORDS,
     "dates": DATE_WORDS,
@@ -167,6 +166,25 @@ def _columns(name: str, value: Any) -> str | tuple[str, ...]:
     return tuple(map(str, value))
 
 
+def _one_hot(name: str, value: Any) -> str | tuple[tuple[str, ...], ...]:
+    if isinstance(value, str):
+        return value if value in CHOICES[name] else _one_hot(name, [group.split(",") for group in value.split(";")])
+    groups = tuple(tuple(str(part).strip() for part in group) for group in value)
+    if not groups or not all(part for group in groups for part in group):
+        raise _refuse(name, value, "auto | none | groups of names, as a,b;c,d")
+    return groups
+
+
+UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
+
+
+def _size(name: str, value: Any) -> int:
+    found = re.fullmatch(r"(\d+(?:\.\d+)?) ?([kmg]i?|)b?", str(_plain(value)).lower())
+    if found is None or isinstance(value, bool):
+        raise _refuse(name, value, "bytes, as 200MiB, 1GB or 1000000")
+    return int(float(found[1]) * UNITS[found[2]])
+
+
 CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "task": _word,
     "kernel": _kernel,
@@ -199,4 +217,6 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "categorical": _columns,
     "missing": _word,
     "dates": _word,
+    "one_hot": _one_hot,
+    "max_model_size": _or_none(_size),
 }

@@ -1,4 +1,4 @@
-"""The one gate for a block: two-dimensional, the right width, a real dtype, finite.
+"""The check of a block: two-dimensional, the right width, a real dtype, finite.
 
 Every block of every pass goes through `as_features`, inside the task that reads it, so an error names its place.
 """
@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError, MissingValueError
-
-__all__ = ["as_features", "nearest_name", "silent_overflow"]
 
 Place = Callable[[int], str]
 

@@ -1,4 +1,4 @@
-"""`dkernel doctor`: whether a cluster is fit for a job, before the job."""
+"""`dkernel doctor`: checks of a cluster before a job."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -12,8 +12,6 @@ from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import config_text, place_of
 from dkernel.cli.outputs import check_outputs
 from dkernel.cli.train import open_for, recipe_of, train
-
-__all__ = ["doctor"]
 
 _FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
 
@@ -29,7 +27,7 @@ def _optional(param: click.Parameter) -> click.Parameter:
 @click.command(
     cls=Job,
     params=[_optional(param) for param in train.params],
-    short_help="Find out what would make a job fail on a cluster.",
+    short_help="Check a cluster before a job.",
 )
 @click.pass_context
 def doctor(ctx: click.Context, /, **values: Any) -> None:
@@ -67,7 +65,7 @@ def _diagnosis(values: Mapping[str, Any], place: Mapping[str, Any], patience: fl
             return found if client is None else {**_cluster(client, dashboard_of(client)), **found}
     except ClusterError as error:
         finding = {"check": "workers", "where": "scheduler", "found": str(error)}
-        remedy = "Start a scheduler (dask scheduler), or mend the address."
+        remedy = "Start a scheduler (dask scheduler), or correct the address."
         return {"processes": {}, "plan": None, "findings": [{**finding, "remedy": remedy}], "limits": {}}
 
 
@@ -115,7 +113,7 @@ def _lines(found: Mapping[str, Any]) -> Iterator[str]:
         yield f"\nlimits of the cluster that are shorter than --cluster-timeout: {named}"
     findings = found["findings"]
     if not findings:
-        yield f"\nNothing wrong: {len(CHECKS)} checks, {len(found['processes'])} process(es)."
+        yield f"\nNo problem found: {len(CHECKS)} checks, {len(found['processes'])} process(es)."
         return
     yield f"\n{len(findings)} finding{'s' * (len(findings) > 1)}:"
     for number, finding in enumerate(findings, 1):

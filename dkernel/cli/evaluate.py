@@ -1,4 +1,4 @@
-"""`dkernel evaluate`: how good a model is on labelled files."""
+"""`dkernel evaluate`: measures of a model on labelled files."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,8 +25,6 @@ from dkernel.cli.outputs import check_outputs, check_writable
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
-
-__all__ = ["evaluate"]
 
 
 @click.command(cls=Job, short_help="Measure a model on labelled files.")
@@ -81,7 +79,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
     from dkernel.data.writers.atomic import digest
     from dkernel.inference.evaluate import evaluate as run
     from dkernel.persistence import model_file
-    from dkernel.problem.reservoir_roles import rows_of
+    from dkernel.problem.reservoir_split import rows_of
     from dkernel.problem.sizes import MOST_HOLDOUT
 
     record.note(paths=list(values["data"]), model=values["model"])

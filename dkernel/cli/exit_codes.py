@@ -1,4 +1,4 @@
-"""Errors for the caller of a command: an exit code and one message, with a traceback only on request.
+"""Errors of a command: an exit code and one message, with a traceback on request.
 
 0 done   1 failed   2 options   65 data   75 can be run again   130 / 143 stopped by SIGINT / SIGTERM
 
@@ -22,22 +22,12 @@ from typing import Any
 import click
 
 from dkernel.cli.help import Grouped, in_options
-from dkernel.errors import (
-    NO_ROOM,
-    ClusterError,
-    DataError,
-    DKernelError,
-    ModelFileError,
-    RecipeError,
-    UnsupportedError,
-)
-
-__all__ = ["AGAIN", "BAD_DATA", "Job", "Paused", "Stopped", "code_of"]
+from dkernel.errors import NO_ROOM, ClusterError, DataError, DKernelError, ModelFileError, RecipeError, UnsupportedError
 
 BAD_DATA, AGAIN = 65, 75  # as in sysexits.h: EX_DATAERR, EX_TEMPFAIL
 GRACE = 8.0  # seconds from SIGTERM to the end, of a run with a checkpoint; job schedulers kill after 10 or 30
 
-# The first that fits. A recipe or a combination that means nothing is mended by other options.
+# The first that fits. An invalid recipe or combination needs other options.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (DataError, BAD_DATA),
     (ModelFileError, BAD_DATA),
@@ -50,11 +40,11 @@ _CODES: tuple[tuple[type[BaseException], int], ...] = (
 
 
 class Stopped(BaseException):
-    """SIGTERM arrived: no handler of ordinary errors may swallow it."""
+    """SIGTERM arrived; ordinary error handlers do not catch this."""
 
 
 class Paused(Stopped):
-    """SIGTERM arrived, and a checkpoint holds what was done."""
+    """SIGTERM arrived, and a checkpoint holds the progress."""
 
 
 def code_of(error: BaseException) -> int:
@@ -121,7 +111,7 @@ def _report(error: BaseException, ctx: click.Context) -> None:
 
 
 def _again(ctx: click.Context) -> str:
-    """The command that goes on where this one ended."""
+    """The command that continues this run."""
     name = str(ctx.info_name)
     given = sys.argv[sys.argv.index(name) + 1 :] if name in sys.argv else ["..."]
     if ctx.params.get("checkpoint") is not None and not ctx.params.get("resume"):

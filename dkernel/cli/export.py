@@ -9,8 +9,6 @@ from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import Setting
 from dkernel.cli.outputs import check_outputs, check_writable
 
-__all__ = ["export"]
-
 
 @click.command(cls=Job, short_help="Write a model as an ONNX graph.")
 @click.argument("model", metavar="MODEL")

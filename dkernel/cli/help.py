@@ -6,8 +6,6 @@ from typing import Any, NoReturn
 
 import click
 
-__all__ = ["Grouped", "grouped", "in_options"]
-
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Data": (
         "label", "exclude", "weight", "keep", "categorical", "missing", "dates", "allow_extra", "max_bad_rows",
@@ -15,6 +13,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     ),
     "Model": (
         "task", "kernel", "gamma", "n_components", "loss", "alpha", "local", "n_grids", "cell_rows", "cell_overlap",
+        "one_hot", "max_model_size",
         "budget", "grid", "effort", "positive", "class_weight", "features", "rank", "landmarks", "sampling", "form",
         "metric", "scale", "solver", "passes", "patience", "polish", "holdout", "calibration", "baselines", "seed",
         "import",

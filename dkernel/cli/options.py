@@ -5,6 +5,7 @@ config file, the default.
 """
 
 import json
+import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
@@ -12,22 +13,6 @@ from pathlib import Path
 from typing import Any
 
 import click
-
-__all__ = [
-    "CONFIG",
-    "NAMES",
-    "SIZE",
-    "WORD_OR_NUMBER",
-    "Label",
-    "Setting",
-    "bad_rows_option",
-    "config_text",
-    "place_of",
-    "rejected_of",
-    "require",
-    "run_options",
-    "show_progress",
-]
 
 Command = Callable[..., Any]
 CONFIG = "dkernel.config"  # in the context of a command: the name of its config file
@@ -41,17 +26,17 @@ _NOT_IN_CONFIG = ("config", "print_config", "help", "import")  # a file of setti
 class Setting(click.Option):
     """An option that can also be set by a variable: DKERNEL_<COMMAND>_<NAME>, or DKERNEL_<NAME> if it is not in OWN."""
 
+    def __init__(self, *names: Any, **settings: Any) -> None:
+        super().__init__(*names, **settings)
+        self.envvar = None if self.name in OWN else f"DKERNEL_{str(self.name).upper()}"
+
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
-        name = str(self.name).upper()
-        own = f"DKERNEL_{str(ctx.command.name).upper()}_{name}"
-        self.envvar = [own] if self.name in OWN else [own, f"DKERNEL_{name}"]
-        return super().resolve_envvar_value(ctx)
+        own = f"DKERNEL_{ctx.command.name}_{self.name}".upper()
+        return os.environ.get(own) or super().resolve_envvar_value(ctx)
 
 
 class Label(Setting):
-    """The label's option: given twice it is refused, where of other options the last counts. The first would go on as
-    a feature.
-    """
+    """Option of the label, refused if it is given twice: the first label would become a feature."""
 
     def add_to_parser(self, parser: Any, ctx: click.Context) -> None:  # noqa: ARG002
         parser.add_option(obj=self, opts=self.opts, dest=self.name, action="append", nargs=self.nargs)
@@ -70,7 +55,7 @@ class Label(Setting):
 
 
 class _WordOrNumber(click.ParamType):  # type: ignore[type-arg]
-    """A number where the text is one; what the words mean is for the recipe to judge."""
+    """A number if the text is one, else a word, which the recipe checks."""
 
     name = "value"
 
@@ -178,12 +163,7 @@ def _print_options() -> list[Command]:
             callback=_read_config,
             help="Read settings from this file.",
         ),
-        click.option(
-            "--record",
-            cls=Setting,
-            metavar="FILE",
-            help="Run record to write. Default: OUT.run.json.",
-        ),
+        click.option("--record", cls=Setting, metavar="FILE", help="Run record to write. Default: OUT.run.json."),
         click.option("--print-config", is_flag=True, help="Print all settings as a config file and stop."),
         click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks."),
     ]
@@ -202,7 +182,7 @@ def bad_rows_option(command: Command) -> Command:
 
 
 def rejected_of(source: Any) -> dict[str, Any]:
-    """What a run record says of the rows that were left out of a source."""
+    """Entry of a run record about the rows that were left out of a source."""
     listed = [] if source.rejected is None else source.rejected.to_pylist()
     counts = {"rows_in": source.n_rows + len(listed), "rows_rejected": len(listed)}
     return {**counts, "rejects": listed} if listed else counts
@@ -307,7 +287,7 @@ def require(ctx: click.Context, values: Mapping[str, Any], names: Iterable[str])
 
 
 def place_of(ctx: click.Context, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Where to run, as `dkernel.execution.connect.connect` takes it."""
+    """Arguments of `dkernel.execution.connect.connect`."""
     places = [f"--{name.replace('_', '-')}" for name in ("scheduler", "scheduler_file", "workers") if values[name]]
     if len(places) > 1:
         raise click.UsageError(f"{' and '.join(places)} are different places to run on: give one of them.", ctx)

@@ -1,4 +1,4 @@
-"""Check of the outputs of a command against its inputs, before either is opened: nothing is replaced by accident."""
+"""Check of the outputs of a command against its inputs, before either is opened."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -7,8 +7,6 @@ from typing import Any
 import click
 
 from dkernel.cli.options import CONFIG
-
-__all__ = ["check_model_place", "check_outputs", "check_writable"]
 
 _READ = {"model": "MODEL", "scheduler_file": "--scheduler-file"}
 _READ |= {name: f"--{name.replace('_', '-')}" for name in ("tls_ca_file", "tls_cert", "tls_key")}

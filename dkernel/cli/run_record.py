@@ -1,4 +1,4 @@
-"""The run record: OUT.run.json, what a run is doing, what it did and how it ended, written for failed runs too.
+"""The run record, OUT.run.json: the progress and the end of a run, also of a failed one.
 
 What may not stand in a model, because it differs between equal runs, stands here: command, times, host, paths, memory.
 While the run goes the record is renewed every few seconds, so that `dkernel watch` can follow it from elsewhere. A run
@@ -21,18 +21,16 @@ from typing import Any
 from dkernel.cli.exit_codes import Stopped, code_of
 from dkernel.cli.options import show_progress
 from dkernel.data.writers.atomic import write_file
+from dkernel.diagnostics.follow import HEARTBEAT, PATIENCE
 from dkernel.diagnostics.memory_usage import PeakMemory
 from dkernel.execution.versions import versions
 
-__all__ = ["HEARTBEAT", "Record", "beside", "plain", "running"]
-
-HEARTBEAT = 2.0  # seconds between two renewals; fifteen that are missing are silence
-REMOTE_HEARTBEAT = 15.0  # where each renewal is an upload
+REMOTE_HEARTBEAT = PATIENCE / 2  # where each renewal is an upload
 _NOT_SETTINGS = ("config", "print_config", "dry_run", "json", "quiet", "verbose", "progress", "debug", "record")
 
 
 class Record:
-    """Record of a run; `with` it around the run, and its end is written whatever that is.
+    """Record of a run, a context manager around the run, whose end it always writes.
 
     Examples
     --------
@@ -124,7 +122,7 @@ class Record:
                 write_file(Path(where), content, durable=final)
 
     def so_far(self) -> dict[str, Any]:
-        """All of it, with the seconds, at this moment."""
+        """The record at this moment, with the seconds of each phase."""
         if self.progress is not None:
             self.note(phases=self.progress.seconds())
         return {**self.facts, "seconds": dict(self.seconds)}
@@ -156,7 +154,7 @@ def running(record: Record, values: Mapping[str, Any], place: Mapping[str, Any])
 
 
 def beside(out: str | Path, named: str | None = None) -> str | Path:
-    """Where the record of a run with this output stands, unless it is named."""
+    """Default path of the record of a run with this output."""
     if named:
         return named
     if _is_url(out):

@@ -26,8 +26,6 @@ from dkernel.cli.outputs import check_outputs
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
 
-__all__ = ["score"]
-
 
 @click.command(cls=Job, short_help="Write predictions for every row.")
 @click.argument("model", required=False, metavar="MODEL")

@@ -1,4 +1,4 @@
-"""`dkernel show`: what a model is, from the header of its file."""
+"""`dkernel show`: a description of a model, from the header of its file."""
 
 import json as json_
 from collections.abc import Iterator, Mapping
@@ -9,13 +9,10 @@ import click
 from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import Setting
 
-__all__ = ["show"]
-
-
 _FIRST = ("rows", "holdout", "chosen", "certificate")  # what people look for; the rest follows
 
 
-@click.command(cls=Job, short_help="Print what a model is, without reading its tensors.")
+@click.command(cls=Job, short_help="Describe a model, from the header of its file.")
 @click.argument("model")
 @click.option("--json", cls=Setting, is_flag=True, help="Print the whole header as one JSON object.")
 @click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks.")

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
     from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
 
-__all__ = ["RECIPE", "check_fit", "lines_of", "open_for", "recipe_of", "recipe_options", "report_on", "train"]
-
 FEW_ROWS = 2000  # of a holdout: the standard error of an error of 10 % is 0.7 % then, and is said of fewer
 SEEN = 1e-3  # of a score: what is left of the way to the optimum is worth a line
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
@@ -40,9 +38,10 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "kernel": ("auto|EXPRESSION", "auto", "Name, or 'Laplacian() + Linear()'."),
     "gamma": ("auto|median|scale|NUMBER", "auto", "Width of a kernel that is given by name."),
     "features": (
-        "auto|nystrom|random|exact|fourier|maclaurin|tensorsketch",
+        "auto|nystrom|random|exact|fourier|maclaurin|tensorsketch|none",
         "auto",
-        "Feature map; random: what suits the kernel. auto: nystrom, above 20,000 components random.",
+        "Feature map; random: what suits the kernel; none: all to --local. auto: nystrom, above 20,000 components "
+        "random.",
     ),
     "n_components": ("auto|N", "auto", "Number of landmarks or random features."),
     "rank": ("N", "", "Keep this many directions of the Nystrom components."),
@@ -58,7 +57,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "",
         "Default: by the task.",
     ),
-    "class_weight": ("balanced", "", "Classes count alike, however many rows they have."),
+    "class_weight": ("balanced", "", "Give all classes the same total weight."),
     "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Regularization; C=10 is 1 / (10 n)."),
     "solver": (
         "psgd|exact|normal|pcg|lbfgs",
@@ -79,14 +78,16 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "After psgd, at most N passes of pcg or lbfgs towards the exact optimum. auto: up to 10 if there are few rows "
         "per component.",
     ),
-    "local": (
-        "auto|none|grids|cells",
-        "auto",
-        "Learns the residual by random bins (grids) or exact machines (cells).",
-    ),
+    "local": ("auto|none|grids|cells", "auto", "Learns the residual by random bins (grids) or exact machines (cells)."),
     "n_grids": ("auto|N", "auto", "Number of grids of --local; auto: 128 to 1,024, by rows."),
     "cell_rows": ("auto|N", "auto", "Most rows of a cell of --local; auto: 4,096."),
     "cell_overlap": ("auto|NUMBER", "auto", "Rows beyond its walls that a cell learns from; auto: 0.5 of its own."),
+    "one_hot": (
+        "auto|none|COL,..;..",
+        "auto",
+        "0/1 columns that grids take for one category. auto: neighbours of which no row has two; or 'soil*;wild*'.",
+    ),
+    "max_model_size": ("SIZE", "", "Most bytes of the model file, 200MiB; of --n-grids auto fewer are taken."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",
@@ -99,17 +100,9 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "",
         "Fit probabilities to the scores of the holdout. Default: the probabilities of the loss, if it has any.",
     ),
-    "categorical": (
-        "auto|none|COL,...",
-        "auto",
-        "auto: text and stored categories.",
-    ),
-    "missing": (
-        "indicator|mean|error",
-        "indicator",
-        "Missing features: mean and 0/1 input, mean, or error.",
-    ),
-    "dates": ("seconds|calendar", "seconds", "calendar: year, month, weekday and hour beside the seconds."),
+    "categorical": ("auto|none|COL,...", "auto", "auto: text and stored categories."),
+    "missing": ("indicator|mean|error", "indicator", "Missing features: mean and 0/1 input, mean, or error."),
+    "dates": ("calendar|seconds", "calendar", "Dates: seconds, year, month, weekday and hour, or seconds alone."),
     "seed": ("N", "0", "Seed of all random choices."),
     "dtype": (
         "float32|float64",
@@ -125,7 +118,7 @@ def recipe_options(command: Any) -> Any:
         command = click.option(
             f"--{name.replace('_', '-')}",
             cls=Setting,
-            type=click.STRING if name in ("positive", "kernel", "categorical") else WORD_OR_NUMBER,
+            type=click.STRING if name in ("positive", "kernel", "categorical", "one_hot") else WORD_OR_NUMBER,
             metavar=words,
             help=f"{text} Default: {default}." if default and words.split("|")[0] != default else text,
         )(command)
@@ -370,7 +363,7 @@ def _uncertainty(name: str, value: float, rows: float) -> str:
 
 
 def lines_of(record: "Record") -> Iterator[str]:
-    """What a fit came to, for people."""
+    """Lines of the summary of a fit."""
     found, seconds = record.facts, record.seconds
     rate = found["rows"] / max(seconds["train"], 1e-9)
     yield f"{found['model']}: {found['rows']:,} rows in {seconds['train']:.1f} s ({rate:,.0f} rows/s)"

@@ -1,4 +1,4 @@
-"""`dkernel tune`: files in, a search over candidates in the stream, one model file out."""
+"""`dkernel tune`: files in, a search over candidates, one model file out."""
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,8 +26,6 @@ if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
     from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
-
-__all__ = ["tune"]
 
 SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 

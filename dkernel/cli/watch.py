@@ -1,4 +1,4 @@
-"""`dkernel watch`: how a job fares that was started elsewhere."""
+"""`dkernel watch`: progress of a job that was started elsewhere."""
 
 import json as json_
 import shutil
@@ -11,8 +11,6 @@ import click
 
 from dkernel.cli.exit_codes import AGAIN, Job
 from dkernel.cli.options import Setting
-
-__all__ = ["watch"]
 
 
 @click.command(cls=Job, short_help="Follow a job that was started elsewhere.")
@@ -58,7 +56,7 @@ def watch(ctx: click.Context, run: str, json: bool, quiet: bool, patience: float
 
 
 class _Screen:
-    """A line that is drawn over on a terminal; elsewhere one for each new phase, and one every ten seconds."""
+    """A line that is redrawn on a terminal; in a log one line for each phase, and one every ten seconds."""
 
     def __init__(self, quiet: bool) -> None:
         self.terminal, self.quiet = sys.stderr.isatty(), quiet

@@ -13,8 +13,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-__all__ = ["as_column", "as_numbers", "opened_parquet"]
-
 _PLAIN = {pa.from_numpy_dtype(name): np.dtype(name) for name in (
     "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float16", "float32", "float64"
 )}  # fmt: skip

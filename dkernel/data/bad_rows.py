@@ -20,8 +20,6 @@ from dkernel.data.rejected_rows import REJECTS, RejectedRow, csv_of, described, 
 from dkernel.encoding.tables import numbers
 from dkernel.errors import DataError, DKernelWarning
 
-__all__ = ["SHOWN", "without_bad_rows"]
-
 SHOWN = 10  # bad rows that a message lists
 
 
@@ -68,7 +66,7 @@ def _check(rejected: pa.Table, allowed: int) -> None:
     if len(rejected) > allowed:
         raise DataError(
             _told(rejected, f"and --max-bad-rows (max_bad_rows) allows {allowed:,}")
-            + "\nMend or remove what is bad, or allow more."
+            + "\nCorrect or remove these rows, or allow more."
         )
 
 

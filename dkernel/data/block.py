@@ -11,25 +11,11 @@ from dkernel.encoding import Encoding
 from dkernel.errors import DataError
 from dkernel.numerics.object_values import OVERHEAD, as_cells, cell_bytes
 from dkernel.numerics.sparse_rows import RangeNames, as_sparse
+from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.validation import as_features
 
 if TYPE_CHECKING:
     import pyarrow as pa
-
-__all__ = [
-    "KINDS",
-    "Block",
-    "UncheckedBlock",
-    "as_label",
-    "checked_beside",
-    "chunk_limit",
-    "cut",
-    "cut_blocks",
-    "kind_of_dtype",
-    "object_row_bytes",
-    "one_a_row",
-    "targets_in",
-]
 
 Place = Callable[[int], str]
 
@@ -38,7 +24,6 @@ Place = Callable[[int], str]
 KINDS = ("bool", "int", "float", "digits", "text", "date", "other", "empty")
 
 _MOST_ROWS = 131_072  # of a chunk of few features: enough that what a task costs is a small part
-_STEP_ROWS = 2_048  # chunks are cut at multiples of a piece
 _CHUNK_BYTES = 64 * 2**20  # of a chunk: some fit beside each other in the smallest worker
 
 
@@ -48,9 +33,9 @@ class Block:
 
     X is (rows, p), C-contiguous and finite, or of objects (dkernel.numerics.object_values), or sparse
     (dkernel.numerics.sparse_rows); y is (rows,) of bool, int64, float64 or fixed-width text, or several targets in
-    float64, (rows, k), None when no label was asked for; weight is (rows,) float64, finite and
-    not negative; kept holds the columns carried to the output. refused lists the rows of the file that were left out
-    on the way (rejected_rows.py), None where that is not done. marks says which values training never saw
+    float64, (rows, k), None when no label was asked for; weight is (rows,) float64, finite and not
+    negative; kept holds the columns carried to the output. refused lists the rows of the file that were left out on
+    the way (rejected_rows.py), None where that is not done. marks says which values training never saw
     (`dkernel.encoding.Encoding.encode`), int8 (rows, columns of the table), None where there are none.
 
     Examples
@@ -95,11 +80,11 @@ class UncheckedBlock:
     kept: "pa.Table | None" = None
     marks: NDArray[np.int8] | None = None
 
-    def encoded(self, encoding: Encoding | None, dtype: str) -> "UncheckedBlock":
-        """The same with the inputs that an encoding makes of its features."""
+    def encoded(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
+        """The same with the inputs that an encoding makes of its features; `first` is as of `Encoding.encode`."""
         if encoding is None:
             return self
-        X, marks = encoding.encode(self.X, dtype)
+        X, marks = encoding.encode(self.X, dtype, first)
         return replace(self, X=X, marks=marks)
 
     def taken(self, rows: NDArray[np.bool_]) -> "UncheckedBlock":
@@ -129,7 +114,7 @@ def chunk_limit(p: int, itemsize: int = 4) -> int:
     (131072, 20480, 2048)
     """
     rows = _CHUNK_BYTES // max(1, p * itemsize)
-    return min(_MOST_ROWS, max(_STEP_ROWS, rows // _STEP_ROWS * _STEP_ROWS))
+    return min(_MOST_ROWS, max(PIECE_ROWS, rows // PIECE_ROWS * PIECE_ROWS))
 
 
 def object_row_bytes(p: int, stored: int) -> int:
@@ -186,7 +171,7 @@ def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | N
     if flat.ndim == 2 and flat.shape[1] == 1:
         flat = flat[:, 0]
     if flat.ndim != 1 and not (several and flat.ndim == 2 and flat.shape[1]):
-        raise DataError(f"{what} has the shape {flat.shape}; one value a row is needed.")
+        raise DataError(f"{what} has the shape {flat.shape}; one value per row is needed.")
     return flat
 
 
@@ -227,7 +212,7 @@ def as_label(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:
     if values.ndim == 2:
         return _as_targets(values, place, name)
     if values.ndim != 1:
-        raise DataError(f"The label {name!r} has shape {values.shape}; one value a row is needed.")
+        raise DataError(f"The label {name!r} has shape {values.shape}; one value per row is needed.")
     if values.dtype.kind in "bU":
         return values
     if values.dtype.kind in "iu":
@@ -289,7 +274,7 @@ def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], place: Place, name: st
 def as_weight(values: NDArray[Any], place: Place, name: str) -> NDArray[np.float64]:
     """Weights (rows,) as float64: finite and not negative."""
     if values.ndim != 1 or values.dtype.kind not in "biuf":
-        raise DataError(f"The weight {name!r} is of type {values.dtype}; one number a row is needed.")
+        raise DataError(f"The weight {name!r} is of type {values.dtype}; one number per row is needed.")
     numbers = values.astype(np.float64, copy=False)
     bad = ~(np.isfinite(numbers) & (numbers >= 0))
     _refuse(bad, numbers, place, name, "weight", "weights must be finite and not negative")

@@ -8,8 +8,6 @@ from dkernel.data.object_columns import NUMBERS, object_columns, word_of
 from dkernel.errors import DataError
 from dkernel.validation import nearest_name
 
-__all__ = ["select"]
-
 
 def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     """The columns that are wanted of every table, or a DataError naming file and column."""

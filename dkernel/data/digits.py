@@ -5,8 +5,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DTYPES", "HEAD", "dtype_for"]
-
 DTYPES = ("auto", "float32", "float64")
 HEAD = 256  # rows that are looked at
 LOST = 1e-3  # of a column's deviation: rounding of that size is seen in no score

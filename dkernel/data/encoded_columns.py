@@ -11,8 +11,6 @@ from dkernel.encoding import Encoding, TableCounts
 from dkernel.errors import DataError
 from dkernel.validation import nearest_name
 
-__all__ = ["encoded_kinds", "learned", "reading_of"]
-
 AT_ONCE = 64
 """Tasks whose counts are here at one time: each may hold 1,000 values of every category."""
 

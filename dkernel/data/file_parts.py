@@ -16,8 +16,6 @@ from dkernel.data.rejected_rows import FilteredRows, sifted_blocks
 from dkernel.encoding import TableCounts
 from dkernel.errors import DataError, UnsupportedError
 
-__all__ = ["count_part", "format_module", "place_of", "read_part", "read_unit", "valid_rows"]
-
 _EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
 
 
@@ -37,7 +35,7 @@ def count_part(file: File, part: FilePart, wanted: ReadColumns) -> TableCounts:
     """The counts of the features in one part; runs on a worker."""
     file.check()
     found = read_part(file, part, wanted, partial(place_of, file.name, part.first_row))
-    return TableCounts.of(found.X, wanted.encoded or {})
+    return TableCounts.of(found.X, wanted.encoded or {}, found.label, found.weight, part.first_row)
 
 
 def read_unit(
@@ -49,18 +47,19 @@ def read_unit(
     """
     file.check()
     place = partial(place_of, file.name, part.first_row)
+    first = None if wanted.label is None else part.first_row
     try:
         try:
             if odd:
                 raise DataError(reason)
-            raw = read_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype)
+            raw = read_part(file, part, wanted, place).encoded(wanted.encoding, wanted.dtype, first)
             names = wanted.inputs, wanted.label, wanted.weight
             blocks = cut_blocks(raw, rows, names, wanted.dtype, _place_without(place, part), wanted.objects)
         except DataError:
             if not (wanted.quarantine or odd):
                 raise
             found = valid_rows(file, part, wanted, place)
-            found = replace(found, raw=found.raw.encoded(wanted.encoding, wanted.dtype))
+            found = replace(found, raw=found.raw.encoded(wanted.encoding, wanted.dtype, first))
             blocks = sifted_blocks(found, rows, wanted, place, (file.name, part.first_row), odd, reason)
     except FileNotFoundError:
         raise DataError(f"{file.name}: the file is gone since it was opened.") from None

@@ -12,8 +12,6 @@ from dkernel.encoding import Encoding
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
 
-__all__ = ["CSV_TEXT", "FilePart", "FileSchema", "ReadColumns", "ReadOptions", "divide"]
-
 # Marks a kept column whose values are fields of a CSV file as they stand there, quotes included.
 CSV_TEXT = {b"dkernel": b"csv"}
 
@@ -52,7 +50,7 @@ class ReadOptions:
     delimiter: str | None = None
     no_header: bool = False
     max_bad_rows: int = 0
-    dates: str = "seconds"
+    dates: str = "calendar"
 
     @property
     def lenient(self) -> bool:

@@ -7,8 +7,6 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
 from dkernel.numerics.sparse_rows import RangeNames
 
-__all__ = ["NUMBERS", "check_gamma", "check_source", "domains_of", "known_numbers", "object_columns", "word_of"]
-
 NUMBERS = ("bool", "int", "float", "digits")
 """The kinds (block.KINDS) that are numbers."""
 

@@ -28,8 +28,6 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
 
-__all__ = ["open_source"]
-
 
 def open_source(
     paths: str | PathLike | Sequence[str | PathLike],
@@ -59,7 +57,7 @@ def open_source(
     no_header: bool = False,
     max_bad_rows: int = 0,
     text_encoding: str | None = None,
-    dates: str = "seconds",
+    dates: str = "calendar",
 ) -> Source:
     """Open files as rows in the order given: every chunk of known size, nothing read yet.
 
@@ -122,8 +120,8 @@ def open_source(
         them.
     text_encoding : str, default=None
         Encoding of the text of CSV files, such as "latin-1"; by default UTF-8.
-    dates : {"seconds", "calendar"}, default="seconds"
-        Inputs of dates: the seconds, or beside them the year, month, weekday and hour.
+    dates : {"calendar", "seconds"}, default="calendar"
+        Inputs of dates: seconds, year, month, weekday and hour, or the seconds alone.
 
     Returns
     -------

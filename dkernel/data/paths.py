@@ -1,8 +1,8 @@
-"""From what the user names (a file, several, a folder, a glob, an fsspec URL) to the files, in order.
+"""Files of a source, in order, from the names that a user gives: a file, several, a folder, a glob, an fsspec URL.
 
-A folder's files and a glob's come in natural order (part.2 before part.10), those of its folders key=value in their
-place. Names that begin with '_' or '.' are no
-data, and neither is what dkernel itself has written there: models, run records, reports, checkpoints.
+The files of a folder or a glob come in natural order (part.2 before part.10), those of its folders key=value in their
+place. Names that begin with '_' or '.' are skipped, and so are files of dkernel: models, run records, reports,
+checkpoints.
 """
 
 import glob
@@ -16,8 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from dkernel.errors import DataError
-
-__all__ = ["FORMATS", "File", "expand", "named", "natural"]
 
 # ending -> format; the format is also the name of the module that reads it.
 FORMATS = {
@@ -182,22 +180,28 @@ class _System:
     open: Callable[[str], Any]
 
 
+_SYSTEM = _System(os.path.isdir, os.listdir, partial(open, mode="rb"))
+
+
 def _local(path: str) -> _Found:
-    system = _System(os.path.isdir, os.listdir, partial(open, mode="rb"))
     if os.path.isdir(path) and _split(path)[0] != ".zarr":
-        return _folder(path, [os.path.join(path, name) for name in os.listdir(path)], system)
+        return _folder(path, [os.path.join(path, name) for name in os.listdir(path)], _SYSTEM)
     if os.path.exists(path):
         return _Found(path, [path], "file")
     if glob.has_magic(path):
-        return _Found(path, _data(glob.glob(path, recursive=True), system), "glob")
+        return _Found(path, _data(glob.glob(path, recursive=True), _SYSTEM), "glob")
     return _Found(path, [], "file")
 
 
 def _nearby(path: str) -> str:
+    """A hint at the data files and folders that lie where there is no file of this name."""
     from dkernel.validation import nearest_name
 
     folder = os.path.dirname(path) or "."
-    return nearest_name(os.path.basename(path), sorted(os.listdir(folder))) if os.path.isdir(folder) else ""
+    if not os.path.isdir(folder):
+        return ""
+    found = _data([os.path.join(folder, name) for name in os.listdir(folder)], _SYSTEM)
+    return nearest_name(_base(path), [_base(p) for p in found if os.path.isdir(p) or _split(p)[0] in FORMATS])
 
 
 def _remote(url: str, options: dict[str, Any]) -> _Found:

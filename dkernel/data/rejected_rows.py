@@ -17,18 +17,6 @@ from dkernel.data.readers.text_rows import Lines
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import SparseRows
 
-__all__ = [
-    "REJECTS",
-    "FilteredRows",
-    "RejectedRow",
-    "csv_of",
-    "described",
-    "not_finite",
-    "rejected_row",
-    "rows_of",
-    "sifted_blocks",
-]
-
 REJECTS = pa.schema(
     [
         ("file", pa.string()),

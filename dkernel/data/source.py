@@ -14,8 +14,6 @@ from dkernel.numerics.sparse_rows import RangeNames
 if TYPE_CHECKING:
     import dask.array as da
 
-__all__ = ["Source", "Unit"]
-
 
 @dataclass(frozen=True)
 class Unit:
@@ -43,16 +41,15 @@ class Source:
 
     The columns named in `objects` hold texts, lists or sets; there are such only if dtype is "object" (see
     dkernel.numerics.object_values), and then a row takes about `object_bytes`. Where the names are `RangeNames` the
-    rows are sparse
-    (dkernel.numerics.sparse_rows), and take so many too.
-    Rows are those of `units` in their order; all chunks are known. `label_kind` is "bool", "int", "float" or "text"
-    where the files say it (None otherwise, and without a label). `label_dtype` is the dtype of y
-    (text of any width: "U"). `stamps` say of each of `files` its size and date. Of several `targets` the label is a
-    number each. `counted` are the rows of positive weight, None where nobody has counted them. `encoding` made the
-    inputs `columns` of the columns of a table, and `told` is what is worth saying of it; `filled` opens the source
-    again with an encoding of its missing values, where there may be some. `rejected` lists the bad rows that were left
-    out, an Arrow table with the columns of `dkernel.data.rejected_rows.REJECTS`, None where nobody looked for them.
-    `passed_over` are the columns that were excluded, and the weight.
+    rows are sparse (dkernel.numerics.sparse_rows), and take so many too. Rows are those of `units` in their order; all
+    chunks are known. `label_kind` is "bool", "int", "float" or "text" where the files say it (None otherwise, and
+    without a label). `label_dtype` is the dtype of y (text of any width: "U"). `stamps` are the size and date of each
+    of `files`. With several `targets` the label has a number for each. `counted` are the rows of positive weight, None
+    before they are counted. `encoding` made the inputs `columns` from the columns of a table, and `told` has notes
+    about it; `filled` opens the source again with an encoding of its missing values, where there may be some.
+    `rejected` lists the bad rows that were left out, an Arrow table with the columns of
+    `dkernel.data.rejected_rows.REJECTS`, None where they were not searched. `passed_over` are the excluded columns and
+    the weight.
 
     Examples
     --------

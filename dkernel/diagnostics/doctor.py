@@ -1,11 +1,11 @@
-"""The doctor: what would make a job fail or crawl on a cluster, found out before it, each finding with its remedy."""
+"""Checks of a cluster before a job: each finding names the process and the remedy."""
 
 import os
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,6 @@ from dkernel.execution.connection import PATIENCE
 from dkernel.execution.versions import versions
 from dkernel.numerics.threads import usable_cores
 from dkernel.training.memory_plan import Plan
-
-__all__ = ["CHECKS", "Diagnosis", "Finding", "Job", "diagnose"]
 
 # What is looked at, and what is said of it when nothing is wrong.
 CHECKS = {
@@ -49,7 +47,7 @@ CLIENT, SCHEDULER = "client", "scheduler"
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that is wrong: which check, in which process, what was found, and what to do."""
+    """One fault: the check, the process, the finding, and the remedy."""
 
     check: str
     where: str
@@ -80,7 +78,7 @@ class Job:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Facts of every process, and what is wrong.
+    """Facts of every process, and all findings.
 
     Parameters
     ----------
@@ -94,7 +92,7 @@ class Diagnosis:
     limits: dict[str, float]
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON."""
+        """The diagnosis as JSON."""
         findings = [asdict(finding) for finding in self.findings]
         return {"processes": self.processes, "plan": self.plan, "findings": findings, "limits": self.limits}
 
@@ -106,7 +104,10 @@ def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
     ----------
     patience : seconds that a run waits for a cluster
     """
-    with _tokens(job.places) as tokens:
+    plan, _ = _plan_of(job, {})
+    if plan and plan["scratch_bytes"] and not {"--scratch", "--checkpoint"} & set(job.places):
+        job = replace(job, places={**job.places, "--scratch": tempfile.gettempdir()})
+    with _tokens(job) as tokens:
         packages = [name for name in versions() if name != "python"]
         asked = (packages, dict(job.places), list(job.made), tokens, list(job.files), list(LIMITS))
         processes: dict[str, dict[str, Any]] = {CLIENT: probes.probe(*asked)}
@@ -120,18 +121,19 @@ def diagnose(client: Any, job: Job, patience: float = PATIENCE) -> Diagnosis:
     shorter = list(_shorter(processes, patience))
     findings += _limits(shorter, patience)
     if trouble:
-        findings.append(Finding("job", CLIENT, trouble, "Mend the command or its data; the plan needs both."))
+        findings.append(Finding("job", CLIENT, trouble, "Correct the command or its data; the plan needs both."))
     limits = {name: min(found for _, other, found in shorter if other == name) for _, name, _ in shorter}
     return Diagnosis(processes, plan, findings, limits)
 
 
 @contextmanager
-def _tokens(places: Mapping[str, str]) -> Iterator[list[str]]:
-    """An empty file in each folder of this machine that is there; whoever sees the folder sees the file."""
+def _tokens(job: Job) -> Iterator[list[str]]:
+    """Make an empty file in each folder of this machine, or in the nearest above it, to see which workers see it."""
+    local = {name: folder for name, folder in job.places.items() if "://" not in folder}
     with ExitStack() as opened:
         names = []
-        for folder in set(places.values()):
-            if "://" not in folder and os.path.isdir(folder) and os.access(folder, os.W_OK):
+        for folder in {probes.existing(folder) if name in job.made else folder for name, folder in local.items()}:
+            if os.path.isdir(folder) and os.access(folder, os.W_OK):
                 with suppress(OSError):
                     place = Path(folder).absolute()
                     token = opened.enter_context(tempfile.NamedTemporaryFile(dir=place, prefix=".dkernel-doctor-"))
@@ -319,7 +321,7 @@ def _shorter(processes: Mapping[str, Mapping[str, Any]], patience: float) -> Ite
 
 
 def _limits(shorter: Sequence[tuple[str, str, float]], patience: float) -> Iterator[Finding]:
-    """Those that do a run harm."""
+    """Limits that harm a run."""
     for process, name, found in shorter:
         least = LIMITS[name]
         if least is None or found < least:

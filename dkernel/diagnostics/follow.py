@@ -1,4 +1,4 @@
-"""Following a job from elsewhere by its run record, which it renews every few seconds while it lives."""
+"""Following of a job by its run record, which the job renews every few seconds."""
 
 import json
 import socket
@@ -11,10 +11,9 @@ import psutil
 
 from dkernel.errors import ClusterError, DataError
 
-__all__ = ["PATIENCE", "follow", "record_of"]
-
-PATIENCE = 30.0  # seconds without a renewal after which a run counts as dead: fifteen heartbeats
-LOOK_EVERY = 0.5  # seconds: a quarter of a heartbeat
+HEARTBEAT = 2.0  # seconds between two renewals of a run record
+PATIENCE = 15 * HEARTBEAT  # without a renewal, after which a run counts as dead
+LOOK_EVERY = HEARTBEAT / 4  # a renewal is seen soon after it is made
 
 
 def record_of(run: str) -> str:
@@ -37,12 +36,12 @@ def record_of(run: str) -> str:
 
 
 def follow(where: str, patience: float = PATIENCE) -> Iterator[dict[str, Any]]:
-    """Every new state of a record until the run has ended; the last one says how.
+    """Yield every new state of a record until the run has ended; the last one says how it ended.
 
     Raises
     ------
     DataError : there is no record, and none came within `patience` seconds
-    ClusterError : the run says of itself that it goes on, and its process is gone or gives no sign of life any more
+    ClusterError : the record says that the run continues, and its process is gone or no longer renews the record
     """
     seen: dict[str, Any] = {}
     since = time.monotonic()
@@ -105,7 +104,7 @@ def _silence(where: str, seen: dict[str, Any], patience: float) -> ClusterError 
             f"{where}: there is no run record, and none came in {patience:g} seconds. Name the job's --out."
         )
     who = f"process {seen.get('pid')} on {seen.get('host')}"
-    why = "is gone" if _gone(seen) else f"has given no sign of life for {patience:g} seconds"
+    why = "is gone" if _gone(seen) else f"has not renewed its record for {patience:g} seconds"
     return ClusterError(
         f"{where}: the job is dead: {who} {why}; the last was at {seen.get('updated')}. Nothing partial is visible. "
         "Run its command again."

@@ -13,8 +13,6 @@ import socket
 import tempfile
 from typing import Any
 
-__all__ = ["probe"]
-
 
 def probe(
     packages: list[str],
@@ -75,7 +73,7 @@ def seconds(name: str) -> float | None:
 
 
 def version(name: str) -> str:
-    """Of a package, or "absent"."""
+    """Version of a package, or "absent"."""
     try:
         if name == "dkernel":
             return str(importlib.import_module(name).__version__)
@@ -93,7 +91,7 @@ def existing(folder: str) -> str:
 
 
 def file_system(folder: str) -> str:
-    """Of the disk that a folder is on, as the system calls it."""
+    """File system of a folder, as the operating system names it."""
     disks = importlib.import_module("psutil").disk_partitions(all=True)
     mine = [disk for disk in disks if os.path.join(folder, "").startswith(os.path.join(disk.mountpoint, ""))]
     return max(mine, key=lambda disk: len(disk.mountpoint)).fstype if mine else "unknown"

@@ -1,4 +1,4 @@
-"""Memory that a run really uses: the whole process tree, sampled from a thread.
+"""Memory of a run: that of the whole process tree, sampled from a thread.
 
 A page that several processes share is counted once in all (the proportional set size that Linux keeps); elsewhere the
 resident size stands in, which counts such a page in every process and so errs upwards.
@@ -8,8 +8,6 @@ import threading
 from typing import Any
 
 import psutil
-
-__all__ = ["PeakMemory", "process_tree_rss"]
 
 
 def process_tree_rss(pid: int | None = None) -> int:

@@ -2,13 +2,13 @@
 
 import zlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["MISSING", "ONE_HOT", "UNKNOWN", "CategoryColumn", "NumberColumn", "column_from_json"]
+from dkernel.encoding.label_means import LabelMeans
 
 ONE_HOT = float(np.sqrt(0.5))
 """The value of a level: two rows of different levels are then at distance 1."""
@@ -111,13 +111,15 @@ def calendar_of(values: NDArray[Any], mean: float) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class CategoryColumn:
-    """A category as one-hot inputs of value sqrt(1/2); a value without a level has zeros.
+    """A category as one-hot inputs of value sqrt(1/2), with the means of the label; a value without a level has zeros.
 
     Parameters
     ----------
     levels : the values that have an input each
     missing : whether training saw missing values, which are then a level too
     buckets : inputs that all other values share, by a hash; 0 for none
+    means : what the label was, on average, where the category had a value; None where that is no input
+    folds : the same of rows to learn from, without the rows of their own fold; no part of the file
 
     Examples
     --------
@@ -132,20 +134,32 @@ class CategoryColumn:
     missing: bool = False
     buckets: int = 0
     kind: str = "category"
+    means: LabelMeans | None = None
+    folds: tuple[LabelMeans, ...] = field(default=(), repr=False, compare=False)
+
+    @property
+    def one_hot(self) -> int:
+        """How many of its inputs, the first, stand for values."""
+        return len(self.levels) + self.missing + self.buckets
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of its inputs."""
         named = [f"{self.name}={level}" for level in self.levels] + [f"{self.name}=missing"] * self.missing
-        return (*named, *(f"{self.name}#{i}" for i in range(self.buckets)))
+        means = () if self.means is None else self.means.outputs
+        return (*named, *(f"{self.name}#{i}" for i in range(self.buckets)), *(f"{self.name}:{name}" for name in means))
 
     @property
     def unscaled(self) -> tuple[bool, ...]:
-        """All of its inputs keep their unit: a rare level would be hundreds of deviations away from the others."""
-        return (True,) * len(self.names)
+        """All but the means keep their unit: a rare level would be hundreds of deviations away from the others."""
+        return tuple(j < self.one_hot for j in range(len(self.names)))
 
     def fill(
-        self, coded: tuple[Sequence[str | None], NDArray[Any]], X: NDArray[Any], strict: bool = False
+        self,
+        coded: tuple[Sequence[str | None], NDArray[Any]],
+        X: NDArray[Any],
+        strict: bool = False,
+        folds: NDArray[np.int64] | None = None,
     ) -> NDArray[np.int8] | None:
         """Write the inputs of values to X (n, width); returns marks (n,) where training saw no such value.
 
@@ -153,6 +167,7 @@ class CategoryColumn:
         ----------
         coded : the different values, None for a missing one, and for each row which of them it has
         strict : a missing value becomes NaN, which the gate of blocks refuses with its place
+        folds : of rows to learn from (n,)
         """
         words, codes = coded
         places = {level: i for i, level in enumerate(self.levels)}
@@ -165,8 +180,11 @@ class CategoryColumn:
                 at[i] = places[word]
             elif self.buckets:
                 at[i] = len(self.levels) + self.missing + zlib.crc32(word.encode()) % self.buckets
-            else:
+            elif self.means is None or not self.means.knows(word):
                 mark[i] = UNKNOWN
+        if self.means is not None:
+            tables = np.array([[means.of(word) for word in words] for means in (self.means, *self.folds)])
+            X[:, self.one_hot :] = tables[0 if folds is None else folds + 1, codes]
         where = at[codes]
         rows = np.flatnonzero(where >= 0)
         X[rows, where[rows]] = ONE_HOT
@@ -176,7 +194,8 @@ class CategoryColumn:
 
     def to_json(self) -> dict[str, Any]:
         """The column as JSON."""
-        return {**asdict(self), "levels": list(self.levels)}
+        found = {**asdict(self), "levels": list(self.levels)}
+        return {name: value for name, value in found.items() if name != "folds" and value is not None}
 
 
 def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
@@ -192,7 +211,8 @@ def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
             raise ValueError("a category has a level twice, or parts of the wrong type")
         if not 0 <= buckets <= 2**16:
             raise ValueError(f"a category of {buckets} buckets")
-        return CategoryColumn(**{**found, "levels": tuple(levels)})
+        means = LabelMeans.from_json(found["means"]) if "means" in found else None
+        return CategoryColumn(**{**found, "levels": tuple(levels), "means": means})
     numbers = found["mean"], found["offset"]
     if (
         kind not in ("number", "date")

@@ -6,7 +6,7 @@ frequent than that.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,9 +14,8 @@ import pyarrow as pa
 
 from dkernel.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.encoding.encoding import Encoding
+from dkernel.encoding.label_means import FOLDS, LabelCounts, LabelPart, folds_of, places_of
 from dkernel.encoding.tables import coded, numbers
-
-__all__ = ["MOST_LEVELS", "MOST_VALUES", "TableCounts"]
 
 MOST_VALUES = 1000
 """Values of a column that are counted exactly; what is kept of a column is then some 100 KB."""
@@ -58,42 +57,59 @@ class NumberCount:
 
 @dataclass(frozen=True)
 class CategoryCount:
-    """How often each value came; `exact` until there are too many."""
+    """How often each value came, and with what label; `exact` until there are too many."""
 
     counts: Mapping[str, int] = field(default_factory=dict)
     missing: int = 0
     exact: bool = True
+    label: LabelCounts | None = None
 
     @classmethod
-    def of(cls, words: Sequence[str | None], codes: Any) -> "CategoryCount":
-        found = np.bincount(codes, minlength=len(words)).tolist()
-        counts: dict[str, int] = {}
-        missing = 0
-        for word, n in zip(words, found, strict=True):
-            if word is None:
-                missing += n
-            elif n:
-                counts[word] = counts.get(word, 0) + n
-        return cls(counts, missing)._bounded()
+    def of(
+        cls, words: Sequence[str | None], codes: Any, label: LabelPart | None = None, folds: Any = None
+    ) -> "CategoryCount":
+        found = np.bincount(codes, minlength=len(words))
+        gaps = np.array([word is None for word in words], bool)
+        missing, found = int(found[gaps].sum()), np.where(gaps, 0, found)
+        places, less = np.flatnonzero(found), 0
+        if len(places) > MOST_VALUES:  # as _bounded, before very many values become a dict
+            less = int(np.sort(found[places])[-MOST_VALUES - 1])
+            places = np.flatnonzero(found > less)
+        bounded = cls({words[i] or "": int(found[i]) - less for i in places.tolist()}, missing, exact=not less)
+        if label is None:
+            return bounded
+        values = ("", *bounded.counts)
+        places = places_of(values, [word or "" for word in words])[codes]
+        return replace(bounded, label=LabelCounts.of(values, places, label, folds))
 
     def merge(self, other: "CategoryCount") -> "CategoryCount":
         counts = dict(self.counts)
         for word, n in other.counts.items():
             counts[word] = counts.get(word, 0) + n
-        return CategoryCount(counts, self.missing + other.missing, self.exact and other.exact)._bounded()
+        label = None
+        if self.label is not None and other.label is not None:
+            label = self.label.merge(other.label)
+        return CategoryCount(counts, self.missing + other.missing, self.exact and other.exact, label)._bounded()
 
     def _bounded(self) -> "CategoryCount":
         if len(self.counts) <= MOST_VALUES:
             return self
         less = sorted(self.counts.values(), reverse=True)[MOST_VALUES]
-        return CategoryCount({w: n - less for w, n in self.counts.items() if n > less}, self.missing, exact=False)
+        kept = {w: n - less for w, n in self.counts.items() if n > less}
+        label = None if self.label is None else self.label.among(("", *kept))
+        return CategoryCount(kept, self.missing, exact=False, label=label)
 
     def column(self, name: str) -> CategoryColumn:
         if self.exact and len(self.counts) <= MOST_LEVELS:
             return CategoryColumn(name, tuple(sorted(self.counts)), self.missing > 0)
         # A value that came once tells nothing that its bucket does not.
         often = sorted((word for word, n in self.counts.items() if n > 1), key=lambda w: (-self.counts[w], w))
-        return CategoryColumn(name, tuple(sorted(often[:MOST_LEVELS])), self.missing > 0, BUCKETS)
+        levels = tuple(sorted(often[:MOST_LEVELS]))
+        means = [self.label.means(without) for without in (None, *range(FOLDS))] if self.label is not None else [None]
+        found = [each for each in means if each is not None]
+        if len(found) < len(means):  # the values do not tell of the label, in a fold or in all
+            return CategoryColumn(name, levels, self.missing > 0, BUCKETS)
+        return CategoryColumn(name, levels, self.missing > 0, means=found[0], folds=tuple(found[1:]))
 
 
 Count = NumberCount | CategoryCount
@@ -116,19 +132,25 @@ class TableCounts:
     rows: int
 
     @classmethod
-    def of(cls, table: Any, kinds: Mapping[str, str]) -> "TableCounts":
+    def of(
+        cls, table: Any, kinds: Mapping[str, str], label: Any = None, weight: Any = None, first: int = 0
+    ) -> "TableCounts":
         """Those of a table, or of an array (n, p) of numbers.
 
         Parameters
         ----------
         kinds : of each column: "number", "date" or "category"
+        label, weight : (n,), of rows that have them
+        first : number of the first row
         """
         found: list[Count] = []
+        part = LabelPart.of(label, weight) if "category" in kinds.values() else None
+        folds = None if part is None else folds_of(first, len(table))
         for j, (name, kind) in enumerate(kinds.items()):
             column = table.column(name) if isinstance(table, pa.Table) else table[:, j]
             if kind == "category":
                 column = column if isinstance(table, pa.Table) else pa.array(column)
-                found.append(CategoryCount.of(*coded(column)))
+                found.append(CategoryCount.of(*coded(column), part, folds))
             else:
                 found.append(NumberCount.of(numbers(column) if isinstance(table, pa.Table) else column))
         return cls(tuple(found), len(table))

@@ -1,7 +1,7 @@
 """The encoding of a table: an immutable value that turns its columns into the inputs of kernels."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import accumulate
 from typing import Any
@@ -11,9 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from dkernel.encoding.columns import MISSING, UNKNOWN, CategoryColumn, NumberColumn, column_from_json
+from dkernel.encoding.label_means import folds_of
 from dkernel.encoding.tables import coded, numbers
-
-__all__ = ["DATE_WORDS", "MISSING_WORDS", "Counted", "Encoding", "added", "described", "unseen_values"]
 
 Counted = Mapping[str, Mapping[str, int]]
 """Values that training never saw: what they are ("missing", "unknown") -> column -> how many."""
@@ -84,16 +83,26 @@ class Encoding:
         found = []
         for column in self.columns:
             places = self.places[column.name]
-            inside = places if isinstance(column, CategoryColumn) else places[1 : 1 + column.indicator]
+            inside = (
+                places[: column.one_hot] if isinstance(column, CategoryColumn) else places[1 : 1 + column.indicator]
+            )
             found.append(tuple(inside))
         return tuple(group for group in found if group)
 
-    def encode(self, table: Any, dtype: str = "float32") -> tuple[NDArray[Any], NDArray[np.int8] | None]:
+    def settled(self) -> "Encoding":
+        """The encoding of rows to predict: every row has the same means of the label."""
+        columns = (replace(c, folds=()) if isinstance(c, CategoryColumn) else c for c in self.columns)
+        return replace(self, columns=tuple(columns))
+
+    def encode(
+        self, table: Any, dtype: str = "float32", first: int | None = None
+    ) -> tuple[NDArray[Any], NDArray[np.int8] | None]:
         """The inputs (n, width) of a table, and marks of the values that training never saw.
 
         Parameters
         ----------
         table : an Arrow table with these columns, or an array (n, p) of numbers, NaN where they are missing
+        first : number of the first row, of rows to learn from
 
         Returns
         -------
@@ -105,6 +114,8 @@ class Encoding:
         n = table.num_rows if of_arrow else len(table)
         X = np.zeros((n, len(self.names)), dtype=dtype)
         marks = None
+        learned = first is not None and any(isinstance(c, CategoryColumn) and c.folds for c in self.columns)
+        folds = {"folds": folds_of(first or 0, n)} if learned else {}
         with np.errstate(over="ignore", invalid="ignore"):  # the gate of blocks says what is too large
             for j, column in enumerate(self.columns):
                 values = table.column(column.name) if of_arrow else table[:, j]
@@ -113,7 +124,8 @@ class Encoding:
                 else:
                     found = numbers(values) if of_arrow else values
                 place = self.places[column.name]
-                mark = column.fill(found, X[:, place.start : place.stop], self.strict)
+                own = folds if isinstance(column, CategoryColumn) and column.folds else {}
+                mark = column.fill(found, X[:, place.start : place.stop], self.strict, **own)
                 if mark is not None:
                     marks = np.zeros((n, len(self.columns)), np.int8) if marks is None else marks
                     marks[:, j] = mark

@@ -6,8 +6,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-__all__ = ["coded", "numbers"]
-
 MICRO = 1e-6  # seconds of a unit of time
 
 

@@ -1,4 +1,4 @@
-"""The scikit-learn faces: thin classes that build the recipe and the source of the command and hand them to `run`."""
+"""Estimators with scikit-learn's interface: thin classes that make the recipe and the source of a fit."""
 
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.one_class import OneClassSVM

@@ -18,7 +18,7 @@ from dkernel.data.encoded_columns import reading_of
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.estimators.errors import check_callbacks, require_fitted
-from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
+from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, NamedParameters, Seed
 from dkernel.estimators.partial_fit import Partial, blocks_of, same_classes, sorted_classes
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.validation import categorical_of, checked_rows, dtype_of_rows, rule_of, seed_of, source_of
@@ -31,22 +31,21 @@ from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.problem.reservoir_roles import counted, rows_of
+from dkernel.problem.reservoir_split import counted, rows_of
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
 from dkernel.streaming.progress import Progress
-from dkernel.training.fit import TrainResult, train
+from dkernel.training.fit import train
 from dkernel.training.missing_values import with_missing_values
-
-__all__ = ["KernelMachine"]
+from dkernel.training.result import TrainResult
 
 _OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters that decide no result
 SEEN = 1e-3  # of a score: what is left of the way is worth a warning
 
 
-class KernelMachine(BaseEstimator):
-    """A model fitted by `dkernel.training.fit`; subclasses say which task and what the scores mean."""
+class KernelMachine(NamedParameters, BaseEstimator):
+    """Base class of the classifier and the regressor, fitted by `dkernel.training.fit`."""
 
     _task: ClassVar[str]
     _partial: Partial | None
@@ -74,6 +73,8 @@ class KernelMachine(BaseEstimator):
         n_grids: str | int,
         cell_rows: str | int,
         cell_overlap: str | float,
+        one_hot: Any,
+        max_model_size: str | int | None,
         scale: str | None,
         metric: str,
         random_state: Seed,
@@ -100,6 +101,8 @@ class KernelMachine(BaseEstimator):
         self.n_grids = n_grids
         self.cell_rows = cell_rows
         self.cell_overlap = cell_overlap
+        self.one_hot = one_hot
+        self.max_model_size = max_model_size
         self.scale = scale
         self.metric = metric
         self.random_state = random_state
@@ -146,14 +149,14 @@ class KernelMachine(BaseEstimator):
             landmarks = rule_of(self.landmarks)[1]
             return train(replace(source, filled=None), recipe, executor, progress=progress, landmarks=landmarks,
                          checkpoint=checkpoint, validation=judges,
-                         told=self._tell if self.callbacks else None)  # fmt: skip
+                         callback=self._call_back if self.callbacks else None)  # fmt: skip
 
         with default_executor() as executor, self._progress() as progress:
             result = with_missing_values(run, source, recipe, checkpoint, progress)
         self._keep_for_report(result, progress)
         self.model_ = result.model
         self.history_, self.chosen_ = result.history, result.chosen
-        self.n_components_ = result.model.map.n_columns
+        self.n_components_ = result.model.map.n_components
         self._learned()
         self._warn_of_an_early_end()
         return self
@@ -230,17 +233,18 @@ class KernelMachine(BaseEstimator):
 
     def _judges(self, validation: Any, recipe: Recipe, encoding: Encoding | None, executor: Executor) -> Block:
         """The rows of a validation set, a uniform sample of them where they are many."""
-        parts = validation if isinstance(validation, tuple) else (validation,)
+        pair = validation[0] if isinstance(validation, list) and len(validation) == 1 else validation
+        parts = pair if isinstance(pair, tuple) else (pair,)
         if not 1 <= len(parts) <= 3 or (len(parts) == 1 and not isinstance(parts[0], Source)):
-            raise DataError("validation is a tuple (X, y) or (X, y, sample_weight), or a Source with a label.")
+            raise DataError("eval_set is a tuple (X, y) or (X, y, sample_weight), or a Source with a label.")
         X, y, weight = (*parts, None, None)[:3]
         source = source_of(self, X, y, weight, recipe.dtype, fitting=False, encode={"encoding": encoding})
         if source.label is None:
-            raise DataError("The validation set has no label to judge by: open the source with one.")
+            raise DataError("eval_set has no label to judge by: open the source with one.")
         return rows_of(source, executor, MOST_HOLDOUT, recipe.seed)
 
-    def _tell(self, line: dict[str, Any]) -> bool:
-        """Every callback hears of it; whether one of them wants the passes to end."""
+    def _call_back(self, line: dict[str, Any]) -> bool:
+        """Call every callback with a line of the history; True if one of them ends the passes."""
         answers = [callback(line) for callback in self.callbacks or ()]
         return True in answers
 
@@ -275,8 +279,8 @@ class KernelMachine(BaseEstimator):
         source = source_of(self, X, y, sample_weight, recipe.dtype, fitting=before is None and not fitted, least=1)
         if fitted and self.model_.classes is None and source.targets != len(self.model_.intercept):
             raise DataError(
-                f"y has {source.targets} column(s), and the rows before it had {len(self.model_.intercept)}. Go on "
-                "with the same targets, or begin anew with fit."
+                f"y has {source.targets} column(s), and the rows before it had {len(self.model_.intercept)}. Continue "
+                "with the same targets, or start again with fit."
             )
         now = before
         if now is None:
@@ -288,7 +292,7 @@ class KernelMachine(BaseEstimator):
                 now = now.learned(block, landmarks, executor)
         self._partial = now
         if now.model is not None:
-            self.model_, self.n_components_ = now.model, now.model.map.n_columns
+            self.model_, self.n_components_ = now.model, now.model.map.n_components
             self.history_ = [] if now.stream is None else list(now.stream.history)
             self.chosen_ = dict(now.model.facts.get("chosen", {}))
             self._learned()
@@ -315,14 +319,14 @@ class KernelMachine(BaseEstimator):
         """
         require_fitted(self, "model_")
         if self._finished is None:
-            raise UnsupportedError("A report shows how a fit went: call it after fit, on the fitted estimator itself.")
+            raise UnsupportedError("A report shows a fit: call it after fit, on the fitted estimator itself.")
         from dkernel.report import write
 
         result, record, trail = self._finished
         write(Path(path), result, {"model": type(self).__name__, **record}, trail)
 
     def __getstate__(self) -> Any:
-        """Without what only a report needs: rows and lines of the fit."""
+        """State without the rows and lines that only a report needs."""
         state = super().__getstate__()
         return {name: value for name, value in state.items() if name != "_finished"}
 

@@ -6,14 +6,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.base import KernelMachine, predicted, probable, scored
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import Callbacks, ClassWeight, Folder, KernelLike, Landmarks, Seed
-from dkernel.estimators.validation import is_dask
 from dkernel.linear.losses import LOSSES
-
-__all__ = ["KernelClassifier"]
 
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:
@@ -35,42 +33,42 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
 
     minimize over w, b:  mean of loss(y, w . φ(x) + b) + alpha/2 |w|^2,  y = -1, +1
 
-    Many classes are one against the rest. `fit` streams X through the map in one or two passes and gives the model of
-    `dkernel train` for the same recipe and chunks, byte for byte. It runs under the current `dask.distributed.Client`
-    when there is one, else on threads.
+    Several classes are learned one against the rest. `fit` reads X in one or two passes and gives the model of `dkernel
+    train` for the same settings and chunks, byte for byte. It uses the current `dask.distributed.Client`, else threads.
 
     Parameters
     ----------
     kernel : Kernel or str, default="auto"
         Kernel, an expression such as 'Gaussian(gamma="auto") + Linear()', a name such as "laplacian", or "auto":
-        Gaussian, Laplacian or a sum of them, judged on the sample.
+        Gaussian, Laplacian or a sum of them, chosen on a sample.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it.
-    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
-        Kind of the map.
+        Width of a kernel that is given by name, or that has gamma="auto"; "auto" chooses it on a sample.
+    features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch", "none"}, default="auto"
+        Kind of the map; "none" is a constant, so that grids or cells learn everything.
     n_components : int or "auto", default="auto"
-        Components of the map; with fewer rows than landmarks, Nystrom uses all rows.
+        Number of components of the map: landmarks, or random features. With fewer rows, all rows are landmarks. "auto"
+        is by rows, and fewer landmarks if more would gain little.
     landmarks : {"uniform", "stratified", "kmeans", "leverage", "rpcholesky"} or array, default="uniform"
-        Rule that chooses the landmarks of Nystrom features ("stratified" by class), or landmarks in the units of X.
+        Rule that chooses the landmarks ("stratified" by class), or an array of landmarks in the units of X.
     loss : {"squared_hinge", "hinge", "logistic", "softmax", "perceptron", "squared"}, default="squared_hinge"
         Loss; "softmax" sees all classes at once.
     alpha : float, "auto" or str, default="auto"
         Strength of the regularization; "auto" chooses from a path judged on the holdout, and "C=10" is 1 / (C n) as in
         scikit-learn's SVC.
     solver : {"auto", "psgd", "normal", "pcg", "lbfgs", "exact"}, default="auto"
-        Solver. "psgd" takes preconditioned gradient steps. The exact optimum is found by "normal" (squared loss: one
-        pass, every alpha), "pcg" (squared loss), "lbfgs" (losses without kinks) and "exact" (all but the perceptron, of
-        up to 4,096 rows: all are landmarks and none is held out). "auto" is "exact" for so few rows, but of a Source,
-        else "psgd". `partial_fit` steps as "psgd" does.
+        Solver. "psgd" is preconditioned stochastic gradient descent. The others find the optimum: "normal" (squared
+        loss, one pass for every alpha), "pcg" (squared loss), "lbfgs" (losses without kinks) and "exact" (all losses
+        but the perceptron, up to 4,096 rows, all of them landmarks and none held out). "auto" is "exact" for so few
+        rows, unless X is a Source, else "psgd". `partial_fit` always uses "psgd".
     passes : int or "auto", default="auto"
-        Passes over the data; "auto" is 1, and 2 of rows that are few for their columns. For "pcg" and "lbfgs" the most,
-        100 where it is 1.
+        Passes over the data; "auto" is 1, or 2 if there are fewer than 64 rows per component. For "pcg" and "lbfgs" it
+        is the upper limit, 100 if it is 1.
     patience : int, default=0
-        Passes of "psgd" in a row that may fail to lower the loss on the validation set, or else on the holdout, before
-        the fit ends; 0 for no limit.
+        The fit stops after so many passes of "psgd" in a row that did not lower the loss on eval_set, or else on the
+        holdout; 0 for no limit.
     polish : int or "auto", default="auto"
-        Most passes of "pcg" or "lbfgs" after "psgd"; "auto" is up to 10 of rows that are few for their columns, where
-        passes are "auto" too and the loss has no kinks.
+        Upper limit of the passes of "pcg" or "lbfgs" after "psgd"; "auto" is up to 10 if there are few rows per
+        component, passes is "auto" and the loss has no kinks.
     local : {"auto", "none", "grids", "cells"}, default="auto"
         Local stage, which learns the residual of the map, for targets that are too rough for some thousand components:
         "grids" is random binning, "cells" an exact machine in each cell of a partition of the rows. It is left out
@@ -82,46 +80,51 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Most rows of a cell, at least 16; "auto" is 4,096. The work of the cells grows with the square of it.
     cell_overlap : float or "auto", default="auto"
         Rows beyond its walls that each cell learns from too, as a share of its own, 0 to 2; "auto" is 0.5.
+    one_hot : {"auto", "none"}, str or list of lists, default="auto"
+        0/1 features that grids take for one category together: "auto" finds neighbours of which no row of a sample has
+        two; or groups of names or patterns, "soil*;wild*".
+    max_model_size : int or str, default=None
+        Most bytes of the model file, "200MiB"; fewer grids are taken where their number is "auto", and a fit whose
+        model may be larger is refused.
     scale : {"auto", "standard", "minmax", "global", "none"}, default="auto"
-        Scaling of the features; None is "none". Products of columns that are not centred lose digits with the square
-        of offset / deviation: "none" is for kernels that see no shift, and for columns near 0.
+        Scaling of the features; None is "none". Use "none" for kernels of differences, and for features near 0:
+        products of features that are not centred lose digits with the square of offset / deviation.
     metric : {"auto", "identity", "diagonal", "full"}, default="auto"
-        Inner product of the features, learned from the gradients of a first fit to the sample; "auto" takes it where it
-        helps and gamma is open.
+        Inner product of the features, learned from the gradients of a first fit to the sample; "auto" uses it if it
+        lowers the loss and gamma is not given.
     class_weight : {"balanced"} or dict, default=None
         Weights of the classes, label -> weight.
     calibration : {"platt", "isotonic"}, default=None
-        Curve for each class that gives `predict_proba` of any loss but softmax, fitted to the scores of the holdout,
-        rows that the fit did not learn from. Labels stay those of the scores, and there is no `partial_fit`.
+        Curve for each class that turns scores into probabilities, fitted to the holdout. For all losses but softmax.
+        Labels remain those of the scores, and there is no `partial_fit`.
     random_state : int, numpy Generator or RandomState, default=None
-        Seed; None is 0, so a fit can always be repeated. Of a RandomState a seed is drawn.
+        Seed; None is 0, so a fit can always be repeated. A RandomState draws the seed.
     categorical_features : "from_dtype", None or list, default="from_dtype"
-        Columns that are categories: text and categories of data frames, none, or these beside those. A category becomes
-        one-hot inputs of value sqrt(1/2); of more than 100 values the frequent ones and a hash of the others.
+        Columns that are categories: text and categories of data frames, none, or these columns too. A category becomes
+        one-hot inputs of value sqrt(1/2); if it has more than 100 values, the rare ones share inputs by a hash.
     missing : {"indicator", "mean", "error"}, default="indicator"
-        Missing values of X: the mean of the column and an input that says so where `fit` saw such, the mean alone, or
-        an error.
-    dates : {"seconds", "calendar"}, default="seconds"
-        Inputs of dates: the seconds, or beside them the year, month, weekday and hour.
+        Missing values of X: the mean of the column with a 0/1 input beside it, the mean alone, or an error.
+    dates : {"calendar", "seconds"}, default="calendar"
+        Inputs of dates: seconds, year, month, weekday and hour, or the seconds alone.
     checkpoint : str or path-like, default=None
-        Folder in which `fit` keeps what it has done. A fit that was begun there goes on, to the same model; a folder of
+        Folder of the progress of `fit`. If it holds a stopped fit, the fit continues, to the same model; a folder of
         another fit is refused.
     warm_start : bool, default=False
-        If True, a second `fit` goes on from the first, as `partial_fit` does, `passes` times over its rows.
+        If True, a second `fit` continues from the first, as `partial_fit` does, with `passes` passes over its rows.
     callbacks : list of callable, default=None
-        Functions that are called with each line of `history_` as it is made, a dict; where one returns True the passes
-        end, and the best so far is the model.
+        Functions that are called with each new line of `history_`, a dict. If one returns True the passes end, and the
+        best iterate so far is the model.
     verbose : bool, default=False
-        If True, the fit prints on stderr what the command prints: phases, choices, loss and time left.
+        If True, the fit prints phases, choices, loss and time left on stderr, as the command does.
 
     Attributes
     ----------
     model_ : Model
-        For `dkernel.save`.
+        The model, which `dkernel.save` writes.
     classes_ : ndarray of shape (n_classes,)
         Labels in the order of the scores.
     coef_ : ndarray of shape (C, n_components_)
-        Coefficients of the columns of the map, float64; C = 1 for two classes.
+        Coefficients of the components, float64; C = 1 for two classes.
     intercept_ : ndarray of shape (C,)
         Intercepts, float64.
     n_components_ : int
@@ -129,22 +132,22 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     kernel_ : Kernel
         Kernel with its numbers.
     alpha_ : float
-        Regularization.
+        Strength of the regularization.
     n_iter_ : int
-        Passes that learned the weights.
+        Passes of the solver.
     feature_weights_ : pandas.Series
         Share of each feature in the learned metric.
     history_ : list of dict
-        Progressive loss and accuracy of each round, and those of the holdout of each pass; with validation, patience or
-        callbacks at every eighth round also `holdout_loss` and `holdout_accuracy`.
+        Loss and accuracy of each round, and those of the holdout after each pass; with eval_set, patience or callbacks
+        every eighth round also has `holdout_loss` and `holdout_accuracy`.
     chosen_ : dict
-        Parameters that were left open, and their values.
+        Parameters that were chosen, with the reasons.
 
     See Also
     --------
     KernelRegressor : Regression with the same machinery.
     Tuner : Search over the parameters.
-    OneClassSVM : Machine of rows without labels.
+    OneClassSVM : Outlier detection.
 
     References
     ----------
@@ -182,6 +185,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         n_grids: str | int = "auto",
         cell_rows: str | int = "auto",
         cell_overlap: str | float = "auto",
+        one_hot: Any = "auto",
+        max_model_size: str | int | None = None,
         scale: str | None = "auto",
         metric: str = "auto",
         class_weight: ClassWeight = None,
@@ -189,7 +194,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         random_state: Seed = None,
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
-        dates: str = "seconds",
+        dates: str = "calendar",
         checkpoint: Folder = None,
         warm_start: bool = False,
         callbacks: Callbacks = None,
@@ -198,15 +203,15 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         super().__init__(
             kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
-            n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap, scale=scale, metric=metric,
-            random_state=random_state,
+            n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap, one_hot=one_hot,
+            max_model_size=max_model_size, scale=scale, metric=metric, random_state=random_state,
             categorical_features=categorical_features, missing=missing, dates=dates,
             checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight
         self.calibration = calibration
 
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, validation: Any = None) -> "KernelClassifier":
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None) -> "KernelClassifier":
         """Learn from rows and labels.
 
         Parameters
@@ -217,7 +222,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             Labels; None for a Source, which has a label.
         sample_weight : array of shape (n_samples,), default=None
             Weights; a row of weight k is k rows, and one of weight 0 is none.
-        validation : (X, y), (X, y, sample_weight) or Source, default=None
+        eval_set : (X, y), (X, y, sample_weight) or Source, default=None
             Rows by which alpha, iterate and the end of the passes are judged, in place of a holdout; up to 16,384 of
             them. The fit then learns from all rows of X.
 
@@ -235,7 +240,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         ClusterError
             If the workers are lost, or refuse the versions of this process.
         """
-        self._fit(X, y, sample_weight, validation)
+        self._fit(X, y, sample_weight, eval_set)
         return self
 
     @available_if(_can_stream)
@@ -246,7 +251,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         they are complete. Scaling, gamma, alpha, landmarks and preconditioner stay those of these rows; later blocks
         are rounds of the solver, and the answer is the mean of its last iterates. So the first rows should be like the
         others, and blocks in a mixed order. Where all data are there `fit` is better: it looks at all of them before it
-        chooses. After a `fit`, or `dkernel.load`, its model goes on.
+        chooses. After a `fit`, or `dkernel.load`, learning continues from its model.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Refusals of scikit-learn's checks as dkernel's own errors: everything that dkernel raises is a DKernelError."""
+"""Errors of scikit-learn's checks as errors of dkernel: everything that dkernel raises is a DKernelError."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -7,8 +7,6 @@ from typing import Any
 import sklearn.exceptions
 
 from dkernel.errors import DataError, DKernelError, RecipeError
-
-__all__ = ["InputTypeError", "NotFittedError", "check_callbacks", "refusals", "require_fitted"]
 
 
 class NotFittedError(DKernelError, sklearn.exceptions.NotFittedError):

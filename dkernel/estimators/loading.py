@@ -14,8 +14,6 @@ from dkernel.model import Model
 from dkernel.persistence import model_file
 from dkernel.recipe import GIVEN
 
-__all__ = ["estimator_of", "load"]
-
 
 def load(path: str | os.PathLike[str]) -> Any:
     """Load a model file as the fitted estimator that was saved.
@@ -63,14 +61,14 @@ def estimator_of(model: Model) -> Any:
     kind = KernelRegressor if model.classes is None else KernelClassifier
     machine = kind(**_parameters(kind, model))
     machine.history_, machine.chosen_ = [], dict(model.facts.get("chosen", {}))
-    machine.n_components_ = model.map.n_columns
+    machine.n_components_ = model.map.n_components
     _known(machine, model)
     machine._learned()
     return machine
 
 
 def _parameters(kind: type[KernelMachine], model: Model) -> dict[str, Any]:
-    """What the estimator would have been given: the recipe's words for what it knows of."""
+    """Parameters of the estimator, as the recipe has them."""
     recipe = model.recipe
     names = set(inspect.signature(kind).parameters)
     found = {name: value for name, value in vars(recipe).items() if name in names}

@@ -1,4 +1,4 @@
-"""OneClassSVM: which rows are like those that were learned from, for data of any size."""
+"""OneClassSVM: detection of outliers, for data of any size."""
 
 from typing import Any
 
@@ -20,8 +20,6 @@ from dkernel.linear.solvers.one_class import Path, begin, sums_of, widths
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 
-__all__ = ["OneClassSVM"]
-
 FLOOR = 1e-6  # of the largest eigenvalue of the landmarks: under it float32 columns say nothing
 
 
@@ -42,11 +40,10 @@ class OneClassSVM(OutlierMixin, Embedding):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name; X is used as it is, never scaled.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
-    n_columns : int, default=1024
+    n_components : int, default=1024
         Number of landmarks, or of random features.
     max_iter : int, default=50
         Most readings of the data.
@@ -57,7 +54,7 @@ class OneClassSVM(OutlierMixin, Embedding):
     ----------
     model_ : Model
         For `dkernel.save` and `dkernel score`, with the classes -1 and 1.
-    coef_ : ndarray of shape (n_columns_,)
+    coef_ : ndarray of shape (n_components_,)
         Coefficients w of φ(x) = k(x, landmarks) @ whitening_, float64.
     offset_ : float
         Offset ρ.
@@ -69,8 +66,8 @@ class OneClassSVM(OutlierMixin, Embedding):
         Kernel with numbers.
     map_ : FeatureMap
         The map.
-    n_columns_ : int
-        Columns of the map.
+    n_components_ : int
+        Components of the map.
 
     See Also
     --------
@@ -84,7 +81,7 @@ class OneClassSVM(OutlierMixin, Embedding):
     Examples
     --------
     >>> X = np.random.default_rng(0).normal(size=(500, 2))
-    >>> machine = OneClassSVM(0.1, gamma=0.5, n_columns=128).fit(X)
+    >>> machine = OneClassSVM(0.1, gamma=0.5, n_components=128).fit(X)
     >>> machine.predict([[0.0, 0.0], [5.0, 5.0]]).tolist(), round(machine.outliers_, 2)
     ([1, -1], 0.09)
     """
@@ -96,7 +93,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         kernel: KernelLike = "gaussian",
         gamma: str | float = "auto",
         features: str = "auto",
-        n_columns: int = 1024,
+        n_components: int = 1024,
         max_iter: int = 50,
         random_state: Seed = None,
     ) -> None:
@@ -104,7 +101,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         self.kernel = kernel
         self.gamma = gamma
         self.features = features
-        self.n_columns = n_columns
+        self.n_components = n_components
         self.max_iter = max_iter
         self.random_state = random_state
 
@@ -163,7 +160,7 @@ class OneClassSVM(OutlierMixin, Embedding):
             return phi
         eigenvalues = 1.0 / np.square(self.whitening_).sum(axis=0)
         self.whitening_ = np.ascontiguousarray(self.whitening_[:, eigenvalues > FLOOR * eigenvalues.max()])
-        self.n_columns_ = self.whitening_.shape[1]
+        self.n_components_ = self.whitening_.shape[1]
         return Phi(phi.function, (*phi.carried[:-1], self.whitening_))
 
     def _start(self, phi: Phi, rows: NDArray[Any]) -> tuple[NDArray[np.float64], list[float]]:

@@ -15,15 +15,13 @@ from dkernel.data.block import Block
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.model import Model
-from dkernel.numerics.sparse_rows import stacked
-from dkernel.problem.reservoir_roles import counted
+from dkernel.numerics.rows import stacked
+from dkernel.problem.reservoir_split import counted
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate, is_few
 from dkernel.training.fit import train
 from dkernel.training.incremental import Stream, start_stream, update, with_classes
-
-__all__ = ["Partial", "blocks_of"]
 
 ENOUGH, EACH = 4096, 8  # rows to collect: for n_components="auto", and for each column
 MOST = 64  # times as many, before a second class must have come
@@ -55,7 +53,7 @@ class Partial:
     @property
     def enough(self) -> int:
         """Rows from which scaling, map and preconditioner are made."""
-        n = self.recipe.n_components if self.model is None else self.model.map.n_columns
+        n = self.recipe.n_components if self.model is None else self.model.map.n_components
         return EACH * n if isinstance(n, int) else ENOUGH
 
     def learned(self, block: Block, landmarks: Any, executor: Executor) -> "Partial":
@@ -88,12 +86,7 @@ class Partial:
         if len(rows.X) < 2:
             return now
         source = from_arrays(
-            rows.X,
-            rows.y,
-            rows.weight,
-            columns=self.columns,
-            dtype=self.recipe.dtype,
-            kernel=self.recipe.kernels[0],
+            rows.X, rows.y, rows.weight, columns=self.columns, dtype=self.recipe.dtype, kernel=self.recipe.kernels[0]
         )
         source = counted(source, executor)
         if is_few(source):
@@ -106,7 +99,7 @@ class Partial:
         return replace(now, collected=(), stream=start_stream(model, rows, counts, len(rows.X), executor))
 
     def from_fit(self, model: Model) -> "Partial":
-        """After a `fit`: its model goes on, with a preconditioner made of the rows that come now."""
+        """Continue from the model of a `fit`, with a preconditioner made from the new rows."""
         counts = {} if model.classes is None else dict(zip(model.classes.tolist(), model.facts["counts"], strict=True))
         return replace(self, model=model, fitted_rows=int(model.facts["rows"]), counts=counts)
 
@@ -144,7 +137,7 @@ def same_classes(classes: Any, known: Classes) -> Classes:
     if classes is not None and known is not None and not np.array_equal(sorted_classes(classes), known):
         raise RecipeError(
             f"classes={list(classes)!r} are not those of the calls before, {known.tolist()!r}. Leave classes out, or "
-            "begin anew with fit."
+            "start again with fit."
         )
     return known
 

@@ -1,4 +1,4 @@
-"""KernelPerceptron: the exact one of the texts, with a coefficient for each row, for data that fit in memory."""
+"""KernelPerceptron: the exact kernel perceptron, with a coefficient for each row, for data in memory."""
 
 from typing import Any
 
@@ -8,15 +8,14 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import DataError, RecipeError
 from dkernel.estimators.errors import refusals, require_fitted
-from dkernel.estimators.parameters import KernelLike, Seed
+from dkernel.estimators.parameters import KernelLike, NamedParameters, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.transforms.kernel_maps import NystromFeatures
-from dkernel.estimators.validation import checked_rows, is_dask
+from dkernel.estimators.validation import checked_rows
 from dkernel.linear.losses import signs
-
-__all__ = ["KernelPerceptron"]
 
 Learned = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
 """Kernel, support vectors (s, p), coefficients (C, s), classes."""
@@ -24,7 +23,7 @@ Learned = tuple[Any, NDArray[np.float64], NDArray[np.float64], NDArray[Any]]
 MOST_ROWS = 20_000  # their Gram matrix is 3.2 GB
 
 
-class KernelPerceptron(ClassifierMixin, BaseEstimator):
+class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
     """Perceptron in the space of a kernel: a row whose score has the wrong sign is added, until none has.
 
     s(x) = sum over i of a_i k(x_i, x);  on a mistake y_i s(x_i) <= 0:  a_i <- a_i + y_i
@@ -38,8 +37,7 @@ class KernelPerceptron(ClassifierMixin, BaseEstimator):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     max_iter : int, default=100
         Most passes over the rows.
     random_state : int, numpy Generator or RandomState, default=None

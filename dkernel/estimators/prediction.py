@@ -1,4 +1,4 @@
-"""One function of a block of rows, applied to whatever X is: at once and on threads in memory, lazily in Dask."""
+"""A function of a block of rows, applied to X: at once and on threads in memory, lazily in Dask."""
 
 import hashlib
 from collections.abc import Callable, Sequence
@@ -10,12 +10,12 @@ import numpy as np
 from dask.delayed import Delayed, delayed
 from numpy.typing import NDArray
 
-from dkernel.data.collections.arrays import check_numbers, dense, matrix
-from dkernel.data.collections.dask_arrays import as_array
+from dkernel.data.collections.arrays import check_numbers, matrix
+from dkernel.data.collections.dask_arrays import as_array, dense, is_dask
 from dkernel.data.collections.tables import table_of
 from dkernel.encoding import Encoding
 from dkernel.errors import DataError, TooLargeError
-from dkernel.estimators.validation import is_dask, is_frame
+from dkernel.estimators.validation import is_frame
 from dkernel.execution.base import Call
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.execution.payload import Payload
@@ -27,8 +27,6 @@ from dkernel.validation import as_features
 
 if TYPE_CHECKING:
     import dask.array as da
-
-__all__ = ["BlockPrediction", "apply", "content_key"]
 
 BLOCK_ROWS = 8192  # of a task on threads: 32 tiles
 DENSE_BYTES = 2**29  # of sparse rows that become dense
@@ -75,7 +73,7 @@ class BlockPrediction:
 
     @property
     def shape(self) -> "Inputs":
-        """What a block is made of, without the answer."""
+        """Settings by which a block is made, without the answer."""
         return Inputs(self.columns, self.dtype, self.objects, self.encoding)
 
     def gate(self, X: Any, place: Callable[[int], str]) -> Any:
@@ -172,7 +170,7 @@ def _lazily(answer: BlockPrediction, X: Any) -> "da.Array":
 
 
 def _carried(answer: BlockPrediction) -> Any:
-    """One task that holds what every block needs, and on which they depend: it travels once to a worker."""
+    """One task that holds the values that every block needs: they travel to a worker once."""
     key = f"dkernel-{answer.key()}"
     return Delayed(key, {key: (Payload.open, Payload.of(answer.carried))})
 

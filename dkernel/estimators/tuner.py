@@ -14,17 +14,15 @@ from dkernel.errors import RecipeError
 from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.validation import dtype_of_rows, rule_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.problem.reservoir_roles import counted
+from dkernel.problem.reservoir_split import counted
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate
 from dkernel.training.missing_values import with_missing_values
 from dkernel.tuning.search import TuneResult, tune
-
-__all__ = ["Tuner"]
-
 
 _SAID = ("rank", "rungs", "rows", "progressive_loss", "error", "rmse")  # of a line of the leaderboard, no parameters
 
@@ -57,31 +55,32 @@ def _has(method: str) -> Callable[["Tuner"], bool]:
     return check
 
 
-class Tuner(MetaEstimatorMixin, BaseEstimator):
-    """Search by successive halving over the parameters of a classifier or regressor, in the stream.
+class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
+    """Search by successive halving over the parameters of a classifier or regressor, on the full data.
 
-    All candidates see the same rows, a block is read once for all of them, and those of one map share its columns. The
-    worse half leaves at each rung, by the loss on rows before they were used; the last is trained at its full size.
+    All candidates use the same rows: each block is read once for all of them, and candidates with the same map share
+    its components. At each rung the worse half is dropped, by the loss on rows before they were used. The best
+    candidate is trained at full size.
 
     Parameters
     ----------
     estimator : KernelClassifier or KernelRegressor, default=None
         Estimator whose parameters all candidates share; None for a KernelClassifier.
-    grid : dict, default=None
+    param_grid : dict, default=None
         Parameter -> values, of kernel, gamma, metric, scale, features, landmarks, sampling, n_components, loss and
-        alpha; a gamma may also be a multiple, "2*auto" or "4*median". Where gamma, metric and alpha are "auto" and not
-        on the grid, they have one of their own.
+        alpha; a gamma may also be a multiple, "2*auto" or "4*median". Those of
+        gamma, metric and alpha that are "auto" and not on the grid get a default grid.
     budget : str or float, default="2passes"
         Limit of the search: "2passes" over the data, or a time, "10min", which ends it with a rung.
     checkpoint : str or path-like, default=None
-        Folder in which `fit` keeps every rung, to go on after a stop.
+        Folder in which `fit` saves every rung, so that a stopped search continues.
 
     Attributes
     ----------
     best_params_ : dict
-        Values of the survivor; of a gamma, the kernel with its number.
+        Parameters of the best candidate; a gamma is part of the kernel.
     best_estimator_ : KernelClassifier or KernelRegressor
-        `estimator` with these, fitted on all rows as it was in the search.
+        `estimator` with these parameters, fitted on all rows.
     best_model_ : Model
         Its model.
     leaderboard_ : list of dict
@@ -92,7 +91,7 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
     best_score_ : float
         mean_test_score of the best, whose index best_index_ is 0.
     passes_ : float
-        Passes of the search over the data; f"{passes_:.6g}passes" is the budget that does the same again.
+        Passes of the search over the data; f"{passes_:.6g}passes" is the budget that repeats it.
 
     See Also
     --------
@@ -129,13 +128,13 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
     def __init__(
         self,
         estimator: Any = None,
-        grid: Mapping[str, Sequence[Any]] | None = None,
+        param_grid: Mapping[str, Sequence[Any]] | None = None,
         *,
         budget: str | float = "2passes",
         checkpoint: str | Path | None = None,
     ) -> None:
         self.estimator = estimator
-        self.grid = grid
+        self.param_grid = param_grid
         self.budget = budget
         self.checkpoint = checkpoint
 
@@ -182,13 +181,15 @@ class Tuner(MetaEstimatorMixin, BaseEstimator):
             source = counted(source, executor)
             if best._merges(X, source):
                 source = deduplicate(source, recipe, executor)
-            return tune(source, recipe, executor, self.grid, self.budget, progress=progress, checkpoint=checkpoint)
+            return tune(
+                source, recipe, executor, self.param_grid, self.budget, progress=progress, checkpoint=checkpoint
+            )
 
         with default_executor() as executor, best._progress() as progress:
             found = with_missing_values(run, source, recipe, checkpoint, progress)
         best._keep_for_report(found.fit, progress, leaderboard=found.leaderboard)
         best.model_, best.history_, best.chosen_ = found.fit.model, found.fit.history, found.fit.chosen
-        best.n_components_ = best.model_.map.n_columns
+        best.n_components_ = best.model_.map.n_components
         best._learned()
         self.best_estimator_ = best.set_params(**found.params)
         self.best_params_, self.leaderboard_, self.passes_ = found.params, found.leaderboard, found.passes

@@ -25,8 +25,6 @@ from dkernel.estimators.errors import refusals
 from dkernel.kernels import parse
 from dkernel.recipe import GIVEN
 
-__all__ = ["categorical_of", "checked_rows", "dtype_of_rows", "is_dask", "is_frame", "rule_of", "seed_of", "source_of"]
-
 
 def is_frame(X: Any) -> bool:
     """True if it is a pandas dataframe, which is used as it is, column by column."""

@@ -1,1 +1,1 @@
-"""Execution of calls on a Dask cluster, on threads, or in a loop; nothing here knows what the calls compute."""
+"""Execution of calls on a Dask cluster, on threads, or in a loop."""

@@ -15,15 +15,13 @@ from dask.delayed import Delayed
 
 from dkernel.errors import DKernelError
 
-__all__ = ["Call", "Executor", "Handle", "Held", "may_pass", "resolve", "retried"]
-
 T = TypeVar("T")
 RETRIES = 2  # trouble that passes does so at once or not soon
 PAUSE = 0.25  # seconds before the first retry, twice that before the second
 
 
 class Handle:
-    """A value that is somewhere: in this process (`Held`) or on the cluster. Opaque to everyone but its executor."""
+    """A handle to a value in this process (`Held`) or on the cluster; only its executor looks inside."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,7 +36,7 @@ class Call:
     """function(*args), under a key made from the content of both; handles among the args become their values.
 
     Handles may also stand inside tuples, lists and the values of dicts. `at` is the worker to run it on while that is
-    there, which has its values as `Executor.places` told; None for any.
+    there, which has its values as `Executor.places` says; None for any.
 
     Examples
     --------
@@ -85,7 +83,7 @@ def may_pass(error: BaseException) -> bool:
 
 
 class Executor(ABC):
-    """Computes calls; everything above it is the same whichever it is.
+    """Interface of executors, which compute calls.
 
     `slots` is how many calls run at once. An executor is also a context manager that closes itself.
     """
@@ -94,11 +92,11 @@ class Executor(ABC):
     workers: int = 1
     """Processes that compute; 1 where this process does."""
     memory_limit: int | None = None
-    """Bytes of each of them, None where nobody has set a limit."""
+    """Bytes of each of them, None without a limit."""
 
     def __init__(self) -> None:
         self.faults: list[str] = []
-        """Faults that were mended, in words, for the run record."""
+        """Faults that were recovered, in words, for the run record."""
 
     @property
     @abstractmethod
@@ -129,7 +127,7 @@ class Executor(ABC):
             yield self.compute([call])[0][0]
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
-        """The process that each value is in, or is to be made in; None where nobody knows or all are in this one."""
+        """The process that each value is in, or is to be made in; None where that is unknown or all are in this one."""
         return [None] * len(handles)
 
     def threads_each(self, calls: int) -> int:

@@ -31,8 +31,6 @@ from dkernel.execution.values import LOSSES, Future, Item, Remote, Work
 from dkernel.execution.versions import versions
 from dkernel.execution.workers import WorkerPool
 
-__all__ = ["PATIENCE", "ClusterExecutor"]
-
 STUCK = 30.0  # seconds without news after which what waits for a worker that is gone is given to others
 READY = 3  # calls of a slot that are begun at a time where results are taken as they come: no slot waits for the next
 INSIDE = 2**20  # bytes of a value that travel inside the calls of a round: a task of its own costs two more messages
@@ -172,7 +170,7 @@ class ClusterExecutor(Executor):
             for call in calls:
                 works.append(self._send(Work(call), len(calls)))
             yield works
-        finally:  # also what ends the other calls after an error: a task that nobody wants is forgotten
+        finally:  # also what ends the other calls after an error: a task without a reference is forgotten
             self._connection.release_later(work.future for work in works if work.future is not None)
 
     def _send(self, work: Work, calls: int = 1) -> Work:
@@ -194,13 +192,7 @@ class ClusterExecutor(Executor):
         return work
 
     def _submit(
-        self,
-        function: Any,
-        args: Sequence[Any],
-        key: str,
-        attempt: int,
-        at: str | None,
-        priority: int = 0,
+        self, function: Any, args: Sequence[Any], key: str, attempt: int, at: str | None, priority: int = 0
     ) -> Future:
         name = f"{key}-again-{attempt}" if attempt else key
         with warnings.catch_warnings():
@@ -287,7 +279,7 @@ class ClusterExecutor(Executor):
         except Exception as error:
             for work in works:
                 if work.future.status == "finished":
-                    self._count(work, f"its value did not come: {error}")
+                    self._count(work, f"its value did not arrive: {error}")
             time.sleep(TICK)
             return None
 
@@ -359,5 +351,5 @@ class ClusterExecutor(Executor):
         raise ClusterError(
             f"{self._workers.who_waits()} for {quiet:.0f} seconds; {len(waiting)} call(s) are waiting"
             + (f", the first is {waiting[0]!r}" if waiting else "")
-            + f". See to the workers of {self.address} and run the same command again."
+            + f". Check the workers of {self.address} and run the same command again."
         )

@@ -1,4 +1,4 @@
-"""The doors to a cluster: which executor a run gets, made and closed.
+"""Choice of the executor of a run, which is made and closed here.
 
 Nothing here imports `distributed` until a cluster is asked for: a run on threads does without.
 """
@@ -19,11 +19,10 @@ import dask
 
 from dkernel.errors import ClusterError, DataError, RecipeError
 from dkernel.execution.base import Executor
-from dkernel.execution.cluster import PATIENCE, ClusterExecutor
+from dkernel.execution.cluster import ClusterExecutor
+from dkernel.execution.connection import PATIENCE
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.numerics.allocator import ONE_HEAP
-
-__all__ = ["ClusterExecutor", "bytes_of", "client_at", "connect", "dashboard_of", "default_executor"]
 
 # The plan bounds what is in flight. Spilling would write blocks to disk that are read faster from where they came
 # from, and it begins at 60 % of a limit, which a worker that only reads ahead reaches.
@@ -150,7 +149,7 @@ def bytes_of(limit: str | int | None) -> int | None:
 
 
 def default_executor() -> Executor:
-    """On the caller's `Client` when this process has one, else on threads.
+    """Executor of the caller's `Client` if this process has one, else of threads.
 
     Threads too in a task of a cluster, where joblib's "dask" backend leaves a client: were the tasks that fit to wait
     for tasks of their own, they would hold every thread that these need, and wait for ever.

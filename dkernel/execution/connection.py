@@ -1,4 +1,4 @@
-"""A client and its scheduler: questions that wait as long as the run does, and signs of life."""
+"""Connection of a client to its scheduler: requests that wait as long as the run, and keep-alive tasks."""
 
 import threading
 import time
@@ -11,8 +11,6 @@ from uuid import uuid4
 from dkernel.errors import ClusterError
 from dkernel.execution.failures import answered
 
-__all__ = ["PATIENCE", "TICK", "Connection"]
-
 PATIENCE = 300.0  # seconds: a node of a batch system starts in less
 TICK = 0.5  # seconds between two looks at what a client waits for
 ALIVE = 1.5  # seconds between two tasks that show the scheduler that the run lives
@@ -21,7 +19,7 @@ T = TypeVar("T")
 
 
 class Connection:
-    """A `distributed.Client` that is asked again where its scheduler is slow to answer.
+    """A `distributed.Client` whose requests are repeated if the scheduler is slow to answer.
 
     Parameters
     ----------
@@ -32,7 +30,7 @@ class Connection:
         self.client, self.patience = client, patience
         self.address = client.scheduler.address
         self.token = uuid4().hex[:12]
-        """Names the run in the keys of tasks that are nobody else's."""
+        """Name of the run in the keys of its own tasks."""
         self._leaving: list[Any] = []
         self._closed = threading.Event()
 
@@ -74,7 +72,7 @@ class Connection:
                 self._leaving.pop().release()
 
     def stay_alive(self, where: Callable[[], dict[str, Any]]) -> None:
-        """From now on send tasks also while this process computes: a scheduler that sees none may close itself.
+        """Send a task now and then while this process computes: an idle scheduler may close itself.
 
         Parameters
         ----------
@@ -84,7 +82,7 @@ class Connection:
 
         def submit() -> None:
             while not self._closed.wait(ALIVE):
-                with suppress(Exception):  # whoever waits for a result says what is wrong
+                with suppress(Exception):  # the call that waits for a result reports what is wrong
                     self.release()
                     key = f"dkernel-alive-{self.token}-{next(numbers)}"
                     self.client.submit(int, key=key, pure=False, **where()).add_done_callback(_released)

@@ -1,4 +1,4 @@
-"""Errors of a run on a cluster, in words."""
+"""Messages for the errors of a run on a cluster."""
 
 import threading
 from collections.abc import Callable
@@ -7,13 +7,11 @@ from typing import Any, TypeVar
 
 from dkernel.errors import ClusterError
 
-__all__ = ["KilledCallError", "RefusedWorkerError", "answered"]
-
 T = TypeVar("T")
 
 
 class KilledCallError(ClusterError):
-    """A task ended every worker that ran it. `key` names it, for those who know which rows it reads."""
+    """A task ended every worker that ran it; `key` names the task."""
 
     def __init__(self, key: str, message: str) -> None:
         super().__init__(message)
@@ -24,7 +22,7 @@ class KilledCallError(ClusterError):
 
     @classmethod
     def of(cls, error: Any) -> "KilledCallError":
-        """From Dask's KilledWorker."""
+        """Make the error from Dask's KilledWorker."""
         key = str(error.task)
         return cls(
             key,

@@ -15,8 +15,6 @@ from dkernel.execution.base import Call, Executor, Handle, Held, resolve, retrie
 from dkernel.numerics.threads import usable_cores
 from dkernel.validation import silent_overflow
 
-__all__ = ["SerialExecutor", "ThreadsExecutor"]
-
 # Dask's schedulers are passed as functions: looking one up by its name imports distributed.
 
 

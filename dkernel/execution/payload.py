@@ -5,8 +5,6 @@ from typing import Any
 
 import cloudpickle
 
-__all__ = ["Payload"]
-
 
 class Payload:
     """A pickled value: the scheduler hands it on as it is, and a worker opens it when it is prepared for that.
@@ -30,15 +28,7 @@ class Payload:
         {'a': 1}
         """
         buffers: list[Any] = []
-        try:
-            header = pickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-            by_value = b"__main__" in header  # which is another module in the worker
-        except Exception:  # a function inside a function
-            by_value = True
-        if by_value:
-            buffers = []
-            header = cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append)
-        return cls(header, buffers)
+        return cls(cloudpickle.dumps(value, protocol=5, buffer_callback=buffers.append), buffers)
 
     @property
     def nbytes(self) -> int:

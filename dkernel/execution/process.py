@@ -24,8 +24,6 @@ from dkernel.execution.versions import require_equal, versions
 from dkernel.numerics.allocator import kept_pages
 from dkernel.numerics.threads import one_blas_thread
 
-__all__ = ["LEASE", "Settings", "check_process", "import_ahead", "prepared", "quiet_logs"]
-
 T = TypeVar("T")
 
 LEASE = 60.0  # longer than the pauses of a run between its tasks, and soon enough for whoever uses the worker next
@@ -51,7 +49,7 @@ _LOUD = (
 
 @dataclass(frozen=True)
 class Settings:
-    """Demands of the tasks of a run on their process.
+    """Settings that the tasks of a run need in their process.
 
     Parameters
     ----------
@@ -90,7 +88,7 @@ class _Process:
 
     @contextmanager
     def lease(self, seconds: float) -> Iterator[None]:
-        """One BLAS thread, quiet logs and kept pages inside this block and for so many seconds after it."""
+        """Set one BLAS thread, quiet logs and kept pages inside this block and for so many seconds after it."""
         with self._lock:
             if self._changes is None:
                 self._changes = ExitStack()

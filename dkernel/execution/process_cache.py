@@ -1,12 +1,10 @@
-"""Values that the tasks of a run leave in their process, so that the next ones need not make them again.
+"""Cache of values in a worker process, shared by the tasks of a run.
 
 Such a value is derived: any process can make it anew from what the tasks are given, and the same. So it may be dropped
 at any time, and a task that does not find it says so. It is never changed in its place, for a task may run twice.
 """
 
 from typing import Any
-
-__all__ = ["drop", "drop_all", "get", "put"]
 
 _values: dict[str, dict[Any, Any]] = {}
 

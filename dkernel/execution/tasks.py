@@ -1,4 +1,4 @@
-"""The tasks that a run sends to a cluster, in the worker: prepared, opened, and tried again where a disk failed."""
+"""Tasks of a run in the worker: the process is prepared, the call is opened, and tried again where a disk failed."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -8,8 +8,6 @@ from dkernel.execution.base import Handle, resolve, retried
 from dkernel.execution.payload import Payload
 from dkernel.execution.process import Settings, prepared
 from dkernel.validation import silent_overflow
-
-__all__ = ["Slot", "apply", "open_state", "open_value", "run_task"]
 
 
 @dataclass(frozen=True)
@@ -41,9 +39,4 @@ def apply(payload: Payload, *values: Any) -> Any:
 
 def open_state(settings: Settings, payload: Payload) -> Any:
     """The task of a value that all calls of a round need: it can run again on any worker."""
-    return prepared(settings, lambda: open_value(payload))
-
-
-def open_value(payload: Payload) -> Any:
-    """The value of a payload."""
-    return payload.open()
+    return prepared(settings, payload.open)

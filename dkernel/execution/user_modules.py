@@ -1,4 +1,4 @@
-"""Modules of the user that register kernels: imported here because `--import` asks for it, and so in every worker.
+"""Modules of the user that register kernels, imported by `--import` here and in every worker.
 
 A model file and the text of a kernel name a function and hold none of it. Nothing is ever imported because a file says
 so: only what the user names is.
@@ -13,8 +13,6 @@ from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 from dkernel.errors import ClusterError, RecipeError
-
-__all__ = ["UserModule", "import_modules", "install", "user_modules"]
 
 _MARK = "__dkernel_source__"
 _CARRIED: dict[str, "UserModule"] = {}

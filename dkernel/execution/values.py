@@ -8,8 +8,6 @@ from dkernel.errors import ClusterError
 from dkernel.execution.base import Call, Handle
 from dkernel.execution.payload import Payload
 
-__all__ = ["LOSSES", "Future", "Item", "Remote", "Work"]
-
 LOSSES = 5  # times that a call or a value is computed again
 
 Future = Any  # of distributed, which has no types and is imported only where a cluster is used

@@ -11,8 +11,6 @@ from importlib.metadata import PackageNotFoundError, version
 from dkernel import __version__
 from dkernel.errors import ClusterError
 
-__all__ = ["require_equal", "versions"]
-
 _PACKAGES = ("numpy", "numba", "scipy", "dask", "distributed")
 
 

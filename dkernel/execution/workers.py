@@ -1,4 +1,4 @@
-"""The workers that a run may use: those that its first task there has found fit."""
+"""The workers of a run: those whose versions and modules its first task has accepted."""
 
 import threading
 import time
@@ -10,15 +10,13 @@ from dkernel.execution.connection import Connection
 from dkernel.execution.failures import RefusedWorkerError
 from dkernel.execution.process import Settings, check_process
 
-__all__ = ["WorkerPool"]
-
 FRESH = 1.0  # seconds for which an answer about the workers counts as new
 START = 10.0  # seconds for which workers that are busy or slow to start are waited for, once one has answered
 LOOK = 0.05  # seconds between two looks at the first tasks: nobody notices so many
 
 
 class WorkerPool:
-    """Workers that were found fit, those refused with the reason, and those whose first task has not ended.
+    """Workers that were accepted, those refused with the reason, and those whose first task has not ended.
 
     Parameters
     ----------

@@ -7,13 +7,13 @@ import onnx
 from onnx import helper
 
 from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
-from dkernel.encoding.columns import ONE_HOT
+from dkernel.encoding.columns import ONE_HOT, RADIUS
 from dkernel.export.exact import leaving
 from dkernel.export.nodes import Nodes
 
-__all__ = ["ML", "encoded", "filled"]
-
 ML = "ai.onnx.ml"  # the domain of the standard operators for texts
+DAY = 86_400  # seconds
+TO_1970 = 719_468  # days from 1 March of the year 0
 
 
 def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
@@ -51,10 +51,46 @@ def _number(to: Nodes, column: NumberColumn, strict: bool) -> Sequence[str]:
         x = to("Sub", x, to.constant(column.offset, np.float64))
     x = to.cast(x, to.dtype)
     if strict:
-        return [x]
+        return [x, *(_calendar(to, column) if column.calendar else [])]
     missing = to("IsNaN", x)
     value = to("Where", missing, to.constant(column.mean), x)
-    return [value, to.cast(missing, to.dtype)] if column.indicator else [value]
+    calendar = _calendar(to, column) if column.calendar else []
+    return [value, *([to.cast(missing, to.dtype)] if column.indicator else []), *calendar]
+
+
+def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
+    """Inputs of the calendar of a date in whole numbers, by days from 1 March of the year 0 (Hinnant, "chrono")."""
+
+    def over(x: str, n: int) -> str:
+        return to("Div", x, to.constant(n, np.int64))
+
+    def times(x: str, n: int) -> str:
+        return to("Mul", x, to.constant(n, np.int64))
+
+    def rest(x: str, n: int) -> str:
+        return to("Sub", x, times(over(x, n), n))
+
+    def plus(x: str, n: int) -> str:
+        return to("Add", x, to.constant(n, np.int64))
+
+    missing = to("IsNaN", column.name)
+    there = to("Where", missing, to.constant(column.mean + column.offset, np.float64), column.name)
+    seconds = plus(to.cast(to("Floor", there), np.int64), TO_1970 * DAY)
+    days = over(seconds, DAY)
+    in_400 = rest(days, 146_097)  # days of 400 years
+    leap_days = to("Sub", to("Add", over(in_400, 1_460), over(in_400, 146_096)), over(in_400, 36_524))
+    years = over(to("Sub", in_400, leap_days), 365)
+    begun = to("Sub", to("Add", times(years, 365), over(years, 4)), over(years, 100))
+    month = over(plus(times(to("Sub", in_400, begun), 5), 2), 153)  # from March on
+    year = to("Add", to("Add", years, times(over(days, 146_097), 400)), over(month, 10))
+    places = (rest(plus(month, 2), 12), 12), (rest(plus(days, 2), 7), 7), (rest(seconds, DAY), DAY)
+    found = [to.cast(year, to.dtype)]
+    for place, period in places:
+        angle = to.scaled(to.cast(place, to.dtype), 2 * np.pi / period)
+        for shift in (0.0, np.pi / 2):
+            circle = to.scaled(to("Sin", to.plus(angle, shift)), RADIUS)
+            found.append(to("Where", missing, to.constant(0.0), circle))
+    return found
 
 
 def _one_hot(to: Nodes, column: CategoryColumn) -> str:

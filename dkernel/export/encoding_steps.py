@@ -1,5 +1,6 @@
-"""The encoding of a table as scikit-learn's parts: a ColumnTransformer, fitted to a few made rows."""
+"""The encoding of a table as a ColumnTransformer of scikit-learn, fitted to a few made rows."""
 
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -7,25 +8,24 @@ import pandas as pd
 from numpy.typing import NDArray
 from sklearn.compose import ColumnTransformer
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import Pipeline
+from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.preprocessing import FunctionTransformer, OneHotEncoder
 
 from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
-from dkernel.encoding.columns import ONE_HOT
+from dkernel.encoding.columns import ONE_HOT, RADIUS, calendar_of
 from dkernel.export.exact import leaving
-
-__all__ = ["encoder_of", "units_of"]
 
 
 def encoder_of(encoding: Encoding) -> Any:
-    """What makes the inputs of the columns, those of categories being 1 where the encoding has sqrt(1/2)."""
+    """Transformer of the columns to the inputs; a category is 1 where the encoding has sqrt(1/2)."""
     leaving(encoding, "scikit-learn")
     names = encoding.column_names
     by_place = names == tuple(map(str, range(len(names)))) and not _has_texts(encoding)
-    parts = [
-        (name, _part(column, encoding.strict), [j if by_place else name])
-        for j, (name, column) in enumerate(zip(names, encoding.columns, strict=True))
-    ]
+    parts: list[Any] = []
+    for j, (name, column) in enumerate(zip(names, encoding.columns, strict=True)):
+        parts.append((name, _part(column, encoding.strict), [j if by_place else name]))
+        if isinstance(column, NumberColumn) and column.calendar:
+            parts += [(f"{name}.{part}", steps, name) for part, steps in _calendar(column).items()]
     rows = pd.DataFrame({column.name: _made(column) for column in encoding.columns})
     return ColumnTransformer(parts).fit(rows.to_numpy() if by_place else rows)
 
@@ -79,6 +79,42 @@ def _seconds(column: NumberColumn) -> Pipeline:
             ("seconds", FunctionTransformer(pd.DataFrame.div, kw_args={"other": pd.Timedelta(1, "s")})),
         ]
     )
+
+
+def _calendar(column: NumberColumn) -> dict[str, Pipeline]:
+    """Year, month, weekday and hour of a series of dates, as `dkernel.encoding.columns.calendar_of` has them."""
+    year = calendar_of(np.array([np.nan]), column.mean + column.offset)[0, 0]
+    day = pd.Timedelta(1, "D")
+    hour = [("sub", pd.Timestamp(0)), ("mod", day), ("div", day)]
+    return {
+        "year": Pipeline([*_attribute("dt.year"), ("missing", SimpleImputer(strategy="constant", fill_value=year))]),
+        "month": Pipeline([*_attribute("dt.month"), *_steps(("sub", 1), ("div", 12)), ("circle", _circle())]),
+        "weekday": Pipeline([*_attribute("dt.day_of_week"), *_steps(("div", 7)), ("circle", _circle())]),
+        "hour": Pipeline([("frame", FunctionTransformer(pd.Series.to_frame)), *_steps(*hour), ("circle", _circle())]),
+    }
+
+
+def _attribute(name: str) -> list[Any]:
+    return [
+        ("attribute", FunctionTransformer(attrgetter(name))),
+        ("frame", FunctionTransformer(pd.Series.to_frame)),
+        ("float", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "float64"})),
+    ]
+
+
+def _steps(*methods: tuple[str, Any]) -> list[Any]:
+    """Methods of a data frame with a number, one after the other."""
+    return [
+        (name, FunctionTransformer(getattr(pd.DataFrame, name), kw_args={"other": other})) for name, other in methods
+    ]
+
+
+def _circle() -> Pipeline:
+    """A share of a turn as a point on a circle, which a missing value has in its middle."""
+    both = FeatureUnion([(f.__name__, FunctionTransformer(f)) for f in (np.sin, np.cos)])
+    middle = SimpleImputer(strategy="constant", fill_value=0.0, keep_empty_features=True)
+    radius = [("frame", FunctionTransformer(pd.DataFrame)), ("radius", _steps(("mul", RADIUS))[0][1])]
+    return Pipeline([*_steps(("mul", 2 * np.pi)), ("point", both), *radius, ("missing", middle)])
 
 
 def _made(column: NumberColumn | CategoryColumn) -> Any:

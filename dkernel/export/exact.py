@@ -1,4 +1,4 @@
-"""Parts that both exports share: the model that is meant, and the columns of polynomials."""
+"""Functions that both exports share: the model of an estimator, and the components of polynomials."""
 
 from collections.abc import Iterator
 from itertools import combinations_with_replacement
@@ -7,12 +7,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.encoding import CategoryColumn, Encoding, NumberColumn
+from dkernel.encoding import CategoryColumn, Encoding
 from dkernel.errors import ModelFileError, UnsupportedError
 from dkernel.features.monomials import MonomialMap
 from dkernel.model import Model
-
-__all__ = ["leaving", "model_of", "monomials", "refused"]
 
 
 def model_of(model: Any) -> Model:
@@ -32,18 +30,13 @@ def model_of(model: Any) -> Model:
 
 
 def leaving(encoding: Encoding, form: str) -> None:
-    """Refuse an encoding with a hash or a calendar, which only dkernel computes."""
-    dates = [column.name for column in encoding.columns if isinstance(column, NumberColumn) and column.calendar]
-    if dates:
+    """Refuse an encoding with a hash or means of the label, which only dkernel computes."""
+    many = [c.name for c in encoding.columns if isinstance(c, CategoryColumn) and (c.buckets or c.means)]
+    if many:
         raise UnsupportedError(
-            f"The columns {', '.join(map(repr, dates))} have inputs of the calendar, and {form} has none. Score with "
-            "dkernel, or train with dates='seconds'."
-        )
-    hashed = [column.name for column in encoding.columns if isinstance(column, CategoryColumn) and column.buckets]
-    if hashed:
-        raise UnsupportedError(
-            f"The columns {', '.join(map(repr, hashed))} have so many values that rare ones share inputs by a hash, "
-            f"and {form} has no such hash. Score with dkernel, or train with --exclude of these columns."
+            f"The columns {', '.join(map(repr, many))} have so many values that rare ones share inputs, by a hash or "
+            f"as means of the label, and {form} has none. Score with dkernel, or train with --exclude of these "
+            "columns."
         )
 
 
@@ -56,7 +49,7 @@ def refused(what: Any, form: str, which: str) -> UnsupportedError:
 
 def monomials(map: MonomialMap) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float64]]]:
     """Degree, the columns (monomials, degree) whose product each monomial is, and its weight; in the map's order."""
-    weights = map.columns(np.ones((1, map.n_in)))[0]  # of the row of ones every monomial is 1
+    weights = map.components(np.ones((1, map.n_in)))[0]  # of the row of ones every monomial is 1
     at = 0
     for degree, a in enumerate(map.series[: None if map.most is None else map.most + 1]):
         if a > 0:

@@ -17,14 +17,12 @@ from dkernel.features.monomials import MonomialMap
 from dkernel.linear.calibration import Isotonic, Platt
 from dkernel.model import Model
 
-__all__ = ["graph_of"]
-
 OPSET, OPSET_ML, IR = 17, 3, 8  # of 2022: what a runtime of the last years reads
 LARGEST = 2_000_000_000  # bytes of a protobuf message
 QUARTER = np.pi / 2  # turns a cosine into a sine
 SEEN = 256  # landmarks whose scores are looked at
 CANCELLED = 30.0  # times the scores: longer coefficients lose more than 1e-5 of these
-_MAPS = f"{KERNELS} Random features leave as Fourier and exact ones, and what is made of them."
+_MAPS = f"{KERNELS} Fourier and exact maps, and sums of them, can be exported too."
 
 
 def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
@@ -34,10 +32,10 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
             f"ONNX has no {model.local.kind}: this model has a local stage. Score with dkernel, or train with "
             "local='none'."
         )
-    if 8 * model.map.n_columns * (model.map.n_in + model.coef.shape[1]) > LARGEST:
+    if 8 * model.map.n_components * (model.map.n_in + model.coef.shape[1]) > LARGEST:
         raise UnsupportedError(
-            f"This model has {model.map.n_columns:,} components of {model.map.n_in:,} features; an ONNX file holds at "
-            "most 2 GB. Score with dkernel, or train with fewer n_components."
+            f"This model has {model.map.n_components:,} components of {model.map.n_in:,} features; an ONNX file holds "
+            "at most 2 GB. Score with dkernel, or train with fewer components."
         )
     largest = max(np.abs(model.coef).max(initial=0.0), np.abs(model.intercept).max())
     if largest > np.finfo(dtype).max:
@@ -79,7 +77,7 @@ def _is_delicate(map: NystromMap, coef: NDArray[np.float64]) -> bool:
     """
     if wants_double(map.kernel):
         return True
-    scores = map.columns(map.landmarks[:SEEN]) @ coef
+    scores = map.components(map.landmarks[:SEEN]) @ coef
     return bool((np.linalg.norm(coef, axis=0) > CANCELLED * np.abs(scores).max(axis=0)).any())
 
 
@@ -105,10 +103,10 @@ def _scores(to: Nodes, map: FeatureMap, x: str, coef: NDArray[np.float64]) -> st
     if isinstance(map, StackedMap):
         total, at = "", 0
         for part, weight in zip(map.maps, map.weights, strict=True):
-            own = coef[at : at + part.n_columns] * (weight**0.5 * float(part.whitening))
+            own = coef[at : at + part.n_components] * (weight**0.5 * float(part.whitening))
             score = _scores(to, part, x, own)
             total = to("Add", total, score) if total else score
-            at += part.n_columns
+            at += part.n_components
         return total
     raise refused(f"The {map.kind} map of {map.kernel!r}", "the operators of ONNX", _MAPS)
 

@@ -17,11 +17,10 @@ from dkernel.export.exact import refused
 from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.kernels.transforms import Selection
 
-__all__ = ["KERNELS", "Nodes", "kernel_values", "wants_double"]
-
 KERNELS = (
-    "Nystrom features leave with Gaussian, Laplacian, Exponential, Matern of nu 1/2, 3/2 and 5/2, RationalQuadratic, "
-    "Cauchy, ProductCauchy, Linear and Polynomial kernels, .on(columns), and their sums, products and multiples."
+    "Nystrom features can be exported with Gaussian, Laplacian, Exponential, Matern of nu 1/2, 3/2 and 5/2, "
+    "RationalQuadratic, Cauchy, ProductCauchy, Linear and Polynomial kernels, .on(columns), and their sums, products "
+    "and multiples."
 )
 
 
@@ -46,7 +45,7 @@ class Nodes:
         return name
 
     def uses(self, domain: str) -> bool:
-        """Whether a node is of this domain of operators."""
+        """True if a node is of this domain of operators."""
         return any(node.domain == domain for node in self.nodes)
 
     def constant(self, value: Any, dtype: Any = None) -> str:

@@ -1,11 +1,9 @@
-"""The door of the ONNX export: onnx is an extra, and imported when it is asked for."""
+"""The public function of the ONNX export, which imports onnx, an extra, when it is called."""
 
 from typing import Any
 
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.export.exact import model_of
-
-__all__ = ["to_onnx"]
 
 
 def to_onnx(model: Any, dtype: str = "float32") -> Any:
@@ -40,7 +38,7 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     ------
     UnsupportedError
         If the operators cannot compute the kernel or map (the message lists those that they can), or coefficients are
-        too large for float32; and categories of so many values that rare ones share inputs by a hash.
+        too large for float32; and categories of so many values that the rare ones share inputs by a hash.
     RecipeError
         If dtype has another value.
 

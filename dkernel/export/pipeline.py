@@ -1,4 +1,4 @@
-"""A model as a plain scikit-learn Pipeline: public parts alone, whose attributes are set instead of fitted."""
+"""A model as a scikit-learn Pipeline of public classes, whose attributes are set instead of fitted."""
 
 from typing import Any
 
@@ -25,26 +25,23 @@ from dkernel.kernels.algebra import Product, Scaled, Sum
 from dkernel.linear.losses import LOSSES, Hinge, loss_named
 from dkernel.model import Model
 
-__all__ = ["to_sklearn"]
-
 _MAPS = (
-    "Nystrom features leave with Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy, Linear and "
-    "Polynomial kernels, their sums, products and multiples; random features with Fourier and exact ones."
+    "Nystrom features can be exported with Gaussian, Laplacian, Exponential, Matern, RationalQuadratic, Cauchy, Linear "
+    "and Polynomial kernels, their sums, products and multiples; random features with Fourier and exact maps."
 )
 
-Linear = NDArray[np.float64]  # (n_columns, C)
+Linear = NDArray[np.float64]  # (n_components, C)
 
 
 def to_sklearn(model: Any) -> Pipeline:
     """Export a model as a fitted scikit-learn Pipeline that predicts the same without dkernel or Dask.
 
-    The parts are, of a table with categories, dates or missing values, a ColumnTransformer, which takes a data frame
-    with the columns of the training; StandardScaler; with a learned metric PCA, as the linear map that it is;
-    RBFSampler, Nystroem, PolynomialFeatures or a FeatureUnion of them; SGDClassifier or LinearRegression. Scores are
-    computed in float64
-    where dkernel rounds columns to float32, so they agree to some 1e-5 of the largest, and labels where the score is
-    farther than that from a tie. Nystroem's `normalization_` holds the coefficients, so its output are the scores
-    without the intercept: a row costs one kernel column a landmark, and no whitening.
+    The steps are: for tables with categories, dates or missing values a ColumnTransformer, which takes a data frame
+    with the columns of the training; StandardScaler; for a learned metric PCA, which is a linear map; RBFSampler,
+    Nystroem, PolynomialFeatures or a FeatureUnion of them; SGDClassifier or LinearRegression. Scores are computed in
+    float64, where dkernel rounds components to float32, so they agree to some 1e-5 of the largest score, and labels
+    agree where the score is farther than that from a tie. `normalization_` of Nystroem holds the coefficients, so its
+    outputs are the scores without the intercept: a row costs one value of the kernel per landmark, and no whitening.
 
     Parameters
     ----------
@@ -149,7 +146,7 @@ def _fourier(map: FourierMap, coef: Linear) -> tuple[RBFSampler, Linear]:
     if map.sparse:
         raise refused(f"The Fourier map of {map.n_in:,} columns, never made as a matrix,", "scikit-learn", _MAPS)
     m = len(map.frequencies)
-    weights, offsets = np.empty((map.n_in, map.n_columns)), np.empty(map.n_columns)
+    weights, offsets = np.empty((map.n_in, map.n_components)), np.empty(map.n_components)
     if map.offsets is not None:
         weights[:], offsets[:] = map.frequencies.T, map.offsets
     else:
@@ -157,29 +154,29 @@ def _fourier(map: FourierMap, coef: Linear) -> tuple[RBFSampler, Linear]:
             part = map.frequencies[first // 2 : first // 2 + width].T
             for at, offset in ((first, 0.0), (first + width, -np.pi / 2)):
                 weights[:, at : at + width], offsets[at : at + width] = part, offset
-    sampler = RBFSampler(n_components=map.n_columns)
+    sampler = RBFSampler(n_components=map.n_components)
     sampler.random_weights_, sampler.random_offset_, sampler.n_features_in_ = weights, offsets, map.n_in
     sampler._n_features_out = 2 * m if map.pairs else m
-    return sampler, coef / np.sqrt(2.0 / map.n_columns)
+    return sampler, coef / np.sqrt(2.0 / map.n_components)
 
 
 def _nystrom(map: NystromMap, coef: Linear) -> Nystroem:
     kernel = map.kernel
     if isinstance(kernel, ours.Gaussian) and not isinstance(kernel.gamma, tuple):
-        nystroem = Nystroem("rbf", gamma=float(kernel.gamma), n_components=map.n_columns)
+        nystroem = Nystroem("rbf", gamma=float(kernel.gamma), n_components=map.n_components)
     elif isinstance(kernel, ours.Laplacian):
-        nystroem = Nystroem("laplacian", gamma=float(kernel.gamma), n_components=map.n_columns)
+        nystroem = Nystroem("laplacian", gamma=float(kernel.gamma), n_components=map.n_components)
     elif map.sparse and isinstance(kernel, ours.Polynomial):
-        nystroem = Nystroem("poly", gamma=1.0, degree=kernel.degree, coef0=kernel.c, n_components=map.n_columns)
+        nystroem = Nystroem("poly", gamma=1.0, degree=kernel.degree, coef0=kernel.c, n_components=map.n_components)
     elif map.sparse and isinstance(kernel, ours.Linear):
-        nystroem = Nystroem("linear", n_components=map.n_columns)
+        nystroem = Nystroem("linear", n_components=map.n_components)
     elif map.sparse:
         raise refused(f"{kernel!r} of sparse rows", "scikit-learn", "Gaussian, Polynomial and Linear have one.")
     else:
-        nystroem = Nystroem(_gp_kernel(kernel), n_components=map.n_columns)
+        nystroem = Nystroem(_gp_kernel(kernel), n_components=map.n_components)
     landmarks = map.landmarks.astype(np.float64)
     nystroem.components_ = sp.csr_matrix(landmarks.tocsr()) if map.sparse else landmarks
-    nystroem.component_indices_ = np.arange(map.n_columns)
+    nystroem.component_indices_ = np.arange(map.n_components)
     nystroem.normalization_, nystroem.n_features_in_ = np.ascontiguousarray(coef.T), map.n_in
     nystroem._n_features_out = coef.shape[1]
     return nystroem
@@ -231,10 +228,10 @@ def _stacked(map: StackedMap, coef: Linear) -> tuple[FeatureUnion, Linear]:
     parts, coefs, at = [], [], 0
     for i, (part, weight) in enumerate(zip(map.maps, map.weights, strict=True)):
         factor = weight**0.5 * float(part.whitening)
-        inner, own = _features(part, coef[at : at + part.n_columns] * factor)
+        inner, own = _features(part, coef[at : at + part.n_components] * factor)
         parts.append((f"part{i}", "passthrough" if inner is None else inner))
         coefs.append(own)
-        at += part.n_columns
+        at += part.n_components
     return FeatureUnion(parts), np.concatenate(coefs)
 
 
@@ -251,7 +248,8 @@ def _last(model: Model, coef: Linear) -> BaseEstimator:
         loss = loss_named(model.recipe.loss) if model.calibration is None else Hinge()
         if not loss.sklearn_name:
             known = [name for name, other in LOSSES.items() if other.sklearn_name]
-            raise refused(f"loss={model.recipe.loss!r}", "scikit-learn", f"Losses that leave: {', '.join(known)}.")
+            others = f"Losses that can be exported: {', '.join(known)}."
+            raise refused(f"loss={model.recipe.loss!r}", "scikit-learn", others)
         several = loss.joint and len(model.intercept) > 1
         last = LogisticRegression() if several else SGDClassifier(loss=loss.sklearn_name)
         last.coef_, last.intercept_ = np.ascontiguousarray(coef.T), model.intercept.copy()

@@ -1,9 +1,9 @@
 """The contract of a feature map, and the coordinates in which a solver sees it.
 
-A map is born fitted: drawn from a seed, or built from landmarks. What the workers compute are its *columns*, raw and
-unwhitened; φ(x) = columns(x) @ T. T is never applied per row (2 c^2 flops a row): the solver works on coefficients of
-the columns, and the metric M, with |w|^2 = α^T M α for w = T^{-1} α, is all that it needs to know of T.
-"""
+A map is fitted when it is made: drawn from a seed, or built from landmarks. What the workers compute are its
+*components*, raw and unwhitened; φ(x) = components(x) @ T. T is never applied per row (2 c^2 flops a row): the solver
+works on coefficients of the components, and the metric M, with |w|^2 = α^T M α for w = T^{-1} α, is all that it needs
+of T."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,6 @@ from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.tiling import ROWS, Columns
 
-__all__ = ["MOST_DENSE", "Coordinates", "FeatureMap", "FromArguments", "in_tiles", "map_from"]
-
 MOST_DENSE = 20_000
 """Coordinates of which a solver makes square matrices; of more there is a sketch instead
 (`linear.lowrank_preconditioner`)."""
@@ -29,13 +27,13 @@ MOST_DENSE = 20_000
 
 @dataclass(frozen=True)
 class Coordinates:
-    """Where the solver's vector v lives: columns' coefficients α = expand(v), and |w|^2 = v^T M v.
+    """Coordinates of the solver's vector v: the coefficients α = expand(v), and |w|^2 = v^T M v.
 
     Parameters
     ----------
     n : length of v
     metric : M, float64 (n, n), or a number c for M = c I
-    basis : None for α = v, or B, float64 (n_columns, n), for α = B v: a truncated map, or one in blocks
+    basis : None for α = v, or B, float64 (n_components, n), for α = B v: a truncated map, or one in blocks
     """
 
     n: int
@@ -43,7 +41,7 @@ class Coordinates:
     basis: NDArray[np.float64] | BlockBasis | None = None
 
     def expand(self, v: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Coefficients of the columns, (n_columns, ...)."""
+        """Coefficients of the components, (n_components, ...)."""
         return v if self.basis is None else self.basis @ v
 
     def reduce(self, gradient: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -51,13 +49,13 @@ class Coordinates:
         return gradient if self.basis is None else self.basis.T @ gradient
 
     def congruence(self, gram: NDArray[np.float64]) -> NDArray[np.float64]:
-        """B^T G B: the Gram matrix of the columns, seen in these coordinates."""
+        """B^T G B: the Gram matrix of the components, seen in these coordinates."""
         if isinstance(self.basis, BlockBasis):
             return self.basis.T @ (self.basis.T @ gram).T
         return gram if self.basis is None else self.basis.T @ gram @ self.basis
 
     def within(self, coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
-        """The v whose `expand` comes nearest to these coefficients of the columns."""
+        """The v whose `expand` comes nearest to these coefficients of the components."""
         if isinstance(self.basis, BlockBasis):
             return self.basis.undone(coefficients)
         if self.basis is None:
@@ -80,10 +78,10 @@ _KINDS: dict[str, type["FeatureMap"]] = {}
 
 
 class FeatureMap(FromArguments, ABC):
-    """Feature map φ : R^p -> R^n_out with φ(x) . φ(z) ≈ k(x, z), as columns(x) @ whitening.
+    """Feature map φ : R^p -> R^n_out with φ(x) . φ(z) ≈ k(x, z), as components(x) @ whitening.
 
-    It is also the `Columns` of `dkernel.numerics.tiling`: `groups`, `rows` and `fill` give the columns one cache tile
-    at a time.
+    It is also the `Columns` of `dkernel.numerics.tiling`: `groups`, `rows` and `fill` give the components one cache
+    tile at a time.
 
     See Also
     --------
@@ -92,10 +90,10 @@ class FeatureMap(FromArguments, ABC):
 
     kind: ClassVar[str]
     gram_dtype: ClassVar[str] = "float64"
-    """Of the columns whose Gram matrix a preconditioner is made of."""
+    """Type of the components whose Gram matrix is that of a preconditioner."""
     kernel: Kernel
     n_in: int
-    n_columns: int
+    n_components: int
     n_out: int
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -115,13 +113,13 @@ class FeatureMap(FromArguments, ABC):
 
     @property
     def panels(self) -> PackedColumns | None:
-        """All columns as products with one block, for a compiled walk over rows; None where it cannot make them."""
+        """All components as products with one block, for a compiled walk over rows; None where it cannot make them."""
         return None
 
     @property
     @abstractmethod
     def groups(self) -> tuple[tuple[int, int, int], ...]:
-        """Groups of tiles that one `fill` writes: first column, tiles, width."""
+        """Groups of tiles that one `fill` writes: first component, tiles, width."""
 
     @abstractmethod
     def rows(self, X: NDArray) -> Any:
@@ -140,39 +138,39 @@ class FeatureMap(FromArguments, ABC):
 
     @abstractmethod
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
-        """Write one group of columns.
+        """Write one group of components.
 
         Parameters
         ----------
         rows : object
             What `rows` gave.
         first : int
-            First column of the group.
+            First component of the group.
         out : ndarray of shape (tiles, ROWS, width)
             Written, float32.
         """
 
     @abstractmethod
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
-        """Compute all columns of a small block at once: for samples, never for the data.
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+        """Compute all components of a small block at once: for samples, never for the data.
 
         Parameters
         ----------
         X : ndarray of shape (n, p)
             Rows.
         dtype : {"float32", "float64"}, default="float64"
-            Dtype of the columns.
+            Dtype of the components.
 
         Returns
         -------
-        ndarray of shape (n, n_columns)
-            Columns.
+        ndarray of shape (n, n_components)
+            Components.
         """
 
     @property
     @abstractmethod
     def whitening(self) -> NDArray[np.float64] | float:
-        """Whitening T, (n_columns, n_out), or a number c for T = c I."""
+        """Whitening T, (n_components, n_out), or a number c for T = c I."""
 
     @abstractmethod
     def coordinates(self) -> Coordinates:
@@ -229,19 +227,19 @@ class FeatureMap(FromArguments, ABC):
 
     def __call__(self, X: NDArray) -> NDArray[np.float64]:
         """φ of a small block, float64 (n, n_out)."""
-        columns, T = self.columns(X, "float64"), self.whitening
-        return np.asarray(columns * T if isinstance(T, float) else columns @ T, dtype=np.float64)
+        components, T = self.components(X, "float64"), self.whitening
+        return np.asarray(components * T if isinstance(T, float) else components @ T, dtype=np.float64)
 
 
 def in_tiles(
     columns: Columns, X: NDArray, groups: Sequence[tuple[int, int, int]] | None = None, out: NDArray | None = None
 ) -> NDArray:
-    """The columns of a small block by its tiles, float32 (n, columns): for maps whose tiles are the quick way.
+    """The components of a small block by its tiles, float32 (n, components): for maps whose tiles are the quick way.
 
     Parameters
     ----------
     groups : neighbours among the groups of the map; all of them when None
-    out : where they are written, (n, columns), in its type
+    out : where they are written, (n, components), in its type
     """
     groups = columns.groups if groups is None else groups
     start = groups[0][0]

@@ -7,8 +7,6 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-__all__ = ["BLOCK", "BlockBasis"]
-
 Array = NDArray[np.float64]
 
 BLOCK = 2048

@@ -18,32 +18,9 @@ from dkernel.features.random.fourier import FourierMap
 from dkernel.features.random.maclaurin import MaclaurinMap
 from dkernel.features.random.relu import ReluMap
 from dkernel.features.random.tensorsketch import TensorSketchMap
-from dkernel.kernels import (
-    AdditiveChi2,
-    ArcCosine,
-    Gaussian,
-    Kernel,
-    Polynomial,
-    Product,
-    Scaled,
-    Selection,
-    Sum,
-)
+from dkernel.kernels import AdditiveChi2, ArcCosine, Gaussian, Kernel, Polynomial, Product, Scaled, Selection, Sum
 from dkernel.numerics.random_streams import stream
 from dkernel.validation import nearest_name
-
-__all__ = [
-    "FEATURES",
-    "MAPS",
-    "MOST_LANDMARKS",
-    "Drawing",
-    "by_landmarks",
-    "choose_map",
-    "features_named",
-    "features_of_sparse",
-    "is_complete",
-    "words_of",
-]
 
 MAPS: tuple[type[FeatureMap], ...] = (
     NystromMap, FourierMap, MonomialMap, TaylorMap, MaclaurinMap, TensorSketchMap, ReluMap, Chi2Map, StackedMap,
@@ -59,6 +36,7 @@ FEATURES = {
     "fourier": "cosines and sines at random frequencies; kernels of x - z",
     "maclaurin": "products of random signs; polynomials",
     "tensorsketch": "count sketches, convolved; polynomials, and products of kernels",
+    "none": "a constant, so that a local stage learns all there is",
 }
 """Meanings of the words for the features."""
 
@@ -70,7 +48,7 @@ def by_landmarks(features: str, auto: bool = False) -> bool:
 
 def is_complete(features: str) -> bool:
     """True if this word of FEATURES asks for all components of a kernel, of which none is random."""
-    return features == "exact"
+    return features in ("exact", "none")
 
 
 MOST_LANDMARKS = 20_000  # above it their Gram matrix and its factor cost more than what they are better
@@ -191,7 +169,7 @@ class Drawing:
 
     Examples
     --------
-    >>> Drawing("fourier", 3).map(Gaussian(gamma=0.5), 64).n_columns
+    >>> Drawing("fourier", 3).map(Gaussian(gamma=0.5), 64).n_components
     64
     >>> Drawing("fourier", 3).suits(Gaussian()), Drawing("fourier", 3).suits(Polynomial())
     (True, False)
@@ -228,6 +206,8 @@ def words_of(map: FeatureMap) -> str:
     >>> words_of(FourierMap.draw(Gaussian(gamma=0.5), 3, 64, seed=0))
     'fourier (sobol)'
     """
+    if isinstance(map, MonomialMap) and map.most == 0:
+        return "none"
     if isinstance(map, FourierMap):
         return f"fourier ({map.sampling})" if map.sampling else "fourier"
     if isinstance(map, SelectedMap):
@@ -257,7 +237,7 @@ class _Draw:
             return SelectedMap(kernel, inner, places, self.n_in)
         makers: dict[str, Callable[[Kernel, int], FeatureMap]] = {
             "random": self._random, "exact": self._exact, "fourier": self._fourier, "maclaurin": self._maclaurin,
-            "tensorsketch": self._sketch,
+            "tensorsketch": self._sketch, "none": self._constant,
         }  # fmt: skip
         # A sum that is one power series needs no more than one map, where that is a map of power series.
         if isinstance(kernel, Sum) and (self.word in ("random", "fourier") or series_of(kernel) is None):
@@ -334,6 +314,9 @@ class _Draw:
             return TaylorMap(kernel, n)
         raise self._refusal(kernel, "only polynomials, and a Gaussian of one column, have an exact map")
 
+    def _constant(self, kernel: Kernel, n: int) -> FeatureMap:  # noqa: ARG002
+        return MonomialMap(kernel, self.n_in, most=0)
+
     def _sketch(self, kernel: Kernel, n: int) -> FeatureMap:
         if isinstance(kernel, Polynomial):
             factor = MonomialMap(replace(kernel, degree=1), self.n_in)
@@ -350,16 +333,16 @@ class _Draw:
         series = series_of(kernel)
         assert series is not None
         low = MonomialMap(kernel, self.n_in, most=1)
-        if low.n_columns >= n:
+        if low.n_components >= n:
             return self._maclaurin(kernel, n)
         # Every degree has a column at least: one left out would be missing from the mean of the kernel.
         degrees = [N for N, a in enumerate(series) if a > 0 and N > 1]
-        left = n - low.n_columns - len(degrees)
+        left = n - low.n_components - len(degrees)
         if left < 0 or len(degrees) > MOST_SKETCHES:
             return self._maclaurin(kernel, n)
         sizes = 1 + np.floor(shares(series, 2) * left).astype(int)
         maps = [self._part(N)._sketch(Polynomial(degree=N, c=0.0), int(sizes[N])) for N in degrees]
-        first = [low] if low.n_columns else []
+        first = [low] if low.n_components else []
         return StackedMap(kernel, [*first, *maps], [1.0] * len(first) + [float(series[N]) for N in degrees])
 
     def _product(self, kernel: Product, n: int) -> FeatureMap:

@@ -1,4 +1,4 @@
-"""The map of a kernel of some columns alone."""
+"""The map of a kernel of some features alone."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,8 +11,6 @@ from dkernel.errors import RecipeError
 from dkernel.features.base import FeatureMap, map_from
 from dkernel.features.dense_maps import PlainMap
 from dkernel.kernels import Kernel
-
-__all__ = ["SelectedMap"]
 
 
 class SelectedMap(PlainMap):
@@ -40,7 +38,7 @@ class SelectedMap(PlainMap):
         if max(places) >= n_in or not isinstance(inner.whitening, float):
             raise RecipeError(f"{kernel!r} is of the columns {places}, and the data have {n_in}, counted from 0.")
         self.kernel, self.inner, self.places, self.n_in = kernel, inner, places, n_in
-        self.n_columns = inner.n_columns
+        self.n_components = inner.n_components
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
@@ -56,8 +54,8 @@ class SelectedMap(PlainMap):
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         self.inner.fill(rows, first, out)
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
-        return self.inner.columns(np.ascontiguousarray(X[:, self.places]), dtype)
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+        return self.inner.components(np.ascontiguousarray(X[:, self.places]), dtype)
 
     def spec(self) -> dict[str, Any]:
         return {

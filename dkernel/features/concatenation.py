@@ -13,8 +13,6 @@ from dkernel.features.dense_maps import PlainMap, same_dtype
 from dkernel.features.random.tensorsketch import inner_maps
 from dkernel.kernels import Kernel
 
-__all__ = ["StackedMap"]
-
 
 class StackedMap(PlainMap):
     """φ = [w_1^{1/2} φ_1, w_2^{1/2} φ_2, ...]: the map of Σ w_i k_i.
@@ -51,14 +49,14 @@ class StackedMap(PlainMap):
         if not all(isinstance(part.whitening, float) for part in self.maps):
             raise RecipeError("A Nystrom map cannot stand in a stack: give the sum of the kernels to one Nystrom map.")
         self.n_in = self.maps[0].n_in
-        self.n_columns = sum(part.n_columns for part in self.maps)
+        self.n_components = sum(part.n_components for part in self.maps)
         self._factors = [w**0.5 * float(part.whitening) for w, part in zip(self.weights, self.maps, strict=True)]
         self._starts, groups, at = {}, [], 0
         for i, part in enumerate(self.maps):
             for first, tiles, width in part.groups:
                 self._starts[at + first] = (i, first)
                 groups.append((at + first, tiles, width))
-            at += part.n_columns
+            at += part.n_components
         self._groups = tuple(groups)
 
     @classmethod
@@ -80,10 +78,10 @@ class StackedMap(PlainMap):
         if self._factors[i] != 1.0:
             out *= np.float32(self._factors[i])
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         scalar = np.dtype(dtype).type
         parts = zip(self.maps, self._factors, strict=True)
-        return np.concatenate([part.columns(X, dtype) * scalar(factor) for part, factor in parts], axis=1)
+        return np.concatenate([part.components(X, dtype) * scalar(factor) for part, factor in parts], axis=1)
 
     def spec(self) -> dict[str, Any]:
         return {

@@ -1,4 +1,4 @@
-"""Base classes of maps that numpy computes: columns that are φ itself, and columns that are made all at once."""
+"""Base classes of maps that numpy computes: by groups of components, or all components at once."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -11,8 +11,6 @@ from dkernel import kernels
 from dkernel.errors import UnsupportedError
 from dkernel.features.base import Coordinates, FeatureMap
 from dkernel.numerics.tiling import COLUMNS
-
-__all__ = ["PlainMap", "TiledMap", "WholeMap", "in_groups", "same_dtype"]
 
 MOST_COLUMNS = 2**24  # their float64 coefficients are 128 MiB; a list of the tiles of more than that would never end
 
@@ -31,6 +29,10 @@ def same_dtype(X: NDArray, dtype: str) -> NDArray[np.floating]:
     return np.ascontiguousarray(X, dtype=dtype)
 
 
+IN_FILES = {"n_components": "n_columns"}
+"""Argument of a map -> its name in model files, where it is older."""
+
+
 class PlainMap(FeatureMap):
     """A map whose columns are φ times a number, `whitening`: nothing to whiten by a matrix.
 
@@ -43,14 +45,14 @@ class PlainMap(FeatureMap):
 
     @property
     def n_out(self) -> int:  # type: ignore[override]
-        return self.n_columns
+        return self.n_components
 
     def coordinates(self) -> Coordinates:
-        return Coordinates(self.n_columns, 1.0 / self.whitening**2)
+        return Coordinates(self.n_components, 1.0 / self.whitening**2)
 
     def spec(self) -> dict[str, Any]:
         held = {name: getattr(self, name) for name in self.arguments if name != "kernel"}
-        numbers = {name: value for name, value in held.items() if not isinstance(value, np.ndarray)}
+        numbers = {IN_FILES.get(name, name): value for name, value in held.items() if not isinstance(value, np.ndarray)}
         return {"kind": self.kind, "kernel": repr(self.kernel), **numbers}
 
     def arrays(self) -> dict[str, NDArray]:
@@ -60,7 +62,7 @@ class PlainMap(FeatureMap):
     @classmethod
     def build(cls, spec: Mapping[str, Any], arrays: Mapping[str, NDArray]) -> Self:
         held = {**spec, **arrays, "kernel": kernels.parse(spec["kernel"])}
-        return cls(*(held[name] for name in cls.arguments))
+        return cls(*(held[IN_FILES.get(name, name)] for name in cls.arguments))
 
 
 class TiledMap(PlainMap):
@@ -76,9 +78,9 @@ class TiledMap(PlainMap):
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         self._write(rows, first, out[0])
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         X = same_dtype(X, dtype)
-        out = np.empty((len(X), self.n_columns), dtype)
+        out = np.empty((len(X), self.n_components), dtype)
         for first, _, width in self.groups:
             self._write(X, first, out[:, first : first + width])
         return out
@@ -88,18 +90,18 @@ class WholeMap(PlainMap):
     """A map whose columns depend on each other's work: a tile of rows is computed whole, and handed out in groups."""
 
     @abstractmethod
-    def _columns(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
-        """All columns of a block (n, n_columns), in its dtype, float32 or float64."""
+    def _components(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+        """All columns of a block (n, n_components), in its dtype, float32 or float64."""
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
-        return tuple(in_groups(self.n_columns))
+        return tuple(in_groups(self.n_components))
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
-        return self._columns(same_dtype(X, dtype))
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+        return self._components(same_dtype(X, dtype))
 
     def rows(self, X: NDArray) -> Any:
-        return self._columns(same_dtype(X, "float32"))
+        return self._components(same_dtype(X, "float32"))
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         out[0] = rows[:, first : first + out.shape[2]]

@@ -1,4 +1,4 @@
-"""Landmarks: which points stand for all rows in a Nystrom map, chosen from a sample by one of five rules.
+"""Landmarks of a Nystrom map, chosen from a sample by one of five rules.
 
 Every rule is a function of the sample, in its order, and of the seed. The sample is the reservoir, which neither chunks
 nor workers change, so the landmarks are the same wherever a fit runs.
@@ -12,18 +12,17 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.features.nystrom import indefinite, wide
+from dkernel.features.nystrom import indefinite
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
+from dkernel.numerics.rows import contiguous, wide
 from dkernel.numerics.sparse_rows import SparseRows
-
-__all__ = ["RULES", "Landmarks", "leverage_scores", "ridge_at", "select"]
+from dkernel.numerics.tiling import PIECE_ROWS
 
 Array = NDArray[np.float64]
 
 RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
 
-STRIP = 2048  # rows whose kernel columns exist at one time
 MOST_TIMES = 3  # the rarest class: rows of any other class that stratified landmarks are drawn from
 LLOYD_STEPS = 10  # more move the centres by little, and landmarks need no optimum
 # Leverage scores: rows of the first, exact sample; those that measure the spectrum; landmarks for each effective
@@ -79,7 +78,7 @@ def select(
         return Landmarks(_centres(X, n), None)
     rows = _stratified(classes, n) if rule == "stratified" else _BY_KERNEL[rule](kernel, X, n, seed)
     rows = np.sort(rows)
-    return Landmarks(X[rows] if isinstance(X, SparseRows) else np.ascontiguousarray(X[rows]), rows)
+    return Landmarks(contiguous(X[rows]), rows)
 
 
 def _uniform(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDArray[np.intp]:  # noqa: ARG001
@@ -117,7 +116,9 @@ def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
     centres = points[:n].copy()
     before = np.full(len(points), -1)
     for _ in range(LLOYD_STEPS):
-        nearest = np.concatenate([vq(points[i : i + STRIP], centres)[0] for i in range(0, len(points), STRIP)])
+        nearest = np.concatenate(
+            [vq(points[i : i + PIECE_ROWS], centres)[0] for i in range(0, len(points), PIECE_ROWS)]
+        )
         if np.array_equal(nearest, before):
             break
         before = nearest
@@ -188,10 +189,10 @@ def _scored(kernel: Kernel, X: NDArray[np.floating], members: NDArray[np.floatin
         factor = sl.cholesky(A, lower=True, overwrite_a=True, check_finite=False)
     except sl.LinAlgError:
         raise indefinite(kernel) from None
-    for i in range(0, len(X), STRIP):
-        K = kernel(wide(X[i : i + STRIP]), J)
+    for i in range(0, len(X), PIECE_ROWS):
+        K = kernel(wide(X[i : i + PIECE_ROWS]), J)
         half = sl.solve_triangular(factor, K.T, lower=True, check_finite=False)
-        out[i : i + STRIP] -= np.einsum("ij,ij->j", half, half)
+        out[i : i + PIECE_ROWS] -= np.einsum("ij,ij->j", half, half)
     return np.maximum(out, 0.0)
 
 
@@ -216,8 +217,8 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
         if not len(taken):
             continue
         rows, done = drawn[taken], len(pivots)
-        for i in range(0, len(X), STRIP):
-            strip = slice(i, i + STRIP)
+        for i in range(0, len(X), PIECE_ROWS):
+            strip = slice(i, i + PIECE_ROWS)
             G = kernel(X[strip], X[rows]) - F[strip, :done] @ F[rows, :done].T
             new = sl.solve_triangular(factor, G.T, lower=True, check_finite=False)
             F[strip, done : done + len(rows)] = new.T
@@ -231,7 +232,7 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
 
 
 def _accepted(H: Array, offered: Array, rng: np.random.Generator, most: int) -> tuple[NDArray[np.intp], Array]:
-    """Which of the proposals stand, and the Cholesky factor of their part of H.
+    """Proposals that are accepted, and the Cholesky factor of their part of H.
 
     Proposal i was drawn with its share of the diagonal before the others; with them as pivots H_ii is left of it, so it
     stands with probability H_ii / offered_i. H is used up.

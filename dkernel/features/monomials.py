@@ -1,4 +1,4 @@
-"""Exact maps: all monomials of a polynomial kernel, and the Taylor series of a Gaussian in one column."""
+"""Exact maps: all monomials of a polynomial kernel, and the Taylor series of a Gaussian of one feature."""
 
 from functools import cached_property
 from itertools import combinations_with_replacement
@@ -11,8 +11,6 @@ from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.features.dense_maps import TiledMap, WholeMap, in_groups
 from dkernel.features.power_series import series_of
 from dkernel.kernels import Gaussian, Kernel
-
-__all__ = ["MonomialMap", "TaylorMap"]
 
 
 class MonomialMap(TiledMap):
@@ -28,7 +26,7 @@ class MonomialMap(TiledMap):
     --------
     >>> from dkernel import kernels
     >>> phi = MonomialMap(kernels.Polynomial(degree=2, c=1.0), n_in=2)
-    >>> phi.n_columns, (phi(np.array([[1.0, 2.0]])) ** 2).sum().round(9).item()
+    >>> phi.n_components, (phi(np.array([[1.0, 2.0]])) ** 2).sum().round(9).item()
     (6, 36.0)
     """
 
@@ -49,7 +47,7 @@ class MonomialMap(TiledMap):
                 for first, _, width in in_groups(comb(n_in + degree - 1, degree)):
                     self._starts[at + first] = (degree, first, width)
                 at += comb(n_in + degree - 1, degree)
-        self.n_columns = at
+        self.n_components = at
 
     @staticmethod
     def count(kernel: Kernel, n_in: int) -> int | None:
@@ -63,7 +61,7 @@ class MonomialMap(TiledMap):
 
     @cached_property
     def _terms(self) -> dict[int, tuple[NDArray[np.intp], NDArray[np.float64]]]:
-        """Of each degree the columns whose product is a monomial, (monomials, degree), and its weight."""
+        """For each degree, the inputs whose product is a monomial, (monomials, degree), and its weight."""
         found = {}
         for degree in {degree for degree, _, _ in self._starts.values()}:
             terms = list(combinations_with_replacement(range(self.n_in), degree))
@@ -89,7 +87,7 @@ class TaylorMap(WholeMap):
     Parameters
     ----------
     kernel : Gaussian
-    n_columns : D
+    n_components : D
 
     Examples
     --------
@@ -100,20 +98,20 @@ class TaylorMap(WholeMap):
     """
 
     kind = "taylor"
-    arguments = ("kernel", "n_columns")
+    arguments = ("kernel", "n_components")
 
-    def __init__(self, kernel: Kernel, n_columns: int) -> None:
+    def __init__(self, kernel: Kernel, n_components: int) -> None:
         if not isinstance(kernel, Gaussian):
             raise UnsupportedError(f"{kernel!r} has no Taylor map; Gaussian has one. Use features='nystrom'.")
-        if n_columns < 1:
-            raise RecipeError(f"n_components={n_columns}: a Taylor map has at least 1 component.")
-        self.kernel, self.n_in, self.n_columns = kernel, 1, n_columns
+        if n_components < 1:
+            raise RecipeError(f"n_components={n_components}: a Taylor map has at least 1 component.")
+        self.kernel, self.n_in, self.n_components = kernel, 1, n_components
 
-    def _columns(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _components(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         x = X[:, 0].astype(np.float64)
         gamma = float(self.kernel.gamma)  # type: ignore[attr-defined]
-        out = np.empty((self.n_columns, len(X)))
+        out = np.empty((self.n_components, len(X)))
         out[0] = np.exp(-gamma * x * x)
-        for N in range(1, self.n_columns):
+        for N in range(1, self.n_components):
             np.multiply(out[N - 1], x * np.sqrt(2.0 * gamma / N), out=out[N])
         return np.ascontiguousarray(out.T, dtype=X.dtype)

@@ -1,4 +1,4 @@
-"""Nystrom features: the kernel's columns at a set of landmarks, whitened by their own Gram matrix."""
+"""Nystrom features: the kernel at a set of landmarks, whitened by their own Gram matrix."""
 
 from collections.abc import Callable, Mapping
 from functools import cached_property
@@ -18,11 +18,10 @@ from dkernel.kernels.landmark_columns.base import SparseColumns
 from dkernel.numerics import linalg, thin_linalg
 from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.object_values import decoded, encoded, number_columns
+from dkernel.numerics.rows import contiguous, wide
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 from dkernel.numerics.tiling import COLUMNS
-
-__all__ = ["NystromMap", "wide"]
 
 # Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns: a map of a
 # given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then does what an
@@ -40,11 +39,6 @@ SQUARE_STRIP = 128  # rows of the landmarks' own Gram matrix that are made, and 
 def indefinite(kernel: Kernel) -> DataError:
     """The refusal of a kernel that is none."""
     return DataError(f"{kernel!r} is not positive semi-definite on these rows; use a kernel that is.")
-
-
-def wide(X: NDArray) -> NDArray:
-    """Numbers in float64; objects (strings, sets) as they are."""
-    return X if X.dtype.kind == "O" else X.astype(np.float64, copy=False)
 
 
 class NystromMap(FeatureMap):
@@ -74,12 +68,12 @@ class NystromMap(FeatureMap):
         if rank is not None and rank < 1:
             raise RecipeError(f"rank={rank}: a Nystrom map keeps at least 1 eigenvalue; give a positive rank or None.")
         self.kernel = kernel
-        if isinstance(landmarks, SparseRows):
+        self.landmarks: Any = contiguous(landmarks)
+        if self.sparse:
             kernel.require_sparse()
-        self.landmarks: Any = landmarks if isinstance(landmarks, SparseRows) else np.ascontiguousarray(landmarks)
         self.rank = None if rank is None or rank >= len(landmarks) else rank
-        self.n_columns, self.n_in = self.landmarks.shape
-        self.groups_ = tuple((i, 1, min(COLUMNS, self.n_columns - i)) for i in range(0, self.n_columns, COLUMNS))
+        self.n_components, self.n_in = self.landmarks.shape
+        self.groups_ = tuple((i, 1, min(COLUMNS, self.n_components - i)) for i in range(0, self.n_components, COLUMNS))
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
@@ -92,7 +86,7 @@ class NystromMap(FeatureMap):
 
     @cached_property
     def _prepared(self) -> Any:
-        if isinstance(self.landmarks, SparseRows):
+        if self.sparse:
             return SparseColumns(self.kernel, self.landmarks)
         return self.kernel.columns(self.landmarks)
 
@@ -113,7 +107,7 @@ class NystromMap(FeatureMap):
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
         self._prepared.fill(rows, first, out[0])
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         Z = self.landmarks
         if "O" not in (X.dtype.kind, Z.dtype.kind):
             X, Z = X.astype(dtype, copy=False), Z.astype(dtype, copy=False)
@@ -126,7 +120,7 @@ class NystromMap(FeatureMap):
 
     def _gram(self) -> NDArray[np.float64]:
         """The same, of nobody else's: in strips of its lower half, so that there is one square of them."""
-        Z, c = wide(self.landmarks), self.n_columns
+        Z, c = wide(self.landmarks), self.n_components
         K = np.empty((c, c))
 
         def strip(first: int) -> None:
@@ -163,10 +157,10 @@ class NystromMap(FeatureMap):
 
         Of more landmarks than a square has room for, w of blocks of them.
         """
-        if self.rank is None and self.n_columns > MOST_DENSE:
-            return Coordinates(self.n_columns, 1.0, self.blocks)
+        if self.rank is None and self.n_components > MOST_DENSE:
+            return Coordinates(self.n_components, 1.0, self.blocks)
         if self.rank is None:
-            return Coordinates(self.n_columns, _regular(self._gram()))
+            return Coordinates(self.n_components, _regular(self._gram()))
         values, vectors = self._spectrum
         keep = min(self.rank, int(np.count_nonzero(values > SOLVER_FLOOR * values[0])))
         return Coordinates(keep, 1.0, vectors[:, :keep] / np.sqrt(values[:keep]))
@@ -174,7 +168,7 @@ class NystromMap(FeatureMap):
     @cached_property
     def blocks(self) -> BlockBasis:
         """The coordinates of blocks of landmarks, BLOCK of each."""
-        parts = [NystromMap(self.kernel, self.landmarks[i : i + BLOCK]) for i in range(0, self.n_columns, BLOCK)]
+        parts = [NystromMap(self.kernel, self.landmarks[i : i + BLOCK]) for i in range(0, self.n_components, BLOCK)]
         try:
             return BlockBasis([sl.cholesky(_regular(part._gram()), lower=True, check_finite=False) for part in parts])
         except sl.LinAlgError:
@@ -187,7 +181,7 @@ class NystromMap(FeatureMap):
         for ridge in (1e-14, 1e-13, 1e-12, 1e-11, 1e-10):
             try:
                 regular = self.gram.copy()
-                regular.flat[:: self.n_columns + 1] += ridge * scale
+                regular.flat[:: self.n_components + 1] += ridge * scale
                 return linalg.cholesky(regular)
             except sl.LinAlgError:
                 continue
@@ -200,7 +194,7 @@ class NystromMap(FeatureMap):
         the error of every eigenvalue of K / n. Also the variance at x of a Gaussian process that saw the landmarks
         without noise: a row with a large one is unlike all of them. c^2 flops a row.
         """
-        if self.rank is None and self.n_columns > MOST_DENSE:
+        if self.rank is None and self.n_components > MOST_DENSE:
             return self._left(X, lambda K: self.blocks.T @ K.T)
         if self.rank is None:
             return self._left(X, lambda K: linalg.forward(self._root, K).T)
@@ -209,7 +203,7 @@ class NystromMap(FeatureMap):
     def beyond(self, X: NDArray, root: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """The same of a solver, in whose coordinates the smallest eigenvalues do not count: k(x, x) - c^T M^{-1} c.
 
-        `root` is the lower Cholesky factor of their metric M, where somebody has it.
+        `root` is the lower Cholesky factor of their metric M, if it is known.
         """
         held, basis = self._solver_root if root is None else (root, None)
         if basis is None:
@@ -229,7 +223,7 @@ class NystromMap(FeatureMap):
         out = np.empty(len(X))
 
         def strip(i: int) -> None:
-            half = half_of(self.columns(X[i : i + STRIP]))
+            half = half_of(self.components(X[i : i + STRIP]))
             out[i : i + STRIP] = self.kernel.diag(wide(X[i : i + STRIP])) - np.einsum("ij,ij->j", half, half)
 
         for_each(strip, range(0, len(X), STRIP), min(usable_cores(), MOST_THREADS))
@@ -246,14 +240,14 @@ class NystromMap(FeatureMap):
         Of n = 1 those of the integral operator under the law of the landmarks (Williams and Seeger 2001). None is c.
         """
         kept = self._spectrum[0][: self.n_out]
-        return kept if n is None else kept * (n / self.n_columns)
+        return kept if n is None else kept * (n / self.n_components)
 
     def eigenfunctions(self, X: NDArray) -> NDArray[np.float64]:
         """ψ_i(x) = c^{1/2} / λ_i Σ_j u_ji k(x, z_j), (n, n_out): orthonormal under the law of the landmarks.
 
         k(x, z) ≈ Σ_i (λ_i / c) ψ_i(x) ψ_i(z), the truncated expansion of Mercer's theorem.
         """
-        return np.asarray(self(X) * np.sqrt(self.n_columns / self.eigenvalues()))
+        return np.asarray(self(X) * np.sqrt(self.n_components / self.eigenvalues()))
 
     def spec(self) -> dict[str, Any]:
         spec = {"kind": self.kind, "kernel": repr(self.kernel), "rank": self.rank}
@@ -262,8 +256,8 @@ class NystromMap(FeatureMap):
     def arrays(self) -> dict[str, NDArray]:
         """The landmarks (c, p); those that are objects as JSON, and the place (c, p) where each cell ends in it; sparse
         ones by what they hold."""
-        if isinstance(self.landmarks, SparseRows):
-            return self.landmarks.arrays()
+        if self.sparse:
+            return dict(self.landmarks.arrays())
         if self.landmarks.dtype.kind == "O":
             return dict(zip(("landmarks", "ends"), encoded(self.landmarks), strict=True))
         return {"landmarks": self.landmarks}

@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from dkernel.kernels import Exp, Kernel, Linear, Polynomial, PowerSeries, Product, Scaled, Sum
 
-__all__ = ["series_of", "shares"]
-
 MOST_DEGREE = 40  # 1 / 40! is 1e-48
 
 

@@ -1,4 +1,4 @@
-"""Scaling of the inputs: the affine map that stands before every feature map."""
+"""Scaling of the features: the affine map before every feature map."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 from dkernel.errors import RecipeError
 from dkernel.numerics.object_values import number_columns
 from dkernel.numerics.sparse_rows import SparseRows
-
-__all__ = ["SCALINGS", "SPARSE", "Scaling"]
 
 SCALINGS = ("standard", "minmax", "global", "maxabs", "none")
 SPARSE = ("none", "maxabs")

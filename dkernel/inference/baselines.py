@@ -1,10 +1,10 @@
-"""Baselines: simpler and other models on the same holdout, to see if a kernel machine was worth it.
+"""Baselines: a linear model and boosted trees on the same holdout.
 
     linear   ridge regression on the scaled columns themselves, by its normal equations
     boosted  gradient-boosted trees, LightGBM with its defaults (extra `baseline`)
 
 Both learn from the fit's sample, some ten thousand rows, which costs seconds whatever the size of the data; the model
-itself may have seen far more. They are told beside a model and never stand in it: the bytes of a model do not depend
+itself may have seen far more. They are reported beside a model, not in it: the bytes of a model do not depend
 on what it was compared with, nor on the version of a library that it does not use.
 """
 
@@ -23,8 +23,6 @@ from dkernel.numerics.object_values import numbers_of
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.targets import Targets
 from dkernel.validation import nearest_name
-
-__all__ = ["BASELINES", "baselines", "check", "format_baselines"]
 
 BASELINES = ("off", "linear", "all")
 MOST_ROWS, LEAST_ROWS = 65_536, 4096  # of the sample that baselines learn from
@@ -80,7 +78,7 @@ def baselines(model: Model, sample: Block | None, holdout: Block | None, which: 
 
 
 def format_baselines(found: Mapping[str, Any]) -> str:
-    """One line for people.
+    """The comparison as one line of text.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Evaluation: how good a model is on labelled rows, as one statistic that does not grow with them."""
+"""Evaluation of a model on labelled rows, as one statistic of constant size."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,8 +23,6 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice, cut_pieces
-
-__all__ = ["evaluate"]
 
 Array = NDArray[np.float64]
 
@@ -68,7 +66,7 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
 
 @dataclass(frozen=True)
 class _Rows:
-    """Where a row of a piece stands, for messages.
+    """Place of a row of a piece, for messages.
 
     Parameters
     ----------
@@ -258,8 +256,8 @@ class _Regression(Statistic[_Errors, dict[str, Any]]):
         _require_weight(total.weight)
         if not np.isfinite([total.squared, total.squares]).all():
             raise DataError(
-                "The squared errors of these rows are too large for float64: their labels are none of this model's, or "
-                "in another unit."
+                "The squared errors of these rows are too large for float64: their labels may "
+                "be in another unit than those of the training."
             )
         return {
             "n": total.rows,

@@ -1,4 +1,4 @@
-"""Statistics of φ of the rows, which is made a strip at a time and never held: moments, clusters, one class."""
+"""Statistics of φ of the rows, which is computed a strip at a time: moments, clusters, one class."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -12,17 +12,15 @@ from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.execution.base import Executor
 from dkernel.linear.solvers.one_class import OneClassSum, sums_of
+from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.reduction import R, Statistic
 from dkernel.streaming.schedule import RowSlice, cut_pieces
 
-__all__ = ["ClusterSum", "Clusters", "FeatureMoments", "MomentSum", "OneClass", "Phi", "nearest", "over"]
-
 Array = NDArray[np.float64]
-
-STRIP = 2048  # rows whose features exist at one time
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,11 +31,9 @@ class Phi:
     carried: Any
 
     def strips(self, X: NDArray[Any]) -> Iterator[Array]:
-        """φ in float64, (STRIP, m) at a time."""
-        for first in range(0, len(X), STRIP):
-            part = X[first : first + STRIP]
-            rows = part if part.dtype.kind == "O" else part.astype(np.float64)
-            yield np.asarray(self.function(self.carried, rows), np.float64)
+        """φ in float64, (PIECE_ROWS, m) at a time."""
+        for first in range(0, len(X), PIECE_ROWS):
+            yield np.asarray(self.function(self.carried, wide(X[first : first + PIECE_ROWS])), np.float64)
 
 
 @dataclass

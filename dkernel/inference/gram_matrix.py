@@ -1,4 +1,4 @@
-"""The Gram matrix of a kernel: numpy at once, or Dask block by block, of which each is one task of its own."""
+"""The Gram matrix of a kernel: at once in numpy, or block by block in Dask."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.kernels import FunctionKernel, Kernel, parse
-
-__all__ = ["gram"]
 
 
 def gram(k: Any, X: Any, Z: Any = None) -> Any:

@@ -12,10 +12,7 @@ from dkernel.data import from_arrays
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.features import NystromMap
 from dkernel.numerics.threads import one_blas_thread
-
-__all__ = ["nystrom_operator"]
-
-STRIP = 2048  # rows whose columns exist at one time
+from dkernel.numerics.tiling import PIECE_ROWS
 
 Array = NDArray[np.float64]
 
@@ -90,12 +87,12 @@ def nystrom_operator(map: Any, X: Any) -> LinearOperator:
 
 def _projected(map: NystromMap, X: NDArray[Any], V: Array) -> Array:
     """C^T V of a block."""
-    total = np.zeros((map.n_columns, V.shape[1]))
-    for i in range(0, len(X), STRIP):
-        total += map.columns(X[i : i + STRIP]).T @ V[i : i + STRIP]
+    total = np.zeros((map.n_components, V.shape[1]))
+    for i in range(0, len(X), PIECE_ROWS):
+        total += map.components(X[i : i + PIECE_ROWS]).T @ V[i : i + PIECE_ROWS]
     return total
 
 
 def _expanded(map: NystromMap, X: NDArray[Any], coefficients: Array) -> Array:
     """C a of a block."""
-    return np.concatenate([map.columns(X[i : i + STRIP]) @ coefficients for i in range(0, len(X), STRIP)])
+    return np.concatenate([map.components(X[i : i + PIECE_ROWS]) @ coefficients for i in range(0, len(X), PIECE_ROWS)])

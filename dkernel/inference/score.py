@@ -26,6 +26,7 @@ from dask.local import get_sync
 
 from dkernel.data import Block, Source, Unit
 from dkernel.data.arrow import as_column
+from dkernel.data.bad_rows import SHOWN
 from dkernel.data.rejected_rows import described
 from dkernel.data.writers.collisions import Location, check_apart
 from dkernel.data.writers.manifest import Manifest, OutputPart, OutputPlace
@@ -38,17 +39,13 @@ from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import save
 from dkernel.streaming.read_groups import Task, grouped
 
-__all__ = ["WORDS", "ScoreResult", "digest_of", "output_columns", "score"]
-
 WORDS = ("label", "score", "std", "probability", "novelty")
 """What can be written for every row, in the order of the columns."""
-
-SHOWN = 10  # bad rows that an error lists
 
 
 @dataclass(frozen=True)
 class ScoreResult:
-    """What a scoring run did.
+    """Result of a scoring run.
 
     Parameters
     ----------
@@ -102,7 +99,7 @@ def score(
     write : of WORDS; label and score when None, for a regression the score
     max_bad_rows : so many rows may be left out, of a source that was opened with `quarantine`; with one more the run
         ends with a DataError that shows the first ten
-    progress : told the rows as they are written (streaming/progress.py)
+    progress : gets the rows as they are written (streaming/progress.py)
     """
     words = _words(model, write)
     columns = output_columns(model, source.kept, words)
@@ -189,7 +186,7 @@ def _refusal(staging: AnyStaging, parts: dict[int, OutputPart], why: str) -> str
     in_order = [parts[index] for index in sorted(parts)]
     rejected = sum(part.rejected for part in in_order)
     shown = described(islice(staging.rejected(in_order), SHOWN))
-    advice = "Mend or remove what is bad, or have it left out and listed."
+    advice = "Correct or remove these rows, or omit and list them."
     if rejected == 1:
         return f"{shown[0]}; {why}. {advice}"
     which = f" The first {SHOWN}:" if rejected > SHOWN else ""
@@ -378,7 +375,7 @@ def _without(graph: Mapping[str, Any], key: str, rows: Sequence[int], reason: st
 
 
 def _too_large(model: Model, blocks: Sequence[Block], words: Sequence[str]) -> list[int]:
-    """Which rows of the blocks, counted through all of them, have no finite answers."""
+    """Numbers of the rows without finite answers, counted through all blocks."""
     found: set[int] = set()
     asked = [model.scores, *(getattr(model, word) for word in ("std", "novelty") if word in words)]
     first = 0

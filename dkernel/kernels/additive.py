@@ -1,4 +1,4 @@
-"""Kernels of histograms: sums over the columns of a kernel of two numbers that are not negative."""
+"""Kernels of histograms: sums over the features of a kernel of two numbers that are not negative."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""The kernels that kernels make: sums, products and positive multiples, each flat and each a value.
+"""Kernels made of kernels: sums, products and positive multiples.
 
 Long sums stay one tuple, so (a + b) + c equals a + (b + c), and the text of every one reads back as the same value.
 """
@@ -18,8 +18,6 @@ from dkernel.kernels.base import NOT_PSD, Kernel, Rule
 from dkernel.kernels.landmark_columns.base import LandmarkColumns, MultipleColumns, ProductColumns, SumColumns
 from dkernel.kernels.parameters import is_number, positive
 from dkernel.kernels.spectra import laws
-
-__all__ = ["Composite", "Product", "Scaled", "Sum"]
 
 F64 = NDArray[np.float64]
 

@@ -24,9 +24,8 @@ from dkernel.kernels.inputs import as_any, as_numbers, as_objects, one_of_each
 from dkernel.kernels.landmark_columns.base import LandmarkColumns, PlainColumns
 from dkernel.kernels.parameters import is_number
 from dkernel.kernels.spectra import laws
+from dkernel.numerics.rows import wide as float64_rows
 from dkernel.numerics.sparse_rows import WIDE, SparseRows
-
-__all__ = ["NOT_PSD", "Kernel", "Rule"]
 
 F64 = NDArray[np.float64]
 Rule = Callable[..., float]
@@ -303,7 +302,7 @@ class Kernel(ABC):
         Z = self._block(Z)
         if len(Z) == 0:
             raise DataError(f"{self!r} was given no landmarks; at least one row is needed.")
-        return Z if Z.dtype.kind == "O" else Z.astype(np.float64, copy=False)
+        return float64_rows(Z)
 
     def _block(self, X: Any) -> NDArray[Any]:
         """The gate: what was given, as a block of this kernel's domain."""

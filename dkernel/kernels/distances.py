@@ -1,11 +1,9 @@
-"""Distances between the rows of two float64 blocks, exact enough to be the truth that the float32 tiles are held to."""
+"""Distances between the rows of two float64 blocks, the reference of the float32 tiles."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.sparse_rows import SparseRows
-
-__all__ = ["l1", "l2", "squared_l2"]
 
 F64 = NDArray[np.float64]
 STRIP = 1 << 15  # values worked on at once: 256 KiB, inside L2

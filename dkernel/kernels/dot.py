@@ -13,7 +13,8 @@ from dkernel.kernels.base import NOT_PSD, Kernel
 from dkernel.kernels.distances import l2
 from dkernel.kernels.landmark_columns.base import DotColumns, LandmarkColumns, power_inplace
 from dkernel.kernels.parameters import at_least_one, nonnegative, numbers
-from dkernel.numerics.sparse_rows import SparseRows, squares
+from dkernel.numerics.rows import squares
+from dkernel.numerics.sparse_rows import SparseRows
 
 __all__ = ["ArcCosine", "Linear", "Polynomial"]
 
@@ -52,7 +53,7 @@ class Linear(Kernel):
 
     @property
     def takes_sparse(self) -> bool:
-        """Without a matrix."""
+        """True without a matrix A."""
         return self.A is None
 
     @cached_property

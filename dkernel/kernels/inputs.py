@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 
-__all__ = ["as_any", "as_numbers", "as_objects", "one_of_each"]
-
 
 def as_numbers(X: Any) -> NDArray[np.floating]:
     """X as (rows, p) of its own float type, float64 where it has none, or a DataError.

@@ -13,17 +13,6 @@ import numpy as np
 from dkernel.errors import RecipeError
 from dkernel.validation import nearest_name
 
-__all__ = [
-    "GAMMA_WORDS",
-    "at_least_one",
-    "is_number",
-    "nonnegative",
-    "number_or_word",
-    "numbers",
-    "per_column",
-    "positive",
-]
-
 GAMMA_WORDS = ("auto", "median", "scale")
 
 

@@ -15,8 +15,6 @@ from dkernel.kernels.parameters import is_number
 from dkernel.kernels.registry import UnregisteredError, registered_class
 from dkernel.validation import nearest_name
 
-__all__ = ["kernel_names", "parse"]
-
 LONGEST_TEXT = 200_000  # a sum of thousands of kernels; longer texts are attacks on the parser
 _MODULES = (dot, stationary, radial, additive, functions, strings_and_sets, transforms)
 _UNNAMED = (transforms.Selection,)  # its text is .on(...)

@@ -52,7 +52,7 @@ class LengthKernel(Kernel):
 
     @property
     def takes_sparse(self) -> bool:
-        """Of all that are functions of the Euclidean distance."""
+        """True for all functions of the Euclidean distance."""
         return True
 
     @property
@@ -167,7 +167,7 @@ class Matern(LengthKernel):
         if self.nu > LARGEST_NU:
             raise RecipeError(
                 f"Matern was given nu={self.nu!r}; at most {LARGEST_NU:g} is needed: beyond that it is "
-                "Gaussian(sigma=length) for all purposes."
+                "Gaussian(sigma=length) to all digits."
             )
 
     def _values(self, X: F64, Z: F64) -> F64:

@@ -1,6 +1,6 @@
 """Names for functions of the user, so that the text of a kernel can hold them: a text and a model file keep the name.
 
-Nothing of a function is ever stored. Whoever reads such a text registers the function first, as whoever wrote it did.
+No function is ever stored. A process that reads such a text must register the function first.
 """
 
 from collections.abc import Callable
@@ -9,15 +9,13 @@ from typing import Any, TypeVar
 from dkernel.errors import RecipeError
 from dkernel.validation import nearest_name
 
-__all__ = ["UnregisteredError", "named", "register", "registered_class"]
-
 Registered = TypeVar("Registered", bound=Callable[..., Any])
 
 UNREGISTERED = " (not registered)"
 
 
 class UnregisteredError(RecipeError):
-    """A text names a function, or a class of kernels, that nobody has registered here."""
+    """A text names a function, or a class of kernels, that is not registered."""
 
 
 _FUNCTIONS: dict[str, Callable[..., Any]] = {}

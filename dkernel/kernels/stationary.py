@@ -110,7 +110,7 @@ class Gaussian(Stationary):
 
     @property
     def takes_sparse(self) -> bool:
-        """With one gamma for all columns."""
+        """True with one gamma for all features."""
         return not isinstance(self.gamma, tuple)
 
     def _factors(self, p: int) -> F64 | None:

@@ -1,4 +1,4 @@
-"""Kernels of structured data, as examples: strings by their substrings, sets by what they share.
+"""Kernels of structured data: strings by their substrings, sets by their common elements.
 
 Their rows are objects, (n,) or (n, 1). In a table of objects `.on([column])` picks the column, beside kernels of
 numbers on others. Trees and graphs are a FunctionKernel of the user.
@@ -34,7 +34,7 @@ class CountKernel(Kernel):
 
     @property
     def domain(self) -> str:
-        """One object a row."""
+        """Rows of one object each."""
         return "objects"
 
     def _counts(self, X: NDArray[Any], places: dict[Any, int]) -> scipy.sparse.csr_array:
@@ -53,7 +53,7 @@ class CountKernel(Kernel):
         return CountColumns(self._counts(self._landmarks(Z), places), places, self._parts)
 
     def wants(self, names: Sequence[str]) -> dict[str, str]:
-        """Its one column, as objects."""
+        """The one column of the kernel, as objects."""
         if len(names) != 1:
             listed = ", ".join(map(repr, names[:12])) + (", ..." if len(names) > 12 else "")
             raise DataError(
@@ -190,7 +190,7 @@ class SetKernel(CountKernel):
         return set(value.split() if isinstance(value, str) else value)
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """Of sets the counts, of bags of points the values."""
+        """Counts of sets, values of bags of points."""
         return super().columns(Z) if self.kernel is None else PlainColumns(self._landmarks(Z), self._values)
 
     def _points(self, X: NDArray[Any]) -> tuple[F64, NDArray[np.intp]]:

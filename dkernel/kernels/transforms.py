@@ -210,7 +210,7 @@ class Weighted(UnaryKernel):
         weights = np.asarray(self.function(X), dtype=np.float64)  # type: ignore[operator]
         if weights.shape != (len(X),):
             raise DataError(
-                f"The function of {self!r} made an array of shape {weights.shape} of {len(X)} rows; one number a row "
+                f"The function of {self!r} made an array of shape {weights.shape} of {len(X)} rows; one number per row "
                 "is needed."
             )
         return weights

@@ -12,8 +12,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["CALIBRATIONS", "Calibration", "Isotonic", "Platt"]
-
 Array = NDArray[np.float64]
 Column = NDArray[np.floating]
 
@@ -37,7 +35,7 @@ class Calibration(ABC):
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray]:
-        """All that it is, for a model file."""
+        """Arrays of the calibration, for a model file."""
 
     @classmethod
     @abstractmethod

@@ -7,8 +7,6 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Loss"]
-
 Array = NDArray[np.floating]
 
 

@@ -1,4 +1,4 @@
-"""The preconditioner of P-SGD where a square of the columns has no room: EigenPro's, in closed form over a sketch.
+"""The preconditioner of P-SGD for very many components: EigenPro's, in closed form over a sketch.
 
 In coordinates w = c^{1/2} v (c the metric, a number here; the intercept as it is) let A be the features of m rows, a
 row each. Q, of m rows and few orthonormal columns, makes the sketch B = Q^T A of it. With B B^T / m = U diag(μ) U^T
@@ -22,8 +22,6 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.linear.preconditioner import Matrix, Preconditioner, effective_dimension
-
-__all__ = ["LowRank", "Sketch"]
 
 Slice = NDArray[np.float32]
 THREADS = 4  # slices at once: BLAS has one thread, and which slice is whose moves no bit

@@ -7,13 +7,11 @@ from numpy.typing import NDArray
 
 from dkernel.linear.loss import Loss
 
-__all__ = ["Hinge", "Logistic", "Perceptron", "Softmax", "SquaredHinge"]
-
 Array = NDArray[np.floating]
 
 
 class Hinge(Loss):
-    """max(0, 1 - y s): the support vector machine of the texts.
+    """max(0, 1 - y s): the support vector machine.
 
     Examples
     --------
@@ -96,7 +94,7 @@ class Softmax(Loss):
     probable = True
 
     def of(self, outputs: int) -> Loss:
-        """Of two classes only the difference of their scores counts, which is one column and the logistic loss."""
+        """Loss of so many outputs; for two classes the logistic loss, as only the difference of their scores counts."""
         return Logistic() if outputs == 1 else self
 
     def value(self, y: Array, s: Array) -> Array:

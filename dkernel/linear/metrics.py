@@ -1,11 +1,9 @@
-"""Figures of how good scores are, from sums over rows: nothing here grows with the number of rows."""
+"""Measures of scores, from sums over rows of constant size."""
 
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["ScoreHistogram", "area_under_curve"]
 
 MOST_BINS = 2**16  # a megabyte, whatever the rows
 

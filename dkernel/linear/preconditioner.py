@@ -2,8 +2,8 @@
 
 Everything here lives in a solver's coordinates v (see `features.base.Coordinates`): with S the mean of the outer
 products of the features and M the metric, P = (S + ρ M)^{-1} is applied to reduced gradients by two triangular solves.
-The intercept is one more coordinate, the last, with metric 1. Source: Ma and Belkin 2017; leverage
-as in Rudi, Carratino and Rosasco 2017.
+The intercept is one more coordinate, the last, with metric 1. Source: Ma and Belkin 2017; leverage as in
+Rudi, Carratino and Rosasco 2017.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError, RecipeError
 from dkernel.linear.losses import Loss
 from dkernel.numerics import linalg, thin_linalg
-
-__all__ = ["Preconditioner", "effective_dimension", "factorize", "metric_root", "ridge_for"]
 
 # A step of 2 / (largest eigenvalue) diverges; the noise of a round leaves less room than that.
 STABLE = 1.6
@@ -231,8 +229,8 @@ def metric_root(metric: Matrix) -> Matrix:
     except sl.LinAlgError:
         smallest, largest = sl.eigvalsh(metric)[[0, -1]]
         raise RecipeError(
-            f"The kernel is none: its Gram matrix at the landmarks has the eigenvalue {smallest:.3g} (the largest is "
-            f"{largest:.3g}), and a kernel has none below 0. dkernel.is_psd(kernel, X) finds a witness."
+            f"This function is not a kernel: its Gram matrix at the landmarks has the eigenvalue {smallest:.3g} (the "
+            f"largest is {largest:.3g}), and a kernel has none below 0. dkernel.is_psd(kernel, X) shows the rows."
         ) from None
 
 

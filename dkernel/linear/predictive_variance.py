@@ -6,8 +6,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["Variance"]
-
 Array = NDArray[np.float64]
 
 
@@ -25,7 +23,7 @@ class Variance:
 
     Parameters
     ----------
-    factor : float64 (n_columns, rank), factor factor^T is (H + α I)^{-1} in the columns
+    factor : float64 (n_components, rank), factor factor^T is (H + α I)^{-1} in the columns
     offset : m in the same, (rank,)
     scale : float64 (3,): σ², in the square of the label's unit; τ², 0 where there is no prior; n. Of k targets (3, k):
         they share H and α, and each has its own noise
@@ -36,7 +34,7 @@ class Variance:
     scale: Array
 
     def of(self, columns: Array, rest: Array | None = None) -> Array:
-        """Variance of a label at rows, (n,) or (n, k), of their columns (n, n_columns) and r (n,), None for none.
+        """Variance of a label at rows, (n,) or (n, k), of their columns (n, n_components) and r (n,), None for none.
 
         Examples
         --------
@@ -52,17 +50,17 @@ class Variance:
         found = noise * (1.0 + (1.0 + size) / n)
         return np.asarray(found if rest is None else found + prior * np.maximum(rest, 0.0))
 
-    def fits(self, n_columns: int, targets: int = 1) -> bool:
+    def fits(self, n_components: int, targets: int = 1) -> bool:
         """True if it is one of a map with so many columns, and of so many targets."""
         factor, offset, scale = self.factor, self.offset, self.scale
         wanted = (3,) if targets == 1 else (3, targets)
         if any(array.dtype != np.float64 for array in (factor, offset, scale)) or scale.shape != wanted:
             return False
-        shaped = factor.ndim == 2 and len(factor) == n_columns and offset.shape == (factor.shape[1],)
+        shaped = factor.ndim == 2 and len(factor) == n_components and offset.shape == (factor.shape[1],)
         return bool(shaped and (scale[:2] >= 0).all() and (scale[2] > 0).all())
 
     def arrays(self) -> dict[str, NDArray]:
-        """All that it is, for a model file."""
+        """Arrays of the variance, for a model file."""
         return {"factor": self.factor, "offset": self.offset, "scale": self.scale}
 
     @classmethod

@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from dkernel.linear.loss import Loss
 
-__all__ = ["EpsilonInsensitive", "Huber", "Quantile", "Squared"]
-
 Array = NDArray[np.floating]
 
 

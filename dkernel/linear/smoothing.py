@@ -7,8 +7,6 @@ from numpy.typing import NDArray
 
 from dkernel.linear.losses import Loss
 
-__all__ = ["SmoothedLoss"]
-
 Array = NDArray[np.floating]
 
 

@@ -7,17 +7,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["LocalMachine"]
-
 
 class LocalMachine(ABC):
     """A function of rows that a model adds to its scores. It is pickled as a model file stores it."""
 
     kind: ClassVar[str]
+    by_parts: ClassVar[frozenset[str]] = frozenset()
+    """Names of arrays that `scores` takes a part of at a time: large ones may stay in the model's file."""
 
     @abstractmethod
     def scores(self, X: NDArray[np.floating]) -> NDArray[np.float64]:
         """Scores (rows, outputs) of a block (rows, p) of raw rows; a row has the same alone and in any block."""
+
+    @abstractmethod
+    def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
+        """Number of the region of each raw row (rows,): its cell, or its bin in one of the grids; for pictures."""
 
     @abstractmethod
     def fits(self, n_in: int, outputs: int) -> bool:

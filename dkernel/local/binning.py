@@ -19,8 +19,6 @@ from numpy.typing import NDArray
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import compiled, inner
 
-__all__ = ["MOST_BITS", "Binning", "codes_reference"]
-
 F32 = NDArray[np.float32]
 U32 = NDArray[np.uint32]
 I64 = NDArray[np.int64]

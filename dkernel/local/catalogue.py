@@ -9,8 +9,6 @@ from dkernel.local.base import LocalMachine
 from dkernel.local.cell_machine import CellMachine
 from dkernel.local.grid_machine import GridMachine
 
-__all__ = ["MACHINES", "local_machine"]
-
 MACHINES: dict[str, type[LocalMachine]] = {machine.kind: machine for machine in (GridMachine, CellMachine)}
 """Kind in a model file -> class."""
 

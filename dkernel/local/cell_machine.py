@@ -1,6 +1,6 @@
 """The local part of a model: an exact machine in each cell of a partition of the rows."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Self
@@ -9,10 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.local.base import LocalMachine
-from dkernel.local.cells import SMOOTHNESS, Cell
+from dkernel.local.cells import SMOOTHNESS, Cell, packed, unpacked
 from dkernel.local.partition import CellTree
-
-__all__ = ["CellInputs", "CellMachine"]
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -38,7 +36,10 @@ class CellInputs:
 
 @dataclass(frozen=True, eq=False)
 class CellMachine(LocalMachine):
-    """f(x) = unit f_c(x), c the cell of x.
+    """f(x) = unit f_c(x), c the cell of x; in the band of a cut a mean of the cells on both sides.
+
+    A cell has weight 1 for its own rows. For others the weight falls from 1 at the cut to 0 where the band ends, so the
+    function does not jump at a cut.
 
     Parameters
     ----------
@@ -54,6 +55,7 @@ class CellMachine(LocalMachine):
     """
 
     kind = "cells"
+    by_parts = frozenset({"Z", "coef"})
 
     inputs: CellInputs
     tree: CellTree
@@ -66,43 +68,26 @@ class CellMachine(LocalMachine):
     unit: F64
 
     @classmethod
-    def of(cls, inputs: CellInputs, tree: CellTree, cells: Iterable[Cell], nu: float, unit: F64) -> "CellMachine":
+    def of(cls, inputs: CellInputs, tree: CellTree, cells: Sequence[Cell], nu: float, unit: F64) -> "CellMachine":
         """The machine of these cells, in the order of their numbers."""
-        held = list(cells)
-        roots = np.stack([cell.root for cell in held])
-        return cls(
-            inputs,
-            tree,
-            roots[:1] if (roots == roots[0]).all() else roots,
-            np.concatenate([cell.Z for cell in held]),
-            np.concatenate([cell.coef for cell in held]),
-            np.cumsum([len(cell.Z) for cell in held]),
-            np.array([cell.length for cell in held]),
-            nu,
-            unit,
-        )
+        return cls(inputs, tree, nu=nu, unit=unit, **packed(cells))
 
     @cached_property
-    def cells(self) -> tuple[Cell, ...]:
-        """The machines of the cells."""
-        starts, roots = (
-            np.concatenate([[0], self.ends[:-1]]),
-            np.broadcast_to(self.roots, (len(self.ends), *self.roots.shape[1:])),
-        )
-        return tuple(
-            Cell(root, self.Z[start:end], self.coef[start:end], float(length), self.nu)
-            for root, start, end, length in zip(roots, starts, self.ends, self.lengths, strict=True)
-        )
+    def cells(self) -> list[Cell]:
+        """The machines of the cells; their arrays are views."""
+        return unpacked(self.arrays(), self.nu)
 
     def scores(self, X: NDArray[np.floating]) -> F64:
         Z = self.inputs(X)
-        S = np.zeros((len(Z), self.coef.shape[1]))
-        of = self.tree.cells(Z)
-        order = np.argsort(of, kind="stable")
-        numbers, starts = np.unique(of[order], return_index=True)
-        for number, rows in zip(numbers.tolist(), np.split(order, starts)[1:], strict=True):
-            S[rows] = self.cells[number].scores(Z[rows])
-        return S * self.unit
+        S, total = np.zeros((len(Z), self.coef.shape[1])), np.zeros((len(Z), 1))
+        for number, visit in self.tree.visits(Z):
+            weight = np.where(visit.own, 1.0, 1.0 - visit.depth)[:, None]
+            S[visit.rows] += weight * self.cells[number].scores(Z[visit.rows])
+            total[visit.rows] += weight
+        return S / total * self.unit
+
+    def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
+        return self.tree.cells(self.inputs(X))
 
     def fits(self, n_in: int, outputs: int) -> bool:
         cells, rows, p = len(self.ends), len(self.Z), (n_in,)

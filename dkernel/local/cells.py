@@ -1,7 +1,7 @@
 """The machine of one cell: an exact kernel ridge regression on its rows, with a Matern kernel of |x R - z R|."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -9,11 +9,10 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dkernel.kernels import Matern
+from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
 from dkernel.kernels.landmark_columns.radial import DecayColumns
 from dkernel.numerics import linalg
 from dkernel.numerics.tiling import COLUMNS, scratch
-
-__all__ = ["SMOOTHNESS", "Cell", "CellSettings", "fit_cell", "median_distance", "merged", "relearned"]
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -26,7 +25,6 @@ SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 TOLERANCE = 1e-4
 SAMPLE = 500  # rows whose distances are taken for the median
 GRADIENTS = 2000  # rows at which gradients are averaged
-CUSP = 0.01  # of a length: nearer rows count as this far
 GROWTH = 10.0  # of the ridge of a matrix that is not positive definite in float64 either
 
 
@@ -66,28 +64,51 @@ class Cell:
     length: float
     nu: float = 0.5
 
-    @cached_property
-    def _columns(self) -> Any:
-        return _columns(self.Z, self.length, self.nu)
-
     def scores(self, X: F32) -> F64:
-        """Scores (rows, outputs) of scaled rows; a row has the same alone and in any block."""
+        """Scores (rows, outputs) of scaled rows; a row has the same alone and in any block.
+
+        The landmarks as products want them are made anew: of all cells they would be more than the model.
+        """
         out = np.zeros((len(X), self.coef.shape[1]))
         if not len(self.Z):
             return out
+        columns = _columns(self.Z, self.length, self.nu)
         tile, held = np.empty((TILE, X.shape[1]), np.float32), scratch(TILE * COLUMNS)
         for first in range(0, len(X), TILE):
             some = X[first : first + TILE]
             tile[: len(some)] = some
             tile[len(some) :] = 0.0
-            rows, S = self._columns.rows(tile @ self.root), np.zeros((TILE, out.shape[1]))
+            rows, S = columns.rows(tile @ self.root), np.zeros((TILE, out.shape[1]))
             for at in range(0, len(self.Z), COLUMNS):
                 part = self.coef[at : at + COLUMNS]
                 K = held[: TILE * len(part)].reshape(TILE, len(part))
-                self._columns.fill(rows, at, K)
+                columns.fill(rows, at, K)
                 S += K @ part
             out[first : first + TILE] = S[: len(some)]
         return out
+
+
+def packed(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:
+    """The arrays of some cells, one cell after the other; a root that all share is held once."""
+    roots = np.stack([cell.root for cell in cells])
+    return {
+        "roots": roots[:1] if (roots == roots[0]).all() else roots,
+        "Z": np.concatenate([cell.Z for cell in cells]),
+        "coef": np.concatenate([cell.coef for cell in cells]),
+        "ends": np.cumsum([len(cell.Z) for cell in cells]),
+        "lengths": np.array([cell.length for cell in cells]),
+    }
+
+
+def unpacked(arrays: Mapping[str, NDArray[Any]], nu: float) -> list[Cell]:
+    """The cells of what `packed` gave; their arrays are views."""
+    Z, coef, ends, lengths = (arrays[name] for name in ("Z", "coef", "ends", "lengths"))
+    roots = np.broadcast_to(arrays["roots"], (len(ends), *arrays["roots"].shape[1:]))
+    starts = np.concatenate([[0], ends[:-1]])
+    return [
+        Cell(root, Z[start:end], coef[start:end], float(length), nu)
+        for root, start, end, length in zip(roots, starts, ends, lengths, strict=True)
+    ]
 
 
 def _columns(Z: F32, length: float, nu: float) -> DecayColumns:
@@ -123,27 +144,12 @@ def relearned(cell: Cell, X: F32) -> F32:
 
     In the metric of this root the function changes alike in all directions (Radhakrishnan and others 2024).
     """
-    Z, root, slope = cell.Z, cell.root.astype(np.float64), SMOOTHNESS[cell.nu][0] / cell.length
-    moment = np.zeros(root.shape)
-    squares = np.einsum("ij,ij->i", Z, Z)
-    for first in range(0, len(X), STRIP):
-        B = X[first : first + STRIP] @ cell.root
-        distance = np.einsum("ij,ij->i", B, B)[:, None] + squares - np.float32(2) * (B @ Z.T)
-        np.sqrt(np.maximum(distance, 0, out=distance), out=distance)
-        K = np.exp(distance * np.float32(-slope))
-        if cell.nu == 0.5:  # the gradient of the others has no cusp
-            K /= np.maximum(distance, np.float32(CUSP * cell.length))
-        for coef in cell.coef.T:
-            W = K * coef
-            G = (W.sum(axis=1, keepdims=True) * B - W @ Z).astype(np.float64)
-            moment += G.T @ G
-    moment = root @ moment @ root.T
-    scale = float(np.trace(moment)) / len(moment)
-    if not 0 < scale < np.inf:
+    root, kernel = cell.root.astype(np.float64), Matern(nu=cell.nu, length=cell.length)
+    rows, Z, coef = ((X @ cell.root).astype(np.float64), cell.Z.astype(np.float64), cell.coef.astype(np.float64))
+    moment = root @ gradient_moment(kernel, rows, Z, coef) @ root.T
+    if not 0 < np.trace(moment) < np.inf:
         return cell.root
-    values, vectors = np.linalg.eigh(moment / scale)
-    found = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return np.ascontiguousarray(0.5 * (found + found.T), np.float32)
+    return metric_root(moment, diagonal=False).astype(np.float32)
 
 
 def fit_cell(X: F32, root: F32, R: F32, weight: F64, settings: CellSettings) -> Cell:

@@ -12,8 +12,6 @@ from dkernel.local.base import LocalMachine
 from dkernel.local.binning import MOST_BITS, Binning
 from dkernel.local.inputs import GridInputs
 
-__all__ = ["GridMachine", "coarse_to_fine", "packed", "unpacked"]
-
 F32 = NDArray[np.float32]
 
 ROWS = 32_768  # of a block at a time: the table of a grid stays in the cache for all of them
@@ -81,6 +79,11 @@ class GridMachine(LocalMachine):
             part = slice(first, first + ROWS)
             self.binning.add_scores(self.inputs(X[part]), self.coef, S[part])
         return S * self.unit
+
+    def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:
+        """Bins of the middle grid: grids go from coarse to fine."""
+        middle = len(self.coef) // 2
+        return self.binning.part(middle, middle + 1).codes(self.inputs(X).T)[0].astype(np.int64)
 
     def fits(self, n_in: int, outputs: int) -> bool:
         return (

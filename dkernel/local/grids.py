@@ -24,8 +24,6 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.tiling import compiled
 
-__all__ = ["FixedPoint", "joined"]
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 I64 = NDArray[np.int64]
@@ -114,38 +112,50 @@ def _unpack(table: Any, count_bits: Any, sums: Any) -> None:
                 table[g, b, c] = 0
 
 
-@compiled("void(uint32[:, ::1], float64[:, ::1], float64[::1], float64[:, ::1])", set())
-def _outputs(codes: Any, d: Any, root: Any, out: Any) -> None:
+TOGETHER = 8
+"""Outputs that are joined in one walk over a table: the sums of a bin that stand in a line of the cache."""
+
+
+@compiled("void(uint32[:, ::1], float64[:, :, ::1], int64, float64[::1], float64[:, ::1])", set())
+def _outputs(codes: Any, d: Any, c: Any, root: Any, out: Any) -> None:
     for g in range(codes.shape[0]):
         for i in range(codes.shape[1]):
-            out[g, i] = d[g, codes[g, i]] * root[i]
+            out[g, i] = d[g, codes[g, i], c] * root[i]
 
 
-@compiled("void(float64[:, ::1], float64[::1], int64, float32[:, :, ::1])", set())
-def _stepped(d: Any, step: Any, c: Any, change: Any) -> None:
+@compiled("void(float64[:, :, ::1], float64[:, ::1], int64, float32[:, :, ::1])", set())
+def _stepped(d: Any, step: Any, first: Any, change: Any) -> None:
     for g in range(d.shape[0]):
         for b in range(d.shape[1]):
-            change[g, b, c] = np.float32(step[g] * d[g, b])
+            for c in range(d.shape[2]):
+                change[g, b, first + c] = np.float32(step[g, c] * d[g, b, c])
 
 
 @compiled(
-    "void(int64[:, :, ::1], int64, float64, float64, float32[:, :, ::1], float64, float64[:, ::1], float64[:, ::1])",
+    "void(int64[:, :, ::1], int64, float64, float64, float32[:, :, ::1], float64, float64[:, :, ::1], "
+    "float64[:, :, ::1])",
     set(),
 )
-def _minimisers(table: Any, c: Any, unit: Any, weight_unit: Any, coef: Any, ridge: Any, d: Any, found: Any) -> None:
-    """d_g of one output, and for each grid d'(s - λ w), d'd and d'Nd."""
+def _minimisers(
+    table: Any, first: Any, unit: Any, weight_unit: Any, coef: Any, ridge: Any, d: Any, found: Any
+) -> None:  # fmt: skip
+    """d_g of some outputs, and for each and each grid d'(s - λ w), d'd and d'Nd."""
     last = table.shape[2] - 1
+    found[:] = 0.0
     for g in range(table.shape[0]):
-        moment, norm, energy = 0.0, 0.0, 0.0
         for b in range(table.shape[1]):
-            n, w = weight_unit * table[g, b, last], np.float64(coef[g, b, c])
-            pull = unit * table[g, b, c] - ridge * w
-            step = pull / (n + ridge)
-            d[g, b] = step
-            moment += step * pull
-            norm += step * step
-            energy += step * step * n
-        found[g, 0], found[g, 1], found[g, 2] = moment, norm, energy
+            n = weight_unit * table[g, b, last]
+            for c in range(d.shape[2]):
+                w = np.float64(coef[g, b, first + c])
+                if table[g, b, last] == 0 and w == 0.0:
+                    d[g, b, c] = 0.0
+                    continue
+                pull = unit * table[g, b, first + c] - ridge * w
+                step = pull / (n + ridge)
+                d[g, b, c] = step
+                found[0, g, c] += step * pull
+                found[1, g, c] += step * step
+                found[2, g, c] += step * step * n
 
 
 def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, weight: F64) -> F32:
@@ -163,17 +173,21 @@ def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, 
     -------
     η_g d_g, float32, the shape of `coef`
     """
-    change = np.empty_like(coef)
-    d, found = np.empty(coef.shape[:2]), np.empty((len(coef), 3))
+    change, outputs = np.empty_like(coef), coef.shape[2]
     root, F = np.sqrt(weight), np.empty(sample.shape)
-    for c in range(coef.shape[2]):
-        _minimisers(table, c, *fixed.units, coef, ridge, d, found)
-        _outputs(sample, d, root, F)
-        correlation = F @ F.T
-        seen = np.diag(correlation)
-        scale = np.sqrt(np.divide(found[:, 2], seen, out=np.zeros(len(coef)), where=seen > 0))
-        system = correlation * scale[:, None] * scale
-        system[np.diag_indices_from(system)] = found[:, 2] + ridge * found[:, 1]
-        step = scipy.linalg.lstsq(system, found[:, 0])[0]
-        _stepped(d, np.ascontiguousarray(step), c, change)
+    for first in range(0, outputs, TOGETHER):
+        several = min(TOGETHER, outputs - first)
+        d, found = np.empty((*coef.shape[:2], several)), np.empty((3, len(coef), several))
+        _minimisers(table, first, *fixed.units, coef, ridge, d, found)
+        steps = np.empty((len(coef), several))
+        for c in range(several):
+            moment, norm, energy = found[:, :, c]
+            _outputs(sample, d, c, root, F)
+            correlation = F @ F.T
+            seen = np.diag(correlation)
+            scale = np.sqrt(np.divide(energy, seen, out=np.zeros(len(coef)), where=seen > 0))
+            system = correlation * scale[:, None] * scale
+            system[np.diag_indices_from(system)] = energy + ridge * norm
+            steps[:, c] = scipy.linalg.lstsq(system, moment)[0]
+        _stepped(d, steps, first, change)
     return change

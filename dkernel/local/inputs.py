@@ -2,17 +2,19 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.errors import RecipeError
 from dkernel.numerics.tiling import compiled
-
-__all__ = ["GridInputs", "one_hot_groups"]
+from dkernel.validation import nearest_name
 
 F32 = NDArray[np.float32]
+Groups = tuple[tuple[int, ...], ...]
 
 MOST_GROUPED = 2000  # columns that are looked at for groups: every pair of them is counted
 
@@ -24,7 +26,7 @@ def _fill(X: Any, center: Any, place: Any, category: Any, out: Any) -> None:
             if category[j] == np.float32(0.0):
                 out[place[j], i] = X[i, j] - center[j]
             elif X[i, j] != np.float32(0.0):
-                out[place[j], i] += category[j]
+                out[place[j], i] = category[j] if out[place[j], i] == np.float32(0.0) else -category[j]
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +41,7 @@ class GridInputs:
     """
 
     center: NDArray[np.float64]
-    groups: tuple[tuple[int, ...], ...] = ()
+    groups: Groups = ()
 
     @cached_property
     def numbers(self) -> NDArray[np.intp]:
@@ -88,7 +90,7 @@ class GridInputs:
 
 def one_hot_groups(
     X: NDArray[np.floating], known: Sequence[tuple[int, ...]] = (), made: Collection[int] = ()
-) -> tuple[tuple[int, ...], ...]:
+) -> Groups:
     """Groups of neighbouring columns of two values, one of them 0; no row of the sample has two that are not.
 
     Parameters
@@ -118,3 +120,28 @@ def one_hot_groups(
             groups.append([j])
             first = k
     return tuple(sorted([*known, *map(tuple, groups)]))
+
+
+def named_groups(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> Groups:
+    """Places of features that are given by names or patterns.
+
+    Parameters
+    ----------
+    places : name of a feature -> its place
+
+    Examples
+    --------
+    >>> named_groups([["soil*"], ["a", "b"]], {"a": 0, "soil1": 1, "soil2": 2, "b": 3})
+    ((1, 2), (0, 3))
+    """
+    left, found = dict(places), []
+    for group in groups:
+        members = []
+        for pattern in group:
+            names = [name for name in left if fnmatchcase(name, pattern)]
+            if not names:
+                near = nearest_name(pattern, list(left))
+                raise RecipeError(f"one_hot names {pattern!r}, and no feature that is left is like it.{near}")
+            members += [left.pop(name) for name in names]
+        found.append(tuple(sorted(members)))
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""A partition of the rows into cells: a tree of cuts across random directions, and a band about each cut.
+"""A partition of the rows into cells: a tree of cuts across directions in which rows spread, and a band about each cut.
 
 A row belongs to one cell, and the rows in the band of a cut are learned from on both of its sides: at the walls of a
 cell its machine would otherwise see one side only. Everything is a function of single rows, so a row has the same cell
@@ -15,13 +15,12 @@ from numpy.typing import NDArray
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import compiled
 
-__all__ = ["OWN", "CellTree", "Visit", "grow"]
-
 F32 = NDArray[np.float32]
 
 OWN = np.float32(-1.0)
 """Depth in the bands of a row in its own cell; that of others is from 0, at the cut, to 1."""
 DRAWS = 8  # directions that are tried where all rows have one value
+SPREAD_ROWS = 4096  # of a node, whose covariance is taken
 
 
 @compiled("void(float32[:, ::1], int64[::1], float32[::1], float32[::1])", set())
@@ -183,11 +182,14 @@ def grow(
     """A tree of equal cells of at most `limit` rows, the visits of its cells, and their numbers.
 
     A node of m rows is for k = ceil(m / limit) cells and is cut so that floor(k / 2) of them are below: all cells of n
-    rows have n / k. A node whose rows all have one value in DRAWS random directions stays whole: its rows are equal.
+    rows have n / k. A node whose rows all have one value in DRAWS directions stays whole: its rows are equal.
+
+    A direction is a random one times the covariance of the node's rows, so that cuts go across what is long. One
+    partition is as good as by principal components, and another seed gives another partition.
 
     Parameters
     ----------
-    X : rows (n, p);  root : of the metric (p, p): directions are normal in it
+    X : rows (n, p);  root : of the metric (p, p): distances and spreads are those in it
     least : rows that both sides of a cut have
     overlap : rows of the bands that a cell is to have, as a share of its own
     visit : the rows that count, all where it is None
@@ -229,8 +231,9 @@ def _cut(
     k = int(np.ceil(m / limit))
     if k < 2:
         return None
+    spread = _covariance(X[visit.rows[own][:: max(1, m // SPREAD_ROWS)]] @ root)
     for draw in range(DRAWS):
-        direction = root @ stream(seed, "cells", number, draw).standard_normal(len(root)).astype(np.float32)
+        direction = root @ (spread @ stream(seed, "cells", number, draw).standard_normal(len(root))).astype(np.float32)
         values = _values(X, visit.rows, direction)
         mine = np.sort(values[own])
         if mine[0] < mine[-1]:
@@ -250,6 +253,13 @@ def _cut(
     before = np.sort(values[values < cut])[::-1]
     places = np.array([_end(before, share * len(beyond), cut), cut, _end(beyond, share * len(before), cut)], np.float32)
     return direction, places, _sides(values, places)
+
+
+def _covariance(Z: F32) -> NDArray[np.float64]:
+    """Covariance of the columns, of trace 1 where it is not 0."""
+    centred = Z - Z.mean(axis=0, dtype=np.float64)
+    found: NDArray[np.float64] = centred.T @ centred
+    return found / max(float(np.trace(found)), np.finfo(float).tiny)
 
 
 def _end(values: F32, wanted: float, cut: np.float32) -> np.float32:

@@ -1,4 +1,4 @@
-"""The C library's allocator: what is freed is taken again, and is not kept in many places.
+"""Settings of the C library's allocator: freed memory is used again, in one heap.
 
 Dask starts its workers so that glibc gives back at once whatever is free at the end of its heap, and takes arrays of
 128 KiB and more from the system each time. A piece of a round makes a dozen of such arrays: their pages, zeroed by the
@@ -14,8 +14,6 @@ import os
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-
-__all__ = ["ONE_HEAP", "keep_pages", "kept_pages", "one_heap"]
 
 ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
 """Environment of a process that starts with `one_heap`."""

@@ -1,7 +1,7 @@
 """Moments, ranges and sums of the bits of all columns of a block, in two readings of it from the cache.
 
 numpy reads a block six times for them and writes it three times, with Python's lock in between: of a survey of half a
-million rows that is half of the time. `numpy_tally` defines what is found.
+million rows that is half of the time.
 """
 
 from functools import cache
@@ -12,34 +12,22 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.tiling import FLAGS, compiled
 
-__all__ = ["Tally", "numpy_tally", "tally"]
-
 Tally = tuple[NDArray[np.float64], NDArray[np.uint64]]
 """Mean, sum of squared deviations, least and largest, float64 (4, p); sums of the bits, uint64 (p,)."""
 
 
 def tally(X: NDArray[Any], odd: NDArray[np.uint64]) -> Tally:
-    """Of the columns of finite float32 or float64 rows X (n, p), C-contiguous; the bits of row i times odd[i].
+    """Tally the columns of finite float32 or float64 rows X (n, p), C-contiguous; odd[i] multiplies the bits of row i.
 
     Examples
     --------
     >>> figures, sums = tally(np.array([[1.0], [3.0]]), np.array([1, 3], np.uint64))
     >>> figures[:, 0].tolist()
     [2.0, 2.0, 1.0, 3.0]
-    >>> bool((sums == numpy_tally(np.array([[1.0], [3.0]]), np.array([1, 3], np.uint64))[1]).all())
-    True
     """
     figures, sums = np.empty((4, X.shape[1])), np.empty(X.shape[1], np.uint64)
     _compiled(X.itemsize)(X, X.view(f"u{X.itemsize}"), odd, figures, sums)
     return figures, sums
-
-
-def numpy_tally(X: NDArray[Any], odd: NDArray[np.uint64]) -> Tally:
-    """The same by numpy."""
-    wide = X.astype(np.float64)
-    mean = wide.mean(axis=0)
-    bits = (X + X.dtype.type(0)).view(f"u{X.itemsize}").astype(np.uint64)  # zero has two signs
-    return np.array([mean, np.square(wide - mean).sum(axis=0), wide.min(axis=0), wide.max(axis=0)]), odd @ bits
 
 
 def _tally(X: Any, bits: Any, odd: Any, figures: Any, sums: Any) -> None:

@@ -10,8 +10,6 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.tiling import EXP2, _float_from_bits, compiled
 
-__all__ = ["cauchy_products", "decay_inplace", "refine_squared"]
-
 
 @compiled("void(float32[::1], float32, float32)")
 def _decay(z: Any, b: Any, c: Any) -> None:

@@ -30,8 +30,6 @@ from dkernel.numerics.fused_products import (
 )
 from dkernel.numerics.tiling import aligned, compiled, inner, scratch
 
-__all__ = ["DERIVATIVES", "PackedColumns", "descend"]
-
 TILE_BYTES = 2**19  # of columns: half of the second cache of common processors
 SUMS_BYTES = 2**17  # of the scores' lanes beside them
 FLUSH = 256  # rows whose gradients add up in float32

@@ -19,21 +19,6 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.tiling import COSINE, EXP2, SINE, aligned, compiled
 
-__all__ = [
-    "LANES",
-    "PANEL",
-    "STRIP",
-    "VectorBuilder",
-    "arrays_of",
-    "cgutils",
-    "exp2_products",
-    "fits",
-    "intrinsic_block",
-    "packed",
-    "sincos_products",
-    "supports_avx512",
-]
-
 PANEL = 64  # columns of a block in registers: four vectors of 16
 STRIP = 4  # rows
 MOST = 128  # products of more columns of the data are worth a library's blocking
@@ -129,7 +114,7 @@ class VectorBuilder:
         return found
 
     def index(self, sizes: Any, places: Any) -> Any:
-        """Where the element at these places is in an array of these sizes."""
+        """Offset of the element at these places in an array of these sizes."""
         at = places[0]
         for size, place in zip(sizes[1:], places[1:], strict=True):
             at = self.builder.add(self.builder.mul(at, size), place)
@@ -139,7 +124,7 @@ class VectorBuilder:
         return self.builder.call(self._fma, [a, b, c])
 
     def polynomial(self, x: Any, coefficients: Any) -> Any:
-        """Of Horner, the last coefficient first."""
+        """Evaluate a polynomial by Horner's rule, the last coefficient first."""
         value = _constant(float(coefficients[-1]))
         for c in coefficients[-2::-1]:
             value = self.fma(x, value, _constant(float(c)))

@@ -11,8 +11,6 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.tiling import FLAGS, compiled, inner
 
-__all__ = ["hadamard_blocks"]
-
 # Products are rounded before they are added ("contract" is left out): with factors that are no signs, too.
 _ROUNDED = FLAGS - {"contract"}
 _SLAB = 128  # rows that one block transforms at a time: 32 KiB of 64 coordinates, which stay in the nearest cache

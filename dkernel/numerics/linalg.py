@@ -23,8 +23,6 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 
-__all__ = ["add_squares", "cholesky", "forward", "mirrored", "solved"]
-
 Matrix = NDArray[np.float64]
 
 BLOCK = 256  # columns of a step
@@ -223,12 +221,12 @@ _ONE, _MINUS = (ctypes.byref(ctypes.c_double(number)) for number in (1.0, -1.0))
 
 
 def _at(A: NDArray[Any]) -> tuple[int, ctypes.c_int]:
-    """Where an array begins and how many numbers there are from one row to the next."""
+    """Address of an array, and the numbers from one row to the next."""
     return A.ctypes.data, _int(A.strides[0] // A.itemsize)
 
 
 def _check(L: NDArray[Any], rows: NDArray[Any]) -> None:
-    """Nobody else does: BLAS takes addresses."""
+    """No library does this: BLAS takes addresses."""
     fit = L.shape == (rows.shape[1],) * 2 and L.dtype == rows.dtype and L.dtype in (np.float32, np.float64)
     if not (fit and L.flags.c_contiguous and rows.flags.c_contiguous):
         raise ValueError(f"A factor of {L.dtype} {L.shape} and rows of {rows.dtype} {rows.shape} do not fit together.")

@@ -1,4 +1,4 @@
-"""Blocks of objects: what a cell may be, the gate that makes it so, and the one form in which cells are written.
+"""Blocks of objects: the allowed values, their check, and the form in which they are written.
 
 A block of objects is an array (rows, p) of dtype object. Each of its columns holds either numbers, as Python floats, or
 objects: a text, or a tuple of texts, numbers and tuples. A list becomes a tuple, and a set the tuple of its sorted
@@ -17,8 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import DataError
-
-__all__ = ["OVERHEAD", "as_cells", "cell_bytes", "decoded", "encoded", "number_columns", "numbers_of"]
 
 Place = Callable[[int], str]
 Objects = NDArray[np.object_]

@@ -1,4 +1,4 @@
-"""Every random number of a fit, a function of (seed, purpose, index) alone.
+"""Random numbers of a fit, each a function of (seed, purpose, index) alone.
 
 Nothing is drawn from a generator that something else also draws from, so any worker can make any number again, in any
 order. Two doors: `stream` for arrays of random numbers, `row_hash` for a decision per row of the data.
@@ -8,8 +8,6 @@ import hashlib
 
 import numpy as np
 from numpy.typing import NDArray
-
-__all__ = ["row_hash", "stream"]
 
 
 def _key(seed: int, purpose: str, *index: int) -> int:

@@ -1,4 +1,4 @@
-"""Sparse rows: a block of which only the numbers other than 0 are held, and the products that kernels make of it.
+"""Sparse rows: a block that stores only the numbers other than 0, and the products that kernels need.
 
 What dense blocks are to numpy, `SparseRows` are to everything from the readers to the columns of a map: slices, rows by
 number, a length, a dtype. They never become a table: numpy's `asarray` of them is an error. Products of rows with rows
@@ -16,19 +16,6 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import compiled
-
-__all__ = [
-    "FOLDS",
-    "WIDE",
-    "RangeNames",
-    "SparseRows",
-    "Transposed",
-    "as_sparse",
-    "is_wide",
-    "named",
-    "squares",
-    "stacked",
-]
 
 WIDE = 4096
 """Rows of a sparse matrix of more columns than this stay sparse; of fewer they become dense a chunk at a time."""
@@ -116,7 +103,7 @@ class SparseRows:
 
     @classmethod
     def of(cls, matrix: Any) -> "SparseRows":
-        """Of a scipy matrix in any form, of real numbers: equal entries added, zeros left out, columns in order."""
+        """Rows of a real scipy matrix in any format: equal entries are added, zeros omitted, columns sorted."""
         csr = matrix.tocsr().copy()
         if csr.dtype not in (np.float32, np.float64):
             csr = csr.astype(np.float64)
@@ -146,7 +133,7 @@ class SparseRows:
 
     @property
     def dtype(self) -> Any:
-        """Of the stored numbers."""
+        """Type of the stored numbers."""
         return self.data.dtype
 
     @property
@@ -216,7 +203,7 @@ class SparseRows:
 
     @property
     def T(self) -> "Transposed":  # noqa: N802 - as numpy has it
-        """For X @ Z.T."""
+        """The right side of X @ Z.T."""
         return Transposed(self)
 
     def __matmul__(self, other: "Transposed") -> NDArray[np.float64]:
@@ -270,21 +257,6 @@ class Transposed:
     """The right side of X @ Z.T."""
 
     rows: SparseRows
-
-
-def squares(X: Any) -> NDArray[np.float64]:
-    """|x|^2 of every row of a block, dense or sparse: a new array (n,)."""
-    return X.squares.copy() if isinstance(X, SparseRows) else np.einsum("ij,ij->i", X, X)
-
-
-def stacked(parts: Sequence[Any]) -> Any:
-    """Blocks one under the other, all dense or all sparse."""
-    if not isinstance(parts[0], SparseRows):
-        return np.concatenate(parts)
-    ends = np.cumsum([0, *(len(part.data) for part in parts)])
-    starts = np.concatenate([[0], *(part.starts[1:] + end for part, end in zip(parts, ends, strict=False))])
-    data, indices = (np.concatenate([getattr(part, name) for part in parts]) for name in ("data", "indices"))
-    return SparseRows(data, indices, starts.astype(np.int64), parts[0].width)
 
 
 def as_sparse(X: Any, columns: Sequence[str] | int, dtype: str, place: Place = "row {}".format) -> SparseRows:

@@ -1,4 +1,4 @@
-"""Large float64 squares times few columns, and solutions with them: as fast as the squares are read from memory.
+"""Products and solutions of large float64 matrices with few columns, at the speed of reading the matrix.
 
 BLAS copies a square in blocks before it multiplies, which for few columns takes three times as long as reading it: at
 4,000 coordinates the step of a round was 20 ms of the client, for which all workers wait. Here a square streams past
@@ -13,8 +13,6 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
 from dkernel.numerics.tiling import FLAGS, compiled, inner
-
-__all__ = ["product", "solve", "solve_transposed"]
 
 Matrix = NDArray[np.float64]
 
@@ -93,7 +91,7 @@ def _lines(v: Matrix) -> Matrix:
 
 @inner(LOOSE)
 def _dots(M: Any, rows: Any, i: Any, stop: Any) -> Any:
-    """Of each line the sums of its first `stop` numbers times those of M[i : i + 4].
+    """Products of the first `stop` numbers of each line with those of M[i : i + 4].
 
     Four rows of the square at a time: a line is then read once for four of them, from the second cache.
     """

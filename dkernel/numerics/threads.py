@@ -13,8 +13,6 @@ from contextlib import contextmanager
 from functools import cache
 from typing import Any, TypeVar
 
-__all__ = ["MOST_THREADS", "for_each", "one_blas_thread", "usable_cores"]
-
 T = TypeVar("T")
 MOST_THREADS = 16  # of loops over squares: more wait for the same memory
 _LIBRARIES = ("numpy", "scipy.linalg", "numba")
@@ -82,7 +80,7 @@ def _take_control() -> None:
 
 @cache
 def _controller() -> Any:
-    """Of the libraries that are loaded; finding them takes a hundred times as long as setting their limits."""
+    """Controller of the loaded BLAS libraries; to find them takes a hundred times as long as to set their limits."""
     for library in _LIBRARIES:
         importlib.import_module(library)
     from threadpoolctl import ThreadpoolController

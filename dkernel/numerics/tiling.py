@@ -1,4 +1,4 @@
-"""The hot loops: what is done to one cache tile of columns, in place, in float32, and the walk over a block's tiles.
+"""The hot loops over the cache tiles of a block: components, scores and gradients, in float32.
 
 A numpy function of the same name in tests/numerics/references.py defines each compiled one. A tile is a C-contiguous
 float32 array; numba compiles one signature a function and keeps it on disk where it may. The in-place functions take
@@ -21,26 +21,10 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-__all__ = [
-    "COLUMNS",
-    "FLAGS",
-    "ROWS",
-    "Columns",
-    "accumulate",
-    "aligned",
-    "compiled",
-    "cos_turns_inplace",
-    "exp2_inplace",
-    "inner",
-    "l1_distances",
-    "scores",
-    "scratch",
-    "sincos_turns_inplace",
-]
-
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
 ROWS = 256
 COLUMNS = 512  # see above
+PIECE_ROWS = 8 * ROWS  # what a piece of the data costs beside its rows is a percent; chunks are multiples of it
 LINE = 16  # float32 numbers of a line of the caches
 
 COSINE = tuple(np.float32(c) for c in (1.0, -19.7392025, 64.9390793, -85.4496994, 60.1656113, -25.9641647, 6.52815056))
@@ -298,11 +282,11 @@ def accumulate(
     -------
     G : float64 (D, C);  g : float64 (C,)
     """
-    n_columns, n_outputs = coef.shape
+    n_components, n_outputs = coef.shape
     coef = np.ascontiguousarray(coef, dtype=np.float32)
     shift = intercept.astype(np.float32)
-    buffer = scratch(ROWS * n_columns)
-    G, g = np.zeros((n_columns, n_outputs)), np.zeros(n_outputs)
+    buffer = scratch(ROWS * n_components)
+    G, g = np.zeros((n_components, n_outputs)), np.zeros(n_outputs)
     S, R = np.empty((ROWS, n_outputs), np.float32), np.zeros((ROWS, n_outputs), np.float32)
     for start in range(0, len(X), ROWS):
         _walk(columns, columns.rows(_padded(X, start)), coef, S, buffer, keep=True)

@@ -1,4 +1,4 @@
-"""Checkpoints: a folder with what a fit has done so far, from which the same fit goes on to the same bytes.
+"""Checkpoints: a folder with the progress of a fit, from which it continues to the same bytes.
 
     survey-part-3                                   of a survey that is not over, the fourth sixteenth
     survey, choose, landmarks, rewrite, prepare     the results of stages, each written once
@@ -36,8 +36,6 @@ from dkernel.persistence.serialization import decoded, encoded
 from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
 from dkernel.recipe import Recipe
 
-__all__ = ["EVERY", "Checkpoint", "run_of"]
-
 T = TypeVar("T")
 
 
@@ -65,12 +63,12 @@ SHOWN = 5  # changed files that a refusal names
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Where a fit keeps what it has done, and how often.
+    """Folder of the progress of a fit, and how often it is stored.
 
     Parameters
     ----------
     folder : of this process; made where it is not there. A folder holds one fit
-    resume : go on with the fit that is there; False refuses a folder that holds one
+    resume : continue the stored fit; False refuses a folder that holds one
     every : rounds between two checkpoints of a pass
 
     Examples
@@ -98,7 +96,7 @@ class Checkpoint:
 
     @property
     def run(self) -> Mapping[str, Any] | None:
-        """What decides the result of the fit that is there, from `run_of`; None where nothing can be read."""
+        """Settings that decide the result of the stored fit, from `run_of`; None where nothing can be read."""
         for path in sorted(self.path.glob(NAME.format("*"))):
             try:
                 with open_tensors(path) as file:
@@ -191,7 +189,7 @@ class FolderJournal(Journal):
             return decoded(document["checkpoint"]["value"], arrays)
         except (ModelFileError, LookupError, TypeError, ValueError):
             warnings.warn(
-                f"{path} is damaged or was cut short. It is not used; what it held is computed again, or taken from "
+                f"{path} is damaged or truncated. It is not used; its content is computed again, or read from "
                 "the checkpoint before it.",
                 DKernelWarning,
                 stacklevel=2,
@@ -283,7 +281,7 @@ class FolderJournal(Journal):
         return self.folder / NAME.format(name)
 
     def _check(self, path: Path) -> None:
-        """Refuse the folder of another run; a file that cannot be read is nobody's."""
+        """Refuse the folder of another run; a file that cannot be read is ignored."""
         try:
             with open_tensors(path) as file:
                 document = read_document(file, str(path), PROTOCOL)
@@ -295,7 +293,7 @@ class FolderJournal(Journal):
 
 
 def run_of(source: Source, recipe: Recipe, landmarks: str = "") -> dict[str, Any]:
-    """Everything that decides a fit's result, as JSON: two runs with the same may go on from each other's checkpoints.
+    """Everything that decides a fit's result, as JSON: two runs with the same may continue each other's checkpoints.
 
     Parameters
     ----------
@@ -332,8 +330,8 @@ def _refuse_other(folder: Path, there: Mapping[str, Any], here: Mapping[str, Any
         rest.append("another dkernel wrote it")
     error = DataError if data else RecipeError
     raise error(
-        f"{folder}: the checkpoint here is of another run: {'; '.join(data + rest)}. Go on with what that run began "
-        "with, or give --checkpoint another folder to start from scratch."
+        f"{folder}: the checkpoint here is of another run: {'; '.join(data + rest)}. Use the data and options of "
+        "that run, or give --checkpoint another folder to start from scratch."
     )
 
 
@@ -381,7 +379,7 @@ def _lock(file: Any, folder: Path) -> None:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         raise ClusterError(
-            f"{folder}: another run is at work with this checkpoint. Wait for its end, or stop it, then run the same "
+            f"{folder}: another run uses this checkpoint. Wait for its end, or stop it, then run the same "
             "command again."
         ) from None
     except OSError:  # a file system without locks

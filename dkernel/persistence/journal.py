@@ -1,17 +1,15 @@
-"""Interface of checkpoints; this base class stores nothing, `persistence.checkpoint` stores everything."""
+"""Interface of checkpoints; this base class stores nothing."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-__all__ = ["Journal"]
-
 T = TypeVar("T")
 
 
 class Journal:
-    """The journal of a run that keeps none: every stage is computed, and nobody was anywhere before.
+    """The journal of a run without a checkpoint: every stage is computed.
 
     Examples
     --------
@@ -20,7 +18,7 @@ class Journal:
     """
 
     keeps = False
-    """True where what is told is kept."""
+    """True where this journal stores anything."""
     resumed: str | None = None
     """Where a run before this one had come to, in words; None where there was none."""
 

@@ -21,13 +21,18 @@ from dkernel.kernels import Kernel, Selection
 from dkernel.kernels.registry import UnregisteredError
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.predictive_variance import Variance
-from dkernel.local.catalogue import local_machine
+from dkernel.local.catalogue import MACHINES, local_machine
 from dkernel.model import Model
 from dkernel.numerics.sparse_rows import RangeNames
-from dkernel.persistence.tensor_file import canonical, open_tensors, read_document, read_tensors, write_tensors
+from dkernel.persistence.tensor_file import (
+    all_finite,
+    canonical,
+    open_tensors,
+    read_document,
+    read_tensors,
+    write_tensors,
+)
 from dkernel.recipe import Recipe
-
-__all__ = ["PROTOCOL", "load", "read_header", "save"]
 
 PROTOCOL = 1
 """The number of the format that `save` writes.
@@ -133,7 +138,7 @@ def load(path: str | os.PathLike[str]) -> Model:
     with open_tensors(path) as file:
         document = read_document(file, place, PROTOCOL)
         _check_parts(document, place)
-        arrays = read_tensors(file, document, place)
+        arrays = read_tensors(file, document, place, _by_parts(document))
     try:
         model = _model(document, arrays, place)
         _check_shapes(model, place)
@@ -146,10 +151,17 @@ def load(path: str | os.PathLike[str]) -> Model:
         ) from error
     except _MEANINGLESS as error:
         raise ModelFileError(
-            f"{place} does not describe a model: {error!r}. Its checksums hold, so it was made by something else than "
-            "this version of dkernel. Use the dkernel that made it, or train it again."
+            f"{place} does not describe a model: {error!r}. Its checksums are right, so another program, or another "
+            "version of dkernel, made it. Use the dkernel that made it, or train it again."
         ) from error
     return model
+
+
+def _by_parts(document: Mapping[str, Any]) -> set[str]:
+    """Tensors that a model uses part by part."""
+    local = document.get("local")
+    machine = MACHINES.get(str(local.get("kind"))) if isinstance(local, dict) else None
+    return {f"local.{name}" for name in machine.by_parts} if machine else set()
 
 
 def _document_of(model: Model) -> dict[str, Any]:
@@ -182,7 +194,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
         return {name.removeprefix(part): array for name, array in arrays.items() if name.startswith(part)}
 
     for name, array in arrays.items():
-        if array.dtype.kind == "f" and not np.isfinite(array).all():
+        if array.dtype.kind == "f" and not all_finite(array):
             raise ModelFileError(f"{place} does not describe a model: a value in {name!r} is not finite.")
     columns = _columns_from_json(document["columns"])
     encoding = Encoding.from_json(document["encoding"]) if "encoding" in document else None
@@ -267,7 +279,7 @@ def _check_shapes(model: Model, place: str) -> None:
     if model.map.sparse:  # one number may be for all columns
         scaling = {name: array for name, array in scaling.items() if array.shape != (1,) or array.dtype != np.float64}
     shapes = {
-        "coef": (model.coef.shape, (model.map.n_columns, outputs)),
+        "coef": (model.coef.shape, (model.map.n_components, outputs)),
         "intercept": (model.intercept.shape, (outputs,)),
         "map": ((model.map.n_in,), n_in),
         **{
@@ -283,7 +295,7 @@ def _check_shapes(model: Model, place: str) -> None:
     if model.calibration is not None and (model.classes is None or not model.calibration.fits(outputs)):
         raise ModelFileError(f"{place} does not describe a model: its calibration is none of {outputs} score(s).")
     variance = model.variance
-    if variance is not None and (model.classes is not None or not variance.fits(model.map.n_columns, outputs)):
+    if variance is not None and (model.classes is not None or not variance.fits(model.map.n_components, outputs)):
         raise ModelFileError(f"{place} does not describe a model: its variance is none of this map.")
     if model.local is not None and not model.local.fits(len(model.inputs), outputs):
         raise ModelFileError(f"{place} does not describe a model: its local part is of other rows or scores.")

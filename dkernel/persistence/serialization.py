@@ -1,4 +1,4 @@
-"""Values of a fit as JSON and arrays, and back: what a checkpoint's files hold. Nothing that is read can run.
+"""Values of a fit as JSON and arrays, and back, for checkpoints; reading executes no code.
 
     None, bool, int, float, text     themselves; {"float": "nan"} for what JSON has no word for
     list, tuple, dict                [...], {"tuple": [...]}, {"dict": [[name, value], ...]}: names of any kind
@@ -34,8 +34,6 @@ from dkernel.model import Model
 from dkernel.numerics import object_values
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows
 from dkernel.recipe import Recipe
-
-__all__ = ["KINDS", "decoded", "encoded", "stored"]
 
 T = TypeVar("T", bound=type)
 

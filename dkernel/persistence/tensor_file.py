@@ -1,4 +1,4 @@
-"""A file of named tensors and one JSON document, in the safetensors layout; nothing in it can run.
+"""A file of named tensors and one JSON document, in the safetensors layout; reading executes no code.
 
     8 bytes   length of the header, little-endian
     header    {"__metadata__": {"dkernel": DOCUMENT}, tensor name: {"data_offsets", "dtype", "shape"}, ...}, spaces
@@ -16,9 +16,10 @@ import contextlib
 import hashlib
 import json
 import math
+import mmap
 import os
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -27,11 +28,13 @@ from numpy.typing import NDArray
 
 from dkernel.errors import ModelFileError
 
-__all__ = ["canonical", "open_tensors", "read_document", "read_tensors", "replacing", "write_tensors"]
-
 Document = dict[str, Any]
 Arrays = Mapping[str, NDArray[Any]]
 
+# Bytes of a tensor from which it may stay in the file. A smaller one is as well in memory, where nothing that others do
+# to the file counts.
+LARGE = 2**28
+_PART = 2**22  # values that are looked at at one time
 _HEADER_LIMIT = 100_000_000  # as in safetensors
 _BEGINNING = b'{"__metadata__":{"dkernel":"{'
 _VALUE_BYTES = 4  # a number and its comma take more, an empty list less
@@ -126,19 +129,45 @@ def read_document(file: BinaryIO, place: str, newest: int) -> Document:
     return document
 
 
-def read_tensors(file: BinaryIO, document: Document, place: str) -> dict[str, NDArray[Any]]:
-    """The tensors, in the file's order, each checked by its sha256."""
+def read_tensors(
+    file: BinaryIO, document: Document, place: str, by_parts: Collection[str] = ()
+) -> dict[str, NDArray[Any]]:
+    """The tensors, in the file's order, each checked by its sha256.
+
+    Parameters
+    ----------
+    by_parts : names of tensors of which large ones stay in the file, and are read as they are used
+    """
     arrays = {}
     for name in _order(document["tensors"]):
         entry = document["tensors"][name]
         # The size of the file was checked against the header: nothing larger than the file is ever allocated.
-        buffer = bytearray(_nbytes(entry))
-        if file.readinto(buffer) != len(buffer):  # type: ignore[attr-defined]
-            raise ModelFileError(f"{place} ends in the middle of the tensor {name!r}. {_AGAIN}")
+        buffer: bytearray | memoryview
+        if name in by_parts and _nbytes(entry) >= LARGE:
+            buffer = _mapped(file, _nbytes(entry))
+        else:
+            buffer = bytearray(_nbytes(entry))
+            if file.readinto(buffer) != len(buffer):  # type: ignore[attr-defined]
+                raise ModelFileError(f"{place} ends in the middle of the tensor {name!r}. {_AGAIN}")
         if hashlib.sha256(buffer).hexdigest() != entry["sha256"]:
             raise ModelFileError(f"{place} is damaged: the sha256 of the tensor {name!r} does not match. {_AGAIN}")
         arrays[name] = np.frombuffer(buffer, dtype=_DTYPES[entry["dtype"]]).reshape(entry["shape"])
     return arrays
+
+
+def _mapped(file: BinaryIO, size: int) -> memoryview:
+    """The next bytes of the file, where they are."""
+    start = file.tell()
+    skipped = start % mmap.ALLOCATIONGRANULARITY
+    held = mmap.mmap(file.fileno(), skipped + size, access=mmap.ACCESS_READ, offset=start - skipped)
+    file.seek(start + size)
+    return memoryview(held)[skipped:]
+
+
+def all_finite(array: NDArray[Any]) -> bool:
+    """True if every value of an array is finite; part by part, for those that are larger than memory."""
+    flat = array.reshape(-1)
+    return all(bool(np.isfinite(flat[i : i + _PART]).all()) for i in range(0, flat.size, _PART))
 
 
 def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
@@ -147,7 +176,7 @@ def _entry(name: str, array: NDArray[Any]) -> dict[str, Any]:
     if array.dtype not in _NAMES:
         held = ", ".join(str(dtype) for dtype in _NAMES)
         raise ModelFileError(f"The tensor {name!r} is of type {array.dtype}; a model file holds {held}.")
-    if array.dtype.kind == "f" and not np.isfinite(array).all():
+    if array.dtype.kind == "f" and not all_finite(array):
         raise ModelFileError(
             f"The tensor {name!r} has a value that is not finite: the fit did not converge. Train again, with a "
             "larger alpha or scaled features."

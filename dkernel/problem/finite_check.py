@@ -1,4 +1,4 @@
-"""Numbers of a fit that are not finite, or nothing but rounding: rows pass the gate, and their products do not."""
+"""Checks of the sums of a fit: products of finite rows may overflow, or hold only rounding errors."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -8,8 +8,6 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError
 from dkernel.kernels import Kernel
-
-__all__ = ["check_finite", "check_products"]
 
 LOOKED_AT = 256  # rows of a sample: their products say what all do
 OFFSET = 100  # deviations from 0: nearer, a square in float32 has three digits of a column's variation

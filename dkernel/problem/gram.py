@@ -11,13 +11,11 @@ from dkernel.kernels import Kernel
 from dkernel.model import ScaledColumns
 from dkernel.numerics import linalg
 from dkernel.numerics.threads import for_each, usable_cores
-from dkernel.problem.components import column_dtype, with_intercept
+from dkernel.problem.components import STRIP, column_dtype, with_intercept
 from dkernel.problem.finite_check import check_finite
-from dkernel.problem.objective import GRAM_ROWS, Problem
+from dkernel.problem.objective import Problem
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
-
-__all__ = ["FoldedGram", "Gram", "GramSum", "gram_of"]
 
 Array = NDArray[np.float64]
 
@@ -41,7 +39,7 @@ class GramSum:
 
     def finish(self, kernel: Kernel) -> "GramSum":
         """The same in float64, with the upper triangle; a column that overflows, or would, is seen on the diagonal."""
-        with np.errstate(over="ignore"):  # whoever factors the matrix needs the sum of its squares
+        with np.errstate(over="ignore"):  # the factorization needs the sum of its squares
             squares = np.square(len(self.gram) * np.diagonal(self.gram).astype(np.float64))
         check_finite(kernel, "products of columns", squares, self.moment)
         n, held = len(self.gram), self.gram
@@ -110,12 +108,12 @@ def gram_of(
     made: str = "float64", products: str = "float64", threads: int = 1,
 ) -> GramSum:  # fmt: skip
     """The sums over some rows, with weights (n, 1) or none; of columns made in one way, in products of one type."""
-    n = columns.map.n_columns
+    n = columns.map.n_components
     gram, moment = np.zeros((n + 1, n + 1), products), np.zeros((n + 1, Y.shape[1]))
     energy, total = np.zeros(Y.shape[1]), 0.0
-    held = np.empty((min(GRAM_ROWS, len(X)), n + 1), products)  # of all strips: fresh pages would be a fifth of this
-    for start in range(0, len(X), GRAM_ROWS):
-        part = slice(start, start + GRAM_ROWS)
+    held = np.empty((min(STRIP, len(X)), n + 1), products)  # of all strips: fresh pages would be a fifth of this
+    for start in range(0, len(X), STRIP):
+        part = slice(start, start + STRIP)
         F, T = with_intercept(columns, X[part], made, into=held[: len(X) - start]), Y[part]
         if weight is not None:
             F *= np.sqrt(weight[part])

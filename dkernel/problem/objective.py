@@ -12,27 +12,14 @@ from dkernel.model import ScaledColumns
 from dkernel.numerics import tiling
 from dkernel.numerics.fused_gradient import DERIVATIVES, PackedColumns, descend
 from dkernel.numerics.random_streams import row_hash
-from dkernel.problem.components import with_intercept
+from dkernel.problem.components import STRIP, with_intercept
 from dkernel.problem.targets import Targets
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = [
-    "Coefficients",
-    "CovarianceProduct",
-    "ExactGradient",
-    "Gradient",
-    "GradientSum",
-    "LossStatistic",
-    "LossSums",
-    "Problem",
-    "count_correct",
-]
-
 Array = NDArray[np.float64]
-GRAM_ROWS = 512  # rows whose columns there are at one time: of 5,000 columns no slower than more, in half the pages
 Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
-"""Of the columns, (n_columns, heads), and intercepts (heads,): what is sent to the workers each round."""
+"""Of the columns, (n_components, heads), and intercepts (heads,): what is sent to the workers each round."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -83,7 +70,7 @@ class Problem:
         return block.X[rows], Y, weight, keep
 
     def folds(self, block: Block, piece: RowSlice, k: int) -> NDArray[np.integer]:
-        """For each of `rows` the one of k folds that it is in, by the hash of its number."""
+        """Fold of each of `rows`, one of k, by the hash of its number."""
         hashes = row_hash(self.seed, "folds", piece.first, piece.n, piece.step)
         return np.asarray(hashes % np.uint64(k))[self._kept(block, piece)]
 
@@ -104,7 +91,7 @@ class Problem:
 
 @dataclass
 class GradientSum:
-    """Sums over rows: gradient (n_columns, heads) and (heads,), weight, each λ's loss and right answers."""
+    """Sums over rows: gradient (n_components, heads) and (heads,), weight, each λ's loss and right answers."""
 
     columns: Array
     intercept: Array
@@ -190,8 +177,8 @@ class ExactGradient(Gradient):
 
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
         G, g = np.zeros(coef.shape), np.zeros(len(intercept))
-        for start in range(0, len(X), GRAM_ROWS):
-            F = with_intercept(self.problem.columns, X[start : start + GRAM_ROWS], "float64")
+        for start in range(0, len(X), STRIP):
+            F = with_intercept(self.problem.columns, X[start : start + STRIP], "float64")
             R = residual(F[:, :-1] @ coef + intercept, start)
             G += F[:, :-1].T @ R
             g += R.sum(axis=0)

@@ -1,4 +1,4 @@
-"""Sizes of a fit: columns, reservoir, rounds, passes. They follow from rows and columns alone."""
+"""Sizes of a fit: components, reservoir, rounds, passes. They follow from rows and features alone."""
 
 from dataclasses import dataclass
 
@@ -11,8 +11,7 @@ from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.recipe import GIVEN, Recipe
 
-__all__ = ["Sizes", "is_large"]
-
+LEAST_COLUMNS, MOST_COLUMNS = 1024, 16_384  # of n_components="auto"
 MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
 HELD = 2_000  # rows outside the preconditioner's sample that measure its leverage
 CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than the uniform one chooses landmarks from
@@ -41,7 +40,7 @@ LARGE = 4  # times its sample a source must be, for the sample's epochs to be a 
 # Passes of all rows, after one of few: they teach what eight epochs on the sample do not, in less time. Test errors of
 # 8 epochs without them and of 2 with: kin40k 9.4, 8.3 -> 8.5, 6.6 hundredths of the targets' deviation; 10,000 rows of
 # covtype 19.8, 20.7 -> 19.1, 20.5 %, 40,000 15.4 -> 14.4 %; california, letter and magic as good. Of large ones with
-# few rows for their columns as many as cost what the setup did, LEAST_POLISH or none: 110,000 rows of covtype and 4,096
+# few rows per component as many as cost as much as the setup, LEAST_POLISH or none: 110,000 rows of covtype and 4,096
 # columns, after two passes, 14.9 -> 13.6 % with ten, 200,000 13.8 -> 13.6 with four; all rows, class 2 against the
 # rest, and 10,000 columns 10.6 -> 10.1 %, in a sixth more of the time.
 POLISH, LEAST_POLISH = 10, 3
@@ -55,12 +54,12 @@ def is_large(n: int, sample: int) -> bool:
 
 
 def flops_of(n: int, p: int, columns: int) -> float:
-    """Of a pass: the products, and some twenty for the function of a column and what is done with it."""
+    """Flops of a pass: the products, and some twenty for the function of a component and the work on it."""
     return float(n) * columns * (2 * p + 20)
 
 
 def _setup_flops(columns: int) -> float:
-    """Of the Gram matrix of a sample and its factors."""
+    """Flops of the Gram matrix of a sample and its factors."""
     return SETUP * float(columns) ** 3
 
 
@@ -72,7 +71,7 @@ def _is_open(recipe: Recipe) -> bool:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Rows of each role in the reservoir, which are disjoint where there are rows enough.
+    """Numbers of rows of each part of the reservoir, and the other sizes of a fit.
 
     Parameters
     ----------
@@ -110,6 +109,7 @@ class Sizes:
         few = SOLVERS[recipe.solver].in_memory  # every row is a landmark, and in the sample
         auto = n if few and by_landmarks(recipe.features, auto=True) else cls.automatic(n, p)
         columns = recipe.n_components if isinstance(recipe.n_components, int) else auto
+        columns = 1 if recipe.features == "none" else columns
         held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0
         rest = n - holdout
@@ -186,9 +186,13 @@ class Sizes:
         The setup is 6 D^3 flops (the Gram matrix of 6 D rows), a pass n D (2 p + 20): the setup may cost half a pass,
         or FREE_FLOPS. Rounded to half tiles.
         """
-        wanted = float(np.clip(max(8 * n**0.5, n / 4), 1024, 16384))
+        wanted = float(np.clip(max(8 * n**0.5, n / 4), LEAST_COLUMNS, MOST_COLUMNS))
         affordable: float = max((FREE_FLOPS / SETUP) ** (1 / 3), (flops_of(n, p, 1) / (2 * SETUP)) ** 0.5)
-        return max(1024, 256 * round(min(wanted, affordable) / 256))
+        return max(LEAST_COLUMNS, 256 * round(min(wanted, affordable) / 256))
+
+    def model_bytes(self, outputs: int) -> int:
+        """Of the components in a model file, about: landmarks or frequencies, and coefficients."""
+        return 8 * self.columns * (self.p + outputs)
 
     @property
     def large(self) -> bool:

@@ -13,8 +13,6 @@ from dkernel.recipe import Recipe
 from dkernel.streaming.survey import ColumnMoments, SurveyResult
 from dkernel.validation import nearest_name
 
-__all__ = ["Targets", "doubtful_task", "make_targets", "resolve_task"]
-
 LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # its square has all its digits
 
 
@@ -23,7 +21,7 @@ FEW_VALUES = 20  # different whole values of a floating label that look like cla
 
 
 def doubtful_task(recipe: Recipe, task: str, kind: str, labels: dict[Any, float] | None) -> str | None:
-    """What is worth saying of a task that nobody named and that the label leaves in doubt; None for nothing.
+    """Caution about a task that was not given and that the label leaves in doubt; None without doubt.
 
     Raises
     ------
@@ -105,11 +103,11 @@ class Targets:
 
     @property
     def unit(self) -> float:
-        """Of an error in what the solver sees: the label's; of several targets each its own deviation, so 1."""
+        """Unit of the solver's errors: the deviation of the label; 1 for several targets."""
         return 1.0 if np.ndim(self.width) else float(self.width)
 
     def rmse(self, squared: float, n: int) -> float:
-        """Of a regression, in `unit`, of a sum of squared errors over n rows; over all of several targets."""
+        """RMSE of a regression, in `unit`, from a sum of squared errors over n rows; over all targets together."""
         return self.unit * float(np.sqrt(squared / (max(n, 1) * self.outputs)))
 
     def merit(self, right: float, n: int) -> dict[str, float]:
@@ -169,7 +167,7 @@ class Targets:
         return np.array([float(class_weight.get(c, 1.0)) for c in self.classes.tolist()])
 
     def weight(self, class_weight: Any, counts: Mapping[Any, float], rows: float) -> float:
-        """Of all rows, that of their classes included; `rows` is their own."""
+        """Weights of all rows, those of their classes included; `rows` are the rows' own."""
         weights = self.weights_of(class_weight, counts)
         if weights is None or self.classes is None:
             return rows

@@ -1,4 +1,4 @@
-"""What the features do to a model's answers: permutation importance and partial dependence on unseen rows."""
+"""Effects of the features on a model: permutation importance and partial dependence on unseen rows."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -9,8 +9,6 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.model import Model
 from dkernel.report.numbers import Quality
-
-__all__ = ["Dependence", "dependences", "importances", "strongest"]
 
 MOST_ROWS = 2048  # of the rows kept out: a share is known to a percent by then
 MOST_FEATURES = 30  # bars that a picture can show

@@ -1,7 +1,6 @@
 """The drawings of a report: each takes numbers and returns one matplotlib figure, all in one style."""
 
-import io
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
@@ -13,15 +12,19 @@ from sklearn.metrics import auc, roc_curve
 
 from dkernel.report.effects import Dependence
 from dkernel.report.numbers import Learning, Quality, Regions
+from dkernel.report.style import COLOURS, INK, SOFT, TALL, WIDE, drawn, grid_lines, mark, percent, thousands
+from dkernel.report.tradeoffs import Cost
 
 __all__ = [
     "alphas",
     "bars",
     "calibrations",
     "confusion",
+    "cost",
     "curves",
     "decision",
     "dependence",
+    "local",
     "loss",
     "merit",
     "phases",
@@ -34,83 +37,12 @@ __all__ = [
 
 Array = NDArray[np.float64]
 
-WIDE, TALL = 4.7, 3.2  # inches of one figure
-INK, SOFT, GRID_LINE = "#1f2937", "#6b7280", "#e5e7eb"
-# Okabe and Ito's colours, which colour-blind readers can tell apart.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f", "#bcbd22", "#17becf")
-STYLE: Any = {
-    "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"],
-    "font.size": 8.5,
-    "axes.edgecolor": SOFT,
-    "axes.labelcolor": INK,
-    "axes.linewidth": 0.7,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.axisbelow": True,
-    "text.color": INK,
-    "xtick.color": SOFT,
-    "ytick.color": SOFT,
-    "xtick.labelcolor": INK,
-    "ytick.labelcolor": INK,
-    "xtick.major.width": 0.7,
-    "ytick.major.width": 0.7,
-    "lines.linewidth": 1.5,
-    "legend.frameon": True,
-    "legend.framealpha": 0.85,
-    "legend.edgecolor": "none",
-    "legend.fontsize": 8,
-    "svg.fonttype": "path",
-    "svg.hashsalt": "dkernel",
-}
-
-
-def _figure(draw: Callable[[Any], None], width: float = WIDE, height: float = TALL) -> Figure:
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.add_subplot()
-        draw(axes)
-        return figure
-
-
-def svg(figure: Figure) -> bytes:
-    """The drawing: no date and no creator in it, so that equal fits draw equal pictures."""
-    text = io.BytesIO()
-    with mpl.rc_context(STYLE):
-        figure.savefig(text, format="svg", dpi=110, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    return text.getvalue()
-
-
-def _grid(axes: Any, which: str = "both") -> None:
-    axes.grid(axis=which, color=GRID_LINE, linewidth=0.7)
-
-
-def _thousands(value: float, _: Any = None) -> str:
-    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if abs(value) >= size:
-            return f"{value / size:.4g}{unit}"
-    return f"{value:.4g}"
-
-
-def _percent(value: float, _: Any = None) -> str:
-    return f"{100 * value:.4g} %"
-
-
-def _mark(axes: Any, x: float, text: str, colour: str) -> None:
-    """A word beside a vertical line, on the side that has room."""
-    low, high = axes.get_xlim()
-    right = np.log(x / low) > 0.55 * np.log(high / low)
-    axes.annotate(
-        text, (x, 1), xycoords=("data", "axes fraction"), xytext=(-4 if right else 4, -2), textcoords="offset points",
-        ha="right" if right else "left", va="top", color=colour, fontsize=8,
-    )  # fmt: skip
-
 
 def _over_rows(axes: Any) -> None:
     axes.xaxis.set_major_locator(MaxNLocator(6))
-    axes.xaxis.set_major_formatter(FuncFormatter(_thousands))
+    axes.xaxis.set_major_formatter(FuncFormatter(thousands))
     axes.set_xlabel("rows seen by the passes")
-    _grid(axes)
+    grid_lines(axes)
 
 
 def loss(found: Learning) -> Figure:
@@ -120,7 +52,7 @@ def loss(found: Learning) -> Figure:
         _curve(axes, found, 1)
         axes.set_ylabel("loss, mean of a row")
 
-    return _figure(draw)
+    return drawn(draw)
 
 
 def merit(found: Learning) -> Figure:
@@ -130,9 +62,9 @@ def merit(found: Learning) -> Figure:
         _curve(axes, found, 2)
         axes.set_ylabel("accuracy" if found.name == "accuracy" else "RMSE, units of the label")
         if found.name == "accuracy":
-            axes.yaxis.set_major_formatter(FuncFormatter(_percent))
+            axes.yaxis.set_major_formatter(FuncFormatter(percent))
 
-    return _figure(draw)
+    return drawn(draw)
 
 
 def _curve(axes: Any, found: Learning, column: int) -> None:
@@ -158,14 +90,14 @@ def alphas(paths: Sequence[tuple[str, Mapping[str, float]]], chosen: float) -> F
             axes.plot(*zip(*points, strict=True), "o-", color=COLOURS[i % 10], markersize=4, label=name)
         axes.axvline(chosen, color=SOFT, linewidth=1, linestyle=":")
         axes.set_xscale("log")
-        _mark(axes, chosen, f"chosen: {chosen:g}", SOFT)
+        mark(axes, chosen, f"chosen: {chosen:g}", SOFT)
         axes.minorticks_off()
         axes.set_xlabel("alpha")
         axes.set_ylabel("loss, mean of a row")
-        _grid(axes)
+        grid_lines(axes)
         axes.legend(loc="best")
 
-    return _figure(draw)
+    return drawn(draw)
 
 
 def race(board: Sequence[Mapping[str, Any]]) -> Figure:
@@ -179,9 +111,9 @@ def race(board: Sequence[Mapping[str, Any]]) -> Figure:
         axes.set_xscale("log")
         axes.set(xlabel="rows of the last rung", ylabel=name)
         axes.legend()
-        _grid(axes)
+        grid_lines(axes)
 
-    return _figure(draw)
+    return drawn(draw)
 
 
 def speeds(found: Sequence[tuple[str, Array]]) -> Figure:
@@ -194,14 +126,14 @@ def speeds(found: Sequence[tuple[str, Array]]) -> Figure:
             done += len(steps)
         axes.set_ylim(0, None)
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
+        axes.yaxis.set_major_formatter(FuncFormatter(thousands))
         axes.set_xlabel("round")
         axes.set_ylabel("rows a second")
-        _grid(axes)
+        grid_lines(axes)
         if len(found) > 1:
             axes.legend(loc="best")
 
-    return _figure(draw)
+    return drawn(draw)
 
 
 def phases(seconds: Mapping[str, float]) -> Figure:
@@ -214,9 +146,9 @@ def phases(seconds: Mapping[str, float]) -> Figure:
         axes.margins(x=0.18)
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel("seconds")
-        _grid(axes, "x")
+        grid_lines(axes, "x")
 
-    return _figure(draw, height=max(2.0, 0.9 + 0.3 * len(seconds)))
+    return drawn(draw, height=max(2.0, 0.9 + 0.3 * len(seconds)))
 
 
 def spectrum_of(values: Array, rank: float | None) -> Figure:
@@ -227,17 +159,17 @@ def spectrum_of(values: Array, rank: float | None) -> Figure:
         axes.loglog(1 + np.arange(len(kept)), kept, color=COLOURS[0])
         if rank is not None:
             axes.axvline(rank, color=COLOURS[1], linewidth=1, linestyle="--")
-            _mark(axes, rank, f"effective rank {rank:,.1f}", COLOURS[1])
+            mark(axes, rank, f"effective rank {rank:,.1f}", COLOURS[1])
         axes.minorticks_off()
         axes.set_xlabel("index, from the largest")
         axes.set_ylabel("eigenvalue / size")
-        _grid(axes)
+        grid_lines(axes)
 
-    return _figure(draw)
+    return drawn(draw)
 
 
 def confusion(found: Quality) -> Figure:
-    """Which class is called which, as shares of the rows of a class."""
+    """Confusion matrix, as shares of the rows of a class."""
     counts, names = found.confusion, found.classes
     assert names is not None
     n = len(names)
@@ -259,32 +191,32 @@ def confusion(found: Quality) -> Figure:
         axes.set_xlabel("predicted" + ("" if n <= 4 else "; numbers are % of a row's class"))
         axes.set_ylabel("true")
 
-    return _figure(draw, max(WIDE, side * 1.15), side)
+    return drawn(draw, max(WIDE, side * 1.15), side)
 
 
 def curves(found: Quality) -> Figure | None:
     """ROC curves: one for two classes, else each of the first ten against the rest."""
     rows = found.weight > 0
-    drawn = [(name, y, s) for name, y, s in found.one_against_rest() if len(np.unique(y[rows])) == 2][:10]
-    if not drawn:
+    shown = [(name, y, s) for name, y, s in found.one_against_rest() if len(np.unique(y[rows])) == 2][:10]
+    if not shown:
         return None
 
     def draw(axes: Any) -> None:
         axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":")
-        for i, (name, positive, s) in enumerate(drawn):
+        for i, (name, positive, s) in enumerate(shown):
             wrong, right, _ = roc_curve(positive, s, sample_weight=found.weight)
-            label = f"AUC {auc(wrong, right):.4f}" if len(drawn) == 1 else f"{name}: {auc(wrong, right):.3f}"
+            label = f"AUC {auc(wrong, right):.4f}" if len(shown) == 1 else f"{name}: {auc(wrong, right):.3f}"
             axes.plot(wrong, right, color=COLOURS[i % 10], label=label)
-        axes.xaxis.set_major_formatter(FuncFormatter(_percent))
-        axes.yaxis.set_major_formatter(FuncFormatter(_percent))
+        axes.xaxis.set_major_formatter(FuncFormatter(percent))
+        axes.yaxis.set_major_formatter(FuncFormatter(percent))
         axes.set_xlabel("false positive rate")
         axes.set_ylabel("true positive rate")
         axes.set_xlim(-0.01, 1.01)
         axes.set_ylim(-0.01, 1.01)
-        _grid(axes)
-        axes.legend(loc="lower right", ncols=2 if len(drawn) > 5 else 1)
+        grid_lines(axes)
+        axes.legend(loc="lower right", ncols=2 if len(shown) > 5 else 1)
 
-    return _figure(draw)
+    return drawn(draw)
 
 
 def calibrations(bins: Array, whose: str) -> Figure:
@@ -293,16 +225,16 @@ def calibrations(bins: Array, whose: str) -> Figure:
     def draw(axes: Any) -> None:
         axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":", label="as stated")
         axes.plot(bins[:, 0], bins[:, 1], "o-", color=COLOURS[0], markersize=4.5, label="observed")
-        axes.xaxis.set_major_formatter(FuncFormatter(_percent))
-        axes.yaxis.set_major_formatter(FuncFormatter(_percent))
+        axes.xaxis.set_major_formatter(FuncFormatter(percent))
+        axes.yaxis.set_major_formatter(FuncFormatter(percent))
         axes.set_xlim(-0.02, 1.02)
         axes.set_ylim(-0.02, 1.02)
         axes.set_xlabel(f"stated {whose}")
         axes.set_ylabel("share of the rows")
-        _grid(axes)
+        grid_lines(axes)
         axes.legend(loc="upper left")
 
-    return _figure(draw)
+    return drawn(draw)
 
 
 def predictions(found: Quality) -> Figure:
@@ -315,9 +247,9 @@ def predictions(found: Quality) -> Figure:
         axes.plot(ends, ends, color=COLOURS[1], linewidth=1, linestyle="--")
         axes.set_xlabel("label")
         axes.set_ylabel("prediction")
-        _grid(axes)
+        grid_lines(axes)
 
-    return _figure(draw)
+    return drawn(draw)
 
 
 def residuals(found: Quality) -> Figure:
@@ -331,10 +263,10 @@ def residuals(found: Quality) -> Figure:
         axes.axvline(0, color=COLOURS[1], linewidth=1, linestyle="--")
         axes.set_xlabel("prediction - label")
         axes.set_ylabel("rows")
-        axes.yaxis.set_major_formatter(FuncFormatter(_thousands))
-        _grid(axes, "y")
+        axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+        grid_lines(axes, "y")
 
-    return _figure(draw)
+    return drawn(draw)
 
 
 def decision(found: Regions, names: Sequence[str], classes: Sequence[str] | None) -> Figure:
@@ -360,7 +292,44 @@ def decision(found: Regions, names: Sequence[str], classes: Sequence[str] | None
         axes.set_xlabel(names[0])
         axes.set_ylabel(names[1])
 
-    return _figure(draw, height=3.7)
+    return drawn(draw, height=3.7)
+
+
+def local(regions: NDArray[np.int64], found: Regions, names: Sequence[str]) -> Figure:
+    """The cells, or the bins of one grid, over the plane of two features; neighbours have different colours."""
+
+    def draw(axes: Any) -> None:
+        # A multiplicative hash of the numbers: those of neighbours are often near each other.
+        tints = (np.unique(regions, return_inverse=True)[1].reshape(regions.shape) * 2654435761 >> 7) % len(COLOURS)
+        rgb = np.array([mpl.colors.to_rgb(colour) for colour in COLOURS])
+        axes.imshow(0.6 + 0.4 * rgb[tints], origin="lower", extent=found.extent, aspect="auto", interpolation="nearest")
+        axes.scatter(*found.points.T, s=3, color=INK, linewidths=0)
+        axes.set_xlim(*found.extent[:2])
+        axes.set_ylim(*found.extent[2:])
+        axes.set_xlabel(names[0])
+        axes.set_ylabel(names[1])
+
+    return drawn(draw, height=3.7)
+
+
+def cost(found: Cost, label: str, logarithmic: bool = False) -> Figure:
+    """Error or RMSE over seconds or components."""
+
+    def draw(axes: Any) -> None:
+        if len(found.rounds):
+            axes.plot(*found.rounds.T, color=COLOURS[0], alpha=0.35, linewidth=1, label="each round, before its step")
+        axes.plot(*found.holdout.T, "o-", color=COLOURS[1], markersize=4, linewidth=1, label="holdout")
+        if logarithmic:
+            axes.set_xscale("log", base=2)
+            axes.xaxis.set_major_formatter(FuncFormatter(thousands))
+        if found.name == "error":
+            axes.yaxis.set_major_formatter(FuncFormatter(percent))
+        axes.set_xlabel(label)
+        axes.set_ylabel(found.name if found.name == "error" else "RMSE, units of the label")
+        grid_lines(axes)
+        axes.legend(loc="best")
+
+    return drawn(draw)
 
 
 def bars(found: Sequence[tuple[str, float]], label: str, most: int = 15) -> Figure:
@@ -373,9 +342,9 @@ def bars(found: Sequence[tuple[str, float]], label: str, most: int = 15) -> Figu
         axes.set_yticks(range(len(found)), names)
         axes.invert_yaxis()
         axes.set_xlabel(label)
-        _grid(axes, "x")
+        grid_lines(axes, "x")
 
-    return _figure(draw, height=max(1.6, 0.6 + 0.2 * len(found)))
+    return drawn(draw, height=max(1.6, 0.6 + 0.2 * len(found)))
 
 
 def dependence(found: Dependence, classes: Sequence[str] | None) -> Figure:
@@ -390,6 +359,6 @@ def dependence(found: Dependence, classes: Sequence[str] | None) -> Figure:
             axes.legend()
         axes.set_xlabel(found.name)
         axes.set_ylabel("share of the rows" if several else "prediction" if classes is None else "score")
-        _grid(axes)
+        grid_lines(axes)
 
-    return _figure(draw)
+    return drawn(draw)

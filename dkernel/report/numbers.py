@@ -20,20 +20,9 @@ from sklearn.metrics import (
 from dkernel.data.block import Block
 from dkernel.features import NystromMap
 from dkernel.model import Model
+from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.targets import Targets
-
-__all__ = [
-    "Learning",
-    "Quality",
-    "Regions",
-    "calibration",
-    "learning",
-    "quality",
-    "regions",
-    "spectrum",
-    "speed",
-]
 
 Array = NDArray[np.float64]
 
@@ -69,14 +58,14 @@ def learning(history: Sequence[Mapping[str, Any]]) -> Learning:
     for line in history:
         if "holdout" in line:
             holdout.append((seen, line["loss"], line[name]))
-        elif line["rows"] and "grids" not in line:  # their rows have been learned from before
+        elif "pass" in line and line["rows"]:  # the rows of grids and cells have been learned from before
             seen += line["rows"]
             rounds.append((seen, line["loss"], line[name]))
     return Learning(np.array(rounds, float).reshape(-1, 3), np.array(holdout, float).reshape(-1, 3), name)
 
 
 def speed(trail: Sequence[tuple[str, float, int]]) -> list[tuple[str, Array]]:
-    """For each pass the rows/s of each of its steps: its name, and (steps, 2) of seconds since the first and rows/s."""
+    """Rows/s of each step of each pass: its name, and (steps, 2) of seconds since the first phase and rows/s."""
     found: dict[str, list[tuple[float, float]]] = {}
     for (name, begin, before), (following, end, rows) in pairwise(trail):
         if name == following and name.startswith("pass") and rows > before and end > begin:
@@ -92,8 +81,8 @@ def spectrum(model: Model, holdout: Block | None) -> tuple[Array, str]:
     map = model.map
     with one_blas_thread():
         if isinstance(map, NystromMap):
-            Z = map.landmarks[:MOST_EIGEN]
-            K = map.kernel(Z, Z) if Z.dtype.kind == "O" else map.kernel(Z.astype(np.float64), Z.astype(np.float64))
+            Z = wide(map.landmarks[:MOST_EIGEN])
+            K = map.kernel(Z, Z)
             what = f"the kernel on {len(Z):,} landmarks"
         elif holdout is not None:
             X = holdout.X[:MOST_EIGEN]
@@ -213,7 +202,7 @@ class Regions:
 
 
 def regions(model: Model, holdout: Block | None, found: Quality | None) -> Regions | None:
-    """Of a model of two columns; None for any other."""
+    """Answers of a model of two features over the plane; None for any other model."""
     if found is None or holdout is None or len(model.inputs) != 2:
         return None
     low, high = np.quantile(holdout.X, [0.002, 0.998], axis=0).astype(np.float64)
@@ -225,3 +214,13 @@ def regions(model: Model, holdout: Block | None, found: Quality | None) -> Regio
     points = holdout.X[:1500].astype(np.float64)
     extent = (float(left), float(right), float(bottom), float(top))
     return Regions(extent, np.asarray(values, np.float64).reshape(GRID, GRID), points, found.truth[:1500])
+
+
+def local_regions(model: Model, found: Regions) -> NDArray[np.int64] | None:
+    """The cell, or the bin of one grid, of each point of the plane, (GRID, GRID); None without a local stage."""
+    if model.local is None:
+        return None
+    left, right, bottom, top = found.extent
+    a, b = np.meshgrid(np.linspace(left, right, GRID), np.linspace(bottom, top, GRID))
+    points = np.column_stack([a.ravel(), b.ravel()]).astype(model.recipe.dtype)
+    return model.local.regions(points).reshape(GRID, GRID)

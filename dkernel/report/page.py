@@ -10,10 +10,19 @@ from typing import Any
 
 from dkernel.report import figures
 from dkernel.report.effects import dependences, importances, strongest
-from dkernel.report.numbers import Quality, calibration, learning, quality, regions, spectrum, speed
+from dkernel.report.numbers import (
+    Quality,
+    calibration,
+    learning,
+    local_regions,
+    quality,
+    regions,
+    spectrum,
+    speed,
+)
+from dkernel.report.style import svg
+from dkernel.report.tradeoffs import by_components, by_seconds
 from dkernel.training.memory_plan import format_plan
-
-__all__ = ["page", "page_of_test"]
 
 _CSS = """
 :root { --ink: #1f2937; --soft: #6b7280; --line: #e5e7eb; --back: #f8fafc; --blue: #0072b2; }
@@ -62,17 +71,14 @@ def page(result: Any, record: Mapping[str, Any], trail: Sequence[tuple[str, floa
     found = quality(model, holdout)
     parts = [
         _head(result, record, found),
-        _section(
-            "How good it is",
-            _quality_note(found),
-            chain(_quality(model, holdout, found), _beside(record)),
-        ),
-        _section("What the features do", "", _effects(model, holdout, found)),
+        _section("Quality", _quality_note(found), chain(_quality(model, holdout, found), _beside(record))),
+        _section("Effects of the features", "", _effects(model, holdout, found)),
         _section("The search", "", _search(record)),
+        _section("Error against cost", "", _tradeoffs(result, trail, found)),
         _section("How it learned", "", _learned(result, trail)),
         _section("The feature map", "", _map(result)),
-        _section("What it took", "", _resources(result, record)),
-        _section("What it is", "", _identity(result, record)),
+        _section("Resources", "", _resources(result, record)),
+        _section("Settings and versions", "", _identity(result, record)),
     ]
     return _document(_name(record), parts)
 
@@ -98,9 +104,9 @@ def page_of_test(model: Any, rows: Any, record: Mapping[str, Any]) -> str:
     parts = [
         f"<header><h1>{html.escape(_name(record))} on test data</h1>"
         f"<p><code>{html.escape(model.recipe.kernel)}</code></p></header>",
-        _section("How good it is", "", iter([_table("Figures", figures_of_all), _table("Run", run)])),
+        _section("Quality", "", iter([_table("Figures", figures_of_all), _table("Run", run)])),
         _section("In pictures", note, _quality(model, rows, found)),
-        _section("What the features do", "", _effects(model, rows, found)),
+        _section("Effects of the features", "", _effects(model, rows, found)),
     ]
     return _document(_name(record), parts)
 
@@ -153,7 +159,7 @@ def _quality_note(found: Quality | None) -> str:
         return "There was no holdout (--holdout 0): `dkernel evaluate` measures the model on other files."
     return (
         f"On the holdout: {len(found.truth):,} rows that no gradient saw. They also chose between averages and alphas, "
-        "so other rows may give a little less."
+        "so other rows may be predicted a little worse."
     )
 
 
@@ -180,6 +186,9 @@ def _quality(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:
         if found.classes is not None and len(found.classes) == 2:
             text += " Solid: score 0; dashed: -1 and 1."
         yield _drawn("Decision regions", figures.decision(plane, model.inputs, found.classes), text)
+        if (parts := local_regions(model, plane)) is not None:
+            title = "Cells" if model.local.kind == "cells" else "Bins of one grid"
+            yield _drawn(title, figures.local(parts, plane, model.inputs), "Rows of one colour share a part.")
 
 
 def _effects(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:
@@ -206,14 +215,14 @@ def _beside(record: Mapping[str, Any]) -> Iterator[str]:
     figure, names = found["figure"], {"linear": "linear model", "boosted": "boosted trees", "model": "this model"}
     rows = [(text, _merit(figure, found[name])) for name, text in names.items() if name in found]
     rows.append(("best", names[found["wins"]]))
-    yield _table(f"Beside others, on these rows ({figure})", rows)
+    yield _table(f"Baselines on these rows ({figure})", rows)
 
 
 def _search(record: Mapping[str, Any]) -> Iterator[str]:
     board = record.get("leaderboard")
     if not board or not board[0]["rungs"]:
         return
-    text = f"{len(board)} candidates, each where it left the race: on rows before they were used."
+    text = f"{len(board)} candidates, each at its last rung, judged on rows before they were used."
     yield _drawn("Leaderboard", figures.race(board), text)
     names = [name for name in board[0] if name not in ("rank", "rows", "rungs", "progressive_loss", "error", "rmse")]
     yield _table(
@@ -239,7 +248,19 @@ def _learned(result: Any, trail: Sequence[tuple[str, float, int]]) -> Iterator[s
         text = "Regularization: the sample rules out most, the holdout chooses among the rest."
         yield _drawn("Alpha path", figures.alphas(paths, result.model.recipe.alpha), text)
     if rates := speed(trail):
-        yield _drawn("Rows a second, by round", figures.speeds(rates), "Reading, columns, gradient, sum and step.")
+        yield _drawn("Rows a second, by round", figures.speeds(rates), "Reading, components, gradient, sum and step.")
+
+
+def _tradeoffs(result: Any, trail: Sequence[tuple[str, float, int]], found: Quality | None) -> Iterator[str]:
+    if (cost := by_seconds(result.history, trail, found)) is not None:
+        text = "From the first reading; the last point is the model that was kept."
+        yield _drawn("Error against seconds", figures.cost(cost, "seconds"), text)
+    if (cost := by_components(result.model, result.holdout, found)) is not None:
+        text = (
+            "The model restricted to its first landmarks, on the holdout. Where the right end is flat, more components "
+            "would help little."
+        )
+        yield _drawn("Error against components", figures.cost(cost, "components", logarithmic=True), text)
 
 
 def _of_pass(name: str) -> str:
@@ -255,7 +276,7 @@ def _map(result: Any) -> Iterator[str]:
         own = float(values.sum() ** 2 / (values @ values))
         text = f"Of {what}. Effective rank: (Σλ)² / Σλ²."
         yield _drawn("Spectrum", figures.spectrum_of(values, rank if rank is not None else own), text)
-    rows = [("kind", str(result.model.map.kind)), ("components", f"{result.model.map.n_columns:,}")]
+    rows = [("kind", str(result.model.map.kind)), ("components", f"{result.model.map.n_components:,}")]
     if certificate:
         rows += [
             ("trace error, mean of a row", f"{certificate['trace_error']:.3g}"),
@@ -292,7 +313,7 @@ def _identity(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
     recipe = {name: value for name, value in result.model.recipe.to_dict().items() if value is not None}
     yield _table("Recipe", [(name.replace("_", " "), _plain(value)) for name, value in recipe.items()])
     if result.chosen:
-        yield _table("What was left open, and became", list(result.chosen.items()))
+        yield _table("Chosen settings", list(result.chosen.items()))
     run = [("data", ", ".join(map(str, record.get("paths", []))))]
     names = ("model_sha256", "input_fingerprint", "recipe_sha256", "config_sha256", "executor", "started", "host")
     run += [(name.replace("_", " "), str(record[name])) for name in names if record.get(name)]
@@ -304,7 +325,7 @@ def _identity(result: Any, record: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _drawn(title: str, figure: Any, caption: str) -> str:
-    source = "data:image/svg+xml;base64," + base64.b64encode(figures.svg(figure)).decode()
+    source = "data:image/svg+xml;base64," + base64.b64encode(svg(figure)).decode()
     caption = f"<figcaption>{html.escape(caption)}</figcaption>" if caption else ""
     return f'<figure><h3>{html.escape(title)}</h3><img alt="{html.escape(title)}" src="{source}">{caption}</figure>'
 

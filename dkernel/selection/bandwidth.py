@@ -13,8 +13,6 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.recipe import Recipe
 from dkernel.streaming.survey import SurveyResult
 
-__all__ = ["Gammas", "pair_median", "requested"]
-
 
 class Gammas:
     """Values of the words for a gamma: of all columns, or of those that a part of the kernel looks at.

@@ -1,7 +1,7 @@
 """Evaluation of a choice: ridge regression on a few columns, and the loss that is to be fitted on other rows."""
 
 from concurrent.futures import Executor, ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial, reduce
 from typing import Any
 
@@ -13,16 +13,13 @@ from dkernel.data.block import Block
 from dkernel.features import Drawing, FeatureMap, Scaling
 from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Kernel
-from dkernel.kernels.analysis.gradients import is_radial
+from dkernel.kernels.analysis.gradients import gradient_moment, is_radial
 from dkernel.linear.losses import Loss
 from dkernel.model import ScaledColumns
 from dkernel.numerics import linalg
 from dkernel.problem.components import column_dtype, with_intercept
 from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.targets import Targets
-from dkernel.selection.metric_learning import gradient_moment
-
-__all__ = ["MOMENT_PARTS", "PATH", "CandidateLoss", "Fidelity", "FitValidationSplit", "evaluate_candidate", "moment_of"]
 
 MOMENT_ROWS, MOMENT_PARTS = 8192, 2  # whose gradients are averaged; parts for two threads
 
@@ -34,16 +31,22 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Fidelity of an evaluation: columns (landmarks are the first rows), rows to fit on and to judge on."""
+    """Fidelity of an evaluation: columns (landmarks are the first rows), rows to fit on and to judge on.
+
+    Parameters
+    ----------
+    halved : whether half of the landmarks are judged too
+    """
 
     columns: int
     rows: int
     judged: int
+    halved: bool = False
 
     def within(self, columns: int, half: "FitValidationSplit") -> "Fidelity":
         """The level with no more columns than a fit will have, nor rows than there are."""
         rows, judged = min(self.rows, len(half.X)), min(self.judged, len(half.X_judged))
-        return Fidelity(min(self.columns, columns, rows), rows, judged)
+        return replace(self, columns=min(self.columns, columns, rows), rows=rows, judged=judged)
 
     def flops(self, kernel: Kernel, p: int, drawn: bool = False) -> float:
         """Predicted, of one candidate: columns in float64, their Gram matrix, a factorization for each alpha.
@@ -80,10 +83,19 @@ class FitValidationSplit:
 
 @dataclass(frozen=True, eq=False)
 class CandidateLoss:
-    """The smallest mean loss over the path of alpha, and the coefficients (columns, outputs) that have it."""
+    """The smallest mean loss over the path of alpha, and the coefficients (columns, outputs) that have it.
+
+    Parameters
+    ----------
+    gain, error : by how much half as many components have a larger loss, and the standard error of that; infinite
+        where nobody asked
+    """
 
     loss: float
     coef: NDArray[np.float64]
+    alpha: float = 0.0
+    gain: float = np.inf
+    error: float = np.inf
 
 
 def evaluate_candidate(
@@ -103,26 +115,47 @@ def evaluate_candidate(
     judged = with_intercept(columns, half.X_judged[: level.judged], column_dtype(map))
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
-    nothing = CandidateLoss(np.inf, np.zeros((map.n_columns, targets.outputs)))
+    nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
     silent = partial(np.seterr, over="ignore", invalid="ignore")  # as the thread of this call is
     with ThreadPoolExecutor(min(threads, PARTS), initializer=silent) as pool:
         covariance, moment = _means(columns, half, targets, level.rows, pool)
         metric = np.zeros_like(covariance)
         own = map.coordinates().metric
-        metric[:-1, :-1] = own * np.eye(map.n_columns) if isinstance(own, float) else own
+        metric[:-1, :-1] = own * np.eye(map.n_components) if isinstance(own, float) else own
 
         def at(alpha: float) -> CandidateLoss:
-            A = alpha * metric
-            A += covariance
-            A[-1, -1] += 1e-12
-            try:
-                w = linalg.solved(A, moment)  # SciPy's would keep Python's lock, for which the other candidates wait
-            except sl.LinAlgError:  # this alpha is too small for this kernel's spectrum
+            w = _ridge(covariance, metric, moment, alpha)
+            if w is None:
                 return nothing
             found = _mean(loss.judged(Y_judged, judged @ w), weight_judged)
-            return CandidateLoss(found, w[:-1]) if np.isfinite(found) else nothing
+            return CandidateLoss(found, w[:-1], alpha) if np.isfinite(found) else nothing
 
-        return min(pool.map(at, PATH), key=lambda found: found.loss)
+        best = min(pool.map(at, PATH), key=lambda found: found.loss)
+    if not level.halved or map.n_components < 2 or not np.isfinite(best.loss):
+        return best
+    some = np.append(np.arange(map.n_components // 2), map.n_components)  # and the intercept
+    square = np.ix_(some, some)
+    whole = _ridge(covariance, metric, moment, best.alpha)
+    half_of = _ridge(covariance[square], metric[square], moment[some], best.alpha)
+    if whole is None or half_of is None:
+        return best
+    more = loss.judged(Y_judged, judged[:, some] @ half_of) - loss.judged(Y_judged, judged @ whole)
+    rows = more.reshape(len(more), -1).mean(axis=1, dtype=np.float64)
+    weight = np.ones(len(rows)) if weight_judged is None else weight_judged
+    share = weight / weight.sum()
+    gain = float(share @ rows)
+    return replace(best, gain=gain, error=float(np.sqrt(np.square(share) @ np.square(rows - gain))))
+
+
+def _ridge(covariance: Array, metric: Array, moment: Array, alpha: float) -> Array | None:
+    """Coefficients and intercept; None where this alpha is too small for this kernel's spectrum."""
+    A = alpha * metric
+    A += covariance
+    A[-1, -1] += 1e-12
+    try:
+        return np.asarray(linalg.solved(A, moment))  # SciPy's would keep Python's lock, for which the others wait
+    except sl.LinAlgError:
+        return None
 
 
 def _means(

@@ -14,13 +14,13 @@ from dkernel.execution.base import Executor
 from dkernel.features import NystromMap, Scaling, by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.landmarks import select
-from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel, parse
 from dkernel.linear.losses import loss_named
 from dkernel.numerics.object_values import as_cells
+from dkernel.numerics.rows import wide
 from dkernel.numerics.sparse_rows import as_sparse
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.problem.reservoir_roles import ReservoirSplit
+from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.sizes import CANDIDATES, Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import GIVEN, Recipe
@@ -30,8 +30,6 @@ from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.validation import as_features
-
-__all__ = ["certificate", "for_given", "landmarks_of", "sample_rows"]
 
 MEDIAN_ROWS = 1000  # whose distances give the median within a few percent
 CERTIFIED_ROWS = 2000  # at most: the mean over them is that over all rows within a few percent

@@ -17,14 +17,9 @@ from dkernel.errors import UnsupportedError
 from dkernel.features import Scaling
 from dkernel.kernels import Kernel
 from dkernel.kernels.analysis.gradients import gradients, has_gradient, is_radial
-from dkernel.numerics.random_streams import stream
-
-__all__ = ["check_metric", "gradient_moment", "learnable", "metric_root", "with_metric"]
 
 F64 = NDArray[np.float64]
 MOST_COLUMNS = 512  # of the data: M is a square of them, and a row costs 2 p^2 flops to be moved
-MOST_OUTPUTS = 16  # heads whose gradients are taken one by one; of more, as many random combinations
-STRIP = 1024  # rows whose slopes exist at one time
 
 
 def learnable(kernel: Kernel, p: int) -> str:
@@ -63,44 +58,6 @@ def check_metric(metric: str, kernel: Kernel, p: int, objects: bool, sparse: boo
         )
     if not has_gradient(kernel):
         gradients(kernel, np.zeros((1, p)), np.zeros((1, p)), np.zeros((1, 1)))  # says why
-
-
-def gradient_moment(kernel: Kernel, X: F64, Z: F64, coef: F64, seed: int = 0) -> F64:
-    """Σ over rows and outputs of ∇f(x) ∇f(x)^T, f_o(x) = Σ_j coef_jo k(x, z_j); float64 (p, p).
-
-    Parameters
-    ----------
-    X : rows (n, p);  Z : landmarks (c, p);  coef : (c, outputs)
-    seed : of the random signs that combine the outputs where there are many: E (Σ_o s_o ∇f_o)(...)^T is the sum
-
-    Examples
-    --------
-    >>> from dkernel.kernels import Gaussian
-    >>> X, Z = np.array([[1.0, 0.0]]), np.zeros((1, 2))
-    >>> gradient_moment(Gaussian(gamma=0.5), X, Z, np.ones((1, 1))).round(4)
-    array([[0.3679, 0.    ],
-           [0.    , 0.    ]])
-    """
-    if coef.shape[1] > MOST_OUTPUTS:
-        signs = stream(seed, "outputs").integers(0, 2, (coef.shape[1], MOST_OUTPUTS)) * 2.0 - 1.0
-        coef = coef @ (signs / np.sqrt(MOST_OUTPUTS))
-    total = np.zeros((X.shape[1],) * 2)
-    for start in range(0, len(X), STRIP):
-        for G in gradients(kernel, X[start : start + STRIP], Z, coef):
-            total += G.T @ G
-    return total
-
-
-def metric_root(moment: F64, diagonal: bool) -> F64:
-    """M^{1/2} of a gradient moment, symmetric, or of its diagonal; scaled to a mean eigenvalue of M of 1."""
-    if diagonal:
-        moment = np.diag(np.diag(moment))
-    scale = float(np.trace(moment)) / len(moment)
-    if not scale > 0:
-        return np.eye(len(moment))
-    values, vectors = np.linalg.eigh(moment / scale)
-    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
-    return np.asarray(0.5 * (root + root.T))
 
 
 def with_metric(scaling: Scaling, root: F64, X: NDArray[Any], diagonal: bool) -> Scaling:

@@ -9,12 +9,11 @@ predicted flops, never a time.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.encoding import Encoding
@@ -22,12 +21,13 @@ from dkernel.execution.base import Call, Executor
 from dkernel.features import Drawing, Scaling, is_complete
 from dkernel.features.scaling import SPARSE
 from dkernel.kernels import Kernel, Laplacian
+from dkernel.kernels.analysis.gradients import metric_root
 from dkernel.linear.losses import Loss
 from dkernel.numerics.object_values import number_columns, numbers_of
-from dkernel.persistence.serialization import stored
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.selection.bandwidth import Gammas, requested
+from dkernel.selection.candidates import Candidate, SelectedModel
 from dkernel.selection.evaluation import (
     MOMENT_PARTS,
     CandidateLoss,
@@ -36,10 +36,8 @@ from dkernel.selection.evaluation import (
     evaluate_candidate,
     moment_of,
 )
-from dkernel.selection.metric_learning import learnable, metric_root, with_metric
+from dkernel.selection.metric_learning import learnable, with_metric
 from dkernel.streaming.survey import SurveyResult
-
-__all__ = ["SHARE", "Candidate", "SelectedModel", "select_model"]
 
 GRID = tuple(2.0**k for k in range(-2, 7))
 # Of the median value of the L1 distance, exp(-1) at a typical pair is too steep for most data.
@@ -57,38 +55,10 @@ MOST_TERMS = 3  # of a sum; drawn, each has two columns at least
 ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
 MOST_L1 = 32  # features: the L1 distance costs several times a product beyond
 CLEARLY = 0.98  # of the loss: what is less simple, or costs more a row, must be better by so much
-
-
-@dataclass(frozen=True, eq=False)
-class Candidate:
-    """A kernel with numbers and the scaling before it.
-
-    Parameters
-    ----------
-    family : the kernel with its words
-    factor : its place in the grid of gamma, 1 for the median value
-    metric : of the scaling: "identity", "diagonal" or "full"
-    weights : of the columns in the metric, of sum 1, or None
-    """
-
-    family: Kernel
-    kernel: Kernel
-    scaling: Scaling
-    factor: float
-    metric: str = "identity"
-    weights: NDArray[np.float64] | None = None
-
-
-@stored("Chosen")
-@dataclass(frozen=True, eq=False)
-class SelectedModel:
-    """The choice, and one line of what it was chosen from."""
-
-    kernel: Kernel
-    scaling: Scaling
-    why: dict[str, str]
-    metric: str = "identity"
-    weights: NDArray[np.float64] | None = None
+# Where a doubling of the components wins half of what the one before won, all doublings to come win together as much as
+# the last one did. Under this share of the loss there are enough; above the second, one more doubling cannot show it;
+# above the third none is enough: at 512 landmarks it is 1.04 of kin40k, .37 of letter, .08 of california, .02 of magic.
+ENOUGH, FAR_FROM_ENOUGH, ROUGH = 0.01, 0.04, 0.75
 
 
 def select_model(
@@ -172,7 +142,9 @@ class _Search:
         if self.sparse and self.recipe.scale == "auto":
             kinds = SPARSE
         factors = [self._scaling(kind).factor for kind in kinds]
-        if np.allclose(factors[0], factors[-1], rtol=1e-3):  # data that were scaled before
+        if self.recipe.features == "none" or np.allclose(
+            factors[0], factors[-1], rtol=1e-3
+        ):  # data that were scaled before
             kinds = kinds[:1]
         return [
             candidate
@@ -215,9 +187,9 @@ class _Search:
         drawn_apart = self.drawing is None or self.columns >= 2 * MOST_TERMS
         if len(self.families) > 1 and len(self.half.X_judged) >= ENOUGH_JUDGED and drawn_apart:
             found = self._stacked(found)
-        best = self._last(found, len(candidates))
-        self._say(best[0], best[1].loss, candidates)
-        return SelectedModel(best[0].kernel, best[0].scaling, self.why, best[0].metric, best[0].weights)
+        best, judged = self._last(found, len(candidates))
+        self._say(best, judged.loss, candidates)
+        return SelectedModel(best.kernel, best.scaling, self.why, best.metric, best.weights, *self._enough(best))
 
     def judged(self, candidates: Sequence[Candidate], level: Fidelity, drawn: bool = True) -> list[Found]:
         """The candidates with what was found of them, the best first; unless `drawn`, on landmarks in any case."""
@@ -368,11 +340,26 @@ class _Search:
             return best
         return self.judged(self.again(best[0], (1.0, 2.0)), level)[0]
 
+    def _enough(self, best: Candidate) -> tuple[int | None, bool]:
+        """Landmarks beyond which there is little to gain, as far as few can tell; and whether no number is enough."""
+        if self.drawing is not None or len(self.half.X_judged) < ENOUGH_JUDGED:
+            return None, False
+        for columns in (SECOND.columns, THIRD.columns, LAST.columns):
+            level = replace(LAST, columns=columns, halved=True)
+            if 2 * level.within(self.columns, self.half).columns > self.columns:
+                break
+            judged = self.judged([best], level)[0][1]
+            if judged.gain + judged.error < ENOUGH * judged.loss:
+                return columns, False
+            if not judged.gain < FAR_FROM_ENOUGH * judged.loss:
+                return None, ROUGH * judged.loss < judged.gain - judged.error < np.inf
+        return None, False
+
     def _affordable(self, level: Fidelity, families: Sequence[Kernel]) -> Fidelity:
         """The level, halved until fits of these kernels are within what is left of the budget."""
         drawn, left = self.drawing is not None, self.budget - self.spent
         while level.columns > SECOND.columns and sum(level.flops(f, self.p, drawn) for f in families) > left:
-            level = Fidelity(level.columns // 2, max(level.rows // 2, 2048), level.judged)
+            level = replace(level, columns=level.columns // 2, rows=max(level.rows // 2, 2048))
         return level
 
     def _say(self, best: Candidate, loss: float, candidates: list[Candidate]) -> None:

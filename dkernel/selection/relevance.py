@@ -5,9 +5,7 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dkernel.kernels import Exponential
-from dkernel.selection.metric_learning import gradient_moment, metric_root
-
-__all__ = ["relevance"]
+from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
 
 F64 = NDArray[np.float64]
 

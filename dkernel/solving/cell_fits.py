@@ -10,12 +10,10 @@ from numpy.typing import NDArray
 
 from dkernel.execution.base import Call
 from dkernel.linear.losses import Loss
-from dkernel.local.cells import Cell, CellSettings, fit_cell
+from dkernel.local.cells import Cell, CellSettings, fit_cell, packed, unpacked
 from dkernel.local.partition import CellTree, Visit, grow
 from dkernel.solving.cell_runs import CellRows, Run, read_runs, run_dtype
 from dkernel.solving.residual import ResidualContext
-
-__all__ = ["CellFit", "CellProblem", "fit_cells", "judge_settings"]
 
 F32 = NDArray[np.float32]
 JUDGED = 8  # every so many-th row of a cell is one to judge its settings by
@@ -94,14 +92,7 @@ def fit_task(
     rows = problem.rows(places)
     tree, visits = problem.cells(rows, number)
     cells = [problem.fit(rows, visit.rows, settings) for visit in visits]
-    return at, {
-        **tree.arrays(),
-        "Z": np.concatenate([cell.Z for cell in cells]),
-        "coef": np.concatenate([cell.coef for cell in cells]),
-        "roots": np.stack([cell.root for cell in cells]) if settings.rounds else problem.root[None],
-        "ends": np.cumsum([len(cell.Z) for cell in cells]),
-        "lengths": np.array([cell.length for cell in cells]),
-    }
+    return at, {**tree.arrays(), **packed(cells)}
 
 
 def judge_task(
@@ -196,12 +187,7 @@ def _assembled(
     trees, cells = [none] * tree.n_cells, [[empty] for _ in range(tree.n_cells)]
     for number, part in zip(order, done, strict=False):
         trees[number] = CellTree.build(part)
-        starts = np.concatenate([[0], part["ends"][:-1]])
-        roots = np.broadcast_to(part["roots"], (len(starts), p, p))
-        cells[number] = [
-            Cell(root, part["Z"][start:end], part["coef"][start:end], float(length), settings.nu)
-            for root, start, end, length in zip(roots, starts, part["ends"], part["lengths"], strict=True)
-        ]
+        cells[number] = unpacked(part, settings.nu)
     return CellFit(tree.joined(trees), [cell for some in cells for cell in some], history)
 
 

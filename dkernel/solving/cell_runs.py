@@ -5,8 +5,6 @@ one step; a task of a cell takes its part of every file, and sorts what it has b
 order, know nothing of who wrote what, and a task may run twice.
 """
 
-import os
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.data.scratch import save_array
 from dkernel.errors import DataError
 from dkernel.local.cell_machine import CellInputs
 from dkernel.local.partition import CellTree, Visit
@@ -23,8 +22,6 @@ from dkernel.numerics import tiling
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.schedule import RowSlice
-
-__all__ = ["CellRows", "RowRouter", "read_runs", "run_dtype", "write_runs"]
 
 F32 = NDArray[np.float32]
 Run = tuple[str, list[int]]
@@ -112,10 +109,7 @@ def write_run(blocks: Sequence[Block], router: RowRouter, path: str, pieces: Seq
             some["depth"] = visits[cell].depth
             found.append(some)
         ends.append(ends[-1] + len(found[-1]) * (cell in visits))
-    staged = f"{path}.{uuid.uuid4().hex}.part"
-    with open(staged, "wb") as file:
-        np.save(file, np.concatenate(found))
-    os.replace(staged, path)
+    save_array(path, np.concatenate(found))
     return path, ends
 
 

@@ -1,4 +1,4 @@
-"""The loop of all solvers: plan a reading, make it, advance the state, keep the state and tell of it.
+"""The loop of all solvers: plan a reading, make it, advance the state, store and report it.
 
 A solver is a state machine. Its state is a frozen dataclass of arrays and counters, `plan` says which reading it wants
 next, and `advance` is a pure function of the state and what the reading gave. So every solver is stopped, resumed and
@@ -30,12 +30,13 @@ from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces
 
 __all__ = [
+    "Callback",
     "Context",
     "Found",
     "Solver",
     "SolverResult",
     "State",
-    "Told",
+    "StateMachine",
     "judged",
     "solve",
     "solver_class",
@@ -44,13 +45,13 @@ __all__ = [
 Array = NDArray[np.float64]
 R = TypeVar("R")
 T = TypeVar("T")
-Told = Callable[[dict[str, Any]], Any]
+Callback = Callable[[dict[str, Any]], Any]
 
 
 @stored("Outcome")
 @dataclass(frozen=True, eq=False)
 class SolverResult:
-    """Coefficients of a solver, and what is known of them.
+    """Coefficients of a solver, and the figures of the holdout.
 
     Parameters
     ----------
@@ -77,19 +78,19 @@ class Context:
 
     Parameters
     ----------
-    bench : of the problem that leaves the holdout out
+    evaluator : of the problem that leaves the holdout out
     inside : of the problem that knows no holdout, by which its rows are judged
     schedules : pieces of the rounds, one schedule a pass; none for a solver without rounds
     sample : rows of the training
     holdout : handle of the holdout's block and its rows, None for none
-    tell : called with each line of the history as it is made; where it returns True the solver stops
+    callback : called with each line of the history as it is made; where it returns True the solver stops
     watched : whether the holdout is to be judged within a pass too
     """
 
     recipe: Recipe
     sizes: Sizes
     prepared: Prepared
-    bench: SampleEvaluator
+    evaluator: SampleEvaluator
     inside: SampleEvaluator
     feed: BlockReader
     schedules: Sequence[Schedule]
@@ -97,7 +98,7 @@ class Context:
     holdout: tuple[Handle, int] | None
     progress: Any
     journal: Journal = field(default_factory=Journal)
-    tell: Told | None = None
+    callback: Callback | None = None
     watched: bool = False
     _handles: dict[str, Handle] = field(default_factory=dict)
 
@@ -121,14 +122,14 @@ class Context:
         """
         with ThreadPoolExecutor(1) as meanwhile, self.kept(broadcast, key) as at:
             other = meanwhile.submit(beside)
-            held, key = self._held(statistic), f"{self.bench.key}-{key}"
+            held, key = self._held(statistic), f"{self.evaluator.key}-{key}"
             found = self.feed.reduce(statistic, pieces, key, following=following, held=held, broadcast=at)
         return found, other.result()
 
     def over_all(self, statistic: Statistic[Any, R], broadcast: Any, key: str) -> R:
         """The statistic of all rows."""
         with self.kept(broadcast, key) as at:
-            held, key = self._held(statistic), f"{self.bench.key}-{key}"
+            held, key = self._held(statistic), f"{self.evaluator.key}-{key}"
             return self.feed.fold(statistic, self.pieces, key, self.progress, held=held, broadcast=at)
 
     def judge(self, v: Array, key: str) -> LossSums | None:
@@ -138,20 +139,20 @@ class Context:
     @contextmanager
     def kept(self, value: Any, key: str) -> Iterator[Handle]:
         """The handle of a value while it is needed."""
-        handle = self.bench.executor.keep(value, f"{self.bench.key}-{key}")
+        handle = self.evaluator.executor.keep(value, f"{self.evaluator.key}-{key}")
         yield handle
-        self.bench.executor.release([handle])
+        self.evaluator.executor.release([handle])
 
     def _held(self, statistic: Statistic[Any, Any]) -> Handle:
         """The handle of a statistic, which every reading of a solver needs again."""
         name = type(statistic).__name__
         if name not in self._handles:
-            self._handles[name] = self.bench.executor.keep(statistic, f"{self.bench.key}-{name}")
+            self._handles[name] = self.evaluator.executor.keep(statistic, f"{self.evaluator.key}-{name}")
         return self._handles[name]
 
     def release(self) -> None:
         """Forget the statistics."""
-        self.bench.executor.release(self._handles.values())
+        self.evaluator.executor.release(self._handles.values())
         self._handles.clear()
 
 
@@ -162,7 +163,7 @@ class State:
     Parameters
     ----------
     history : lines of the rounds and judgements so far
-    steps : that are kept in the journal and told of
+    steps : that are stored in the journal and reported
     """
 
     history: tuple[dict[str, Any], ...] = ()
@@ -186,7 +187,39 @@ class Found(State):
 S = TypeVar("S", bound=State)
 
 
-class Solver(ABC, Generic[S]):
+class StateMachine(ABC, Generic[S, R]):
+    """What the loop drives: a solver of a fit, or grids."""
+
+    @abstractmethod
+    def start(self) -> S:
+        """The state before the first reading."""
+
+    @abstractmethod
+    def plan(self, state: S) -> Callable[[], Any] | None:
+        """The next reading; None at the end."""
+
+    @abstractmethod
+    def advance(self, state: S, found: Any) -> S:
+        """The state after the reading that was planned; `found` is its result."""
+
+    @abstractmethod
+    def finish(self, state: S) -> R:
+        """The result of the last state."""
+
+    @abstractmethod
+    def kept(self, journal: Journal) -> S | None:
+        """The last state that was kept; None for none."""
+
+    @abstractmethod
+    def keep(self, journal: Journal, state: S) -> None:
+        """Keep a state."""
+
+    def stop(self, state: S) -> S:
+        """The state after which a callback stops the solver."""
+        return state
+
+
+class Solver(StateMachine[S, SolverResult]):
     """A solver of a fit; a new one is a file with a subclass, and a line in `dkernel.linear.solvers.catalogue`."""
 
     stage: ClassVar[str]
@@ -196,25 +229,12 @@ class Solver(ABC, Generic[S]):
         self.context = context
         self._shown = ""
 
-    @abstractmethod
-    def start(self) -> S:
-        """The state before the first reading."""
+    def kept(self, journal: Journal) -> S | None:
+        found: S | None = journal.position(self.stage, self.where)
+        return found
 
-    @abstractmethod
-    def plan(self, state: S) -> Callable[[], Any] | None:
-        """The next reading, one of those of the context; None at the end."""
-
-    @abstractmethod
-    def advance(self, state: S, found: Any) -> S:
-        """The state after the reading that was planned; `found` is its result."""
-
-    @abstractmethod
-    def finish(self, state: S) -> SolverResult:
-        """The result of the last state."""
-
-    def stop(self, state: S) -> S:
-        """The state from which somebody wants no more readings than it takes to end."""
-        return state
+    def keep(self, journal: Journal, state: S) -> None:
+        journal.reached(self.stage, state)
 
     def show(self, name: str, rows: Callable[[], int], key: str = "", **more: Any) -> None:
         """Show a phase, once: readings of the same name and key follow each other in one."""
@@ -223,7 +243,7 @@ class Solver(ABC, Generic[S]):
             self.context.progress.phase(name, rows(), **more)
 
     def where(self, state: S) -> str:
-        """The state in words, for a run that goes on from it."""
+        """The state in words, for a run that continues from it."""
         return f"step {state.steps} of {self.stage}"
 
     @classmethod
@@ -251,7 +271,7 @@ def judged(
     losses = found.loss / found.weight
     i = int(np.argmin(losses))
     figures = {"loss": float(losses[i]), "rows": int(found.n)}
-    figures |= context.bench.problem.targets.merit(float(found.right[i]), found.n)
+    figures |= context.evaluator.problem.targets.merit(float(found.right[i]), found.n)
     path = {f"{alpha:g}": float(loss) for alpha, loss in zip(alphas, losses, strict=True)}
     line = {"holdout": name, "iterate": name, "alpha": alphas[i], "share_of_step": 1.0, **figures, "path": path}
     return figures, (line,)
@@ -264,18 +284,21 @@ def solver_class(name: str) -> type[Solver[Any]]:
     return found
 
 
-def solve(solver: Solver[Any], context: Context) -> SolverResult:
-    """The result of a solver, from its start or from where the journal has it."""
-    journal, tell = context.journal, context.tell
-    state = journal.position(solver.stage, solver.where) or solver.start()
+def solve(machine: StateMachine[S, R], journal: Journal, callback: Callback | None) -> R:
+    """The result of a solver, from its start or from where the journal has it.
+
+    Parameters
+    ----------
+    callback : called with each line of the history as it is made; where it returns True the solver stops
+    """
+    state = machine.kept(journal) or machine.start()
     with journal.kept():
-        while (reading := solver.plan(state)) is not None:
-            before, state = state, solver.advance(state, reading())
+        while (reading := machine.plan(state)) is not None:
+            before, state = state, machine.advance(state, reading())
             if state.steps == before.steps:
                 continue
-            journal.reached(solver.stage, state)
-            # Every line is told, and then somebody may have had enough.
-            if tell is not None and True in [tell(dict(line)) for line in state.history[len(before.history) :]]:
-                state, tell = solver.stop(state), None
-    context.release()
-    return solver.finish(state)
+            machine.keep(journal, state)
+            # Every line is reported; a callback may end the run then.
+            if callback is not None and True in [callback(dict(line)) for line in state.history[len(before.history) :]]:
+                state, callback = machine.stop(state), None
+    return machine.finish(state)

@@ -1,4 +1,4 @@
-"""`solver="exact"`: the optimum itself, of rows that are few enough to hold all their columns in memory.
+"""`solver="exact"`: the optimum, for rows that are few enough to hold their Gram matrix.
 
 Equal rows are one row with the sum of their weights, and rows stand in an order that only their content decides. So
 everything that follows, whatever it chooses or draws, sees a row of weight k and k copies of it as the same: the model
@@ -35,12 +35,10 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.problem.components import with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem, count_correct
-from dkernel.problem.reservoir_roles import counted, pieces_of, rows_of
+from dkernel.problem.reservoir_split import counted, pieces_of, rows_of
 from dkernel.problem.sizes import Sizes, flops_of
 from dkernel.recipe import Recipe
 from dkernel.solving.driver import Found, Solver, SolverResult
-
-__all__ = ["MOST_ROWS", "Exact", "deduplicate", "is_few"]
 
 Array = NDArray[np.float64]
 
@@ -127,7 +125,7 @@ def _text(label: Any) -> str:
 
 
 class Exact(Solver[Found]):
-    """The optimum on rows that are all there are, in memory: different ones, in an order of no meaning."""
+    """The optimum on all rows, in memory and deduplicated; their order does not matter."""
 
     stage = "exact"
 
@@ -159,7 +157,7 @@ class Exact(Solver[Found]):
 
     def _optimum(self) -> dict[str, Any]:
         context, rows = self.context, self.context.sample
-        problem, coordinates = context.inside.problem, context.bench.coordinates
+        problem, coordinates = context.inside.problem, context.evaluator.coordinates
         if isinstance(coordinates.metric, np.ndarray):
             metric_root(coordinates.metric)  # refuses a kernel that is none
         losses: dict[float, float] = {}
@@ -232,7 +230,7 @@ def _with(problem: Problem, map: NystromMap) -> Problem:
 def _smaller(problem: Problem) -> Problem:
     """The problem with no more landmarks than tell one alpha from another."""
     map = problem.columns.map
-    if not isinstance(map, NystromMap) or map.n_columns <= JUDGED_COLUMNS or map.rank is not None:
+    if not isinstance(map, NystromMap) or map.n_components <= JUDGED_COLUMNS or map.rank is not None:
         return problem
     return _with(problem, NystromMap(map.kernel, map.landmarks[:JUDGED_COLUMNS]))
 
@@ -240,7 +238,7 @@ def _smaller(problem: Problem) -> Problem:
 def _is_expansion(problem: Problem, X: Any) -> bool:
     """True if the rows are the landmarks, in their order, and each output can be solved for alone."""
     map = problem.columns.map
-    if not isinstance(map, NystromMap) or map.rank is not None or map.n_columns != len(X):
+    if not isinstance(map, NystromMap) or map.rank is not None or map.n_components != len(X):
         return False
     Z = map.landmarks  # that may have been given, in another order
     given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"

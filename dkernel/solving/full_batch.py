@@ -1,4 +1,4 @@
-"""`solver="pcg"` and `"lbfgs"`: a reading of all rows an iteration, until nothing is left to gain. Also the polish."""
+"""`solver="pcg"` and `"lbfgs"`: one reading of all rows per iteration, until converged. Also the polish."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -15,8 +15,6 @@ from dkernel.problem.objective import ExactGradient, Gradient, GradientSum
 from dkernel.problem.sizes import Sizes
 from dkernel.solving.driver import Context, Solver, SolverResult, State, judged
 from dkernel.solving.sgd_setup import mean_gradient
-
-__all__ = ["ConjugateGradients", "FullBatch", "LimitedMemory", "Polish"]
 
 Array = NDArray[np.float64]
 
@@ -35,7 +33,7 @@ class FullBatchState(State):
     Parameters
     ----------
     holdout : figures of the best alpha on the holdout; None before they are known
-    ended : whether somebody wants no more readings
+    ended : True if a callback has stopped the readings
     """
 
     state: BatchState
@@ -44,7 +42,7 @@ class FullBatchState(State):
 
 
 class FullBatch(Solver[FullBatchState]):
-    """The minimizer for each alpha, and of these the one with the smallest loss on the holdout.
+    """The minimizer for each alpha; the one with the smallest loss on the holdout is kept.
 
     Parameters
     ----------
@@ -59,7 +57,7 @@ class FullBatch(Solver[FullBatchState]):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.settings, self.first, self.limit = self._begin()
-        dtype, problem = context.recipe.dtype, context.bench.problem
+        dtype, problem = context.recipe.dtype, context.evaluator.problem
         self.machine = self._kind()(self.settings, TOLERANCE[dtype])
         self.statistic = ExactGradient(problem) if dtype == "float64" else Gradient(problem)
 
@@ -85,10 +83,10 @@ class FullBatch(Solver[FullBatchState]):
             done = state.holdout is not None
             return None if done else partial(self.context.judge, state.state.v, f"{self.stage}-judge")
         self._show(state)
-        points, bench = self.machine.candidates(state.state), self.context.bench
-        wanted: Any = bench.coefficients(points)
+        points, evaluator = self.machine.candidates(state.state), self.context.evaluator
+        wanted: Any = evaluator.coefficients(points)
         if isinstance(self.statistic, ExactGradient):
-            wanted = bench.coordinates.expand(points[:-1]), points[-1]
+            wanted = evaluator.coordinates.expand(points[:-1]), points[-1]
         return partial(self.context.over_all, self.statistic, wanted, f"{self.stage}-{state.state.passes}")
 
     def _is_over(self, state: FullBatchState) -> bool:
@@ -107,9 +105,9 @@ class FullBatch(Solver[FullBatchState]):
             return replace(state, holdout=figures, history=state.history + lines, steps=state.steps + 1)
         total: GradientSum = found
         loss = total.loss / max(total.weight, 1e-300)
-        made = self.machine.advance(state.state, loss, mean_gradient(self.context.bench.coordinates, total))
+        made = self.machine.advance(state.state, loss, mean_gradient(self.context.evaluator.coordinates, total))
         figures = {"rows": total.n, "loss": float(loss[0])}
-        figures |= self.context.bench.problem.targets.merit(float(total.right[0]), total.n)
+        figures |= self.context.evaluator.problem.targets.merit(float(total.right[0]), total.n)
         line = {"pass": made.passes, "round": 1, **figures, "decrement": float(made.decrement.max())}
         return replace(state, state=made, history=(*state.history, line), steps=state.steps + 1)
 
@@ -128,7 +126,7 @@ class FullBatch(Solver[FullBatchState]):
 
     def _warn(self, passes: int, decrement: float) -> None:
         self.context.progress.message(
-            f"after {passes} passes the scores would still move by about {decrement:.1g}: more passes come nearer to "
+            f"after {passes} passes the scores would still change by about {decrement:.1g}: more passes come nearer to "
             "the optimum"
         )
 

@@ -16,18 +16,19 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.execution import process_cache
+from dkernel.execution.base import Handle
 from dkernel.linear.smoothing import SmoothedLoss
 from dkernel.local.binning import Binning
 from dkernel.local.grid_machine import coarse_to_fine, packed, unpacked
 from dkernel.local.grids import COUNT_BITS, FixedPoint, joined
 from dkernel.local.inputs import GridInputs
 from dkernel.numerics import tiling
+from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem, count_correct
-from dkernel.solving.residual import ResidualContext, Rows
+from dkernel.solving.driver import Callback, State, StateMachine, solve
+from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.exact_sums import ExactStatistic, RepeatedReading
 from dkernel.streaming.schedule import RowSlice
-
-__all__ = ["GROUP", "GridFit", "GridSettings", "fit_grids"]
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -174,11 +175,7 @@ class GridRound(ExactStatistic[BinSums]):
     def merge(self, left: BinSums, right: BinSums) -> BinSums:
         left.table += right.table
         return BinSums(
-            left.table,
-            left.loss + right.loss,
-            left.right + right.right,
-            left.weight + right.weight,
-            left.n + right.n,
+            left.table, left.loss + right.loss, left.right + right.right, left.weight + right.weight, left.n + right.n
         )
 
     def _part(self, number: int) -> Binning:
@@ -235,85 +232,126 @@ class GridFit:
     history: list[dict[str, Any]]
 
 
-def fit_grids(
-    context: ResidualContext, settings: GridSettings, name: str, tell: Callable[[dict[str, Any]], Any] | None = None
-) -> GridFit:
-    """Fit all grids, one group after the other.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class GridState(State):
+    """State of the fit after some rounds.
+
+    Parameters
+    ----------
+    changes : coefficients of the groups so far, float32 (GROUP, n_bins, outputs) each
+    scores : of the holdout, float32 (rows, outputs)
+    ended : whether somebody wants no more
+    """
+
+    changes: tuple[F32, ...] = ()
+    scores: F32
+    ended: bool = False
+
+
+class GridSolver(StateMachine[GridState, GridFit]):
+    """All grids, one group after the other: a reading and a small system for each.
+
+    Parameters
+    ----------
+    reading : of the pieces
+    name : of this fit among those of the context, and of its stage in the journal
+    """
+
+    def __init__(self, context: ResidualContext, settings: GridSettings, reading: RepeatedReading, name: str) -> None:
+        self.context, self.settings, self.reading, self.name = context, settings, reading, name
+        self.rounds = settings.n_grids // GROUP
+        smooth = context.problem.loss.smooth
+        self.widths = np.zeros(self.rounds) if smooth else np.geomspace(*WIDTHS, self.rounds)
+        self.fixed = FixedPoint.of(context.bound, context.weight)
+        inputs = settings.inputs
+        self.statistic = GridRound(
+            context.problem, context.start, inputs, settings.binning, self.fixed, reading.run, context.feed.keep
+        )
+        self.held = context.feed.executor.keep(self.statistic, f"{reading.run}-statistic")
+        self.sample, self.holdout = np.ascontiguousarray(inputs(context.sample.X).T), inputs(context.holdout.X)
+
+    def start(self) -> GridState:
+        return GridState(scores=self.context.holdout.scores)
+
+    def plan(self, state: GridState) -> Callable[[], BinSums] | None:
+        return None if state.ended or state.steps == self.rounds else lambda: self._read(state)
+
+    def advance(self, state: GridState, found: BinSums) -> GridState:
+        context, settings, part = self.context, self.settings, self._part(state.steps)
+        coef = np.zeros((GROUP, part.n_bins, context.problem.targets.outputs), np.float32)
+        ridge = settings.ridge * settings.n_grids
+        change = joined(coef, found.table, self.fixed, ridge, part.codes(self.sample), context.sample.weight)
+        after = self._after(state, change, _line(context, found, state.steps))
+        judged = context.figures(after.scores)
+        after.history[-1].update((f"holdout_{name}", value) for name, value in judged.items() if name != "rows")
+        return after
+
+    def stop(self, state: GridState) -> GridState:
+        return replace(state, ended=True)
+
+    def finish(self, state: GridState) -> GridFit:
+        self.context.feed.executor.release([self.held])
+        shape = self.settings.n_grids, self.settings.binning.n_bins, self.context.problem.targets.outputs
+        coef = np.zeros(shape, np.float32)
+        for number, change in enumerate(state.changes):
+            coef[number * GROUP : (number + 1) * GROUP] = change
+        return GridFit(self.settings, coef, state.scores, list(state.history))
+
+    def kept(self, journal: Journal) -> GridState | None:
+        state = self.start()
+        for part in journal.parts(self.name):
+            state = self._after(state, unpacked(part["change"], self.settings.bits), part["line"])
+        return state
+
+    def keep(self, journal: Journal, state: GridState) -> None:
+        if journal.keeps:
+            journal.part(self.name, {"change": packed(state.changes[-1]), "line": state.history[-1]})
+
+    def _part(self, number: int) -> Binning:
+        return self.settings.binning.part(number * GROUP, (number + 1) * GROUP)
+
+    def _after(self, state: GridState, change: F32, line: dict[str, Any]) -> GridState:
+        scores = state.scores.copy()
+        self._part(state.steps).add_scores(self.holdout, change, scores)
+        return GridState(
+            history=(*state.history, line), steps=state.steps + 1, changes=(*state.changes, change), scores=scores
+        )
+
+    def _read(self, state: GridState) -> BinSums:
+        executor, number = self.context.feed.executor, state.steps
+        turn = Turn(number, float(self.widths[number]), state.changes[-1] if number else None)
+        key = f"{self.reading.run}-{number}"
+
+        def restored() -> Handle:
+            return executor.keep(replace(turn, change=None, history=np.concatenate(state.changes)), f"{key}-history")
+
+        broadcast = executor.keep(turn, key)
+        total = self.reading.total(
+            self.statistic,
+            self.held,
+            broadcast,
+            restored,
+            key,
+            lambda rows: self.context.progress.advance(rows, round=f"{number + 1}/{self.rounds}"),
+            number + 1 == self.rounds,
+        )
+        executor.release([broadcast])
+        return total
+
+
+def fit_grids(context: ResidualContext, settings: GridSettings, name: str, callback: Callback | None = None) -> GridFit:
+    """Fit all grids.
 
     Parameters
     ----------
     name : of this fit among those of the context, and of its stage in the journal
-    tell : called with the line of each round; where it returns True the other grids stay empty
+    callback : called with the line of each round; where it returns True the other grids stay empty
     """
-    executor, binning, inputs = context.feed.executor, settings.binning, settings.inputs
-    run, rounds = f"{context.key}-{name}", settings.n_grids // GROUP
-    widths = np.zeros(rounds) if context.problem.loss.smooth else np.geomspace(*WIDTHS, rounds)
-    fixed = FixedPoint.of(context.bound, context.weight)
-    statistic = GridRound(context.problem, context.start, inputs, binning, fixed, run, keep_rows=context.feed.keep)
-    held = executor.keep(statistic, f"{run}-statistic")
-    sample, holdout = np.ascontiguousarray(inputs(context.sample.X).T), inputs(context.holdout.X)
-    scores = context.holdout.scores.copy()
-    coef = np.zeros((settings.n_grids, binning.n_bins, context.problem.targets.outputs), np.float32)
-    ridge = settings.ridge * settings.n_grids
-    history: list[dict[str, Any]] = []
-    kept = context.journal.parts(name)
-    change: F32 | None = None
-    with RepeatedReading(context.feed, context.pieces, run) as reading:
-        for number in range(rounds):
-            some = slice(number * GROUP, (number + 1) * GROUP)
-            part = binning.part(some.start, some.stop)
-            if number < len(kept):
-                change, line = unpacked(kept[number]["change"], settings.bits), kept[number]["line"]
-            else:
-                turn = Turn(number, float(widths[number]), change)
-                total = _read(context, reading, statistic, held, turn, coef[: some.start], settings)
-                change = joined(coef[some], total.table, fixed, ridge, part.codes(sample), context.sample.weight)
-                line = _line(context, total, number)
-            coef[some] = change
-            part.add_scores(holdout, change, scores)
-            if number >= len(kept):
-                line |= _judged(context, context.holdout, scores)
-                if context.journal.keeps:
-                    context.journal.part(name, {"change": packed(change), "line": line})
-            history.append(line)
-            if tell is not None and tell(dict(line)) is True:
-                break
-    executor.release([held])
-    return GridFit(settings, coef, scores, history)
-
-
-def _read(
-    context: ResidualContext, reading: RepeatedReading, statistic: GridRound, held: Any, turn: Turn, before: F32,
-    settings: GridSettings,
-) -> BinSums:  # fmt: skip
-    executor, key = context.feed.executor, f"{statistic.run}-{turn.number}"
-    broadcast = executor.keep(turn, key)
-    rounds = settings.n_grids // GROUP
-    total = reading.total(
-        statistic,
-        held,
-        broadcast,
-        lambda: executor.keep(replace(turn, change=None, history=before), f"{key}-history"),
-        key,
-        lambda rows: context.progress.advance(rows, round=f"{turn.number + 1}/{rounds}"),
-        turn.number + 1 == rounds,
-    )
-    executor.release([broadcast])
-    return total
+    with RepeatedReading(context.feed, context.pieces, f"{context.key}-{name}") as reading:
+        return solve(GridSolver(context, settings, reading, name), context.journal, callback)
 
 
 def _line(context: ResidualContext, total: BinSums, number: int) -> dict[str, Any]:
     unit = 2.0**-LOSS_DIGITS
     line = {"grids": (number + 1) * GROUP, "rows": total.n, "loss": total.loss / max(total.weight, 1)}
     return line | context.problem.targets.merit(total.right * unit, total.n)
-
-
-def _judged(context: ResidualContext, rows: Rows, scores: F32) -> dict[str, float]:
-    """Figures of scores on the holdout."""
-    if not len(rows.Y):
-        return {}
-    loss = context.problem.loss.judged(rows.Y, scores).sum(axis=1, dtype=np.float64)
-    targets = context.problem.targets
-    right = targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
-    figures = {"holdout_loss": float(rows.weight @ loss / rows.weight.sum())}
-    return figures | {f"holdout_{name}": value for name, value in right.items()}

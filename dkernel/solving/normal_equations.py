@@ -1,4 +1,4 @@
-"""`solver="normal"`: ridge regression by one exact reading of the data. The whole path of alpha, and what judges it.
+"""`solver="normal"`: ridge regression in one reading of the data, with the path of alpha and its cross-validation.
 
 One pass sums the Gram matrix of the columns, for each fold of the rows apart; from there on nothing depends on n.
 Leaving one row out needs its features, which are there for the rows of the sample. See
@@ -26,8 +26,6 @@ from dkernel.solving.sgd_setup import in_coordinates
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["ALPHAS", "FOLDS", "NormalEquations"]
-
 Array = NDArray[np.float64]
 
 ALPHAS = tuple(float(f"{10.0**k:.3g}") for k in np.arange(-10, 1.01, 0.25))
@@ -49,9 +47,9 @@ class NormalEquations(Solver[Found]):
 
     def __init__(self, context: Context) -> None:
         super().__init__(context)
-        alpha, problem = context.recipe.alpha, context.bench.problem
+        alpha, problem = context.recipe.alpha, context.evaluator.problem
         self.alphas = ALPHAS if isinstance(alpha, str) else [float(alpha)]
-        self.statistic = FoldedGram(problem, _folds(problem.columns.map.n_columns))
+        self.statistic = FoldedGram(problem, _folds(problem.columns.map.n_components))
 
     @classmethod
     def readings(cls, sizes: Sizes) -> int:  # noqa: ARG003
@@ -93,7 +91,7 @@ class NormalEquations(Solver[Found]):
 
     def _path(self, sums: Sequence[GramSum]) -> dict[str, Any]:
         """The regressions of all alphas, and the one to take."""
-        problem, coordinates = self.context.bench.problem, self.context.bench.coordinates
+        problem, coordinates = self.context.evaluator.problem, self.context.evaluator.coordinates
         parts = [
             Moments(
                 in_coordinates(coordinates, one.gram),
@@ -162,7 +160,7 @@ class LeaveOneOut(Statistic[Array, Array]):
 
 def _left_out(context: Context, ridge: Ridge, alphas: Sequence[float]) -> Array:
     n = min(len(context.sample.X), LEFT_OUT)
-    statistic = LeaveOneOut(context.inside.problem, context.bench.coordinates, ridge, alphas)
+    statistic = LeaveOneOut(context.inside.problem, context.evaluator.coordinates, ridge, alphas)
     with context.kept(context.sample, "left-out") as block:
         total = context.inside.over(statistic, block, n, 1024, "left-out")
     return np.asarray(total[:-1] / max(float(total[-1]), 1e-300))

@@ -12,14 +12,14 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.numerics import tiling
 from dkernel.persistence.journal import Journal
-from dkernel.problem.objective import Coefficients, Problem
+from dkernel.problem.objective import Coefficients, Problem, count_correct
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice
 
-__all__ = ["ResidualContext", "Rows"]
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+
+LEAST_HOLDOUT = 50  # rows below which nothing is judged
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,11 +79,25 @@ class ResidualContext:
         """The rows to judge by."""
         return self._rows(self.held_out)
 
+    @property
+    def judges(self) -> bool:
+        """True where the holdout has enough rows to judge by."""
+        return len(self.held_out.X) >= LEAST_HOLDOUT
+
     def _rows(self, block: Block) -> Rows:
         problem = replace(self.problem, threshold=-1)  # no row of these is kept back
         X, Y, weight, _ = problem.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
         ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
         return Rows(X, Y, ones, tiling.scores(problem.columns, X, *self.start).astype(np.float32))
+
+    def figures(self, scores: F32) -> dict[str, float]:
+        """Loss and merit of scores of the holdout, as a solver gives them; nothing without a holdout."""
+        rows, targets = self.holdout, self.problem.targets
+        if not len(rows.Y):
+            return {}
+        loss = self.problem.loss.judged(rows.Y, scores).sum(axis=1, dtype=np.float64)
+        found = {"loss": float(rows.weight @ loss / rows.weight.sum()), "rows": len(rows.Y)}
+        return found | targets.merit(count_correct(targets, rows.Y, scores), len(rows.Y))
 
     def gain(self, scores: F32) -> tuple[float, float, float]:
         """Mean loss of the holdout by the global stage, by other scores, and the standard error of the difference."""

@@ -1,4 +1,4 @@
-"""`solver="psgd"`: passes of rounds over the data, and the holdout that chooses among what they come to."""
+"""`solver="psgd"`: passes of rounds over the data; the holdout chooses among their iterates."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -16,13 +16,11 @@ from dkernel.solving.driver import Context, Solver, SolverResult, State
 from dkernel.solving.sgd_setup import is_wide, mean_gradient
 from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["PassState", "Passes"]
-
 Array = NDArray[np.float64]
 
 WORSE = 1.05  # a pass whose best candidate is worse than its start by this much is undone
 MOST_RETRIES = 2  # of a pass, each with a smaller step
-WATCHED = 8  # rounds from one look at the holdout to the next, where somebody wants them
+WATCHED = 8  # rounds between two evaluations of the holdout, where callbacks need them
 WINDOW = "average"  # of the means that are returned where there is no holdout to choose
 
 
@@ -39,7 +37,7 @@ class PassState(State):
     epoch, retries : passes that are over; repetitions of passes so far
     shrink : of the step, after passes that made things worse
     watched : line of a round that waits for the holdout's figures
-    ended : whether somebody wants no more rounds
+    ended : True if a callback has stopped the rounds
     """
 
     state: psgd.State
@@ -53,7 +51,7 @@ class PassState(State):
 
     @property
     def name(self) -> str:
-        """Of the pass that runs, in the names of its tasks and in the history."""
+        """Name of the running pass, in its tasks and in the history."""
         return f"pass-{self.epoch}-{self.retries}"
 
     @property
@@ -69,7 +67,7 @@ class Passes(Solver[PassState]):
     def __init__(self, context: Context) -> None:
         super().__init__(context)
         self.solver, self.progress = context.prepared.solver, context.progress
-        self.gradient = Gradient(context.bench.problem)
+        self.gradient = Gradient(context.evaluator.problem)
         self.patience = context.recipe.patience
         # The epochs on the sample of small data were passes over most of it: the step has decayed once by then.
         self.decayed = 0 if context.sizes.large else 1
@@ -106,7 +104,7 @@ class Passes(Solver[PassState]):
         if spot.watched is not None:
             line = {**spot.watched, "holdout_loss": float(found.loss[0] / found.weight)}
             right = self._merit(float(found.right[0]), found.n)
-            return self._told(spot, line | {f"holdout_{name}": value for name, value in right.items()})
+            return self._reported(spot, line | {f"holdout_{name}": value for name, value in right.items()})
         return self._judged(spot, found) if self._is_over(spot) else self._after_round(spot, *found)
 
     def _is_over(self, spot: PassState) -> bool:
@@ -130,7 +128,7 @@ class Passes(Solver[PassState]):
     def _merit(self, right: float, n: int) -> dict[str, float]:
         return self.gradient.problem.targets.merit(right, n)
 
-    def _told(self, spot: PassState, line: dict[str, Any]) -> PassState:
+    def _reported(self, spot: PassState, line: dict[str, Any]) -> PassState:
         return replace(spot, history=(*spot.history, line), steps=spot.steps + 1, watched=None)
 
     def _candidates(self, spot: PassState) -> dict[str, Array]:
@@ -138,7 +136,7 @@ class Passes(Solver[PassState]):
         if spot.best is None:
             return {"start": spot.before}
         candidates = self.solver.candidates(spot.state, spot.done)
-        if spot.done < len(self._rounds(spot.epoch)):  # ended by somebody: the means are not complete
+        if spot.done < len(self._rounds(spot.epoch)):  # stopped by a callback: the means are not complete
             return {"last": candidates["last"]}
         return candidates
 
@@ -177,12 +175,12 @@ class Passes(Solver[PassState]):
         )
         v = spot.state.v
         return partial(
-            self.context.over_round, self.gradient, self.context.bench.coefficients(v), f"{spot.name}-{i}", rounds[i],
-            following, partial(self.solver.regularizer, v),
+            self.context.over_round, self.gradient, self.context.evaluator.coefficients(v), f"{spot.name}-{i}",
+            rounds[i], following, partial(self.solver.regularizer, v),
         )  # fmt: skip
 
     def _after_round(self, spot: PassState, total: GradientSum, pull: Array) -> PassState:
-        rounds, i, coordinates = self._rounds(spot.epoch), spot.done, self.context.bench.coordinates
+        rounds, i, coordinates = self._rounds(spot.epoch), spot.done, self.context.evaluator.coordinates
         # A round whose rows are all of the holdout moves nothing, and counts: the means are over all rounds.
         mean = mean_gradient(coordinates, total)
         # Directions that a sketch does not know are learned by many steps, not by smaller ones: means take the noise.
@@ -196,7 +194,7 @@ class Passes(Solver[PassState]):
         spot = replace(spot, state=state)
         if self.context.watched and self.context.holdout is not None and (i + 1) % WATCHED == 0:
             return replace(spot, watched=line)
-        return self._told(spot, line)
+        return self._reported(spot, line)
 
     def _choose(
         self, candidates: dict[str, Array], name: str, found: LossSums | None
@@ -213,10 +211,10 @@ class Passes(Solver[PassState]):
         i = int(np.argmin(loss))
         iterate, j = names[i // len(alphas)], i % len(alphas)
         figures = {"loss": float(loss[i]), "rows": int(found.n)} | self._merit(float(found.right[i]), found.n)
-        told = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
-        told["path"] = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
+        line = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
+        line["path"] = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
         v = np.ascontiguousarray(candidates[iterate][:, j * outputs : (j + 1) * outputs])
-        return SolverResult(v, alphas[j], shares[j], iterate, [], figures), (told,)
+        return SolverResult(v, alphas[j], shares[j], iterate, [], figures), (line,)
 
     def _worse(self, found: SolverResult, before: SolverResult) -> bool:
         if not found.holdout:

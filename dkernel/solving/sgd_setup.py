@@ -1,4 +1,4 @@
-"""Before the passes: preconditioner, step and warm start, all from the reservoir."""
+"""Setup of the passes from the reservoir: preconditioner, step and warm start."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -18,6 +18,7 @@ from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.threads import usable_cores
+from dkernel.numerics.tiling import ROWS
 from dkernel.problem.components import column_dtype, with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.gram import Gram
@@ -30,26 +31,12 @@ from dkernel.problem.objective import (
     LossSums,
     Problem,
 )
-from dkernel.problem.reservoir_roles import ReservoirSplit, part_of, pieces_of
+from dkernel.problem.reservoir_split import ReservoirSplit, part_of, pieces_of
 from dkernel.problem.sizes import flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.sketch import CovarianceSum, features_of, sketch_covariance
-from dkernel.streaming.reduction import Item, R, Statistic, reduce
-
-__all__ = [
-    "PATH",
-    "Prepared",
-    "SampleEvaluator",
-    "alpha_path",
-    "alpha_paths",
-    "evaluate_candidates",
-    "in_coordinates",
-    "is_wide",
-    "mean_gradient",
-    "prepare",
-    "runs_on_client",
-    "warm_start",
-]
+from dkernel.streaming.reduction import R, Statistic
+from dkernel.streaming.shares import Item, reduce
 
 Array = NDArray[np.float64]
 
@@ -69,9 +56,8 @@ LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # of the rows that say how large the leve
 WARM_ROUNDS, WARM_EPOCHS = 16, 2  # of the start on the sample
 LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of each, where a pass follows that sees many more
 SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can
-TILE_ROWS = 256  # of a piece of the sample: one tile
 DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # that are tamed: those of the largest leverage
-WIDE_DIRECTIONS = 16  # the same of very many columns, each of which is a long vector
+WIDE_DIRECTIONS = DIRECTIONS // 2  # the same of very many columns, each of which is a long vector
 WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
 MOST_HEADS = 64  # of all alphas and outputs: more are not read for the price of one
 # A holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands. Where all rows are few, fits
@@ -84,7 +70,7 @@ FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with so many, further heads are cheap besid
 
 @dataclass(frozen=True, eq=False)
 class SampleEvaluator:
-    """Where the work on the reservoir is done: an executor, and names for its calls."""
+    """Evaluator of the reservoir's rows: an executor, and names for its calls."""
 
     executor: Executor
     key: str
@@ -92,7 +78,7 @@ class SampleEvaluator:
     coordinates: Coordinates
 
     def at_home(self) -> "SampleEvaluator":
-        """The bench in this process, where the work on the reservoir is done there; its handles are of its own."""
+        """The evaluator in this process, where the work on the reservoir is done there; its handles are of its own."""
         here = self.executor.name == "cluster" and runs_on_client(self.executor, is_wide(self.coordinates))
         return replace(self, executor=ThreadsExecutor(self.executor.slots)) if here else self
 
@@ -116,7 +102,7 @@ class SampleEvaluator:
         flops = math.inf
         if many and v is not None:
             each = flops_of(1, self.problem.columns.map.n_in, 1) + 4 * v.shape[1]
-            flops = sum(piece.n for _, piece in items) * self.problem.columns.map.n_columns * each
+            flops = sum(piece.n for _, piece in items) * self.problem.columns.map.n_components * each
         try:
             return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast, flops=flops)
         finally:
@@ -140,7 +126,7 @@ def runs_on_client(executor: Executor, wide: bool) -> bool:
 
 
 def prepare(
-    bench: SampleEvaluator, roles: ReservoirSplit, alphas: Sequence[float], n: int, flops: float = 0.0
+    evaluator: SampleEvaluator, split: ReservoirSplit, alphas: Sequence[float], n: int, flops: float = 0.0
 ) -> Prepared:
     """The preconditioners of these alphas, the safe step, and a start fitted to the sample.
 
@@ -149,16 +135,16 @@ def prepare(
     n : rows of the source
     flops : of the fit
     """
-    problem, coordinates = bench.problem, bench.coordinates
-    ground = _wide(bench, roles, n) if is_wide(coordinates) else _dense(bench, roles, n, flops)
+    problem, coordinates = evaluator.problem, evaluator.coordinates
+    ground = _wide(evaluator, split, n) if is_wide(coordinates) else _dense(evaluator, split, n, flops)
     rho = ground.rho
-    alphas = _worth_trying(alphas, rho, n, len(roles.sample.X))
+    alphas = _worth_trying(alphas, rho, n, len(split.sample.X))
     # One factor for all alphas of a large source: none of them is far above ρ.
-    one = is_large(n, len(roles.sample.X))
+    one = is_large(n, len(split.sample.X))
     ridges = [max(rho, *alphas) if one else max(rho, alpha) for alpha in alphas]
     made = ground.at(sorted(set(ridges)))
     base = min(made)
-    made[base], largest = _tamed(bench, roles, made[base])
+    made[base], largest = _tamed(evaluator, split, made[base])
     # A larger ridge makes P smaller in every direction: the bound of the base holds for it.
     made = {ridge: P if ridge == base else replace(P, largest=largest) for ridge, P in made.items()}
     preconditioners = [made[ridge] for ridge in ridges]
@@ -166,9 +152,9 @@ def prepare(
     solver = PSGD(preconditioners, alphas, coordinates.metric, problem.loss, outputs)
     # The ridge solution on the sample costs two triangular solves, and is where the other losses' optima are near.
     start = np.concatenate([P.solve(ground.moment) for P in preconditioners], axis=1)
-    turns = max(1, len(roles.sample.X) // LARGE_ROUND)
+    turns = max(1, len(split.sample.X) // LARGE_ROUND)
     rounds, epochs = (turns, LARGE_EPOCHS) if one else (WARM_ROUNDS, WARM_EPOCHS)
-    start = warm_start(bench, solver, start, roles.sample, range(epochs), rounds)
+    start = warm_start(evaluator, solver, start, split.sample, range(epochs), rounds)
     facts = {"rho": rho, "leverage": preconditioners[0].leverage, "largest": largest}
     return Prepared(solver, start, facts, ground.certificate)
 
@@ -196,41 +182,41 @@ def is_wide(coordinates: Coordinates) -> bool:
     return coordinates.n > MOST_DENSE and not isinstance(coordinates.basis, np.ndarray)
 
 
-def _dense(bench: SampleEvaluator, roles: ReservoirSplit, n: int, flops: float) -> _CovarianceEstimate:
-    problem, coordinates = bench.problem, bench.coordinates
-    size = -(-len(roles.sample.X) // GRAM_LEAVES)
-    sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
-    total = bench.over(
-        Gram(problem, bench.executor.threads_each(GRAM_LEAVES)), sample, len(roles.sample.X), size, "gram"
+def _dense(evaluator: SampleEvaluator, split: ReservoirSplit, n: int, flops: float) -> _CovarianceEstimate:
+    problem, coordinates = evaluator.problem, evaluator.coordinates
+    size = -(-len(split.sample.X) // GRAM_LEAVES)
+    sample = evaluator.executor.keep(split.sample, f"{evaluator.key}-sample")
+    total = evaluator.over(
+        Gram(problem, evaluator.executor.threads_each(GRAM_LEAVES)), sample, len(split.sample.X), size, "gram"
     )
-    bench.executor.release([sample])
+    evaluator.executor.release([sample])
     weight = max(total.weight, 1e-300)
     total.gram /= weight
     covariance, moment = in_coordinates(coordinates, total.gram), total.moment / weight
     moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
-    large = is_large(n, len(roles.sample.X))
+    large = is_large(n, len(split.sample.X))
     rows, share = (LARGE_TARGET, LARGE_SHARE) if large else (TARGET, SMALL_SHARE)
-    target = min(len(roles.sample.X) / rows, share * len(covariance))
+    target = min(len(split.sample.X) / rows, share * len(covariance))
     metric, map, root, certified = coordinates.metric, problem.columns.map, None, None
     if not isinstance(metric, float):
         root = metric_root(metric)
-        if isinstance(map, NystromMap) and len(roles.held.X):
-            certified = certificate(map, problem.columns.scaling.apply(roles.held.X), flops, (metric, root))
+        if isinstance(map, NystromMap) and len(split.held.X):
+            certified = certificate(map, problem.columns.scaling.apply(split.held.X), flops, (metric, root))
     noise = ROUNDING if map.gram_dtype == "float32" else 0.0
     rho = ridge_for(covariance, metric, target, noise, stream(problem.seed, "trace"), root)
-    return _CovarianceEstimate(rho, moment, lambda ridges: _factorized(bench, roles, covariance, ridges), certified)
+    return _CovarianceEstimate(rho, moment, lambda ridges: _factorized(evaluator, split, covariance, ridges), certified)
 
 
-def _wide(bench: SampleEvaluator, roles: ReservoirSplit, n: int) -> _CovarianceEstimate:
+def _wide(evaluator: SampleEvaluator, split: ReservoirSplit, n: int) -> _CovarianceEstimate:
     """The same of a sketch of the first rows of the sample."""
-    problem, rows = bench.problem, len(roles.sample.X)
-    sketch = sketch_covariance(bench.executor, bench.key, problem, bench.coordinates, roles.sample)
-    sample = bench.executor.keep(roles.sample, f"{bench.key}-sample")
-    moment = mean_gradient(bench.coordinates, bench.over(CovarianceSum(problem), sample, rows, 2048, "moment"))
-    bench.executor.release([sample])
+    problem, rows = evaluator.problem, len(split.sample.X)
+    sketch = sketch_covariance(evaluator.executor, evaluator.key, problem, evaluator.coordinates, split.sample)
+    sample = evaluator.executor.keep(split.sample, f"{evaluator.key}-sample")
+    moment = mean_gradient(evaluator.coordinates, evaluator.over(CovarianceSum(problem), sample, rows, 2048, "moment"))
+    evaluator.executor.release([sample])
     share = LARGE_SHARE if is_large(n, rows) else SMALL_SHARE
     rho = sketch.ridge(min(sketch.weight / TARGET, share * len(sketch.values)), 0.0)
-    held = sketch.project(features_of(problem, bench.coordinates, roles.held.X[:WIDE_HELD]))
+    held = sketch.project(features_of(problem, evaluator.coordinates, split.held.X[:WIDE_HELD]))
     return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
 
 
@@ -272,15 +258,15 @@ def _worth_trying(alphas: Sequence[float], rho: float, n: int, sample: int) -> S
 
 
 def _factorized(
-    bench: SampleEvaluator, roles: ReservoirSplit, covariance: Array, ridges: Sequence[float]
+    evaluator: SampleEvaluator, split: ReservoirSplit, covariance: Array, ridges: Sequence[float]
 ) -> dict[float, Preconditioner]:
     most = max(LEAST_HELD, int(LEVERAGE_FLOPS / len(covariance) ** 2))
-    held = _held(bench, part_of(roles.held, slice(most)))
+    held = _held(evaluator, part_of(split.held, slice(most)))
     made: dict[float, Preconditioner] = {}
     for ridge in ridges:
         # A quarter of the rows is enough for all but the first, which most alphas share.
         rows = held if not made else held[: max(1, len(held) // 4)]
-        made[ridge] = factorize(covariance, bench.coordinates.metric, ridge, rows, consumed=ridge == ridges[-1])
+        made[ridge] = factorize(covariance, evaluator.coordinates.metric, ridge, rows, consumed=ridge == ridges[-1])
     return made
 
 
@@ -296,14 +282,14 @@ def in_coordinates(coordinates: Coordinates, gram: Array) -> Array:
     return out
 
 
-def _held(bench: SampleEvaluator, block: Block) -> Array:
-    F = with_intercept(bench.problem.columns, block.X, column_dtype(bench.problem.columns.map))
-    if bench.coordinates.basis is None:
+def _held(evaluator: SampleEvaluator, block: Block) -> Array:
+    F = with_intercept(evaluator.problem.columns, block.X, column_dtype(evaluator.problem.columns.map))
+    if evaluator.coordinates.basis is None:
         return F
-    return np.concatenate([bench.coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
+    return np.concatenate([evaluator.coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
 
 
-def _tamed(bench: SampleEvaluator, roles: ReservoirSplit, P: Preconditioner) -> tuple[Preconditioner, float]:
+def _tamed(evaluator: SampleEvaluator, split: ReservoirSplit, P: Preconditioner) -> tuple[Preconditioner, float]:
     """P with the directions taken down in which rows that it has not seen are far larger than its sample's; and the
     largest eigenvalue before.
 
@@ -311,30 +297,30 @@ def _tamed(bench: SampleEvaluator, roles: ReservoirSplit, P: Preconditioner) -> 
     (Musco and Musco 2015): three products know the largest of it as well as four do that keep only the last. A step
     that does not know these eigenvalues diverges (covtype, 2,000 landmarks, squared loss: the largest is 4).
     """
-    wide, n = is_wide(bench.coordinates), P.n
+    wide, n = is_wide(evaluator.coordinates), P.n
     q, steps = WIDE_DIRECTIONS if wide else DIRECTIONS, KRYLOV_STEPS
     if n <= q * steps:
         q, steps = n, 1
     basis, images = np.empty((n, q * steps)), np.empty((n, q * steps))
-    block = stream(bench.problem.seed, "directions").standard_normal((n, q))
-    rows = bench.executor.keep(roles.unseen, f"{bench.key}-unseen")
+    block = stream(evaluator.problem.seed, "directions").standard_normal((n, q))
+    rows = evaluator.executor.keep(split.unseen, f"{evaluator.key}-unseen")
     for step in range(steps):
         own, known = slice(step * q, (step + 1) * q), basis[:, : step * q]
         for _ in range(2):  # twice: what the first leaves may be nothing but rounding
             block = np.linalg.qr(block - known @ (known.T @ block))[0]
         basis[:, own] = block
-        total = bench.over(
-            CovarianceProduct(bench.problem),
+        total = evaluator.over(
+            CovarianceProduct(evaluator.problem),
             rows,
-            len(roles.unseen.X),
+            len(split.unseen.X),
             2048,
             f"directions-{step}",
             P.half_transposed(block),
         )
-        check_finite(bench.problem.columns.map.kernel, "products of columns", total)
+        check_finite(evaluator.problem.columns.map.kernel, "products of columns", total)
         total /= max(float(total[-1, 0]), 1e-300)
-        block = images[:, own] = P.half(np.concatenate([bench.coordinates.reduce(total[:-2]), total[-2:-1]]))
-    bench.executor.release([rows])
+        block = images[:, own] = P.half(np.concatenate([evaluator.coordinates.reduce(total[:-2]), total[-2:-1]]))
+    evaluator.executor.release([rows])
     values, rotation = np.linalg.eigh(0.5 * (basis.T @ images + images.T @ basis))
     # Of a Krylov space the first values are near their eigenvalues, and the later ones, of which the next says how
     # large the rest is, fall behind.
@@ -352,27 +338,27 @@ def mean_gradient(coordinates: Coordinates, total: GradientSum) -> Array:
 
 
 def warm_start(
-    bench: SampleEvaluator, solver: PSGD, start: Array, rows: Block, epochs: range, rounds: int = WARM_ROUNDS
+    evaluator: SampleEvaluator, solver: PSGD, start: Array, rows: Block, epochs: range, rounds: int = WARM_ROUNDS
 ) -> Array:
     """The same rounds as a pass, over the sample: several epochs, the mean of the last one's second half."""
-    sample = bench.executor.keep(rows, f"{bench.key}-sample")
-    pieces = pieces_of(len(rows.X), TILE_ROWS)
+    sample = evaluator.executor.keep(rows, f"{evaluator.key}-sample")
+    pieces = pieces_of(len(rows.X), ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
     state = solver.start(start)
     for epoch in epochs:
         state = solver.start(state.v)
-        order = stream(bench.problem.seed, "warm", epoch).permutation(len(turns))
+        order = stream(evaluator.problem.seed, "warm", epoch).permutation(len(turns))
         for done, i in enumerate(order):
             items = [(sample, piece) for piece in turns[i]]
             with ThreadPoolExecutor(1) as beside:
                 pull = beside.submit(solver.regularizer, state.v)
-                total = bench.part(Gradient(bench.problem), items, f"warm-{epoch}-{done}", state.v, many=True)
-            mean, factor = mean_gradient(bench.coordinates, total), 1 / (1 + epoch)
+                total = evaluator.part(Gradient(evaluator.problem), items, f"warm-{epoch}-{done}", state.v, many=True)
+            mean, factor = mean_gradient(evaluator.coordinates, total), 1 / (1 + epoch)
             state = solver.advance(state, mean, total.n, len(turns), factor, pull.result())
-    bench.executor.release([sample])
+    evaluator.executor.release([sample])
     return solver.candidates(state, len(turns))["average"] if epochs else start
 
 
-def evaluate_candidates(bench: SampleEvaluator, block: Handle, n: int, v: Array, name: str) -> LossSums:
+def evaluate_candidates(evaluator: SampleEvaluator, block: Handle, n: int, v: Array, name: str) -> LossSums:
     """Loss and right answers on the n rows of a kept block, of each group of heads."""
-    return bench.over(LossStatistic(bench.problem), block, n, 2048, name, v)
+    return evaluator.over(LossStatistic(evaluator.problem), block, n, 2048, name, v)

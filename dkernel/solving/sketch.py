@@ -22,21 +22,9 @@ from dkernel.model import ScaledColumns
 from dkernel.numerics import tiling
 from dkernel.numerics.random_streams import stream
 from dkernel.problem.objective import Gradient, GradientSum, Problem
-from dkernel.problem.reservoir_roles import pieces_of
+from dkernel.problem.reservoir_split import pieces_of
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
-
-__all__ = [
-    "ROWS",
-    "SKETCH_CLIENT",
-    "SKETCH_TASK",
-    "CovarianceSum",
-    "features_of",
-    "rank_of",
-    "sketch_covariance",
-    "sketch_flops",
-    "slices_of",
-]  # fmt: skip
 
 ROWS = 8192  # of the sample that are sketched
 RANK = 2048  # of the sketch, at most
@@ -141,7 +129,7 @@ class CovarianceSum(Statistic[GradientSum, GradientSum]):
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> GradientSum:  # noqa: ARG002
         X, Y, weight = self.problem.rows(block, piece)
         R = Y if weight is None else Y * weight
-        nothing = np.zeros((self.problem.columns.map.n_columns, Y.shape[1]), np.float32), np.zeros(Y.shape[1])
+        nothing = np.zeros((self.problem.columns.map.n_components, Y.shape[1]), np.float32), np.zeros(Y.shape[1])
         G, g = tiling.accumulate(self.problem.columns, X, *nothing, lambda S, start: R[start : start + len(S)])
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return GradientSum(G, g, total, len(X), np.zeros(1), np.zeros(1))

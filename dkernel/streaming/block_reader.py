@@ -1,4 +1,4 @@
-"""The feed: which units of a source are in the workers' memory, read a bounded number ahead of their use."""
+"""Reading of the units of a source into the workers' memory, a bounded number ahead of their use."""
 
 from array import array
 from collections import Counter
@@ -6,7 +6,6 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
-from hashlib import sha256
 from itertools import chain
 from typing import Any, Generic
 
@@ -17,16 +16,14 @@ from dkernel.errors import ClusterError, DKernelError
 from dkernel.execution.base import Call, Executor, Handle
 from dkernel.persistence.journal import Journal
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, grouped, task_of
-from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels, sum_groups
+from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
 from dkernel.streaming.schedule import RowSlice, bundle_size
-from dkernel.streaming.shares import Node, Share, Sizes, nodes_of, shares, whole_chunks
-
-__all__ = ["BlockReader"]
+from dkernel.streaming.shares import Node, calls_of, sum_nodes, whole_chunks
 
 FARTHEST = 16  # rounds to look ahead for units to read
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
 GROUPS = 8  # tasks of a window for each slot, where units are small: what asking workers costs is paid once for them
-# Of a long reading, what a journal is told at a time: a sixteenth, and at least so many bytes of the source.
+# Of a long reading, the part that a journal gets at a time: a sixteenth, and at least so many bytes of the source.
 PARTS, PART_BYTES = 16, 256 * 2**20
 
 
@@ -201,30 +198,16 @@ class BlockReader:
 
         def calls(window: Sequence[int]) -> list[Call]:
             chunks = inside(window)
-            sizes = {chunk: [piece.n for piece in mine] for chunk, mine in chunks.items()}
             found = self.executor.places([self._units[mine[0].place.unit] for mine in chunks.values()])
+            # The pieces of a chunk stand in one block, but in a shuffled copy in many.
+            blocks = {_block_of(piece): self.block(piece) for mine in chunks.values() for piece in mine}
+            items = {chunk: [(blocks[_block_of(piece)], piece) for piece in mine] for chunk, mine in chunks.items()}
             places = dict(zip(chunks, found, strict=True))
-            return [
-                self._call(share, sizes, chunks, key, held or statistic, broadcast)
-                for share in shares(sizes, places, self.executor.processes(), self.executor.slots)
-            ]
+            return calls_of(held or statistic, broadcast, items, key, self.executor, places)
 
         results = self.visit(windows, calls, following=following, needed=needed)
         for window, values in zip(windows, results, strict=True):
-            yield window, whole_chunks(dict(chain.from_iterable(values)), statistic.merge)
-
-    def _call(
-        self, share: Share, sizes: Sizes, chunks: Mapping[int, list[RowSlice]], key: str, statistic: Any, broadcast: Any
-    ) -> Call:
-        nodes = nodes_of(share, sizes)
-        mine = [[chunks[run.chunk][run.first : run.last] for run in runs] for _, runs in nodes]
-        # The pieces of a chunk stand in one block, but in a shuffled copy in many.
-        blocks = {_block_of(piece): piece for runs in mine for run in runs for piece in run}
-        number = {block: i for i, block in enumerate(blocks)}
-        handles = [self.block(piece) for piece in blocks.values()]
-        lists = [[[(number[_block_of(piece)], piece) for piece in run] for run in runs] for runs in mine]
-        name = f"{key}-{share.runs[0].chunk}-{sha256(repr(share.runs).encode()).hexdigest()[:12]}"
-        return Call(name, sum_groups, (statistic, broadcast, handles, [node for node, _ in nodes], lists), share.at)
+            yield window, whole_chunks(values, statistic.merge)
 
     def fold(
         self,
@@ -308,7 +291,7 @@ class BlockReader:
         return [list(units[i : i + self._window]) for i in range(0, len(units), self._window)]
 
     def place(self, unit: int) -> str | None:
-        """The worker that has a unit which has been read; None where nobody knows."""
+        """The worker that has a unit which has been read; None where that is unknown."""
         return self.executor.places([self._units[unit]])[0] if unit in self._units else None
 
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
@@ -337,12 +320,10 @@ class BlockReader:
     def _compute(
         self, calls: Sequence[Call], ahead: Sequence[int] = (), readers: Mapping[int, str | None] | None = None
     ) -> list[Any]:
-        """As the executor does, but what ended its workers is named by the rows that it reads."""
+        """Compute calls; an error that names a task which ended its workers names its rows."""
         if not calls and not ahead:
             return []
-        groups: dict[range, list[int]] = {}
-        for unit in ahead:
-            groups.setdefault(self._groups[unit], []).append(unit)
+        groups = {self._groups[units[0]]: units for units in self._by_group(ahead)}
         try:
             tasks = [task_of(self.source.units[group.start : group.stop]) for group in groups]
             if readers:
@@ -368,8 +349,8 @@ class BlockReader:
         numbers = [] if first is None else [*self._groups[first]] if "-to-" in key else [first]
         for call in calls:
             if key.startswith(call.key):
-                if call.function is sum_groups:
-                    numbers += [piece.place.unit for lists in call.args[-1] for some in lists for _, piece in some]
+                if call.function is sum_nodes:
+                    numbers += [piece.place.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
                 else:
                     handles = [item[0] for item in call.args[-1]]
                     numbers += [unit for unit, handle in self._units.items() if any(handle is one for one in handles)]

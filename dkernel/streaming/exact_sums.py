@@ -1,4 +1,4 @@
-"""Sums that are exact in any order, over rows that keep something of their own from one reading to the next.
+"""Sums that are exact in any order, over rows that have a state from one reading to the next.
 
 Sums of integers need no tree: each call adds all its rows to one total, and the totals of the calls add up to the same
 whoever made them. What a row keeps (its scores so far) stays in the process that has last seen it
@@ -14,8 +14,6 @@ from dkernel.execution import process_cache
 from dkernel.execution.base import Call, Handle
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowSlice
-
-__all__ = ["ExactStatistic", "RepeatedReading"]
 
 T = TypeVar("T")
 
@@ -85,7 +83,7 @@ class RepeatedReading:
         held, broadcast : handles of the statistic and of what its methods get
         restore : makes the broadcast for pieces whose state is lost
         key : made of the content of everything that decides the result
-        advance : told the rows of each window
+        advance : called with the rows of each window
         last : no reading follows this one
         """
         executor, windows = self.feed.executor, self.feed.windows(list(self._pieces))

@@ -1,4 +1,4 @@
-"""Tests whether the chunks are alike: if not, each round of whole chunks would teach something else.
+"""Tests whether the chunks are alike, so that rounds of whole chunks are samples of the same data.
 
 Two tests on what the survey counted anyway: chi-squared of the classes in each chunk against the whole, and the z of
 each chunk's feature means (two-sample tests as in Lehmann and Romano 2005, chapters 5 and 14).
@@ -13,8 +13,6 @@ import numpy as np
 from scipy.special import chdtrc
 
 from dkernel.streaming.survey import ColumnMoments, SurveyResult
-
-__all__ = ["Exchange", "exchangeable"]
 
 LEVEL = 1e-6  # of a test: one of a million sources that are mixed is called sorted
 LEAST = 50  # rows; fewer say nothing alone, and many such chunks would say it often

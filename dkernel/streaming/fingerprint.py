@@ -1,4 +1,4 @@
-"""The fingerprint of data: every bit of every row changes it, and no chunking, file format or number of workers does.
+"""The fingerprint of data: it depends on every bit of every row, and not on chunks, file format or workers.
 
     s_j = Σ_i bits(x_ij) * h_i  mod 2^64        one for each column, the label and the weight
 
@@ -13,11 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.object_values import encoded
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.sparse_rows import FOLDS, SparseRows
-
-__all__ = ["array_digest", "column_sums", "digest", "odd_numbers", "with_others"]
 
 
 def odd_numbers(first: int, n: int, step: int = 1) -> NDArray[np.uint64]:
@@ -86,11 +83,3 @@ def _bits(values: NDArray[Any]) -> NDArray[np.uint64]:
     hashed = [hashlib.blake2b(repr(value).encode(), digest_size=8).digest() for value in kinds.tolist()]
     found = np.frombuffer(b"".join(hashed), "<u8").astype(np.uint64)
     return (found if places is None else found[places]).reshape(values.shape)
-
-
-def array_digest(Z: Any) -> str:
-    """Of an array of numbers, of texts or of objects, or of sparse rows."""
-    if isinstance(Z, SparseRows):
-        return "".join(map(array_digest, Z.arrays().values()))
-    held = encoded(Z)[0] if Z.dtype.kind == "O" else Z
-    return hashlib.sha256(held.tobytes()).hexdigest()

@@ -1,4 +1,4 @@
-"""Progress of a run: a bar on a terminal, a line now and then in a log, objects for a machine, or nothing.
+"""Progress of a run: a bar on a terminal, lines in a log, JSON objects, or nothing.
 
 Only a terminal ever gets control characters. Everything goes to stderr: stdout belongs to the result.
 """
@@ -14,8 +14,6 @@ from typing import Any, TextIO
 
 from dkernel.errors import RecipeError
 
-__all__ = ["KINDS", "LOG_EVERY", "Progress", "format_progress"]
-
 KINDS = ("auto", "bar", "log", "json", "none")
 LOG_EVERY = 10.0  # seconds between two lines of a log
 BAR_EVERY = 0.1  # seconds: as fast as an eye follows
@@ -28,7 +26,7 @@ _SAID = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "s
 
 
 class Progress:
-    """Phase, rows, rows/s, figures and time left of a run; safe to call from several threads.
+    """Phase, rows, rows/s, figures and time left of a run; thread-safe.
 
     Parameters
     ----------
@@ -103,7 +101,7 @@ class Progress:
                 self._show(now)
 
     def state(self) -> dict[str, Any]:
-        """Where the run is: phase, rows, total_rows, seconds, rows_per_second, seconds_left, and its figures."""
+        """State of the run: phase, rows, total_rows, seconds, rows_per_second, seconds_left, and its figures."""
         with self._lock:
             return self._state(self._clock() - self._began) if self._name else {}
 
@@ -129,7 +127,7 @@ class Progress:
                 self._line(text)
 
     def choice(self, name: str, text: str) -> None:
-        """What was chosen and why; one who will show it at the end may leave it out here."""
+        """Report a choice and its reason; a display that shows it at the end may omit it here."""
         if self._choices or self.kind == "json":
             self.message(f"{name}: {text}")
 
@@ -224,12 +222,12 @@ class Progress:
         try:
             self._stream.write(text)
             self._stream.flush()
-        except (BrokenPipeError, ValueError):  # nobody reads any more: no reason to end the run
+        except (BrokenPipeError, ValueError):  # the reader is gone, which is no reason to end the run
             self.kind = "none"
 
 
 def format_progress(state: Mapping[str, Any], ended: bool = False) -> str:
-    """One line for people of a `Progress.state`, of a phase under way or of one that has ended.
+    """A `Progress.state` as one line of text, of a phase that runs or has ended.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""Small units of a source that one task reads, scores or writes: what a task costs is paid once for all of them."""
+"""Groups of small units of a source that one task reads, scores or writes."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -9,8 +9,6 @@ from dask.delayed import Delayed
 from dask.local import get_sync
 
 from dkernel.data.source import Unit
-
-__all__ = ["Task", "call_each", "grouped", "read_together", "task_of"]
 
 # What is read together stays small beside any other block, and many small files are still tasks for many workers.
 MOST_BYTES, MOST_UNITS = 2**20, 64

@@ -1,4 +1,4 @@
-"""Statistics, and the one way in which anything is learned from data: a reduction over pieces.
+"""Statistics, and the reduction over pieces by which everything is learned from data.
 
     result = finish(tree sum over pieces of step(zero, piece, broadcast))
 
@@ -6,34 +6,15 @@ The sum follows a fixed binary tree over the positions of the pieces: neighbours
 out passed up. A task computes an aligned subtree, so the grouping may follow the workers while the bits do not.
 """
 
-import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, Generic, TypeVar
 
 from dkernel.data.block import Block
-from dkernel.execution.base import Call, Executor, Handle
 from dkernel.streaming.schedule import RowSlice
-
-__all__ = [
-    "LITTLE_FLOPS",
-    "Item",
-    "Statistic",
-    "TreeAccumulator",
-    "merge_levels",
-    "reduce",
-    "subtrees",
-    "sum_groups",
-    "tree_nodes",
-    "tree_sum",
-]  # fmt: skip
-
-Item = tuple[Handle, RowSlice]
 
 S = TypeVar("S")
 R = TypeVar("R")
-LITTLE_FLOPS = 1e9  # some 20 ms of one core: what it would take to ask another process
-TASKS_A_SLOT = 2  # enough to even out pieces of unequal cost, few enough that the scheduler does not notice
 
 
 class Statistic(ABC, Generic[S, R]):
@@ -98,23 +79,8 @@ class Statistic(ABC, Generic[S, R]):
         return total  # type: ignore[return-value]
 
 
-def tree_sum(values: Sequence[S], merge: Callable[[S, S], S]) -> S:
-    """Pairs of neighbours, level by level; an odd one out is passed up.
-
-    Examples
-    --------
-    >>> tree_sum(["a", "b", "c", "d", "e"], lambda x, y: f"({x}{y})")
-    '(((ab)(cd))e)'
-    """
-    level = list(values)
-    while len(level) > 1:
-        pairs = [merge(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
-        level = pairs + level[len(level) - len(level) % 2 :]
-    return level[0]
-
-
 class TreeAccumulator(Generic[S]):
-    """The same of values that come one after the other, in their order, without all of them at any time.
+    """The tree of values that come one after the other: pairs of neighbours, level by level, an odd one out passed up.
 
     A binary counter holds one partial sum a level. Only complete neighbours of one level merge, and what is left at the
     end merges from the right.
@@ -177,80 +143,3 @@ def tree_nodes(first: int, last: int) -> list[tuple[int, int, int]]:
         found.append((first, first + (1 << level), level))
         first += 1 << level
     return found
-
-
-def subtree(
-    statistic: Statistic[Any, Any], broadcast: Any, blocks: Sequence[Block], pieces: Sequence[tuple[int, RowSlice]]
-) -> Any:
-    """The sum over an aligned subtree; runs on a worker. Pieces come with the number of their block."""
-    steps = ((0, statistic.step(blocks[number], piece, broadcast)) for number, piece in pieces)
-    return merge_levels(steps, statistic.merge)
-
-
-def sum_groups(
-    statistic: Statistic[Any, Any],
-    broadcast: Any,
-    blocks: Sequence[Block],
-    names: Sequence[Any],
-    sums: Sequence[Sequence[Sequence[tuple[int, RowSlice]]]],
-) -> list[tuple[Any, Any]]:
-    """Several sums by their names, each of neighbouring lists of pieces; runs on a worker."""
-    return [
-        (name, merge_levels(((0, subtree(statistic, broadcast, blocks, some)) for some in lists), statistic.merge))
-        for name, lists in zip(names, sums, strict=True)
-    ]
-
-
-def reduce(
-    executor: Executor,
-    statistic: Statistic[S, R],
-    items: Sequence[Item],
-    key: str,
-    *,
-    held: Handle | None = None,
-    broadcast: Handle | None = None,
-    flops: float = math.inf,
-) -> R:
-    """The statistic of all pieces. A little work on values that this process has is done here: to the same bits.
-
-    Parameters
-    ----------
-    items : each piece with the handle of the block that it stands in
-    key : made of the content of everything that decides the result
-    held : handle of the statistic, where it is large and known to the executor already
-    broadcast : handle of what `step` gets beside the piece
-    flops : how much work it is, as far as that is known
-    """
-    if flops <= LITTLE_FLOPS and broadcast is not None:
-        blocks = [handle for handle, _ in items]
-        found = executor.at_hand([broadcast, *dict.fromkeys(blocks)])
-        if found is not None:
-            places = {handle: k for k, handle in enumerate(dict.fromkeys(blocks))}
-            numbered = [(places[handle], piece) for handle, piece in items]
-            return statistic.finish(subtree(statistic, found[0], found[1:], numbered))
-    results, _ = executor.compute(subtrees(held or statistic, items, key, executor.slots, broadcast))
-    return statistic.finish(tree_sum(results, statistic.merge))
-
-
-def subtrees(statistic: Any, items: Sequence[Item], key: str, slots: int, broadcast: Any = None) -> list[Call]:
-    """Calls whose results are the aligned subtrees of one sum, in order, enough of them to keep `slots` busy; one call
-    for the whole sum where that is 0."""
-    size = _group(len(items), slots) if slots else len(items)
-    calls = []
-    for at in range(0, len(items), size):
-        blocks: list[Handle] = []
-        places: list[tuple[int, RowSlice]] = []
-        for handle, piece in items[at : at + size]:
-            if not blocks or blocks[-1] is not handle:
-                blocks.append(handle)
-            places.append((len(blocks) - 1, piece))
-        calls.append(Call(f"{key}-{at}-{len(places)}", subtree, (statistic, broadcast, blocks, places)))
-    return calls
-
-
-def _group(items: int, slots: int) -> int:
-    """Pieces of a task: a power of two, so that its sum is a subtree; each slot gets some tasks where it can."""
-    size = 1
-    while size * 2 * TASKS_A_SLOT * slots <= items:
-        size *= 2
-    return size

@@ -1,4 +1,4 @@
-"""Pieces and rounds: which rows stand together, a function of the chunk layout and the seed alone.
+"""Pieces and rounds, a function of the chunk layout and the seed alone.
 
 A chunk is cut into equal pieces of at most PIECE_ROWS rows. A round is a fixed share of the pieces. Two orders:
 "chunks" takes the pieces chunk by chunk, in an order of the units that the seed draws, so that a source larger than
@@ -16,22 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics.random_streams import stream
-
-__all__ = [
-    "PIECE_ROWS",
-    "Partition",
-    "RowRange",
-    "RowSlice",
-    "Schedule",
-    "bundle_size",
-    "cut_pieces",
-    "interleaved",
-    "shuffled",
-]
+from dkernel.numerics.tiling import PIECE_ROWS
 
 Numbers = NDArray[np.int64]
 
-PIECE_ROWS = 2048  # eight tiles: what a piece costs beside its rows is a percent
 LEAST_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
 SMALL_BYTES = 256 * 2**20  # of a source whose units can all be there at one time
 BUNDLE_BYTES = 64 * 2**20  # of the units that are mixed: a chunk's size
@@ -41,7 +29,7 @@ TURNS = 4  # rounds whose pieces are there at one time
 
 @dataclass(frozen=True, slots=True)
 class RowRange:
-    """Where rows are: block `block` of unit `unit`, rows start, start + step, ... before stop."""
+    """Place of rows: block `block` of unit `unit`, rows start, start + step, ... before stop."""
 
     unit: int
     block: int

@@ -1,12 +1,21 @@
-"""Which call of a round sums which pieces: an even share for each thread of the worker that has them."""
+"""Calls of a sum, each of an even share of the pieces for a thread of the worker that has them."""
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
+from itertools import chain
+from typing import Any
 
-from dkernel.streaming.reduction import S, merge_levels, tree_nodes
+from dkernel.data.block import Block
+from dkernel.execution.base import Call, Executor, Handle
+from dkernel.streaming.reduction import R, S, Statistic, merge_levels, tree_nodes
+from dkernel.streaming.schedule import RowSlice
 
-__all__ = ["Node", "Run", "Share", "Sizes", "nodes_of", "shares", "whole_chunks"]
+Item = tuple[Handle, RowSlice]
+"""A piece, and the handle of the block that it stands in."""
 
+LITTLE_FLOPS = 1e9  # some 20 ms of one core: what it would take to ask another process
 FINE = 32  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
 
 Sizes = Mapping[int, Sequence[int]]
@@ -49,7 +58,7 @@ class Node:
 def shares(sizes: Sizes, places: Mapping[int, str | None], threads: Mapping[str, int], slots: int) -> list[Share]:
     """An even share for each thread of each worker, of the chunks that it has.
 
-    Where some worker has none of them, or nobody knows who has one, an even share for each of the slots.
+    Where some worker has none of them, or their places are unknown, an even share for each of the slots.
 
     Parameters
     ----------
@@ -116,11 +125,91 @@ def nodes_of(share: Share, sizes: Sizes) -> list[tuple[Node, list[Run]]]:
     return found
 
 
-def whole_chunks(sums: dict[Node, S], merge: Callable[[S, S], S]) -> dict[Node, S]:
-    """The sums, those of the parts of a chunk made to one."""
+def whole_chunks(results: Iterable[Iterable[tuple[Node, S]]], merge: Callable[[S, S], S]) -> dict[Node, S]:
+    """The sums that some calls gave, those of the parts of a chunk made to one."""
+    sums = dict(chain.from_iterable(results))
     parts: dict[int, list[Node]] = {}
     for node in sorted(node for node in sums if node.first is not None):
         parts.setdefault(node.chunk, []).append(node)
     for chunk, mine in parts.items():
         sums[Node(chunk, None, 0)] = merge_levels([(node.level, sums.pop(node)) for node in mine], merge)
     return sums
+
+
+Numbered = Sequence[tuple[int, RowSlice]]
+"""Pieces, each with the number of its block."""
+
+
+def sum_nodes(
+    statistic: Statistic[S, Any], broadcast: Any, blocks: Sequence[Block],
+    nodes: Sequence[tuple[Node, Sequence[Numbered]]],
+) -> list[tuple[Node, S]]:  # fmt: skip
+    """Nodes with their sums, each of some neighbouring lists of pieces; runs on a worker."""
+    return [
+        (node, merge_levels(((0, sum_pieces(statistic, broadcast, blocks, some)) for some in lists), statistic.merge))
+        for node, lists in nodes
+    ]
+
+
+def sum_pieces(statistic: Statistic[S, Any], broadcast: Any, blocks: Sequence[Block], pieces: Numbered) -> S:
+    """The sum of one list of pieces."""
+    return merge_levels(((0, statistic.step(blocks[number], piece, broadcast)) for number, piece in pieces),
+                        statistic.merge)  # fmt: skip
+
+
+def calls_of(
+    statistic: Any, broadcast: Any, chunks: Mapping[int, Sequence[Item]], key: str, executor: Executor,
+    places: Mapping[int, str | None] | None = None,
+) -> list[Call]:  # fmt: skip
+    """The calls that together sum all pieces, their results for `whole_chunks`.
+
+    Parameters
+    ----------
+    chunks : position of each chunk in the sum -> its pieces
+    places : chunk -> the worker that has it, where that is known
+    """
+    sizes = {chunk: [piece.n for _, piece in items] for chunk, items in chunks.items()}
+    threads = {} if places is None else executor.processes()
+    calls = []
+    for share in shares(sizes, places or {}, threads, executor.slots):
+        nodes = [
+            (node, [chunks[run.chunk][run.first : run.last] for run in runs]) for node, runs in nodes_of(share, sizes)
+        ]
+        blocks = dict.fromkeys(handle for _, lists in nodes for items in lists for handle, _ in items)
+        number = {handle: i for i, handle in enumerate(blocks)}
+        numbered = [(node, [[(number[h], piece) for h, piece in items] for items in lists]) for node, lists in nodes]
+        name = f"{key}-{share.runs[0].chunk}-{sha256(repr(share.runs).encode()).hexdigest()[:12]}"
+        calls.append(Call(name, sum_nodes, (statistic, broadcast, list(blocks), numbered), share.at))
+    return calls
+
+
+def reduce(
+    executor: Executor,
+    statistic: Statistic[S, R],
+    items: Sequence[Item],
+    key: str,
+    *,
+    held: Handle | None = None,
+    broadcast: Handle | None = None,
+    flops: float = math.inf,
+) -> R:
+    """The statistic of all pieces. A little work on values that this process has is done here: to the same bits.
+
+    Parameters
+    ----------
+    items : each piece with the handle of the block that it stands in
+    key : made of the content of everything that decides the result
+    held : handle of the statistic, where it is large and known to the executor already
+    broadcast : handle of what `step` gets beside the piece
+    flops : how much work it is, as far as that is known
+    """
+    if flops <= LITTLE_FLOPS and broadcast is not None:
+        blocks = dict.fromkeys(handle for handle, _ in items)
+        found = executor.at_hand([broadcast, *blocks])
+        if found is not None:
+            number = {handle: i for i, handle in enumerate(blocks)}
+            numbered = [(number[handle], piece) for handle, piece in items]
+            return statistic.finish(sum_pieces(statistic, found[0], found[1:], numbered))
+    results, _ = executor.compute(calls_of(held or statistic, broadcast, {0: items}, key, executor))
+    (total,) = whole_chunks(results, statistic.merge).values()
+    return statistic.finish(total)

@@ -1,4 +1,4 @@
-"""Sorted data that do not fit in memory: rewritten once to scratch, so that every round finds its rows together.
+"""Shuffle of sorted data that do not fit in memory: they are rewritten once to scratch, in the order of the rounds.
 
 The rows of a chunk are stored in the order of its interleaved pieces. The pieces keep their numbers and rows, so the
 sums, and the model's bytes, are those of the same data interleaved in memory.
@@ -6,7 +6,6 @@ sums, and the model's bytes, are those of the same data interleaved in memory.
 
 import os
 import tempfile
-import uuid
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
@@ -18,6 +17,7 @@ from dask.delayed import Delayed
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
+from dkernel.data.scratch import save_array
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
 from dkernel.numerics.object_values import decoded, encoded
@@ -25,8 +25,6 @@ from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.persistence.journal import Journal
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice, Schedule
-
-__all__ = ["folder_of", "rewrite_shuffled", "scratch_folder"]
 
 
 @contextmanager
@@ -101,27 +99,19 @@ def write_unit(blocks: Sequence[Block], folder: str, pieces: Sequence[RowSlice])
                 continue
             if isinstance(values, SparseRows):
                 for part, held in values[order].arrays().items():
-                    _save(f"{path}-{name}-{part}.npy", held)
-                _save(f"{path}-{name}.npy", np.array([values.width]))
+                    save_array(f"{path}-{name}-{part}.npy", held)
+                save_array(f"{path}-{name}.npy", np.array([values.width]))
             elif values.dtype.kind == "O":
                 data, ends = encoded(values[order])
-                _save(f"{path}-{name}-ends.npy", ends)
-                _save(f"{path}-{name}.npy", data)
+                save_array(f"{path}-{name}-ends.npy", ends)
+                save_array(f"{path}-{name}.npy", data)
             else:
-                _save(f"{path}-{name}.npy", values[order])
+                save_array(f"{path}-{name}.npy", values[order])
         at = 0
         for piece in mine:
             found.append((piece.number, path, at, at + piece.n))
             at += piece.n
     return found
-
-
-def _save(path: str, values: NDArray[Any]) -> None:
-    """The array under its name all at once: a task of a run that is dead may still be writing the same."""
-    staged = f"{path}.{uuid.uuid4().hex}.part"
-    with open(staged, "wb") as file:
-        np.save(file, values)
-    os.replace(staged, path)
 
 
 def read_piece(path: str, start: int, stop: int) -> tuple[Block, ...]:

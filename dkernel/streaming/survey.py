@@ -1,4 +1,4 @@
-"""The survey: what one reading of the data tells before anything is fitted.
+"""The survey: the first reading of the data, before anything is fitted.
 
 Counts, moments (Chan, Golub and LeVeque 1983: mergeable, in float64), ranges, the labels there are, labels and means of
 every chunk (are the chunks alike?), and the reservoir: the rows with the smallest hashes of their global numbers, a
@@ -16,13 +16,12 @@ from dkernel.errors import DataError
 from dkernel.numerics.column_stats import tally
 from dkernel.numerics.object_values import numbers_of
 from dkernel.numerics.random_streams import row_hash
-from dkernel.numerics.sparse_rows import SparseRows, stacked
+from dkernel.numerics.rows import contiguous, stacked
+from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.persistence.serialization import stored
 from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
-
-__all__ = ["ChunkCounts", "ColumnMoments", "Reservoir", "Survey", "SurveyResult"]
 
 # More labels than this are no classes; counting them all would be a copy of the data.
 MOST_LABELS = 10_000
@@ -69,9 +68,7 @@ class ColumnMoments:
             return self
         shift = other.mean - self.mean
         return ColumnMoments(
-            n,
-            self.mean + shift * (other.n / n),
-            self.squares + other.squares + shift**2 * (self.n * other.n / n),
+            n, self.mean + shift * (other.n / n), self.squares + other.squares + shift**2 * (self.n * other.n / n)
         )
 
     @property
@@ -101,9 +98,7 @@ class Reservoir:
     def part(self, rows: slice | NDArray[np.intp]) -> Block:
         """Some of its rows, as a block."""
         weight = None if self.weight is None else self.weight[rows]
-        X = self.X[rows]
-        X = X if isinstance(X, SparseRows) else np.ascontiguousarray(X)
-        return Block(X, None if self.y is None else self.y[rows], weight)
+        return Block(contiguous(self.X[rows]), None if self.y is None else self.y[rows], weight)
 
 
 @stored("Seen")

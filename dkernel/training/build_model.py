@@ -22,8 +22,6 @@ from dkernel.training.job import Job
 from dkernel.training.result import LocalStage
 from dkernel.training.stages import PosedProblem, Ready
 
-__all__ = ["build_model"]
-
 
 def build_model(
     job: Job, posed: PosedProblem, ready: Ready, outcome: SolverResult, data: str, order: Mapping[str, str],
@@ -36,40 +34,42 @@ def build_model(
     data : digest of the data
     order : of the rows, in words, where it is not the usual one
     """
-    problem, bench = posed.problem, ready.bench
+    problem, evaluator = posed.problem, ready.evaluator
     targets, map = problem.targets, problem.columns.map
     check_finite(map.kernel, "coefficients", outcome.v)
     check_finite(map.kernel, "losses on the holdout", outcome.holdout.get("loss", 0.0))
     facts = _facts(job, posed, ready.prepared, outcome) | {"data": data, "chosen": {**job.chosen, **order}}
     if local is not None:
         facts["local"] = local.facts
+        if local.machine is not None and local.holdout:
+            facts["holdout"] = local.holdout
     variance = None
     if outcome.variance is not None and (local is None or local.machine is None):
-        variance = _in_columns(bench, outcome.variance, targets)
+        variance = _in_columns(evaluator, outcome.variance, targets)
         facts["noise"] = np.sqrt(variance.scale[0]).tolist()
     model = Model(
         recipe=posed.recipe,
         scaling=problem.columns.scaling,
         map=map,
-        coef=np.ascontiguousarray(bench.coordinates.expand(outcome.v[:-1]) * targets.width),
+        coef=np.ascontiguousarray(evaluator.coordinates.expand(outcome.v[:-1]) * targets.width),
         intercept=outcome.v[-1] * targets.width + targets.center,
         classes=targets.classes,
         columns=job.source.table_columns,
         label=job.source.label or "label",
         facts=facts,
         variance=variance,
-        encoding=job.source.encoding,
+        encoding=None if job.source.encoding is None else job.source.encoding.settled(),
         local=None if local is None else local.machine,
     )
-    return model if posed.recipe.calibration is None else calibrate(model, posed.roles.holdout, targets)
+    return model if posed.recipe.calibration is None else calibrate(model, posed.split.holdout, targets)
 
 
 def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverResult) -> dict[str, Any]:
-    problem, roles = posed.problem, posed.roles
+    problem, split = posed.problem, posed.split
     targets, map = problem.targets, problem.columns.map
     facts: dict[str, Any] = {
         "rows": job.sizes.n,
-        "columns": map.n_columns,
+        "columns": map.n_components,
         "iterate": outcome.iterate,
         "share_of_step": outcome.share,
         "setup": {name: float(value) for name, value in prepared.facts.items()},
@@ -79,8 +79,8 @@ def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverRes
         facts["passed_over"] = list(job.source.passed_over)
     if prepared.certificate is not None:
         facts["certificate"] = prepared.certificate
-    elif isinstance(map, NystromMap) and len(roles.held.X):
-        facts["certificate"] = certificate(map, problem.columns.scaling.apply(roles.held.X), job.plan.flops)
+    elif isinstance(map, NystromMap) and len(split.held.X):
+        facts["certificate"] = certificate(map, problem.columns.scaling.apply(split.held.X), job.plan.flops)
     if posed.weights is not None:
         facts["weights"] = [float(weight) for weight in posed.weights]
     facts |= outcome.facts
@@ -91,12 +91,12 @@ def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverRes
     return facts
 
 
-def _in_columns(bench: SampleEvaluator, found: dict[str, Any], targets: Targets) -> Variance:
+def _in_columns(evaluator: SampleEvaluator, found: dict[str, Any], targets: Targets) -> Variance:
     """The variance that a solver found in its coordinates, in those of the columns and the label's unit."""
     noise, alpha, n = targets.width**2 * np.array(found["noise"]), found["alpha"], found["weight"]
-    has_rest = isinstance(bench.problem.columns.map, NystromMap) and alpha > 0
+    has_rest = isinstance(evaluator.problem.columns.map, NystromMap) and alpha > 0
     prior = noise / (alpha * n) if has_rest else 0.0 * noise
-    factor = np.ascontiguousarray(bench.coordinates.expand(found["basis"]))
+    factor = np.ascontiguousarray(evaluator.coordinates.expand(found["basis"]))
     scale = np.stack([noise, prior, np.full_like(noise, n)])
     return Variance(factor, found["offset"], scale if len(noise) > 1 else scale[:, 0])
 

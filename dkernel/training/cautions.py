@@ -1,4 +1,4 @@
-"""What a survey shows that is no error and rarely meant: a class of one row, a constant feature, a copied label."""
+"""Cautions of a survey, which are no errors: a class of one row, a constant feature, a copied label."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -10,8 +10,6 @@ from dkernel.data.source import Source
 from dkernel.problem.targets import Targets
 from dkernel.streaming.survey import SurveyResult
 
-__all__ = ["cautions"]
-
 LOOKED_AT = 4096  # rows in which the label is compared with the features
 FEWEST = 20  # rows: fewer are alike by chance
 FIRST = 64  # rows that tell most features from the label
@@ -22,7 +20,7 @@ NAMED = 8  # of many names the first fill a line
 def cautions(
     survey: SurveyResult, counts: Mapping[Any, float], source: Source, targets: Targets
 ) -> Iterator[tuple[str, str]]:
-    """What is worth a line, as (name, text)."""
+    """Cautions, as (name, text)."""
     classes = targets.classes is not None
     single = [repr(label) for label, n in counts.items() if n == 1] if classes and source.weight is None else []
     if single:
@@ -32,7 +30,7 @@ def cautions(
     columns = _columns(source)
     level = survey.low == survey.high
     if constant := [name for name, places in columns.items() if len(places) and level[places].all()]:
-        yield "constant", f"{_listed(constant)}: one value in all rows, which tells nothing"
+        yield "constant", f"{_listed(constant)}: one value in all rows, so useless"
     sample = survey.reservoir
     X, y = sample.X[:LOOKED_AT], sample.y[:LOOKED_AT]
     if len(X) >= FEWEST and y.ndim == 1:

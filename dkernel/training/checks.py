@@ -1,4 +1,4 @@
-"""What a fit refuses before anything is read: parts of its data, recipe and kernel that do not go together."""
+"""Checks of a fit before anything is read: parts of data, recipe and kernel that do not go together."""
 
 from dkernel.data.block import Block
 from dkernel.data.object_columns import check_gamma, check_source
@@ -7,14 +7,12 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.problem.reservoir_roles import counted
+from dkernel.problem.reservoir_split import counted
 from dkernel.recipe import Recipe
+from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
-from dkernel.selection.model_selection import SelectedModel
 from dkernel.solving.exact import deduplicate
 from dkernel.training.local_stage import check_local
-
-__all__ = ["checked_source"]
 
 
 def checked_source(
@@ -29,7 +27,7 @@ def checked_source(
     if source.objects:
         check_gamma([kernel], "auto" if chosen else recipe.gamma)
     check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
-    check_local(recipe, loss_named(recipe.loss), bool(source.objects), source.sparse)
+    check_local(recipe, loss_named(recipe.loss), source)
     if SOLVERS[recipe.solver].in_memory:
         if validation is not None:
             raise RecipeError(

@@ -14,8 +14,8 @@ from dkernel.numerics.sparse_rows import named
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.recipe import Recipe
-from dkernel.selection.model_selection import SelectedModel
-from dkernel.solving.driver import Context, SolverResult, Told, solve, solver_class
+from dkernel.selection.candidates import SelectedModel
+from dkernel.solving.driver import Callback, Context, SolverResult, solve, solver_class
 from dkernel.solving.full_batch import Polish
 from dkernel.solving.sgd_setup import SampleEvaluator
 from dkernel.streaming.block_reader import BlockReader
@@ -27,7 +27,7 @@ from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
 from dkernel.training.checks import checked_source
 from dkernel.training.job import Job
-from dkernel.training.local_stage import LOCAL_STAGES, best_stage, local_pieces, residual_context
+from dkernel.training.local_stage import fit_local, local_pieces, residual_context
 from dkernel.training.memory_plan import Plan
 from dkernel.training.missing_values import with_missing_values
 from dkernel.training.result import LocalStage, TrainResult
@@ -37,28 +37,27 @@ from dkernel.training.stages import (
     Rounds,
     choose_model,
     choose_order,
-    choose_roles,
     learn_labels,
     pose_problem,
     prepare_solver,
     read_survey,
+    settle_sizes,
+    split_rows,
 )
 from dkernel.validation import silent_overflow
-
-__all__ = ["TrainResult", "plan", "train"]
 
 SOME = 8  # alphas that are named one by one
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
-    """What `train` would need and do; nothing is read."""
+    """Plan of `train`: what it needs and does; nothing is read."""
     return Plan.of(source, recipe.for_columns(source.columns), executor).as_dict()
 
 
 def train(
     source: Source, recipe: Recipe, executor: Executor, *, progress: Progress | None = None,
     scratch: str | None = None, landmarks: Any = None, checkpoint: Checkpoint | None = None,
-    chosen: SelectedModel | None = None, validation: Block | None = None, told: Told | None = None,
+    chosen: SelectedModel | None = None, validation: Block | None = None, callback: Callback | None = None,
 ) -> TrainResult:  # fmt: skip
     """Fit a model; the same bytes for every executor.
 
@@ -67,10 +66,10 @@ def train(
     source : with a label
     scratch : folder for a shuffled copy, where data are sorted and do not fit in memory
     landmarks : an array of them (c, p) in the units of the source, instead of the recipe's rule
-    checkpoint : where to keep what is done, and to go on from; the model has the bytes of a run without one
+    checkpoint : folder of the progress, from which a stopped fit continues to the same model
     chosen : kernel and scaling that a search has settled, in place of a choice on the sample
     validation : rows to judge by, in place of a holdout: then all rows of the source are learned from
-    told : called with each line of the history, after each round of the passes; where it returns True they end
+    callback : called with each line of the history, after each round of the passes; where it returns True they end
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
@@ -78,7 +77,7 @@ def train(
     def run(source: Source, recipe: Recipe) -> TrainResult:
         source = checked_source(source, recipe, executor, chosen, validation)
         with one_blas_thread(), progress or Progress("none") as shown:
-            job = Job.of(source, recipe, executor, shown, scratch, landmarks, chosen, validation, told)
+            job = Job.of(source, recipe, executor, shown, scratch, landmarks, chosen, validation, callback)
             return _run(job, checkpoint)
 
     return with_missing_values(run, source, recipe, checkpoint, progress)
@@ -92,7 +91,7 @@ def _run(job: Job, checkpoint: Checkpoint | None) -> TrainResult:
             job = replace(job, journal=opened.enter_context(kept))
         found = job.journal.found("result")
         if found is not None:
-            job.progress.message("the checkpoint holds the result: nothing is left to do")
+            job.progress.message("the checkpoint holds the result: nothing was done")
             job.journal.tidy()
         else:
             found = _stages(job, opened)
@@ -111,9 +110,9 @@ def _stages(job: Job, opened: ExitStack) -> dict[str, Any]:
         labels = learn_labels(job, survey)
         for name, text in (*source.told.items(), *cautions(survey, labels.counts, source, labels.targets)):
             job.note(name, text)
-        roles = choose_roles(job, survey)
-        chosen = choose_model(job, labels, survey, roles)
-        posed = pose_problem(job, labels, chosen, roles)
+        chosen = choose_model(job, labels, survey, split_rows(job, survey))
+        job, split = settle_sizes(job, survey, chosen)
+        posed = pose_problem(job, labels, chosen, split)
         ready = prepare_solver(job, posed)
         rounds = choose_order(job, survey, feed, opened)
         feed = rounds.feed
@@ -129,27 +128,29 @@ def _stages(job: Job, opened: ExitStack) -> dict[str, Any]:
         "model": build_model(job, replace(posed, recipe=recipe), ready, outcome, data, rounds.why, local),
         "history": [*outcome.history, *(local.history if local else ())],
         "chosen": job.chosen,
-        "holdout": posed.roles.holdout if len(posed.roles.holdout.X) else None,
-        "sample": posed.roles.fitted,
+        "holdout": posed.split.holdout if len(posed.split.holdout.X) else None,
+        "sample": posed.split.fitted,
         "sample_path": ready.sample_path,
     }
 
 
 def _solve(job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds) -> SolverResult:
     """The coefficients: by the recipe's solver, and a polish where one is asked for."""
-    bench = SampleEvaluator(job.executor, f"{job.key}-fit", posed.problem, ready.bench.coordinates)
-    rows, recipe = posed.roles.holdout, posed.recipe
+    evaluator = SampleEvaluator(job.executor, f"{job.key}-fit", posed.problem, ready.evaluator.coordinates)
+    rows, recipe = posed.split.holdout, posed.recipe
     holdout = (job.executor.keep(rows, f"{job.key}-holdout"), len(rows.X)) if len(rows.X) else None
-    watched = bool(job.tell or recipe.patience or job.validation is not None)
+    watched = bool(job.callback or recipe.patience or job.validation is not None)
     context = Context(
-        recipe, job.sizes, ready.prepared, bench, ready.bench, rounds.feed, rounds.schedules, posed.roles.sample,
-        holdout, job.progress, job.journal, job.tell, watched,
+        recipe, job.sizes, ready.prepared, evaluator, ready.evaluator, rounds.feed, rounds.schedules,
+        posed.split.sample, holdout, job.progress, job.journal, job.callback, watched,
     )  # fmt: skip
-    outcome = solve(solver_class(recipe.solver)(context), context)
+    outcome = solve(solver_class(recipe.solver)(context), job.journal, job.callback)
+    context.release()
     if recipe.alpha == "auto":
         job.note("alpha", format_alpha(outcome.alpha, outcome.tried))
     if recipe.polish:
-        outcome = solve(Polish(context, outcome), context)
+        outcome = solve(Polish(context, outcome), job.journal, job.callback)
+        context.release()
     if holdout is not None:
         job.executor.release(holdout[:1])
     return outcome
@@ -166,13 +167,11 @@ def _local(
     weighted = job.source.weight is not None or problem.class_weights is not None
     weight = problem.targets.weight(recipe.class_weight, posed.labels.counts, survey.weight) if weighted else None
     pieces = local_pieces(job.units, rounds.schedules[0].rounds if feed.source is not job.source else ())
-    start, folder = ready.bench.coefficients(outcome.v), partial(folder_of, job.journal, job.scratch, opened)
+    start, folder = ready.evaluator.coefficients(outcome.v), partial(folder_of, job.journal, job.scratch, opened)
     context = residual_context(
-        problem, start, feed, pieces, posed.roles, survey, weight, job.key, job.progress, job.journal, folder
+        problem, start, feed, pieces, posed.split, survey, weight, job.key, job.progress, job.journal, folder
     )
-    found = best_stage(
-        [LOCAL_STAGES[kind].fit(context, survey, recipe, job.sizes.n, job.tell) for kind in job.plan.local]
-    )
+    found = fit_local(job.plan.local, context, survey, recipe, job.sizes.n, job.callback)
     job.note("local", found.why)
     return found
 

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.data.source import Source
 from dkernel.features import Scaling
 from dkernel.local.grid_machine import GridMachine
-from dkernel.local.inputs import GridInputs, one_hot_groups
+from dkernel.local.inputs import GridInputs, Groups, named_groups, one_hot_groups
+from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.relevance import relevance
 from dkernel.solving.grids import GROUP, GridSettings, fit_grids
@@ -19,8 +21,6 @@ from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalCost, LocalStage
-
-__all__ = ["automatic_grids", "bits_of", "fit_grid_stage", "grid_cost"]
 
 GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for: some ten seconds of one core
 MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more win little on covtype; fewer are a coarse kernel
@@ -33,7 +33,7 @@ TRIED_ROWS, TRIED_GRIDS = 2**16, 128
 TRIED_PIECE = 4096  # rows of a piece of these
 WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # see above: the middle, its factor, and steps either way
 RIDGES = (1e-2, 1e-1, 1.0)  # see above
-LEAST_HOLDOUT = 50  # rows below which nothing is judged
+MOST_NAMED = 8  # groups of features that are named to people
 GRID_FLOPS = 120.0  # that a row and a grid cost for one output, as products do: some 8 ns, half of it the codes
 
 
@@ -48,10 +48,21 @@ def automatic_grids(n: int) -> int:
     return GROUP * int(np.clip(GRID_ROWS // max(n, 1), LEAST_GRIDS, MOST_GRIDS) // GROUP)
 
 
-def grids_of(recipe: Recipe, n: int) -> int:
-    """Grids that a recipe asks for, in whole groups."""
-    asked = recipe.n_grids if isinstance(recipe.n_grids, int) else automatic_grids(n)
-    return GROUP * max(1, -(-asked // GROUP))
+def grids_of(recipe: Recipe, n: int, p: int, outputs: int) -> int:
+    """Grids that a recipe asks for, in whole groups; of "auto" those that a limit of the model's size has room for."""
+    if isinstance(recipe.n_grids, int):
+        return GROUP * -(-recipe.n_grids // GROUP)
+    most = automatic_grids(n)
+    if recipe.max_model_size is not None:
+        room = recipe.max_model_size - Sizes.of(n, p, recipe).model_bytes(outputs)
+        most = min(most, room // grid_bytes(n, outputs))
+    return max(GROUP, most - most % GROUP)
+
+
+def grid_bytes(n: int, outputs: int) -> int:
+    """Most bytes of a grid in a model file: its coefficients and which bins have them."""
+    bins = 1 << bits_of(n)
+    return 4 * bins * outputs + bins // 8
 
 
 def bits_of(n: int) -> int:
@@ -71,7 +82,7 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row its
     scores, and one that is kept its inputs, target and weight.
     """
-    grids, bins = grids_of(recipe, n), 1 << bits_of(n)
+    grids, bins = grids_of(recipe, n, p, outputs), 1 << bits_of(n)
     tried = TRIED_GRIDS * 6.0 * min(n, TRIED_ROWS)
     coef, task = grids * bins * 4 * outputs, GROUP * bins * 8 * (2 * outputs + 2)
     return LocalCost(
@@ -80,7 +91,7 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
         row_bytes=4 * outputs,
         kept_bytes=4 * (p + outputs + 1),
         client_bytes=2 * coef,
-        model_bytes=coef + grids * bins // 8,
+        model_bytes=grids * grid_bytes(n, outputs),
         flops=GRID_FLOPS * (1 + outputs) / 2 * (float(n) * grids + tried),
         readings=grids // GROUP,
     )
@@ -100,19 +111,46 @@ def relevances(context: ResidualContext, inputs: GridInputs, survey: SurveyResul
     return gamma
 
 
-def _groups(context: ResidualContext) -> tuple[tuple[int, ...], ...]:
-    """The inputs that are one category together: by the encoding, and of its numbers as the sample shows them."""
-    encoding = context.feed.source.encoding
+def _names(source: Source) -> Sequence[str]:
+    return source.columns if source.encoding is None else source.encoding.names
+
+
+def _numbers(source: Source) -> list[int]:
+    """The features that no category of the encoding has, nor the calendar of a date."""
+    encoding = source.encoding
     if encoding is None:
-        return one_hot_groups(context.sampled.X)
-    kinds = encoding.kinds
-    numbers = {places.start for name, places in encoding.places.items() if kinds[name] != "category"}
-    return one_hot_groups(context.sampled.X, encoding.groups, set(range(len(encoding.names))) - numbers)
+        return list(range(source.n_in))
+    known = {j for group in encoding.groups for j in group}
+    return sorted({places.start for places in encoding.places.values()} - known)
+
+
+def given_groups(source: Source, wanted: Sequence[Sequence[str]]) -> Groups:
+    """The groups of a recipe, found among the features of a source."""
+    names = _names(source)
+    return named_groups(wanted, {names[j]: j for j in _numbers(source)})
+
+
+def _groups(context: ResidualContext, wanted: str | Sequence[Sequence[str]]) -> Groups:
+    """The inputs that are one category together: by the encoding, and of its numbers as the sample or names say."""
+    source = context.feed.source
+    known: Groups = () if source.encoding is None else source.encoding.groups
+    if wanted == "none":
+        return known
+    if wanted == "auto":
+        return one_hot_groups(context.sampled.X, known, set(range(source.n_in)) - set(_numbers(source)))
+    return tuple(sorted([*known, *given_groups(source, wanted)]))
+
+
+def _in_words(groups: Groups, names: Sequence[str]) -> str:
+    """The groups of several features, as "a to c; x to y"."""
+    several = [f"{names[group[0]]} to {names[group[-1]]}" for group in groups if len(group) > 1]
+    more = f" and {len(several) - MOST_NAMED} more" if len(several) > MOST_NAMED else ""
+    return "; ".join(several[:MOST_NAMED]) + more
 
 
 def fit_grid_stage(
     context: ResidualContext, survey: SurveyResult, recipe: Recipe, n: int,
-    tell: Callable[[dict[str, Any]], Any] | None = None,
+    callback: Callable[[dict[str, Any]], Any] | None = None,
 ) -> LocalStage:  # fmt: skip
     """Choose width and ridge on few grids, fit all of them, and keep them where they help.
 
@@ -121,10 +159,10 @@ def fit_grid_stage(
     n : rows
     """
     context.progress.phase("prepare grids")
-    inputs = GridInputs(survey.moments.mean, _groups(context))
+    groups = _groups(context, recipe.one_hot)
+    inputs = GridInputs(survey.moments.mean, groups)
     gamma = context.journal.stage("relevance", lambda: relevances(context, inputs, survey))
-    n_grids = grids_of(recipe, n)
-    judged = len(context.held_out.X) >= LEAST_HOLDOUT
+    n_grids = grids_of(recipe, n, len(survey.moments.mean), context.problem.targets.outputs)
     rows = sum(piece.n for piece in context.pieces)
     width, ridge = WIDTH, RIDGES[1]
     tried = replace(context, pieces=_some(context.pieces))
@@ -134,7 +172,7 @@ def fit_grid_stage(
             inputs, np.where(inputs.categorical, gamma, gamma * width), grids, bits_of(rows), ridge, recipe.seed
         )
 
-    if judged:
+    if context.judges:
         context.progress.phase("choose the width of grids")
         width, ridge, loss = context.journal.stage("grids-width", lambda: _chosen(tried, settings))
         before = context.gain(context.holdout.scores)[0]
@@ -142,20 +180,15 @@ def fit_grid_stage(
             why = f"none: {TRIED_GRIDS} grids have a loss of {loss:.4g} on the holdout, and {before:.4g} without them"
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
     context.progress.phase("grids", rows * n_grids // GROUP)
-    fit = fit_grids(context, settings(width, ridge, n_grids, n), "grids", tell)
+    fit = fit_grids(context, settings(width, ridge, n_grids, n), "grids", callback)
     unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (fit.coef.shape[2],))
     machine = GridMachine(
         inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, fit.coef, np.ascontiguousarray(unit)
     )
     facts: dict[str, Any] = {"grids": n_grids, "width": width, "ridge": ridge, "groups": len(inputs.groups)}
     words = f"{n_grids:,} grids of width {width:.3g}, ridge {ridge:g}"
-    if judged:
-        before, after, error = context.gain(fit.scores)
-        facts |= {"loss_before": before, "loss": after}
-        words += f": {after:.4g} in place of {before:.4g} on the holdout"
-        if not after < before - error:
-            return LocalStage(None, fit.history, facts, f"none: {words} is no gain of more than one standard error")
-    return LocalStage(machine, fit.history, facts, words)
+    words += f", categories {named}" if (named := _in_words(groups, _names(context.feed.source))) else ""
+    return LocalStage.judged(machine, fit.history, facts, words, context, fit.scores)
 
 
 def _some(pieces: Sequence[RowSlice]) -> list[RowSlice]:

@@ -1,4 +1,4 @@
-"""Incremental learning: rounds on each, with the scaling, map and preconditioner of the first ones.
+"""Incremental learning: rounds on each block, with the scaling, map and preconditioner of the first rows.
 
     v <- v - η P (g + λ M v)        a round: up to ROUND rows of a block, each used once
 
@@ -19,18 +19,16 @@ from dkernel.data.block import Block
 from dkernel.execution.base import Executor
 from dkernel.linear.solvers.psgd import PSGD, State
 from dkernel.model import Model, ScaledColumns
-from dkernel.numerics.object_values import encoded
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.numerics.tiling import ROWS
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Gradient, Problem
-from dkernel.problem.reservoir_roles import ReservoirSplit, pieces_of
+from dkernel.problem.reservoir_split import ReservoirSplit, pieces_of
 from dkernel.problem.sizes import HELD, MOST_SAMPLE
 from dkernel.problem.targets import Targets
-from dkernel.solving.sgd_setup import TILE_ROWS, SampleEvaluator, mean_gradient, prepare
-
-__all__ = ["Stream", "start_stream", "update", "with_classes"]
+from dkernel.solving.sgd_setup import SampleEvaluator, mean_gradient, prepare
 
 Array = NDArray[np.float64]
 
@@ -39,7 +37,7 @@ ROUND = 1024  # rows of a round of partial_fit: a step of fewer would cost more 
 
 @dataclass(frozen=True, eq=False)
 class Stream:
-    """Where it is: the last iterate, and the two sums of iterates whose mean is the answer.
+    """State of incremental learning: the last iterate, and two sums of iterates whose mean is the answer.
 
     Parameters
     ----------
@@ -61,7 +59,7 @@ class Stream:
 
 
 def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: int, executor: Executor) -> Stream:
-    """A stream that goes on from a model of `rows` rows; `block` is what the preconditioner is made of."""
+    """Continue from a model of `rows` rows; `block` are the rows of the preconditioner."""
     assert block.y is not None
     targets = Targets(model.classes)
     if model.classes is None:
@@ -70,8 +68,8 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
     problem = _weighted(problem, model, counts)
     coordinates = model.map.coordinates()
     with one_blas_thread():
-        bench = SampleEvaluator(executor, f"dkernel-stream-{_digest(block)}", problem, coordinates)
-        solver = prepare(bench, _roles(model.recipe.seed, block), [float(model.recipe.alpha)], rows).solver
+        evaluator = SampleEvaluator(executor, f"dkernel-stream-{_digest(block)}", problem, coordinates)
+        solver = prepare(evaluator, _split(model.recipe.seed, block), [float(model.recipe.alpha)], rows).solver
         inner: Array = coordinates.within(model.coef / targets.width)
     v = np.concatenate([inner, (model.intercept[None] - targets.center) / targets.width])
     before = max(1, rows // ROUND)
@@ -83,16 +81,18 @@ def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor:
     model, seed = stream_.model, stream_.model.recipe.seed
     problem = _weighted(stream_.problem, model, counts)
     key = f"dkernel-stream-{_digest(block)}-{stream_.rows}-{hashlib.sha256(stream_.v.tobytes()).hexdigest()[:16]}"
-    bench = SampleEvaluator(executor, key, problem, model.map.coordinates())
+    evaluator = SampleEvaluator(executor, key, problem, model.map.coordinates())
     rows = _part(block, stream(seed, "stream", stream_.rows).permutation(len(block.X)))
     v, older, newer, history = stream_.v, stream_.older, stream_.newer, list(stream_.history)
     with one_blas_thread():
         held = executor.keep(rows, f"{key}-rows")
-        pieces = pieces_of(len(rows.X), TILE_ROWS)
-        of_round = ROUND // TILE_ROWS
+        pieces = pieces_of(len(rows.X), ROWS)
+        of_round = ROUND // ROWS
         for at in range(0, len(pieces), of_round):
-            total = bench.part(Gradient(problem), [(held, piece) for piece in pieces[at : at + of_round]], f"{at}", v)
-            gradient = mean_gradient(bench.coordinates, total)
+            total = evaluator.part(
+                Gradient(problem), [(held, piece) for piece in pieces[at : at + of_round]], f"{at}", v
+            )
+            gradient = mean_gradient(evaluator.coordinates, total)
             v = stream_.solver.advance(State(v, {}), gradient, total.n, 1).v
             newer = (newer[0] + v, newer[1] + 1)
             if newer[1] >= older[1]:
@@ -104,7 +104,7 @@ def update(stream_: Stream, block: Block, counts: Mapping[Any, float], executor:
         targets, n = problem.targets, stream_.rows + len(block.X)
         model = replace(
             model,
-            coef=np.ascontiguousarray(bench.coordinates.expand(mean[:-1]) * targets.width),
+            coef=np.ascontiguousarray(evaluator.coordinates.expand(mean[:-1]) * targets.width),
             intercept=mean[-1] * targets.width + targets.center,
             facts={**model.facts, "rows": n},
         )
@@ -143,7 +143,7 @@ def _weighted(problem: Problem, model: Model, counts: Mapping[Any, float]) -> Pr
     return replace(problem, class_weights=problem.targets.weights_of(model.recipe.class_weight, known))
 
 
-def _roles(seed: int, block: Block) -> ReservoirSplit:
+def _split(seed: int, block: Block) -> ReservoirSplit:
     order = stream(seed, "stream-roles").permutation(len(block.X))
     held = min(HELD, max(1, len(order) // 10))
     sample = _part(block, order[held:][:MOST_SAMPLE])
@@ -159,12 +159,6 @@ def _at(weight: Array | None, rows: NDArray[np.intp]) -> Array | None:
 
 
 def _digest(block: Block) -> str:
-    digest = hashlib.sha256()
-    parts: tuple[Any, ...] = (block.X, block.y, block.weight)
-    for part in parts:
-        if isinstance(part, SparseRows):
-            for held in part.arrays().values():
-                digest.update(held.tobytes())
-        elif part is not None:
-            digest.update((encoded(part)[0] if part.dtype.kind == "O" else part).tobytes())
-    return digest.hexdigest()[:16]
+    parts = (block.X, block.y, block.weight)
+    digests = "".join(array_digest(part) for part in parts if part is not None)
+    return hashlib.sha256(digests.encode()).hexdigest()[:16]

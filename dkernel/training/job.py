@@ -1,4 +1,4 @@
-"""A fit as it stands before anything is read: its source and recipe, its sizes and plan, and its names."""
+"""A fit before anything is read: its source, recipe, sizes, plan and names."""
 
 import hashlib
 from dataclasses import dataclass, field
@@ -9,23 +9,21 @@ from dkernel.data.source import Source
 from dkernel.execution.base import Executor
 from dkernel.features import Drawing, by_landmarks, features_named, features_of_sparse
 from dkernel.linear.solvers.catalogue import SOLVERS, SolverEntry
+from dkernel.numerics.rows import array_digest
 from dkernel.persistence.checkpoint import run_of
 from dkernel.persistence.journal import Journal
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
+from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import for_given
-from dkernel.selection.model_selection import SelectedModel
-from dkernel.solving.driver import Told
-from dkernel.streaming.fingerprint import array_digest
+from dkernel.solving.driver import Callback
 from dkernel.streaming.progress import Progress
 from dkernel.training.memory_plan import Plan
-
-__all__ = ["Job"]
 
 
 @dataclass(frozen=True, eq=False)
 class Job:
-    """What all stages of a fit share.
+    """Data and settings that all stages of a fit share.
 
     Parameters
     ----------
@@ -51,7 +49,7 @@ class Job:
     given: Any = None
     settled: SelectedModel | None = None
     validation: Block | None = None
-    tell: Told | None = None
+    callback: Callback | None = None
     scratch: str | None = None
     journal: Journal = field(default_factory=Journal)
     chosen: dict[str, str] = field(default_factory=dict)
@@ -60,7 +58,7 @@ class Job:
     def of(
         cls, source: Source, recipe: Recipe, executor: Executor, progress: Progress, scratch: str | None = None,
         landmarks: Any = None, settled: SelectedModel | None = None, validation: Block | None = None,
-        tell: Told | None = None,
+        callback: Callback | None = None,
     ) -> "Job":  # fmt: skip
         """The job; what cannot be done is refused."""
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
@@ -68,13 +66,14 @@ class Job:
         plan = Plan.of(source, recipe, executor)
         plan.check()
         sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
+        plan.check_model(recipe.max_model_size)
         beside = [given] if validation is None else [given, validation.X, validation.y, validation.weight]
         digests = "".join(array_digest(Z) for Z in beside if Z is not None)
         key = hashlib.sha256(f"{source.token}/{recipe.digest}{digests}".encode()).hexdigest()[:16]
         return cls(
             source, recipe, executor, progress, plan, sizes,
             _features(source, recipe, sizes, given), f"dkernel-{key}", run_of(source, recipe, digests),
-            given, settled, validation, tell, scratch,
+            given, settled, validation, callback, scratch,
         )  # fmt: skip
 
     @property
@@ -89,21 +88,28 @@ class Job:
 
     @property
     def drawing(self) -> Drawing | None:
-        """How the map is drawn; None for landmarks."""
+        """Drawing of the map; None for landmarks."""
         recipe, sparse = self.recipe, self.source.sparse
         if by_landmarks(self.features):
             return None
         n_in = self.source.n_in if sparse else self.sizes.p
         return Drawing(self.features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
 
+    def check_outputs(self, outputs: int) -> None:
+        """Refuse a local stage that does not fit with so many outputs: of classes the plan knew no number."""
+        if self.plan.local and outputs > self.plan.outputs:
+            plan = Plan.of(self.source, self.recipe, self.executor, outputs)
+            plan.check()
+            plan.check_model(self.recipe.max_model_size)
+
     def note(self, name: str, text: str) -> None:
-        """Tell what something that was left open has become."""
+        """Store and report a choice."""
         self.chosen[name] = text
         self.progress.choice(name, text)
 
 
 def _features(source: Source, recipe: Recipe, sizes: Sizes, given: Any) -> str:
-    """Landmarks by rule, or a rank, are wishes for a Nystrom map. Refuses a kernel that has no such map."""
+    """Kind of the map. Given landmarks, a rule for them, or a rank mean Nystrom; a kernel without it is refused."""
     if recipe.features == "auto" and (given is not None or recipe.landmarks != "uniform" or recipe.rank):
         return "nystrom"
     kernel = recipe.kernels[0].bind_columns(source.columns)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -10,25 +11,21 @@ import numpy as np
 from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, loss_named
+from dkernel.numerics.rows import array_digest
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem
-from dkernel.problem.reservoir_roles import ReservoirSplit, part_of
+from dkernel.problem.reservoir_split import ReservoirSplit, part_of
 from dkernel.problem.sizes import Sizes
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
+from dkernel.solving.driver import Callback
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.fingerprint import array_digest
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.cell_stage import cell_cost, fit_cell_stage
-from dkernel.training.grid_stage import fit_grid_stage, grid_cost
+from dkernel.training.grid_stage import fit_grid_stage, given_groups, grid_cost
 from dkernel.training.result import LocalCost, LocalStage
-
-__all__ = [
-    "LOCAL_STAGES", "LocalKind", "best_stage", "check_local", "local_cost", "local_kinds", "local_pieces",
-    "residual_context",
-]  # fmt: skip
 
 PIECE_ROWS = 32_768  # of a piece of a reading: the table of a grid stays in the cache for all of them
 SAMPLE = 16_384  # rows that a local stage looks at before it reads: enough for the correlations of a group's grids
@@ -41,7 +38,7 @@ TARGET_BOUND = 4.0  # times the largest target
 
 # local="auto" asks that none of these parameters is given, so that the whole machine is open.
 OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
-LEAST_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
+AUTO_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
 MOST_WORK = 3.0  # times the global stage's, that "auto" may take
 
 
@@ -51,7 +48,7 @@ class LocalKind:
 
     Parameters
     ----------
-    fit : (context, survey, recipe, rows, tell) -> LocalStage
+    fit : (context, survey, recipe, rows, callback) -> LocalStage
     cost : (rows, features, recipe, outputs) -> LocalCost, what the plan states
     smooths : whether it takes losses of numbers with kinks
     """
@@ -68,12 +65,14 @@ LOCAL_STAGES = {
 """Word of a recipe -> its local stage."""
 
 
-def check_local(recipe: Recipe, loss: Loss, objects: bool, sparse: bool) -> None:
+def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
     """Refuse a local stage that there is not."""
+    if isinstance(recipe.one_hot, tuple):
+        given_groups(source, recipe.one_hot)
     if recipe.local in ("auto", "none"):
         return
-    if objects or sparse:
-        rows = "sparse rows" if sparse else "columns of objects"
+    if source.objects or source.sparse:
+        rows = "sparse rows" if source.sparse else "columns of objects"
         raise UnsupportedError(
             f"local={recipe.local!r} divides features that are numbers, and these are {rows}. Use local='none'."
         )
@@ -96,10 +95,11 @@ def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, flops: float) -> t
         return () if recipe.local == "none" else (recipe.local,)
     is_open = all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
-    if not (is_open and fits) or sizes.holdout < LEAST_HOLDOUT:
+    if not (is_open and fits) or sizes.holdout < AUTO_HOLDOUT:
         return ()
-    work = {kind: stage.cost(sizes.n, sizes.p, recipe, 1).flops for kind, stage in LOCAL_STAGES.items()}
-    return tuple(kind for kind in LOCAL_STAGES if work[kind] <= MOST_WORK * flops)
+    costs = {kind: stage.cost(sizes.n, sizes.p, recipe, 1) for kind, stage in LOCAL_STAGES.items()}
+    room = inf if recipe.max_model_size is None else recipe.max_model_size - sizes.model_bytes(1)
+    return tuple(kind for kind, cost in costs.items() if cost.flops <= MOST_WORK * flops and cost.model_bytes <= room)
 
 
 def local_cost(kinds: Sequence[str], n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
@@ -109,6 +109,28 @@ def local_cost(kinds: Sequence[str], n: int, p: int, recipe: Recipe, outputs: in
     return LocalCost(
         **{name: together.get(name, max)(cost[name] for cost in costs) for name in costs[0]} if costs else {}
     )
+
+
+def fit_local(
+    kinds: Sequence[str],
+    context: ResidualContext,
+    survey: SurveyResult,
+    recipe: Recipe,
+    n: int,
+    callback: Callback | None,
+) -> LocalStage:
+    """The best of some local stages; if `callback` returns True in one, no other starts."""
+    answers: list[Any] = []
+
+    def told(line: dict[str, Any]) -> Any:
+        answers.append(callback(line) if callback else None)
+        return answers[-1]
+
+    tried: list[LocalStage] = []
+    for kind in kinds:
+        if True not in answers:
+            tried.append(LOCAL_STAGES[kind].fit(context, survey, recipe, n, told))
+    return best_stage(tried)
 
 
 def best_stage(tried: Sequence[LocalStage]) -> LocalStage:
@@ -127,7 +149,7 @@ def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[Row
 
 
 def residual_context(
-    problem: Problem, start: Coefficients, feed: BlockReader, pieces: Sequence[RowSlice], roles: ReservoirSplit,
+    problem: Problem, start: Coefficients, feed: BlockReader, pieces: Sequence[RowSlice], split: ReservoirSplit,
     survey: SurveyResult, weight: float | None, key: str, progress: Any, journal: Journal, scratch: Callable[[], Path],
 ) -> ResidualContext:  # fmt: skip
     """The residual of a fit's global stage.
@@ -138,9 +160,9 @@ def residual_context(
     weight : of all rows, None where each has the weight 1
     scratch : makes a folder that all workers see
     """
-    sampled, bound = part_of(roles.fitted, slice(SAMPLE)), _residual_bound(problem.targets, survey)
+    sampled, bound = part_of(split.fitted, slice(SAMPLE)), _residual_bound(problem.targets, survey)
     return ResidualContext(
-        problem, start, feed, pieces, sampled, roles.holdout, weight, bound, f"{key}-{array_digest(start[0])}",
+        problem, start, feed, pieces, sampled, split.holdout, weight, bound, f"{key}-{array_digest(start[0])}",
         progress, journal, scratch,
     )  # fmt: skip
 

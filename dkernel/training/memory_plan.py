@@ -1,4 +1,4 @@
-"""The plan: what a fit will need and do, stated before it runs. Bytes and flops are predictions from sizes alone."""
+"""The plan: memory and work of a fit, predicted from sizes before it runs."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -11,18 +11,17 @@ from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.block_coordinates import BLOCK
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.problem.objective import GRAM_ROWS
+from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.problem.components import STRIP
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.solving.driver import solver_class
 from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
 from dkernel.solving.sketch import sketch_flops as wide_flops
-from dkernel.streaming.schedule import PIECE_ROWS, bundle_size
+from dkernel.streaming.schedule import bundle_size
 from dkernel.training.local_stage import local_cost, local_kinds
 from dkernel.training.result import LocalCost
-
-__all__ = ["Plan", "format_plan"]
 
 # Resident memory of a process after its imports, as Dask counts it against a worker's limit; a worker that finds no
 # compiled loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much
@@ -133,7 +132,7 @@ class Plan:
             pass_flops=turn,
             local=kinds,
             local_flops=local.flops,
-            model_bytes=8 * D * (p + outputs) + local.model_bytes,
+            model_bytes=sizes.model_bytes(outputs) + local.model_bytes,
             readings=2 + passes + local.readings,
             checkpoint_bytes=_checkpoint(D, outputs, reservoir, row, squares if wide else 3 * matrix, local),
             scratch_bytes=local.scratch_bytes,
@@ -160,16 +159,24 @@ class Plan:
                 f"and the machine has {_mib(_installed())}. Use fewer components."
             )
 
+    def check_model(self, limit: int | None) -> None:
+        """Refuse a model file that may be larger than it is to be."""
+        if limit is not None and self.model_bytes > limit:
+            raise MemoryBudgetError(
+                f"The model file may have {_mib(self.model_bytes)} and max_model_size is {_mib(limit)}. Use fewer "
+                "grids or components, local='none', or raise max_model_size."
+            )
+
     def _task(self, columns: int) -> int:
         return _task(columns, self.outputs, columns > MOST_DENSE)
 
     @property
     def flops(self) -> float:
-        """Of setup and passes."""
+        """Flops of setup and passes."""
         return self.setup_flops + self.passes * self.pass_flops
 
     def as_dict(self) -> dict[str, Any]:
-        """For JSON and for people."""
+        """The plan as JSON."""
         return asdict(self) | {"local": list(self.local)}
 
 
@@ -266,7 +273,7 @@ def _working(columns: int, outputs: int) -> int:
 
     A worker has three D x D matrices: its sum, and that of the task before, on its way to the client as a copy.
     """
-    return max(24 * columns**2 + 16 * GRAM_ROWS * columns, _tile(columns, outputs))
+    return max(24 * columns**2 + 16 * STRIP * columns, _tile(columns, outputs))
 
 
 def _squares(sizes: Sizes, recipe: Recipe) -> int:
@@ -297,7 +304,7 @@ def _beside(columns: int, outputs: int, threads: int, squares: int, wide: bool) 
     """
     if wide:
         return max(0, threads * _wide_working(columns, outputs) - squares)
-    sums = 8 * (GRAM_LEAVES + 1) * columns**2 + min(threads, GRAM_LEAVES) * 24 * GRAM_ROWS * columns
+    sums = 8 * (GRAM_LEAVES + 1) * columns**2 + min(threads, GRAM_LEAVES) * 24 * STRIP * columns
     return max(0, max(sums, threads * _tile(columns, outputs)) - squares)
 
 

@@ -1,4 +1,4 @@
-"""A fit to numbers in which a value turns out to be missing: the values are counted, and the fit begins again."""
+"""Restart of a fit in whose numbers a value is missing: the missing values are counted first."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -7,8 +7,6 @@ from dkernel.data.source import Source
 from dkernel.errors import MissingValueError
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.recipe import Recipe
-
-__all__ = ["with_missing_values"]
 
 T = TypeVar("T")
 

@@ -1,18 +1,20 @@
 """The results of a fit and of its local stage."""
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.local.base import LocalMachine
 from dkernel.model import Model
-
-__all__ = ["LocalCost", "LocalStage", "TrainResult"]
+from dkernel.solving.residual import ResidualContext
 
 
 @dataclass(frozen=True, eq=False)
 class TrainResult:
-    """The model, and how it came about.
+    """Model, history and figures of a fit.
 
     Parameters
     ----------
@@ -45,12 +47,36 @@ class LocalStage:
     history : a line for each round
     facts : JSON
     why : in words
+    holdout : figures of the holdout with this machine
     """
 
     machine: LocalMachine | None
     history: list[dict[str, Any]]
     facts: dict[str, Any]
     why: str
+    holdout: dict[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def judged(
+        cls, machine: LocalMachine, history: list[dict[str, Any]], facts: dict[str, Any], words: str,
+        context: ResidualContext, scores: NDArray[np.float32],
+    ) -> Self:  # fmt: skip
+        """The stage with this machine, or without one where the holdout does not gain.
+
+        Parameters
+        ----------
+        facts, words : of the machine
+        scores : of the holdout, by the global stage and this machine
+        """
+        figures = context.figures(scores)
+        if not context.judges:
+            return cls(machine, history, facts, words, figures)
+        before, after, error = context.gain(scores)
+        facts = facts | {"loss_before": before, "loss": after}
+        words += f": {after:.4g} in place of {before:.4g} on the holdout"
+        if after < before - error:
+            return cls(machine, history, facts, words, figures)
+        return cls(None, history, facts, f"none: {words} is no gain of more than one standard error")
 
 
 @dataclass(frozen=True)

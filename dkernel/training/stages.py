@@ -15,11 +15,13 @@ from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
 from dkernel.problem.finite_check import LOOKED_AT, check_products
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_roles import ReservoirSplit, split_reservoir
+from dkernel.problem.reservoir_split import ReservoirSplit, split_reservoir
+from dkernel.problem.sizes import LEAST_COLUMNS, Sizes
 from dkernel.problem.targets import Targets, doubtful_task, make_targets, resolve_task
 from dkernel.recipe import Recipe
+from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import landmarks_of
-from dkernel.selection.model_selection import SelectedModel, select_model
+from dkernel.selection.model_selection import select_model
 from dkernel.solving.sgd_setup import (
     SMALL_EPOCHS,
     WARM_EPOCHS,
@@ -38,24 +40,10 @@ from dkernel.streaming.shuffle import folder_of, rewrite_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.job import Job
 
-__all__ = [
-    "Labels",
-    "PosedProblem",
-    "Ready",
-    "Rounds",
-    "choose_model",
-    "choose_order",
-    "choose_roles",
-    "learn_labels",
-    "pose_problem",
-    "prepare_solver",
-    "read_survey",
-]
-
 
 @dataclass(frozen=True, eq=False)
 class Labels:
-    """What the labels turned out to be.
+    """Classes, counts and targets of the labels.
 
     Parameters
     ----------
@@ -75,29 +63,29 @@ class PosedProblem:
     Parameters
     ----------
     recipe : with all that the choice has settled
-    roles : of the reservoir's rows, those of landmarks among them
+    split : of the reservoir's rows, those of landmarks among them
     weights : of the features in a learned metric, None without one
     """
 
     recipe: Recipe
     problem: Problem
     labels: Labels
-    roles: ReservoirSplit
+    split: ReservoirSplit
     weights: NDArray[Any] | None
 
 
 @dataclass(frozen=True, eq=False)
 class Ready:
-    """Solver and start, made of the sample.
+    """Solver and start, made from the sample.
 
     Parameters
     ----------
-    bench : of the problem that knows no holdout
+    evaluator : of the problem that knows no holdout
     sample_path : alpha -> loss on rows outside the sample, where several were tried
     """
 
     prepared: Prepared
-    bench: SampleEvaluator
+    evaluator: SampleEvaluator
     sample_path: dict[str, float] = field(default_factory=dict)
 
 
@@ -136,6 +124,7 @@ def learn_labels(job: Job, survey: SurveyResult) -> Labels:
     if said := doubtful_task(job.recipe, recipe.task, kind, survey.labels):
         job.note("task", said)
     targets, counts = make_targets(recipe, survey, job.source.label, job.sizes.n)
+    job.check_outputs(targets.outputs)
     if recipe.cost is not None:
         learned = 1 - job.sizes.holdout / job.sizes.n
         weight = learned * targets.weight(recipe.class_weight, counts, survey.weight)
@@ -144,28 +133,47 @@ def learn_labels(job: Job, survey: SurveyResult) -> Labels:
     return Labels(recipe, targets, counts)
 
 
-def choose_roles(job: Job, survey: SurveyResult) -> ReservoirSplit:
-    """What each row of the reservoir is for; and the sizes in words."""
-    roles = split_reservoir(survey.reservoir, job.sizes)
-    roles = roles if job.validation is None else replace(roles, holdout=job.validation)
-    sizes, recipe, exact, landmarks = job.sizes, job.recipe, job.solver.in_memory, by_landmarks(job.features)
-    asked, auto = sizes.columns, recipe.n_components == "auto"
-    which = "all different rows" if exact else "all rows but those kept to judge by"
-    if landmarks and job.given is None and len(roles.landmarks.X) < asked:
-        text = f"{len(roles.landmarks.X):,}: {which}"
+def split_rows(job: Job, survey: SurveyResult) -> ReservoirSplit:
+    """Divide the reservoir into holdout, landmarks and samples."""
+    split = split_reservoir(survey.reservoir, job.sizes)
+    return split if job.validation is None else replace(split, holdout=job.validation)
+
+
+def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple[Job, ReservoirSplit]:
+    """Settle the number of components, divide the rows for it, and report the sizes."""
+    recipe, auto, most = job.recipe, job.recipe.n_components == "auto", job.sizes.columns
+    enough = most if chosen.enough is None else max(chosen.enough, LEAST_COLUMNS)
+    to_cells = chosen.rough and recipe.local == "auto" and "cells" in job.plan.local
+    enough = LEAST_COLUMNS if to_cells else enough
+    if auto and enough < most and recipe.landmarks == "uniform" and not job.solver.in_memory:
+        job = replace(job, sizes=Sizes.of(job.sizes.n, job.sizes.p, recipe.replace(n_components=enough)))
+    split, sizes, exact, landmarks = (
+        split_rows(job, survey),
+        job.sizes,
+        job.solver.in_memory,
+        by_landmarks(job.features),
+    )
+    asked = sizes.columns
+    which = "all different rows" if exact else "all rows except the holdout"
+    if landmarks and job.given is None and len(split.landmarks.X) < asked:
+        text = f"{len(split.landmarks.X):,}: {which}"
         job.note("n_components", text if auto else f"{text}; {asked:,} were asked for")
-    elif auto:
+    elif asked < most and to_cells:
+        job.note("n_components", f"{asked:,}: each doubling nearly halves the loss, so cells learn the rest")
+    elif asked < most:
+        job.note("n_components", f"{asked:,}: {most:,} would have a loss that is smaller by some 1 % at most")
+    elif auto and recipe.features != "none":
         why = f": {which}" if exact and landmarks else ", by rows and by what the setup may cost"
         job.note("n_components", f"{asked:,}{why}")
     if recipe.passes == "auto" and sizes.passes > 1:
         job.note("passes", f"{sizes.passes}: {sizes.n / asked:.0f} rows per component are few")
     if recipe.polish == "auto" and sizes.polish:
-        job.note("polish", f"{sizes.polish} passes, which are cheap beside the setup")
-    return roles
+        job.note("polish", f"{sizes.polish} passes, which are cheap compared with the setup")
+    return job, split
 
 
 def choose_model(
-    job: Job, labels: Labels, survey: SurveyResult, roles: ReservoirSplit, stage: str = "choose"
+    job: Job, labels: Labels, survey: SurveyResult, split: ReservoirSplit, stage: str = "choose"
 ) -> SelectedModel:
     """Kernel, scaling and metric, judged on the sample where they are open."""
     if job.settled is not None:
@@ -175,58 +183,58 @@ def choose_model(
     job.progress.phase("choose scale and gamma")
     rest = job.plan.flops, job.executor, f"{job.key}-{stage}", job.drawing, job.source.encoding
     chosen = job.journal.stage(
-        stage, lambda: select_model(recipe, survey, roles.fitted, targets, loss, job.sizes.columns, *rest)
+        stage, lambda: select_model(recipe, survey, split.fitted, targets, loss, job.sizes.columns, *rest)
     )
-    rows = chosen.scaling.apply(roles.fitted.X[:LOOKED_AT], recipe.dtype)
+    rows = chosen.scaling.apply(split.fitted.X[:LOOKED_AT], recipe.dtype)
     check_products(chosen.kernel, rows, job.source.columns)
     return chosen
 
 
-def pose_problem(job: Job, labels: Labels, chosen: SelectedModel, roles: ReservoirSplit) -> PosedProblem:
+def pose_problem(job: Job, labels: Labels, chosen: SelectedModel, split: ReservoirSplit) -> PosedProblem:
     """The problem that this choice makes of the rows."""
     for name, why in chosen.why.items():
         job.note(name, why)
     recipe, targets, sizes = labels.recipe, labels.targets, job.sizes
     weights = targets.weights_of(recipe.class_weight, labels.counts)
-    map, roles = _map(job, recipe, chosen, roles, targets)
+    map, split = _map(job, recipe, chosen, split, targets)
     recipe = recipe.replace(
         kernel=repr(chosen.kernel),
         scale=chosen.scaling.kind,
         metric=chosen.metric,
         features=job.features,
-        n_components=map.n_columns,
+        n_components=map.n_components,
         rounds=sizes.rounds,
         passes=sizes.passes,
         polish=sizes.polish,
     )
     columns, loss = ScaledColumns(chosen.scaling, map), loss_named(recipe.loss).of(targets.outputs)
-    problem = Problem(columns, loss, targets, weights, recipe.seed, roles.threshold)
-    return PosedProblem(recipe, problem, labels, roles, chosen.weights)
+    problem = Problem(columns, loss, targets, weights, recipe.seed, split.threshold)
+    return PosedProblem(recipe, problem, labels, split, chosen.weights)
 
 
 def _map(
-    job: Job, recipe: Recipe, chosen: SelectedModel, roles: ReservoirSplit, targets: Targets
+    job: Job, recipe: Recipe, chosen: SelectedModel, split: ReservoirSplit, targets: Targets
 ) -> tuple[FeatureMap, ReservoirSplit]:
     kernel, scaling, drawing = chosen.kernel, chosen.scaling, job.drawing
     if drawing is not None:
         map = drawing.map(kernel, job.sizes.columns)
         job.note("features", words_of(map))
-        if recipe.n_components == "auto" and map.n_columns < job.sizes.columns:
-            job.note("n_components", f"{map.n_columns:,}: the kernel has no more")
-        return map, roles
+        if recipe.n_components == "auto" and map.n_components < job.sizes.columns:
+            job.note("n_components", f"{map.n_components:,}: the kernel has no more")
+        return map, split
     if job.given is not None:
-        return NystromMap(kernel, scaling.apply(job.given), recipe.rank), roles
+        return NystromMap(kernel, scaling.apply(job.given), recipe.rank), split
 
     def select() -> tuple[Any, Block, Block]:
-        Z, split = landmarks_of(recipe, kernel, scaling, roles, job.sizes, targets)
-        return Z, split.landmarks, split.sample
+        Z, found = landmarks_of(recipe, kernel, scaling, split, job.sizes, targets)
+        return Z, found.landmarks, found.sample
 
     if recipe.landmarks == "uniform":
         Z, landmarks, sample = select()
     else:
         job.progress.phase("choose landmarks")
         Z, landmarks, sample = job.journal.stage("landmarks", select)
-    return NystromMap(kernel, Z, recipe.rank), replace(roles, landmarks=landmarks, sample=sample)
+    return NystromMap(kernel, Z, recipe.rank), replace(split, landmarks=landmarks, sample=sample)
 
 
 def prepare_solver(job: Job, posed: PosedProblem) -> Ready:
@@ -234,40 +242,40 @@ def prepare_solver(job: Job, posed: PosedProblem) -> Ready:
     job.progress.phase("prepare")
     problem = posed.problem
     coordinates = problem.columns.map.coordinates()
-    bench = SampleEvaluator(job.executor, f"{job.key}-prepare", replace(problem, threshold=-1), coordinates)
+    evaluator = SampleEvaluator(job.executor, f"{job.key}-prepare", replace(problem, threshold=-1), coordinates)
     if not job.solver.prepared:
         nothing = PSGD([], [], coordinates.metric, problem.loss, problem.targets.outputs)
-        return Ready(Prepared(nothing, np.zeros(0), {}), bench)
+        return Ready(Prepared(nothing, np.zeros(0), {}), evaluator)
 
     def compute() -> tuple[dict[str, Any], dict[str, Any], dict[str, float]]:
         # Metric and loss are made again.
-        prepared, path = _prepared(job, posed, bench.at_home())
+        prepared, path = _prepared(job, posed, evaluator.at_home())
         parts = {name: getattr(prepared.solver, name) for name in ("preconditioners", "alphas", "outputs", "shares")}
         return parts, {name: getattr(prepared, name) for name in ("start", "facts", "certificate")}, path
 
     solver, rest, path = job.journal.stage("prepare", compute)
-    return Ready(Prepared(PSGD(metric=coordinates.metric, loss=problem.loss, **solver), **rest), bench, path)
+    return Ready(Prepared(PSGD(metric=coordinates.metric, loss=problem.loss, **solver), **rest), evaluator, path)
 
 
-def _prepared(job: Job, posed: PosedProblem, bench: SampleEvaluator) -> tuple[Prepared, dict[str, float]]:
-    roles, alpha, outputs, sizes = posed.roles, posed.recipe.alpha, posed.problem.targets.outputs, job.sizes
+def _prepared(job: Job, posed: PosedProblem, evaluator: SampleEvaluator) -> tuple[Prepared, dict[str, float]]:
+    split, alpha, outputs, sizes = posed.split, posed.recipe.alpha, posed.problem.targets.outputs, job.sizes
     alphas = (float(alpha),) if alpha != "auto" else alpha_path(outputs)
-    prepared, path = prepare(bench, roles, alphas, sizes.n, job.plan.flops), {}
+    prepared, path = prepare(evaluator, split, alphas, sizes.n, job.plan.flops), {}
     solver, best = prepared.solver, 0
     if len(solver.alphas) > 1:
         # The alphas worth a place in the passes, judged on rows that the sample does not hold.
-        block = bench.executor.keep(roles.unseen, f"{job.key}-judge-unseen")
-        found = evaluate_candidates(bench, block, len(roles.unseen.X), prepared.start, "alphas")
-        bench.executor.release([block])
+        block = evaluator.executor.keep(split.unseen, f"{job.key}-judge-unseen")
+        found = evaluate_candidates(evaluator, block, len(split.unseen.X), prepared.start, "alphas")
+        evaluator.executor.release([block])
         losses = (found.loss / found.weight).tolist()
         path = {f"{a:g}": loss for a, loss in zip(solver.alphas, losses, strict=True)}
         best = int(np.argmin(found.loss))
     exact = not job.solver.in_rounds
-    paths = alpha_paths(best, solver.alphas, outputs, sizes.large, len(roles.holdout.X), exact)
+    paths = alpha_paths(best, solver.alphas, outputs, sizes.large, len(split.holdout.X), exact)
     heads = np.concatenate([np.arange(j * outputs, (j + 1) * outputs) for j, _ in paths])
     solver, start = solver.only(paths), np.ascontiguousarray(prepared.start[:, heads])
     if not sizes.large and sizes.polish < SMALL_EPOCHS:
-        start = warm_start(bench, solver, start, roles.sample, range(WARM_EPOCHS, SMALL_EPOCHS))
+        start = warm_start(evaluator, solver, start, split.sample, range(WARM_EPOCHS, SMALL_EPOCHS))
     return replace(prepared, solver=solver, start=start), path
 
 

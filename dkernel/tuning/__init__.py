@@ -1,1 +1,1 @@
-"""Search over candidates in the stream."""
+"""Search over candidates on the full data."""

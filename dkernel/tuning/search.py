@@ -1,4 +1,4 @@
-"""A search in the stream: many candidates race over the same rows, the worse half leaves at each rung, one is trained.
+"""A search by successive halving: all candidates read the same rows, the worse half is dropped at each rung.
 
     rung r:  c 2^r rounds, of 32 in a pass; then the better half by the loss on rows before they were used
 
@@ -34,21 +34,20 @@ from dkernel.linear.solvers.psgd import PSGD
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint, run_of
 from dkernel.persistence.journal import Journal
-from dkernel.problem.reservoir_roles import ReservoirSplit, counted, split_reservoir
+from dkernel.problem.reservoir_split import ReservoirSplit, counted, split_reservoir
 from dkernel.recipe import Recipe
+from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
-from dkernel.selection.model_selection import SelectedModel
 from dkernel.solving.sgd_setup import SampleEvaluator, prepare
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.fit import TrainResult, train
+from dkernel.training.fit import train
 from dkernel.training.job import Job
+from dkernel.training.result import TrainResult
 from dkernel.training.stages import choose_model, choose_order, learn_labels, pose_problem, read_survey
 from dkernel.tuning.search_space import Budget, Candidate, candidates_of, scaled
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
-
-__all__ = ["RACED", "ROUNDS", "TuneResult", "tune"]
 
 ROUNDS = 32  # of a pass of the race
 RACED = 1024  # columns of the largest map of a race: few enough that all maps together cost less than the fit to come
@@ -170,7 +169,7 @@ class _Search:
 
     @property
     def checkpoint_bytes(self) -> int:
-        """Of disk: preconditioners and coefficients of every lane."""
+        """Bytes on disk: preconditioners and coefficients of every lane."""
         return int(len(self.jobs) * self.base.plan.checkpoint_bytes)
 
     def run(self) -> dict[str, Any]:
@@ -189,7 +188,7 @@ class _Search:
                 feed.close()
 
     def _lanes(self, survey: SurveyResult) -> list[RacedMap]:
-        """One for each map, its candidates prepared on the sample as those of a fit are."""
+        """A lane for each map, its candidates prepared on the sample as those of a fit."""
         self.chosen: dict[tuple[Any, ...], SelectedModel] = {}
         lanes = []
         for i, of_map in enumerate(self.jobs):
@@ -205,10 +204,10 @@ class _Search:
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
         labels = learn_labels(job, survey)
-        roles = split_reservoir(survey.reservoir, self.base.sizes)
+        split = split_reservoir(survey.reservoir, self.base.sizes)
         if name not in self._choices:
             job = replace(job, key=self.key, journal=self.journal)
-            self._choices[name] = choose_model(job, labels, survey, roles, name)
+            self._choices[name] = choose_model(job, labels, survey, split, name)
         found = self._choices[name]
         return replace(found, kernel=scaled(found.kernel, candidate.factor), why={})
 
@@ -223,15 +222,17 @@ class _Search:
                 n_components=self._raced(full.sizes.columns),
             )  # fmt: skip
             job = self._job(recipe, Progress("none"))
-            roles = split_reservoir(survey.reservoir, job.sizes)
-            posed = pose_problem(job, learn_labels(job, survey), chosen, roles)
-            problem, roles = posed.problem, posed.roles
+            split = split_reservoir(survey.reservoir, job.sizes)
+            posed = pose_problem(job, learn_labels(job, survey), chosen, split)
+            problem, split = posed.problem, posed.split
             if lane is None:
                 lane = RacedMap(problem, problem.columns.map.coordinates(), ())
             inside = replace(problem, columns=lane.problem.columns, threshold=-1)
-            bench = SampleEvaluator(self.executor, f"{self.key}-{i}-{loss}", inside, lane.coordinates)
+            evaluator = SampleEvaluator(self.executor, f"{self.key}-{i}-{loss}", inside, lane.coordinates)
             alphas = [float(self.candidates[number].recipe.alpha) for number in of_loss]
-            parts, start = self.journal.stage(f"prepared-{i}-{len(entries)}", partial(_prepared, bench, roles, alphas))
+            parts, start = self.journal.stage(
+                f"prepared-{i}-{len(entries)}", partial(_prepared, evaluator, split, alphas)
+            )
             solver = PSGD(metric=lane.coordinates.metric, loss=problem.loss, **parts)
             entries.append(RacedHeads(problem.loss, solver, start, tuple(of_loss)))
         assert lane is not None
@@ -308,7 +309,7 @@ class _Search:
         chosen, job = self.chosen[best.of_map], self.jobs[best.of_map]
         params = {name: value for name, value in best.asked.items() if name != "gamma"}
         params["kernel"] = repr(chosen.kernel)
-        text = f"{len(order)} candidates in {passes:.6g} passes, which is the budget that does the same again"
+        text = f"{len(order)} candidates in {passes:.6g} passes, the budget that repeats the search"
         # What small maps want is no rule for alpha at full size: unless it was searched, the fit chooses it once more.
         alpha = best.recipe.alpha if self.alpha_asked else "auto"
         recipe = job.recipe.replace(
@@ -335,9 +336,11 @@ class _Search:
         return {**line, "rows": score.n, **{k: v if math.isfinite(v) else None for k, v in figures.items()}}
 
 
-def _prepared(bench: SampleEvaluator, roles: ReservoirSplit, alphas: Sequence[float]) -> tuple[dict[str, Any], Array]:
+def _prepared(
+    evaluator: SampleEvaluator, split: ReservoirSplit, alphas: Sequence[float]
+) -> tuple[dict[str, Any], Array]:
     """Solver and start as a journal keeps them, without metric and loss, which are made again."""
     # As of few rows: then no alpha is left out, and the steps are those of rounds of few rows.
-    prepared = prepare(bench, roles, alphas, 0)
+    prepared = prepare(evaluator, split, alphas, 0)
     names = ("preconditioners", "alphas", "outputs", "shares")
     return {name: getattr(prepared.solver, name) for name in names}, prepared.start

@@ -15,8 +15,6 @@ from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import learnable
 from dkernel.validation import nearest_name
 
-__all__ = ["AXES", "Budget", "Candidate", "candidates_of", "scaled"]
-
 AXES = ("kernel", "gamma", "metric", "scale", "features", "landmarks", "sampling", "n_components", "loss", "alpha")
 """Parameters that can be searched, in the order in which a candidate is named."""
 
@@ -88,7 +86,7 @@ def candidates_of(recipe: Recipe, grid: Mapping[str, Sequence[Any]] | None, p: i
     axes = _axes(recipe, dict(grid or {}), p, objects)
     total = math.prod(len(values) for values in axes.values())
     if total > MOST:
-        raise RecipeError(f"The grid has {total:,} candidates; at most {MOST:,} are raced. Leave out some values.")
+        raise RecipeError(f"The grid has {total:,} candidates; at most {MOST:,} are possible. Leave out some values.")
     found = []
     for values in itertools.product(*axes.values()):
         asked = dict(zip(axes, values, strict=True))

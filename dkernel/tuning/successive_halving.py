@@ -1,4 +1,4 @@
-"""A race of candidates over the same rows: one reading of each block, one set of columns for all heads of a map.
+"""Successive halving: one reading of each block for all candidates, one set of components for all of one map.
 
 A lane is a map with the heads that use it: for each loss, for each alpha, the outputs. Of a round, every lane takes its
 gradient in the same task, from the same block, before any of its coefficients has seen these rows: the losses and
@@ -21,8 +21,6 @@ from dkernel.solving.sgd_setup import mean_gradient
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
-
-__all__ = ["MixedLoss", "RacedHeads", "RacedMap", "Score", "StatisticTuple", "run_rounds"]
 
 Array = NDArray[np.float64]
 
@@ -97,7 +95,7 @@ class RacedHeads:
     candidates: tuple[int, ...]
 
     def only(self, alive: Sequence[int]) -> "RacedHeads | None":
-        """The same of the candidates that are alive; None for nobody."""
+        """The same of the candidates that are left; None if there are none."""
         kept = [j for j, number in enumerate(self.candidates) if number in alive]
         if not kept:
             return None

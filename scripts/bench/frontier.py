@@ -25,7 +25,7 @@ Fit = Callable[[Rows], Any]
 FIGURES = ROOT / "scripts" / "bench" / "figures"
 
 
-def dkernel(**settings: Any) -> Fit:
+def ours(**settings: Any) -> Fit:
     return lambda data: KernelClassifier(**settings).fit(*data[:2])
 
 
@@ -66,10 +66,10 @@ def exact(rows: int) -> Fit:
 
 
 POINTS: dict[str, dict[str, Fit]] = {
-    "dkernel, landmarks": {f"{n:,}": dkernel(n_components=n, local="none") for n in (1000, 2000, 5000)},
-    "dkernel, grids": {f"{n:,}": dkernel(kernel="linear", local="grids", n_grids=n) for n in (128, 384, 1024, 3072)},
-    "dkernel, cells": {"4,096 rows": dkernel(n_components=1024, local="cells")},
-    "dkernel, nothing given": {"": dkernel()},
+    "dkernel, landmarks": {f"{n:,}": ours(n_components=n, local="none") for n in (1000, 2000, 5000)},
+    "dkernel, grids": {f"{n:,}": ours(kernel="linear", local="grids", n_grids=n) for n in (128, 384, 1024, 3072)},
+    "dkernel, cells": {"4,096 rows": ours(n_components=1024, local="cells")},
+    "dkernel, nothing given": {"": ours()},
     "LightGBM": {"100 x 31": trees(100, 31), "500 x 255": trees(500, 255), "2,000 x 255": trees(2000, 255)},
     "scikit-learn, Nystroem and SGD": {f"{n:,}": nystroem(n) for n in (500, 1000)},
     "scikit-learn, SVC": {f"{rows:,} rows": exact(rows) for rows in (10_000, 20_000)},

@@ -1,9 +1,11 @@
-"""Forest cover, class 2 against the rest: the global machine, grids on top of it, and LightGBM, in one run.
+"""Forest cover, one class against the rest or all seven: components, grids on top of them, and LightGBM, in one run.
 
 Whole fits with everything chosen but what the options say, on threads; scoring of the test rows in memory.
 
     python scripts/bench/grids.py
     python scripts/bench/grids.py --grids 256 1024 --trees 500 2000
+    python scripts/bench/grids.py --alone --grids 1024 --loss logistic
+    python scripts/bench/grids.py --alone --grids 1024 --all-classes
 """
 
 import argparse
@@ -13,40 +15,47 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from report import DATA, finish, forest, measured
+from report import DATA, Rows, finish, forest, measured
 
 from dkernel import KernelClassifier
 
 
-def trees(data: tuple[Any, ...], n: int, leaves: int, threads: int) -> dict[str, Any]:
+def log_loss(probability: NDArray[np.float64], y: NDArray[Any], classes: NDArray[Any]) -> float:
+    """Mean of -log p of the true classes, of probabilities (rows, classes) in the order of `classes`."""
+    right = probability[np.arange(len(y)), np.searchsorted(classes, y)]
+    return float(-np.log(np.maximum(right, 1e-15)).mean())
+
+
+def trees(data: Rows, n: int, leaves: int, threads: int) -> dict[str, Any]:
     """LightGBM's line of the table."""
     import lightgbm
 
     X, y, X_test, y_test = data
-    settings = {
-        "objective": "binary",
-        "num_leaves": leaves,
-        "learning_rate": 0.1,
-        "verbose": -1,
-        "num_threads": threads,
-    }
+    model = lightgbm.LGBMClassifier(n_estimators=n, num_leaves=leaves, verbose=-1, n_jobs=threads)
     with measured() as fit:
-        model = lightgbm.train(settings, lightgbm.Dataset(X, y.astype(float)), num_boost_round=n)
+        model.fit(X, y)
+    model.predict_proba(X_test[:1000])  # loads what was compiled
     with measured() as prediction:
-        scores = model.predict(X_test)
-    return row(f"LightGBM {n} x {leaves}", fit.seconds, (scores > 0.5) != y_test, prediction.seconds)
+        probability = model.predict_proba(X_test)
+    wrong = model.classes_[probability.argmax(axis=1)] != y_test
+    loss = log_loss(probability, y_test, model.classes_)
+    return row(f"LightGBM {n} x {leaves}", fit.seconds, wrong, prediction.seconds, log_loss=loss)
 
 
-def machine(data: tuple[Any, ...], grids: int, **settings: Any) -> dict[str, Any]:
+def machine(data: Rows, grids: int, **settings: Any) -> dict[str, Any]:
     """Line of a kernel machine, with so many grids or none."""
     X, y, X_test, y_test = data
-    local = {"local": "grids", "n_grids": grids} if grids else {}
+    local = {"local": "grids", "n_grids": grids} if grids else {"local": "none"}
     with measured() as fit:
         found = KernelClassifier(**local, **settings).fit(X, y)
+    found.predict(X_test[:1000])
     with measured() as prediction:
         wrong = found.predict(X_test) != y_test
+    more = {"peak_MiB": fit.peak_mib}
+    if hasattr(found, "predict_proba"):
+        more["log_loss"] = log_loss(found.predict_proba(X_test), y_test, found.classes_)
     name = f"{found.n_components_} components" + (f" and {grids} grids" if grids else "")
-    return row(name, fit.seconds, wrong, prediction.seconds, peak_MiB=fit.peak_mib)
+    return row(name, fit.seconds, wrong, prediction.seconds, **more)
 
 
 def row(name: str, seconds: float, wrong: NDArray[np.bool_], prediction: float, **more: float) -> dict[str, Any]:
@@ -66,17 +75,21 @@ def main() -> None:
     options.add_argument("--rows", type=int, help="the first rows only")
     options.add_argument("--grids", type=int, nargs="*", default=[0, 1024], help="0 for the global machine alone")
     options.add_argument("--components", type=int, default=1024, help="of the global machine")
+    options.add_argument("--alone", action="store_true", help="no components below the grids")
     options.add_argument("--loss", default="squared_hinge")
+    options.add_argument("--calibration", help="platt or isotonic, for the probabilities of a margin")
+    options.add_argument("--all-classes", action="store_true")
     options.add_argument("--threads", type=int, default=2, help="LightGBM's")
     options.add_argument("--trees", type=int, nargs="*", default=[500], help="LightGBM's; nothing for none")
     options.add_argument("--json", action="store_true")
     o = options.parse_args()
-    X, y, X_test, y_test = forest(o.data, o.rows)
-    data = (X, y > 0, X_test, y_test > 0)
-    machine((X[:5000], y[:5000] > 0, X_test[:1000], y_test[:1000] > 0), 16, n_components=64)  # compiles
+    data = X, y, X_test, y_test = forest(o.data, o.rows, None if o.all_classes else 2)
+    below: dict[str, Any] = {"features": "none"} if o.alone else {"n_components": o.components}
+    machine((X[:5000], y[:5000], X_test[:1000], y_test[:1000]), 16, n_components=64)  # compiles
     table = [trees(data, n, 255, o.threads) for n in o.trees]
-    table += [machine(data, n, n_components=o.components, loss=o.loss) for n in o.grids]
-    finish("forest cover, class 2 against the rest", table, o.json, rows_trained=len(X), options=vars(o) | {"data": ""})
+    table += [machine(data, n, loss=o.loss, calibration=o.calibration, **below) for n in o.grids]
+    what = "all classes" if o.all_classes else "class 2 against the rest"
+    finish(f"forest cover, {what}", table, o.json, rows_trained=len(X), options=vars(o) | {"data": ""})
 
 
 if __name__ == "__main__":

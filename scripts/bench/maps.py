@@ -82,10 +82,10 @@ def drawn(case: tuple[str, Kernel, str, str, str], rows: NDArray[np.float32], n:
 
 def nanoseconds(map: FeatureMap, X: NDArray[np.float32]) -> float:
     """Of one column of one row, scored tile by tile as in a pass."""
-    coef, shift = np.zeros((map.n_columns, 1)), np.zeros(1)
+    coef, shift = np.zeros((map.n_components, 1)), np.zeros(1)
     tiling.scores(map, X[: tiling.ROWS], coef, shift)
     best = min(_timed(map, X, coef, shift) for _ in range(3))
-    return 1e9 * best / (len(X) * map.n_columns)
+    return 1e9 * best / (len(X) * map.n_components)
 
 
 def _timed(map: FeatureMap, X: NDArray[np.float32], coef: NDArray, shift: NDArray) -> float:
@@ -140,7 +140,7 @@ def run_set(place: Path, name: str, columns: list[int], rows: int, seed: int) ->
             seconds = time.perf_counter() - start
             error = F_test[:1000] @ F_test[:1000].T - K
             lines.append({
-                "data": name, "map": label, "asked": n, "columns": map.n_columns,
+                "data": name, "map": label, "asked": n, "columns": map.n_components,
                 "kernel error": float(np.linalg.norm(error) / np.linalg.norm(K)),
                 "largest": float(np.abs(error).max()),
                 "test error": ridge_error(F, Y, F_test, target, classes),
@@ -224,7 +224,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=DATA, help="folder that holds the data sets")
     parser.add_argument("--only", nargs="+", default=list(SETS), choices=list(SETS))
-    parser.add_argument("--columns", nargs="+", type=int, default=[256, 512, 1024, 2048])
+    parser.add_argument("--components", nargs="+", type=int, default=[256, 512, 1024, 2048])
     parser.add_argument("--rows", type=int, default=10_000, help="of the training rows, at most")
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--png", type=Path, help="draw a picture into this file")
@@ -239,7 +239,7 @@ def main() -> None:
     rows = []
     with one_blas_thread():
         for name in options.only:
-            rows += run_set(folder(options.data, name), name, options.columns, options.rows, options.seed)
+            rows += run_set(folder(options.data, name), name, options.components, options.rows, options.seed)
     if options.png:
         draw(rows, options.png)
     if options.table and not options.json:

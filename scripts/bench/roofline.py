@@ -90,7 +90,7 @@ def model_of(map: FeatureMap, X: Any) -> Model:
     scaling = Scaling.of(
         "standard", *(getattr(X.astype(np.float64), what)(axis=0) for what in ("mean", "var", "min", "max"))
     )
-    coef = np.random.default_rng(1).normal(size=(map.n_columns, 1))
+    coef = np.random.default_rng(1).normal(size=(map.n_components, 1))
     names = tuple(f"x{j}" for j in range(map.n_in))
     return Model(Recipe(), scaling, map, coef, np.zeros(1), np.array([0, 1]), names, "y")
 

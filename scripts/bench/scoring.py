@@ -51,7 +51,7 @@ def model_of(which: str, X: NDArray[np.float32], y: NDArray[Any], D: int, names:
         map: FeatureMap = NystromMap(kernel, scaling.apply(X[:D]))
     else:
         map = FourierMap.draw(kernel, p, D, 0, "orthogonal")
-    coef = np.random.default_rng(1).normal(size=(map.n_columns, 1))
+    coef = np.random.default_rng(1).normal(size=(map.n_components, 1))
     recipe = Recipe(kernel=repr(kernel), features=which, n_components=D, scale="standard", metric="identity",
                     task="classify", alpha=1e-6)  # fmt: skip
     return Model(recipe, scaling, map, coef, np.zeros(1), np.unique(y), names, "label")

@@ -3,11 +3,13 @@
 Rows of 28 columns are written chunk by chunk as NPY, Parquet and CSV (scripts/make_data.py) and trained on from there
 with D = 1024 landmarks and 2 workers of 1 GiB. Printed for each format: seconds of the command and of its phases,
 microseconds a row of the two readings (survey and pass), and the most memory that all processes had. CSV is bound by
-the parsing of its text, so it is tried with --csv-rows. 100 million rows need 12 GB of disk for each of NPY and
-Parquet at a time; what was made is removed after its run unless --keep.
+the parsing of its text, so it is tried with --csv-rows. With --grids N grids alone are fitted, in one sweep, in place
+of landmarks; what the plan states of readings, bytes and seconds stands beside what was measured. 100 million rows need
+12 GB of disk for each of NPY and Parquet at a time; what was made is removed after its run unless --keep.
 
     python scripts/bench/size.py                        # 100 million rows: about an hour for all formats
     python scripts/bench/size.py --rows 10000000 --formats npy
+    python scripts/bench/size.py --grids 128 --formats npy --small-rows 10000000
 """
 
 import argparse
@@ -21,18 +23,29 @@ from commands import BYTES_A_NUMBER, made, phases_of, train
 from report import finish
 
 SMALL = 1_000_000
+GRIDS = ("--features", "none", "--local", "grids", "--alpha", "1e-6", "--baselines", "off")
 SETTINGS = ("--kernel", "Gaussian(gamma=0.08)", "--features", "nystrom", "--scale", "global", "--metric", "identity")
 
 
 def line(place: Path, form: str, rows: int, args: argparse.Namespace) -> dict[str, Any]:
     """One training."""
     data = made(place, form, rows)
-    options = [*SETTINGS, "--n-components", str(args.components), "--alpha", "1e-6", "--workers", str(args.workers)]
+    options = [*SETTINGS, "--n-components", str(args.components), "--alpha", "1e-6"]
+    options = [*GRIDS, "--n-grids", str(args.grids)] if args.grids else options
+    options += ["--workers", str(args.workers)]
     found = train(data, place / "model.safetensors", [*options, "--memory-limit", args.memory_limit])
     if not args.keep:
         shutil.rmtree(data)
     phases, record = phases_of(found["record"]), found["record"]
     print(f"{form}, {rows:,} rows: {found['seconds']:.0f} s", file=sys.stderr)
+    plan, readings = record["plan"], phases["survey"] + phases["pass"]
+    more = {}
+    if args.grids:
+        grids = record["phases"]["grids"]
+        nbytes = rows * 28 * 4
+        more = {"grids_s": grids, "grids_us_a_row": 1e6 * grids / rows, "plan_s": plan["seconds"]}
+        more |= {"plan_readings": plan["readings"], "plan_read_GB": plan["readings"] * nbytes / 1e9}
+        readings += grids
     return {
         "format": form,
         "rows": rows,
@@ -40,9 +53,10 @@ def line(place: Path, form: str, rows: int, args: argparse.Namespace) -> dict[st
         "command_s": found["seconds"],
         **{f"{name}_s": seconds for name, seconds in phases.items()},
         "pass_rows_s": rows / phases["pass"],
-        "readings_us_a_row": 1e6 * (phases["survey"] + phases["pass"]) / rows,
+        "readings_us_a_row": 1e6 * readings / rows,
+        **more,
         "peak_mib": found["peak_bytes"] / 2**20,
-        "stated_mib": (record["plan"]["client_bytes"] + args.workers * record["plan"]["worker_bytes"]) / 2**20,
+        "stated_mib": (plan["client_bytes"] + args.workers * plan["worker_bytes"]) / 2**20,
         "accuracy_%": 100 * record["facts"]["holdout"]["accuracy"],
     }
 
@@ -50,6 +64,8 @@ def line(place: Path, form: str, rows: int, args: argparse.Namespace) -> dict[st
 def main(arguments: list[str] | None = None) -> int:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ask.add_argument("--rows", type=int, default=100_000_000)
+    ask.add_argument("--small-rows", type=int, default=SMALL, help="rows of the other fit of each format")
+    ask.add_argument("--grids", type=int, default=0, help="fit so many grids in place of landmarks")
     ask.add_argument("--csv-rows", type=int, default=10_000_000, help="at most so many as CSV")
     ask.add_argument("--formats", nargs="+", choices=sorted(BYTES_A_NUMBER), default=["npy", "parquet", "csv"])
     ask.add_argument("--components", type=int, default=1024)
@@ -63,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
         place, found = args.place or Path(scratch), []
         for form in args.formats:
             most = min(args.rows, args.csv_rows) if form == "csv" else args.rows
-            pair = [line(place, form, rows, args) for rows in sorted({min(SMALL, most), most})]
+            pair = [line(place, form, rows, args) for rows in sorted({min(args.small_rows, most), most})]
             grown = pair[-1]["readings_us_a_row"] / pair[0]["readings_us_a_row"]
             pair[-1]["time of a row, against the small"] = grown
             found += pair

@@ -1,7 +1,9 @@
-"""Mixed tables as they come, adult (CSV) and diamonds (Parquet), beside boosted trees with native categories.
+"""Mixed tables as they come, adult (CSV), diamonds (Parquet) and made ones, beside trees with native categories.
 
 Nothing is given but the label, and the task of an integer price. Each is trained by the command and from pandas. The
-error is in percent for classes, and RMSE over the label's standard deviation for regression.
+error is in percent for classes, and RMSE over the label's standard deviation for regression. Made are rentals by hour,
+with a date, texts and missing values, of which trees get year, month, weekday and hour as numbers, and a category of
+500 values, of which trees get scikit-learn's TargetEncoder.
 
     python scripts/bench/tables.py --only diamonds
 """
@@ -18,16 +20,80 @@ import numpy as np
 import pandas as pd
 from report import DATA, finish, measured
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.preprocessing import TargetEncoder
 
 from dkernel import KernelClassifier, KernelRegressor
 
-CASES = {"adult": ("income", ".csv", False), "diamonds": ("price", ".parquet", True)}
+CASES = {
+    "adult": ("income", ".csv", False),
+    "diamonds": ("price", ".parquet", True),
+    "rentals": ("rentals", ".parquet", True),
+    "shops": ("sales", ".parquet", True),
+}
+ROWS = 12_000  # of a made table, and a quarter to test
+
+
+def rentals(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Logarithms of rentals by hour: rush hours of working days, the season, the weather, and a trend of two years."""
+    begin = pd.Timestamp("2022-01-01")
+    when = begin + pd.to_timedelta(rng.integers(0, 2 * 365 * 24, n), "h")
+    hour, work = when.hour.to_numpy(), when.day_of_week.to_numpy() < 5
+    season = np.cos(2 * np.pi * (when.day_of_year.to_numpy() - 20) / 365)
+    warm = 12 - 11 * season + 3 * np.sin(2 * np.pi * (hour - 9) / 24) + 2.5 * rng.normal(size=n)
+    sky = rng.choice(["clear", "clouds", "rain", "snow"], n, p=[0.5, 0.3, 0.17, 0.03])
+    station = rng.choice(["north", "south", "harbour", "campus", "old town"], n)
+    rush = np.exp(-0.5 * ((hour - 8) / 1.3) ** 2) + 1.2 * np.exp(-0.5 * ((hour - 17.5) / 1.8) ** 2)
+    level = 0.15 + np.where(work, 1.6 * rush, 0) + np.where(work, 0.4, 1.3) * np.exp(-0.5 * ((hour - 14) / 3.5) ** 2)
+    level *= np.clip(0.2 + 0.05 * warm, 0.05, 1.6) * pd.Series(sky).map({"rain": 0.5, "snow": 0.25}).fillna(1.0)
+    level *= np.where(station == "campus", np.where(work, 1.5, 0.4), 1.0) * (1 + 0.1 * (when - begin).days / 365)
+    frame = pd.DataFrame({"when": when, "warm": warm, "sky": sky, "station": station})
+    frame.loc[rng.random(n) < 0.05, "warm"] = np.nan
+    return frame.assign(rentals=np.log1p(rng.poisson(40 * level)))
+
+
+def shops(n: int, rng: np.random.Generator) -> pd.DataFrame:
+    """Sales of 500 shops, each with an effect of its own that the price bends."""
+    effects = np.random.default_rng(99).normal(size=500)
+    shop = rng.choice(500, n, p=np.random.default_rng(98).dirichlet(np.full(500, 2.0)))
+    frame = pd.DataFrame(
+        {"shop": [f"shop {i}" for i in shop], "price": rng.normal(size=n), "stock": rng.normal(size=n)}
+    )
+    sales = effects[shop] * (1 + 0.3 * np.sin(2 * frame["price"])) + 0.5 * np.sin(2 * frame["stock"]) * frame["price"]
+    return frame.assign(sales=sales + 0.3 * rng.normal(size=n))
+
+
+MADE = {"rentals": rentals, "shops": shops}
+
+
+def written(name: str, place: Path) -> Path:
+    """The folder of a made table."""
+    place.mkdir()
+    for part, rows, seed in (("train", ROWS, 0), ("test", ROWS // 4, 1)):
+        MADE[name](rows, np.random.default_rng(seed)).to_parquet(place / f"{part}.parquet", index=False)
+    return place
+
+
+def for_trees(name: str, X: pd.DataFrame, y: pd.Series, X_test: pd.DataFrame) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """What trees are given of dates and of many values."""
+    if name == "shops":
+        encoder = TargetEncoder(random_state=0)
+        learn = encoder.fit_transform(X[["shop"]].astype(str), y)[:, 0]
+        return X.assign(shop=learn), X_test.assign(shop=encoder.transform(X_test[["shop"]].astype(str))[:, 0])
+
+    def parts(table: pd.DataFrame) -> pd.DataFrame:
+        for date in table.columns[table.dtypes.map(lambda dtype: dtype.kind == "M")]:
+            column = table.pop(date)
+            found = {part: getattr(column.dt, part) for part in ("year", "month", "day_of_week", "hour")}
+            table = table.assign(seconds=(column - pd.Timestamp(0)) / pd.Timedelta(1, "s"), **found)
+        return table
+
+    return parts(X.copy()), parts(X_test.copy())
 
 
 def read(path: Path) -> pd.DataFrame:
     """A table with its texts as categories."""
     table = pd.read_csv(path) if path.suffix == ".csv" else pd.read_parquet(path)
-    texts = [name for name in table.columns if not pd.api.types.is_numeric_dtype(table[name])]
+    texts = [name for name, dtype in table.dtypes.items() if dtype.kind not in "biufM"]
     return table.astype(dict.fromkeys(texts, "category"))
 
 
@@ -67,8 +133,9 @@ def run_one(name: str, place: Path, seed: int) -> dict[str, Any]:
         machine.fit(X, y if regress else y.astype(str))
     trees: Any = HistGradientBoostingRegressor if regress else HistGradientBoostingClassifier
     with measured() as boosting:
-        boosted = trees(categorical_features="from_dtype", random_state=seed).fit(X, y)
-    theirs = error_of(boosted.predict(X_test), y_test, regress)
+        learned, new = for_trees(name, X, y, X_test)
+        boosted = trees(categorical_features="from_dtype", random_state=seed).fit(learned, y)
+    theirs = error_of(boosted.predict(new), y_test, regress)
     mine = error_of(machine.predict(X_test), y_test, regress)
     return {
         "data": name,
@@ -88,13 +155,16 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
-    there = [name for name in args.only if (args.data / name / f"train{CASES[name][1]}").is_file()]
+    there = [name for name in args.only if name in MADE or (args.data / name / f"train{CASES[name][1]}").is_file()]
     if not there:
         print(
             f"skipped: {args.data} holds none of {', '.join(args.only)}; name their folder with --data", file=sys.stderr
         )
         return 0
-    finish("mixed tables, defaults alone", [run_one(name, args.data / name, args.seed) for name in there], args.json)
+    with tempfile.TemporaryDirectory() as folder:
+        places = {name: written(name, Path(folder, name)) if name in MADE else args.data / name for name in there}
+        lines = [run_one(name, place, args.seed) for name, place in places.items()]
+    finish("mixed tables, defaults alone", lines, args.json)
     return 0
 
 

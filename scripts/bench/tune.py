@@ -5,8 +5,8 @@ time in units of the first line's; and HalvingRandomSearchCV over 64 candidates 
 which it ends in the time of the race. dask-ml's HyperbandSearchCV is tried too; what it says is in the JSON line.
 
     python scripts/bench/tune.py                                  covtype, 60,000 rows
-    python scripts/bench/tune.py --rows 0 --columns 0             all of it, size by itself
-    python scripts/bench/tune.py --made 10000000 --columns 0      ten million made rows, in chunks
+    python scripts/bench/tune.py --rows 0 --components 0             all of it, size by itself
+    python scripts/bench/tune.py --made 10000000 --components 0      ten million made rows, in chunks
 """
 
 import argparse
@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--data", type=Path, default=DATA)
     ask.add_argument("--rows", type=int, default=60_000, help="of covtype; 0 for all")
     ask.add_argument("--made", type=int, default=0, help="so many made rows instead")
-    ask.add_argument("--columns", type=int, default=2048, help="of the model; 0 for its own choice")
+    ask.add_argument("--components", type=int, default=2048, help="of the model; 0 for its own choice")
     ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--json", action="store_true", help="only the JSON line")
     args = ask.parse_args(arguments)
@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> int:
         X, y, X_test, y_test = made(args.made, args.seed)
     else:
         X, y, X_test, y_test = covtype(folder(args.data, "covtype"), args.rows, args.seed)
-    size = args.columns or "auto"
+    size = args.components or "auto"
     machine = KernelClassifier("gaussian", n_components=size, random_state=args.seed)
     machine.fit(X[:2000], y[:2000])  # what is compiled and imported once is no part of either time
     with measured() as fit:

@@ -151,7 +151,7 @@ def dense_cca(rows: Rows) -> float:
 def our_cca(rows: Rows) -> float:
     """The same pair on features."""
     X, Y, X_test, Y_test = rows
-    machine = dkernel.KernelCCA(1, gamma=0.5, n_columns=256, alpha=1e-3).fit(X, Y)
+    machine = dkernel.KernelCCA(1, gamma=0.5, n_map_components=256, alpha=1e-3).fit(X, Y)
     return 1.0 - float(machine.correlations(X_test, Y_test)[0])
 
 
@@ -257,18 +257,19 @@ def twins() -> tuple[Twin, ...]:
              numbers(lambda n: KernelRegressor(**gauss, loss="epsilon_insensitive(0.1)", alpha=1 / n, passes=2)),
              numbers(lambda _: SVR(gamma=0.05, C=1.0, epsilon=0.1))),
         Twin("KernelPCA, 10", "KernelPCA", "letter", 5000, "variance left, %",
-             left_out(lambda _: dkernel.KernelPCA(10, kernel=Gaussian(gamma=0.05), n_columns=500)),
+             left_out(lambda _: dkernel.KernelPCA(10, kernel=Gaussian(gamma=0.05), n_map_components=500)),
              left_out(lambda _: DensePCA(10, kernel="rbf", gamma=0.05, random_state=0)), 2),
         Twin("KernelKMeans", "k-means on K^(1/2)", "rings", 3000, "1 - Rand index",
-             agreement(lambda _: dkernel.KernelKMeans(2, kernel=Gaussian(gamma=0.05), n_columns=128, random_state=0)),
+             agreement(lambda _: dkernel.KernelKMeans(2, kernel=Gaussian(gamma=0.05), n_components=128,
+                                                      random_state=0)),
              dense_k_means, 3),
         Twin("SpectralClustering", "SpectralClustering", "moons", 3000, "1 - Rand index",
-             agreement(lambda _: dkernel.SpectralClustering(2, kernel=Gaussian(gamma=20.0), n_columns=256,
+             agreement(lambda _: dkernel.SpectralClustering(2, kernel=Gaussian(gamma=20.0), n_components=256,
                                                             random_state=0)),
              agreement(lambda _: DenseSpectral(2, gamma=20.0, random_state=0)), 2),
         Twin("KernelCCA", "eigenvectors of all pairs", "angle", 2000, "1 - correlation", our_cca, dense_cca, 6),
         Twin("OneClassSVM", "OneClassSVM", "magic", 15000, "1 - AUC",
-             outliers(lambda _: dkernel.OneClassSVM(0.1, kernel=Gaussian(gamma=0.05), n_columns=500)),
+             outliers(lambda _: dkernel.OneClassSVM(0.1, kernel=Gaussian(gamma=0.05), n_components=500)),
              outliers(lambda _: DenseOneClass(gamma=0.05, nu=0.1))),
         *maps(),
     )  # fmt: skip

@@ -56,7 +56,7 @@ def cut_npy(at: Doors) -> None:
         at.train_refuses(_cut("x.npy", n), "x.npy", "truncated")
 
 
-@bad("files", "file of 0 bytes", REFUSED, "the file is named, whatever its format")
+@bad("files", "file of 0 bytes", REFUSED, "the file is named, in every format")
 def zero_bytes(at: Doors) -> None:
     for name in ("a.parquet", "a.csv", "a.csv.gz", "a.npy", "a.npz", "a.h5", "a.svm"):
         at.train_refuses(text("", name), f"{name}: the file is empty")
@@ -164,7 +164,7 @@ def unsorted(at: Doors) -> None:
     sorted_ = at.trains(text("".join(f"{y} 1:{a} 2:{b}\n" for y, a, b in lines), "x.svm"))
     found = at.trains(text("".join(f"{y} 2:{b} 1:{a}\n" for y, a, b in lines), "x.svm"))
     np.testing.assert_array_equal(found.coef, sorted_.coef)
-    at.train_refuses(text("1 1:1\n0 1:1 2:1 1:3\n", "x.svm"), "x.svm, row 2: the index 1 stands there twice")
+    at.train_refuses(text("1 1:1\n0 1:1 2:1 1:3\n", "x.svm"), "x.svm, row 2: the index 1 occurs twice")
 
 
 @bad(
@@ -235,7 +235,7 @@ def _between_passes(at: Doors, act: object, said: str) -> None:
     assert done
 
 
-@bad("files", "file changed between passes", REFUSED, "size or time differ: said before the model is touched")
+@bad("files", "file changed between passes", REFUSED, "size or time differ: an error before the model is written")
 def changed(at: Doors) -> None:
     _between_passes(at, lambda path: os.utime(path, ns=(1, 1)), "x.parquet: the file changed")
 

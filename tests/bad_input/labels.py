@@ -22,7 +22,7 @@ def one_class(at: Doors) -> None:
     "labels",
     "one class in a chunk",
     HANDLED,
-    "classes are those of all chunks; sorted data are interleaved, which is said",
+    "classes are those of all chunks; sorted data are interleaved, with a message",
 )
 def one_class_in_a_chunk(at: Doors) -> None:
     data = pd.concat([frame(seed) for seed in range(3)], ignore_index=True).sort_values("label", kind="stable")
@@ -128,7 +128,7 @@ def continuous(at: Doors) -> None:
     "labels",
     "other order of classes in each chunk",
     HANDLED,
-    "classes are sorted, whatever the order in which they come",
+    "classes are sorted, in any order of the chunks",
 )
 def other_order(at: Doors) -> None:
     X, _ = arrays()

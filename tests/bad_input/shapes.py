@@ -117,7 +117,7 @@ def one_row(at: Doors) -> None:
     assert at.fitted().predict(X[:1]).shape == (1,)
 
 
-@bad("shape", "no features", REFUSED, "said before anything is read")
+@bad("shape", "no features", REFUSED, "before anything is read")
 def no_features(at: Doors) -> None:
     at.train_refuses(one(frame()[["label"]]), "no column is left")
     at.train_refuses(one(frame(), ".parquet", "--exclude", "a,b,c"), "no column is left")
@@ -168,16 +168,16 @@ def extra(at: Doors) -> None:
     at.predict_refuses("4 features", np.hstack([X, X[:, :1]]))
 
 
-@bad("shape", "two columns of one name", REFUSED, "the name is said")
+@bad("shape", "two columns of one name", REFUSED, "the name is given")
 def duplicate(at: Doors) -> None:
-    at.train_refuses(text("a,b,b,label\n1,2,3,in\n2,3,4,out\n"), "x.csv: the column 'b' stands twice")
+    at.train_refuses(text("a,b,b,label\n1,2,3,in\n2,3,4,out\n"), "x.csv: the column 'b' occurs twice")
     table = pa.table([[1.0, 2.0]] * 3 + [["in", "out"]], names=["a", "b", "b", "label"])
 
     def make(folder):
         pq.write_table(table, folder / "x.parquet")
         return [str(folder / "x.parquet")]
 
-    at.train_refuses(make, "x.parquet: the column 'b' stands twice")
+    at.train_refuses(make, "x.parquet: the column 'b' occurs twice")
     X, y = arrays()
     data = pd.DataFrame(X, columns=["a", "b", "b"])
     at.fit_refuses("column 'b' twice|'b' 2 times", data, y, kinds=("numpy",))
@@ -185,11 +185,11 @@ def duplicate(at: Doors) -> None:
     at.train_refuses(lines, "part-1.csv lacks 'b' and has 'bb' besides", "part-0.csv")
 
 
-@bad("shape", "more landmarks than rows", HANDLED, "all rows but those kept to judge by are landmarks, which is said")
+@bad("shape", "more landmarks than rows", HANDLED, "all rows except the holdout are landmarks, with a message")
 def many_landmarks(at: Doors) -> None:
     model = at.trains(one(frame(rows=60), ".csv"), "--n-components", "1500")
-    assert 48 <= model.map.n_columns < 60
-    assert f"{model.map.n_columns}: all rows but those kept to judge by; 1,500 were asked for" in at.said
+    assert 48 <= model.map.n_components < 60
+    assert f"{model.map.n_components}: all rows except the holdout; 1,500 were asked for" in at.said
     X, y = arrays(60)
     # So few rows in memory are solved exactly, with folds in place of rows that are kept.
     assert at.fits(X, y, n_components=1500).n_components_ == 60

@@ -172,7 +172,7 @@ def weight_negative(at: Doors) -> None:
     _weight(at, -1.0, "(?i)negative")
 
 
-@bad("values", "weights all zero", REFUSED, "nothing would be learned, which is said")
+@bad("values", "weights all zero", REFUSED, "an error: nothing would be learned")
 def weights_zero(at: Doors) -> None:
     at.train_refuses(one(with_column(w=0.0), ".parquet", "--weight", "w"), "weights are 0 in all 300 rows")
     X, y = arrays()

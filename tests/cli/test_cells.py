@@ -1,6 +1,10 @@
 """`train --local cells`: the plan states its scratch, the rows leave it again, show tells of the cells."""
 
 import json
+import resource
+import subprocess
+import sys
+from functools import partial
 
 import numpy as np
 import pandas as pd
@@ -37,3 +41,18 @@ def test_the_plan_states_the_scratch(run, stripes, tmp_path):
     plan = json.loads(done.stdout)
     assert plan["scratch_bytes"] > 1200 * 1.25 * 4 * 2
     assert plan["local"] == ["cells"]
+
+
+def test_a_scratch_without_room_is_75_and_leaves_nothing(stripes, tmp_path):
+    scratch, limit = tmp_path / "scratch", 2 * 4096
+    job = ["train", stripes, "--out", tmp_path / "m", "--scratch", scratch, "--quiet", *JOB]
+    done = subprocess.run(
+        [sys.executable, "-m", "dkernel", *map(str, job)], capture_output=True, text=True, check=False, timeout=300,
+        preexec_fn=partial(resource.setrlimit, resource.RLIMIT_FSIZE, (limit, limit)),
+    )  # fmt: skip
+    assert done.returncode == 75, done.stderr
+    assert str(scratch) in done.stderr
+    assert "no room to write" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not (tmp_path / "m").exists()
+    assert list(scratch.iterdir()) == []

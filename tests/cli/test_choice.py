@@ -42,3 +42,14 @@ def test_fourier_features_are_judged_as_such():
     X, y = quadratic(14_000)
     machine = KernelClassifier(features="fourier", n_components=256).fit(X[:10_000], y[:10_000])
     assert machine.score(X[10_000:], y[10_000:]) > 0.92
+
+
+@pytest.mark.parametrize(("noise", "components"), [(1.0, 1024), (0.0, 2048)])
+def test_components_are_as_many_as_are_a_gain(noise, components):
+    """Of a target that is mostly noise the first thousand find all there is to find."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(-3, 3, (8192, 4)).astype(np.float32)
+    y = np.sin(X[:, 0]) * X[:, 1] + np.cos(4 * X[:, 2]) * (noise == 0) + noise * rng.standard_normal(len(X))
+    machine = KernelRegressor("gaussian", local="none").fit(X, y)
+    assert machine.model_.recipe.n_components == machine.model_.map.n_components == components
+    assert ("1 % at most" in machine.chosen_["n_components"]) is (components == 1024)

@@ -193,10 +193,11 @@ VALUES |= {
     "n_grids": 64,
     "cell_rows": 512,
     "cell_overlap": 0.25,
+    "max_model_size": "200MiB",
     "delimiter": ";",
     "max_bad_rows": 7,
     "class_weight": "balanced",
-    "dates": "calendar",
+    "dates": "seconds",
 }
 
 

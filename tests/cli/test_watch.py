@@ -81,7 +81,7 @@ def test_silence_is_death(run, tmp_path):
     result = run("watch", tmp_path / "m", "--patience", "1")
     assert result.exit_code == 75
     assert "dead" in result.stdout
-    assert "process 1 on elsewhere has given no sign of life for 1 seconds" in result.stdout
+    assert "process 1 on elsewhere has not renewed its record for 1 seconds" in result.stdout
     assert "Run its command again" in result.stdout
 
 

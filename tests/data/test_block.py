@@ -81,7 +81,7 @@ def test_labels(values: np.ndarray, dtype: str) -> None:
         (np.array([0, 2**63], np.uint64), "1, column 'y': .*64 signed bits"),
         (np.array([1.0, np.inf]), "1, column 'y': the label is inf"),
         (np.array(["2020-01-01"], "M8[D]"), "bool, integer, float or text is needed"),
-        (np.zeros((2, 2, 2)), "one value a row"),
+        (np.zeros((2, 2, 2)), "one value per row"),
         (np.array([[0.0, 1.0], [2.0, np.nan]]), r"1, column .y\[1\].: the label is nan"),
         (np.array([[0.0, "a"]], object), r"y\[1\] holds text"),
     ],
@@ -95,7 +95,7 @@ def test_weights_that_cannot_be() -> None:
     for bad in (np.nan, -0.5, np.inf):
         with pytest.raises(DataError, match="1, column 'w'"):
             as_weight(np.array([1, bad]), str, "w")
-    with pytest.raises(DataError, match="one number a row"):
+    with pytest.raises(DataError, match="one number per row"):
         as_weight(np.array(["a"]), str, "w")
 
 

@@ -171,7 +171,7 @@ def test_booleans_are_numbers_as_features(tmp_path: Path) -> None:
         ("x,y\n1,2\n3,\n", r"row 2, column 'y': the value is missing"),
         ('x,y\n1,2\n3,"4\n', r"row 2: a quote that opens here is never closed"),
         ("x,y\n1,a\n2,\n", r"row 2, column 'y': the label is missing"),
-        ("x,x\n1,2\n", r"'x' stands twice"),
+        ("x,x\n1,2\n", r"'x' occurs twice"),
         ("0.5,1.5\n1,2\n", r"first row holds numbers"),
         ("\n\n", r"no header"),
         ("x,y\n", r"no rows"),

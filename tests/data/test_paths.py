@@ -50,10 +50,12 @@ def test_a_file_whose_name_looks_like_a_glob(tmp_path: Path) -> None:
         ("nested", "holds folders"),
         ("a.parquet.gz", "the ending says no format"),
         ("nothere://x/a.npy", "cannot be read"),
+        ("zzz", r"There are: 'a\.parquet\.gz', 'empty', 'nested', 'train\.npy'\.$"),
     ],
 )
 def test_names_that_lead_nowhere(tmp_path: Path, given: str, match: str) -> None:
-    make(tmp_path, "train.npy", "notes.txt", "a.parquet.gz")
+    make(tmp_path, "train.npy", "notes.txt", "a.parquet.gz", ".hidden.npy")
+    (tmp_path / ".git").mkdir()
     (tmp_path / "empty").mkdir()
     (tmp_path / "nested" / "year").mkdir(parents=True)
     with pytest.raises(DataError, match=match):

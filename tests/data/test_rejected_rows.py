@@ -142,7 +142,7 @@ def test_lines_of_svmlight(tmp_path):
     assert [r["reason"] for r in refused] == [
         "not a label, then index:value pairs",
         "nan is not finite",
-        "an index stands there twice",
+        "an index occurs twice",
         "not a label, then index:value pairs",
     ]
 

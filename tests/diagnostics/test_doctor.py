@@ -2,7 +2,9 @@
 
 import copy
 import os
+import tempfile
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import dask
@@ -112,6 +114,23 @@ def test_a_machine_that_promised_more_memory_than_it_has(job):
     (finding,) = diagnose(Small(), job).findings
     assert (finding.check, finding.where) == ("memory", "one")
     assert "2 workers may use 8192 MiB in all" in finding.found
+
+
+@pytest.mark.parametrize("scratch", [None, "new"])
+def test_workers_share_the_scratch_that_a_plan_needs(job, tmp_path, scratch):
+    class Elsewhere(Cluster):
+        """A second worker that sees no folder of the client."""
+
+        def run(self, function, *args, on_error):
+            found = super().run(function, *args, on_error=on_error)
+            return found if function is time.time else found | {WORKERS[1]: found[WORKERS[1]] | {"missing": args[3]}}
+
+    places = {"--scratch": str(tmp_path / scratch)} if scratch else {}
+    cells = replace(job, recipe=job.recipe.replace(local="cells"), places=places, made=["--scratch"])
+    (finding,) = diagnose(Elsewhere(), cells).findings
+    assert (finding.check, finding.where) == ("shared", WORKERS[1])
+    assert finding.found.startswith(f"{tmp_path if scratch else tempfile.gettempdir()} is another folder")
+    assert diagnose(Elsewhere(), replace(job, places={})).findings == []
 
 
 def test_limits_of_a_cluster_are_its_own_configuration(job):

@@ -28,9 +28,9 @@ def chunked(X, rows):
 
 def test_all_rows_as_landmarks_give_dense_kernel_cca():
     X, Y = views(150)
-    machine = KernelCCA(3, kernel=Gaussian(gamma=0.5), kernel_y=Laplacian(gamma=0.3), n_columns=150, alpha=1e-2).fit(
-        X, Y
-    )
+    machine = KernelCCA(
+        3, kernel=Gaussian(gamma=0.5), kernel_y=Laplacian(gamma=0.3), n_map_components=150, alpha=1e-2
+    ).fit(X, Y)
     F, G, correlations = kernel_cca(Gaussian(gamma=0.5)(X), Laplacian(gamma=0.3)(Y), 1e-2, 3)
     np.testing.assert_allclose(machine.correlations_, correlations, rtol=1e-8)
     for mine, exact in zip(machine.transform(X, Y), (F, G), strict=True):
@@ -56,32 +56,32 @@ def test_a_linear_kernel_is_scikit_learns_cca():
 def test_it_sees_what_lines_do_not_on_new_rows_too():
     X, Y = views(2000)
     new = views(1000, seed=1)
-    machine = KernelCCA(1, gamma=0.5, n_columns=128, random_state=0).fit(X, Y)
+    machine = KernelCCA(1, gamma=0.5, n_map_components=128, random_state=0).fit(X, Y)
     assert machine.correlations(*new)[0] > 0.95
     assert KernelCCA(1, kernel="linear").fit(X, Y).correlations(*new)[0] < 0.2
-    noise = KernelCCA(1, gamma=0.5, n_columns=128).fit(X, np.random.default_rng(5).normal(size=(2000, 3)))
+    noise = KernelCCA(1, gamma=0.5, n_map_components=128).fit(X, np.random.default_rng(5).normal(size=(2000, 3)))
     assert noise.correlations(new[0], np.random.default_rng(6).normal(size=(1000, 3)))[0] < 0.2
 
 
 def test_chunks_of_either_view_give_the_same_and_answers_are_lazy():
     X, Y = views(500)
-    whole = KernelCCA(2, gamma=0.5, n_columns=40).fit(X, Y)
-    lazy = KernelCCA(2, gamma=0.5, n_columns=40).fit(chunked(X, 170), chunked(Y, 90))
+    whole = KernelCCA(2, gamma=0.5, n_map_components=40).fit(X, Y)
+    lazy = KernelCCA(2, gamma=0.5, n_map_components=40).fit(chunked(X, 170), chunked(Y, 90))
     np.testing.assert_allclose(lazy.correlations_, whole.correlations_, rtol=1e-9)
     F, G = lazy.transform(chunked(X, 170), chunked(Y, 90))
     assert isinstance(F, da.Array)
     assert (F.chunks[0], G.chunks[0]) == ((170, 170, 160), (90, 90, 90, 90, 90, 50))
     np.testing.assert_allclose(F.compute(), whole.transform(X), atol=1e-8)
-    mixed = KernelCCA(2, gamma=0.5, n_columns=40).fit(chunked(X, 170), Y)
+    mixed = KernelCCA(2, gamma=0.5, n_map_components=40).fit(chunked(X, 170), Y)
     np.testing.assert_allclose(mixed.correlations_, whole.correlations_, rtol=1e-9)
     frames = [dd.from_pandas(pd.DataFrame(Z, columns=list("abc")[: Z.shape[1]]), npartitions=3) for Z in (X, Y)]
-    framed = KernelCCA(2, gamma=0.5, n_columns=40).fit(*frames)
+    framed = KernelCCA(2, gamma=0.5, n_map_components=40).fit(*frames)
     np.testing.assert_allclose(framed.correlations_, whole.correlations_, rtol=1e-9)
 
 
 def test_one_column_is_a_view():
     X, Y = views(400)
-    machine = KernelCCA(1, gamma=0.5, n_columns=64).fit(pd.DataFrame(X, columns=["a", "b"]), pd.Series(Y[:, 0]))
+    machine = KernelCCA(1, gamma=0.5, n_map_components=64).fit(pd.DataFrame(X, columns=["a", "b"]), pd.Series(Y[:, 0]))
     assert machine.correlations_[0] > 0.9
     assert machine.get_feature_names_out().tolist() == ["kernelcca0"]
 
@@ -98,4 +98,4 @@ def test_refusals():
     with pytest.raises(DataError, match="a Source is one"):
         KernelCCA().fit(from_arrays(X), Y)
     with pytest.raises(dkernel.errors.ModelFileError, match="cannot be saved"):
-        dkernel.save(KernelCCA(n_columns=16).fit(X, Y), "m")
+        dkernel.save(KernelCCA(n_map_components=16).fit(X, Y), "m")

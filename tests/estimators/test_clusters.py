@@ -35,7 +35,7 @@ def test_rows_persisted_on_the_cluster_are_learned_from_there(client, later):
     np.testing.assert_array_equal(machine.coef_, wanted.coef_)
     np.testing.assert_array_equal(machine.predict(held).compute(), wanted.predict(X))
     assert machine.score(held, marks) == wanted.score(X, y)
-    assert KernelPCA(2, gamma=0.4, n_columns=16).fit_transform(held).shape == (6000, 2)
+    assert KernelPCA(2, gamma=0.4, n_map_components=16).fit_transform(held).shape == (6000, 2)
 
 
 def test_a_search_whose_fits_are_tasks_does_not_wait_for_itself(client):

@@ -37,7 +37,7 @@ def rows_in_float64():
     ],
 )
 def test_all_rows_as_landmarks_give_kernel_pca(X, kernel, twin):
-    mine = KernelPCA(5, kernel=kernel, n_columns=300).fit(X)
+    mine = KernelPCA(5, kernel=kernel, n_map_components=300).fit(X)
     exact = sklearn.decomposition.KernelPCA(5, **twin).fit(X)
     np.testing.assert_allclose(mine.eigenvalues_, exact.eigenvalues_, rtol=1e-9)
     new = ball(100, seed=1)[0].astype(np.float64)
@@ -48,7 +48,7 @@ def test_all_rows_as_landmarks_give_kernel_pca(X, kernel, twin):
 
 
 def test_the_variance_of_components_is_their_eigenvalue(X):
-    machine = KernelPCA(gamma=0.3, n_columns=64)
+    machine = KernelPCA(gamma=0.3, n_map_components=64)
     Z = machine.fit_transform(X)
     np.testing.assert_allclose((Z**2).sum(axis=0), machine.eigenvalues_, rtol=1e-8, atol=1e-10)
     np.testing.assert_allclose(Z.sum(axis=0), 0, atol=1e-9)
@@ -57,27 +57,29 @@ def test_the_variance_of_components_is_their_eigenvalue(X):
 
 
 def test_random_features_are_near_it(X):
-    exact = KernelPCA(2, kernel="Gaussian(gamma=0.1)", n_columns=300).fit(X)
-    drawn = KernelPCA(2, kernel="Gaussian(gamma=0.1)", features="fourier", n_columns=1024).fit(X)
+    exact = KernelPCA(2, kernel="Gaussian(gamma=0.1)", n_map_components=300).fit(X)
+    drawn = KernelPCA(2, kernel="Gaussian(gamma=0.1)", features="fourier", n_map_components=1024).fit(X)
     np.testing.assert_allclose(drawn.eigenvalues_, exact.eigenvalues_, rtol=0.1)
 
 
-@pytest.mark.parametrize("kind", [KernelPCA, KernelKMeans])
-def test_chunks_give_the_same_and_answers_are_lazy(X, kind):
-    machine = kind(3, gamma=0.3, n_columns=32).fit(X)
-    lazy = kind(3, gamma=0.3, n_columns=32).fit(chunked(X))
+@pytest.mark.parametrize(
+    ("kind", "size"), [(KernelPCA, {"n_map_components": 32}), (KernelKMeans, {"n_components": 32})]
+)
+def test_chunks_give_the_same_and_answers_are_lazy(X, kind, size):
+    machine = kind(3, gamma=0.3, **size).fit(X)
+    lazy = kind(3, gamma=0.3, **size).fit(chunked(X))
     out = lazy.transform(chunked(X))
     assert isinstance(out, da.Array)
     assert out.chunks == ((97, 97, 97, 9), (3,))
     np.testing.assert_allclose(out.compute(), machine.transform(X), atol=1e-8)
-    by_source = kind(3, gamma=0.3, n_columns=32).fit(from_arrays(X, dtype="float64"))
+    by_source = kind(3, gamma=0.3, **size).fit(from_arrays(X, dtype="float64"))
     table = pd.DataFrame(X, columns=["0", "1", "2"])  # the names of a source are names
     np.testing.assert_allclose(by_source.transform(table), machine.transform(X), atol=1e-8)
 
 
 def test_kernel_k_means_is_a_fixed_point_of_the_exact_step(X):
     """Exact kernel k-means knows only K: |φ(x) - c|² = K(x, x) - 2 mean K(x, C) + mean K(C, C)."""
-    machine = KernelKMeans(4, kernel="Gaussian(gamma=0.3)", n_columns=300, tol=0.0).fit(X)
+    machine = KernelKMeans(4, kernel="Gaussian(gamma=0.3)", n_components=300, tol=0.0).fit(X)
     K = Gaussian(gamma=0.3)(X, X)
     member = np.eye(4)[machine.labels_]
     share = member / member.sum(axis=0)
@@ -89,7 +91,7 @@ def test_kernel_k_means_is_a_fixed_point_of_the_exact_step(X):
 
 def test_rings_that_no_plane_parts():
     X, ring = rings(3000)
-    machine = KernelKMeans(2, gamma=0.05, n_columns=128, random_state=1)
+    machine = KernelKMeans(2, gamma=0.05, n_components=128, random_state=1)
     assert adjusted_rand_score(ring, machine.fit_predict(X)) > 0.99
     new, wanted = rings(500, seed=1)
     assert adjusted_rand_score(wanted, machine.predict(new)) > 0.99

@@ -59,7 +59,7 @@ def test_regressions_and_regions(tmp_path):
     again = dkernel.load(tmp_path / "r")
     assert isinstance(again, KernelRegressor)
     np.testing.assert_array_equal(again.predict(da.from_array(X, chunks=(50, 3))).compute(), machine.predict(X))
-    one = OneClassSVM(0.1, gamma=0.5, n_columns=32).fit(X)
+    one = OneClassSVM(0.1, gamma=0.5, n_components=32).fit(X)
     dkernel.save(one, tmp_path / "o")
     again = dkernel.load(tmp_path / "o")
     np.testing.assert_allclose(again.score_samples(X), one.score_samples(X), rtol=1e-6)

@@ -55,7 +55,7 @@ def test_sizes_and_roles_are_those_of_the_rows_that_count(share, holdout, kind, 
     alone = train(from_arrays(X[inside], y[inside]), recipe, SerialExecutor())
     assert len(found.holdout.X) == len(alone.holdout.X) == round(holdout * inside.sum())
     assert len(found.sample.X) == len(alone.sample.X)
-    assert found.model.map.n_columns == alone.model.map.n_columns
+    assert found.model.map.n_components == alone.model.map.n_components
     for name in ("rows", "counts"):
         assert found.model.facts[name] == alone.model.facts[name]
     assert (found.holdout.weight > 0).all()

@@ -29,7 +29,7 @@ def phi(machine, X):
 @pytest.mark.parametrize("nu", [0.02, 0.1, 0.5, 0.99])
 def test_all_rows_as_landmarks_give_libsvms(nu):
     X, _ = crowd(600)
-    machine = OneClassSVM(nu, gamma=0.3, n_columns=600).fit(X)
+    machine = OneClassSVM(nu, gamma=0.3, n_components=600).fit(X)
     twin = sklearn.svm.OneClassSVM(gamma=0.3, nu=nu, tol=1e-7).fit(X)
     new = np.concatenate([X, crowd(400, seed=1)[0]])
     wanted = twin.decision_function(new) / (nu * len(X))
@@ -44,7 +44,7 @@ def test_all_rows_as_landmarks_give_libsvms(nu):
 
 def test_its_objective_is_below_that_of_stochastic_gradients_on_the_same_features():
     X, _ = crowd(2000)
-    machine = OneClassSVM(0.1, gamma=0.3, n_columns=64, random_state=0).fit(X)
+    machine = OneClassSVM(0.1, gamma=0.3, n_components=64, random_state=0).fit(X)
     F = phi(machine, X)
     twin = SGDOneClassSVM(nu=0.1, max_iter=2000, tol=1e-6, random_state=0).fit(F)
 
@@ -60,7 +60,7 @@ def test_its_objective_is_below_that_of_stochastic_gradients_on_the_same_feature
 def test_a_larger_source_than_the_sample_goes_on_to_the_optimum_of_all_rows(monkeypatch):
     monkeypatch.setattr("dkernel.estimators.transforms.embedding.SAMPLE", 500)
     X, far = crowd(6000)
-    machine = OneClassSVM(0.1, gamma=0.3, n_columns=64, random_state=0).fit(X)
+    machine = OneClassSVM(0.1, gamma=0.3, n_components=64, random_state=0).fit(X)
     F = phi(machine, X)
     v, first = begin(F, 0.1)
     path = Path(v, widths(first), 0.1)
@@ -90,7 +90,7 @@ def test_the_smoothed_objective_has_its_own_derivatives():
 def test_chunks_a_source_and_a_file_give_the_same(tmp_path):
     X = crowd(900)[0].astype(np.float32)
     lazy = da.from_array(X, chunks=(200, 2))
-    settings = {"gamma": 0.3, "n_columns": 50, "random_state": 1}
+    settings = {"gamma": 0.3, "n_components": 50, "random_state": 1}
     machine = OneClassSVM(0.1, **settings).fit(X)
     chunked = OneClassSVM(0.1, **settings).fit(lazy)
     out = chunked.predict(lazy)
@@ -109,7 +109,9 @@ def test_chunks_a_source_and_a_file_give_the_same(tmp_path):
 def test_texts_have_a_region_too():
     rng = np.random.default_rng(0)
     usual = ["".join(rng.choice(list("AC"), 20)) for _ in range(150)]
-    machine = OneClassSVM(0.05, kernel=dkernel.kernels.Normalized(dkernel.SpectrumKernel(2)), n_columns=60).fit(usual)
+    machine = OneClassSVM(0.05, kernel=dkernel.kernels.Normalized(dkernel.SpectrumKernel(2)), n_components=60).fit(
+        usual
+    )
     assert machine.predict(["GTGTGTGTGTGTGTGT"]).tolist() == [-1]
     assert (machine.predict(usual) == 1).mean() > 0.9
 

@@ -82,7 +82,7 @@ def test_each_column_is_the_fit_of_that_target_alone(changes, off):
     weight = np.random.default_rng(2).uniform(0.2, 2.0, len(X))
     both = fit(X, Y, weight, **changes)
     found = both.predict(X)
-    assert both.coef.shape == (both.map.n_columns, 2)
+    assert both.coef.shape == (both.map.n_components, 2)
     for j in range(2):
         apart = np.abs(found[:, j] - fit(X, Y[:, j], weight, **changes).predict(X))
         assert apart.max() < off * Y[:, j].std(), j

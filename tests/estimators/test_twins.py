@@ -84,7 +84,7 @@ def test_the_perceptron_on_features_is_as_good_as_the_exact_one():
 def test_kernel_k_means_is_k_means_on_the_root_of_the_gram_matrix():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(200, 2)) * 0.6 + rng.choice([[0, 0], [3, 0], [0, 3]], 200)
-    machine = KernelKMeans(3, kernel=KERNEL, n_columns=200, n_init=3, random_state=0).fit(X)
+    machine = KernelKMeans(3, kernel=KERNEL, n_components=200, n_init=3, random_state=0).fit(X)
     values, U = scipy.linalg.eigh(KERNEL(X, X))
     F = U * np.sqrt(np.maximum(values, 0))
     twin = KMeans(3, n_init=3, random_state=0).fit(F)
@@ -98,7 +98,7 @@ def test_kernel_k_means_is_k_means_on_the_root_of_the_gram_matrix():
 @pytest.mark.parametrize("k", [2, 3])
 def test_clusters_leave_as_a_model(k, tmp_path):
     X = ball(600)[0]
-    machine = KernelKMeans(k, kernel=KERNEL, n_columns=50, random_state=0).fit(X)
+    machine = KernelKMeans(k, kernel=KERNEL, n_components=50, random_state=0).fit(X)
     dkernel.save(machine, tmp_path / "m")
     model = dkernel.load(tmp_path / "m").model_
     assert model.classes.tolist() == list(range(k))
@@ -108,7 +108,7 @@ def test_clusters_leave_as_a_model(k, tmp_path):
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [OneClassSVM, KernelKMeans])
 def test_workers_change_no_byte(kind, tmp_path):
-    X, machine = from_arrays(ball(9000)[0]), kind(gamma=0.4, n_columns=40, max_iter=4)
+    X, machine = from_arrays(ball(9000)[0]), kind(gamma=0.4, n_components=40, max_iter=4)
     dkernel.save(machine.fit(X), tmp_path / "alone")
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=":0"):
         dkernel.save(machine.fit(X), tmp_path / "cluster")

@@ -18,7 +18,7 @@ def lazily(X, y):
 
 def test_a_validation_set_judges_and_all_rows_are_learned_from():
     X, y = ball(2000)
-    machine = KernelClassifier(**SMALL, passes=2).fit(*lazily(X, y), validation=OTHERS)
+    machine = KernelClassifier(**SMALL, passes=2).fit(*lazily(X, y), eval_set=OTHERS)
     rounds = [line for line in machine.history_ if "round" in line]
     judged = [line for line in machine.history_ if "holdout" in line]
     assert sum(line["rows"] for line in rounds) == 4000
@@ -38,16 +38,16 @@ def test_a_validation_set_judges_and_all_rows_are_learned_from():
 def test_it_may_be_weighted_lazy_or_a_source():
     X, y = ball(1200)
     fitted = [
-        KernelClassifier(**SMALL).fit(*lazily(X, y), validation=validation).coef_
+        KernelClassifier(**SMALL).fit(*lazily(X, y), eval_set=validation).coef_
         for validation in (OTHERS, (*OTHERS, np.ones(500)), lazily(*OTHERS), from_arrays(*OTHERS))
     ]
     for coef in fitted[1:]:
         np.testing.assert_array_equal(coef, fitted[0])
     weight = np.where(OTHERS[1], 1.0, 0.0)
-    machine = KernelClassifier(**SMALL).fit(X, y, validation=(*OTHERS, weight))
+    machine = KernelClassifier(**SMALL).fit(X, y, eval_set=(*OTHERS, weight))
     assert machine.model_.facts["holdout"]["rows"] == weight.sum()
     assert machine.model_.recipe.solver == "psgd"
-    number = KernelRegressor(**SMALL).fit(*wave(800), validation=wave(300, seed=3))
+    number = KernelRegressor(**SMALL).fit(*wave(800), eval_set=wave(300, seed=3))
     assert number.model_.facts["holdout"]["rmse"] > 0
 
 
@@ -65,20 +65,20 @@ def test_it_may_be_weighted_lazy_or_a_source():
 def test_refusals(validation, message):
     X, y = ball(300)
     with pytest.raises(errors.DKernelError, match=message):
-        KernelClassifier(**SMALL).fit(X, y.astype(int), validation=validation)
+        KernelClassifier(**SMALL).fit(X, y.astype(int), eval_set=validation)
 
 
 def test_patience_ends_the_passes_and_the_best_is_the_model():
     X, y = ball(1500)
     y ^= np.random.default_rng(0).random(1500) < 0.3  # noise, which many passes learn by heart
     settings = SMALL | {"n_components": 400, "alpha": 1e-9, "loss": "logistic"}
-    patient = KernelClassifier(**settings, passes=12, patience=1).fit(*lazily(X, y), validation=OTHERS)
+    patient = KernelClassifier(**settings, passes=12, patience=1).fit(*lazily(X, y), eval_set=OTHERS)
     last = max(line["pass"] for line in patient.history_ if "pass" in line)
     assert 1 <= last < 12
     losses = [line["loss"] for line in patient.history_ if "holdout" in line and line["holdout"] != "start"]
     assert patient.model_.facts["holdout"]["loss"] == min(losses)
     assert losses[-1] > min(losses)
-    again = KernelClassifier(**settings, passes=12, patience=1).fit(*lazily(X, y), validation=OTHERS)
+    again = KernelClassifier(**settings, passes=12, patience=1).fit(*lazily(X, y), eval_set=OTHERS)
     np.testing.assert_array_equal(again.coef_, patient.coef_)
     assert patient.model_.recipe.patience == 1
 
@@ -87,18 +87,18 @@ def test_a_stopped_fit_goes_on_with_its_patience(tmp_path):
     """A callback that raises is a stop like any other."""
     X, y = ball(1500)
     settings = SMALL | {"passes": 3, "patience": 1}
-    whole = KernelClassifier(**settings).fit(*lazily(X, y), validation=OTHERS)
+    whole = KernelClassifier(**settings).fit(*lazily(X, y), eval_set=OTHERS)
 
     def stop(line):
         if line.get("pass") == 2:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        KernelClassifier(**settings, checkpoint=tmp_path / "c", callbacks=[stop]).fit(*lazily(X, y), validation=OTHERS)
-    resumed = KernelClassifier(**settings, checkpoint=tmp_path / "c").fit(*lazily(X, y), validation=OTHERS)
+        KernelClassifier(**settings, checkpoint=tmp_path / "c", callbacks=[stop]).fit(*lazily(X, y), eval_set=OTHERS)
+    resumed = KernelClassifier(**settings, checkpoint=tmp_path / "c").fit(*lazily(X, y), eval_set=OTHERS)
     np.testing.assert_array_equal(resumed.coef_, whole.coef_)
     with pytest.raises(errors.DKernelError):
-        KernelClassifier(**settings, checkpoint=tmp_path / "c").fit(*lazily(X, y), validation=ball(400, seed=8))
+        KernelClassifier(**settings, checkpoint=tmp_path / "c").fit(*lazily(X, y), eval_set=ball(400, seed=8))
 
 
 def test_callbacks_hear_every_line_and_may_end_the_passes():

@@ -8,6 +8,7 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor, NystromFeatures, Tuner
 from dkernel.data.block import Block
 from dkernel.errors import DataError, RecipeError
+from dkernel.execution.base import Held
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import FourierMap, Scaling
 from dkernel.kernels import Gaussian
@@ -15,14 +16,14 @@ from dkernel.linear.losses import loss_named
 from dkernel.model import ScaledColumns
 from dkernel.problem.gram import FoldedGram, Gram
 from dkernel.problem.objective import Gradient, LossStatistic, Problem
-from dkernel.problem.reservoir_roles import pieces_of
+from dkernel.problem.reservoir_split import pieces_of
 from dkernel.problem.targets import Targets, make_targets
 from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.reduction import reduce
 from dkernel.streaming.schedule import cut_pieces
+from dkernel.streaming.shares import reduce
 from dkernel.streaming.survey import Survey
 from dkernel.training.fit import train
 from tests.estimators.data import SMALL, ball, wave
@@ -156,8 +157,8 @@ def test_with_a_map_that_is_there_objective_and_gradient_are_those_of_the_copies
     at = rng.normal(size=(24, targets.outputs)).astype(np.float32), rng.normal(size=targets.outputs).astype(np.float32)
 
     def total(statistic, block):
-        n = len(block.X)
-        return reduce(SerialExecutor(), statistic, [(block, p) for p in pieces_of(n, 64)], "t", broadcast=at)
+        held, n = Held(block), len(block.X)
+        return reduce(SerialExecutor(), statistic, [(held, p) for p in pieces_of(n, 64)], "t", broadcast=at)
 
     blocks = Block(X, y, K.astype(float)), Block(X[COPIES], y[COPIES], None)
     one, other = (total(Gradient(problem), block) for block in blocks)

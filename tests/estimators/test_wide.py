@@ -226,14 +226,14 @@ def test_it_leaves_as_a_pipeline_that_takes_csr(kernel, scale):
 
 def test_components_clusters_and_one_class_take_sparse_rows():
     X, y = texts(900)
-    assert KernelPCA(3, gamma=0.5, n_columns=64).fit(X).transform(X).shape == (900, 3)
-    for machine in (KernelKMeans(2, gamma=0.5, n_columns=64), SpectralClustering(2, gamma=0.5, n_columns=64)):
+    assert KernelPCA(3, gamma=0.5, n_map_components=64).fit(X).transform(X).shape == (900, 3)
+    for machine in (KernelKMeans(2, gamma=0.5, n_components=64), SpectralClustering(2, gamma=0.5, n_components=64)):
         found = machine.fit(X).predict(X)
         assert max(np.mean(found == y), np.mean(found != y)) > 0.9
-    usual = OneClassSVM(0.1, gamma=0.5, n_columns=64).fit(X)
+    usual = OneClassSVM(0.1, gamma=0.5, n_components=64).fit(X)
     assert 0.05 < np.mean(usual.predict(X) == -1) < 0.2
     for made in (MaclaurinFeatures(n_components=16), KernelFeatures(features="random", n_components=16)):
         with pytest.raises(UnsupportedError, match="would make them dense"):
             made.fit(X)
     with pytest.raises(UnsupportedError, match="NystromFeatures before it"):
-        KernelCCA(1, gamma=0.5, n_columns=64).fit(X, y[:, None] + 0.0)
+        KernelCCA(1, gamma=0.5, n_map_components=64).fit(X, y[:, None] + 0.0)

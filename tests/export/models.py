@@ -64,4 +64,4 @@ def regressor(**more):
 def wide_scores(model, X):
     """s(x) by the definition, all of it in float64."""
     rows = model.scaling.apply(X.astype(np.float64), "float64")
-    return model.map.columns(rows, "float64") @ model.coef + model.intercept
+    return model.map.components(rows, "float64") @ model.coef + model.intercept

@@ -33,9 +33,11 @@ def table(n=600, seed=0):
     return frame, np.where(y, "yes", "no")
 
 
-@pytest.fixture(scope="module")
-def machine():
-    return KernelClassifier(loss="logistic", categorical_features=["city", "size", "n"], **SETTINGS).fit(*table())
+@pytest.fixture(scope="module", params=["seconds", "calendar"])
+def machine(request):
+    columns = ["city", "size", "n"]
+    made = KernelClassifier(loss="logistic", categorical_features=columns, dates=request.param, **SETTINGS)
+    return made.fit(*table())
 
 
 def new_rows():
@@ -104,9 +106,9 @@ def test_numbers_with_missing_values_leave_as_arrays():
 
 
 @pytest.mark.parametrize("leave", [dkernel.to_sklearn, dkernel.to_onnx])
-def test_a_hash_is_refused_by_name(leave):
+def test_a_category_of_many_values_is_refused_by_name(leave):
     frame, y = table(2000)
     frame["zip"] = [f"z{i % 400}" for i in range(len(frame))]
     machine = KernelClassifier(**SETTINGS).fit(frame, y)
-    with pytest.raises(UnsupportedError, match="'zip' have so many values that rare ones share inputs by a hash"):
+    with pytest.raises(UnsupportedError, match="'zip' have so many values that rare ones share inputs, by a hash"):
         leave(machine)

@@ -25,5 +25,5 @@ def test_a_worker_killed_between_rounds(tmp_path):
                 pids = executor.client.run(os.getpid)
                 os.kill(min(pids.values()), signal.SIGKILL)
 
-        found = fit(None, executor, recipe=GRIDS, told=kill)
+        found = fit(None, executor, recipe=GRIDS, callback=kill)
     assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=GRIDS), tmp_path)

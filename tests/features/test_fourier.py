@@ -80,9 +80,9 @@ def test_a_row_of_pairs_has_norm_1():
 def test_float32_tiles_are_the_float64_columns(form, columns):
     map = FourierMap.draw(Gaussian(0.4), P, columns, seed=1, form=form)
     X = np.random.default_rng(0).standard_normal((ROWS, P)).astype(np.float32)
-    F = map.columns(X)
+    F = map.components(X)
     assert F.shape == (ROWS, columns)
-    np.testing.assert_allclose(map.columns(X, "float32"), F, atol=2e-5)
+    np.testing.assert_allclose(map.components(X, "float32"), F, atol=2e-5)
     covered = []
     rows = map.rows(X)
     for first, tiles, width in map.groups:
@@ -121,7 +121,7 @@ def test_coordinates_measure_the_weights_of_the_map():
     alpha = np.random.default_rng(1).standard_normal(64)
     w = alpha / map.whitening
     coordinates = map.coordinates()
-    np.testing.assert_allclose(map.columns(X) @ coordinates.expand(alpha), map(X) @ w)
+    np.testing.assert_allclose(map.components(X) @ coordinates.expand(alpha), map(X) @ w)
     np.testing.assert_allclose(coordinates.metric * (alpha @ alpha), w @ w)
 
 

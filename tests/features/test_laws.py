@@ -89,10 +89,10 @@ def near(found, wanted):
 def test_float32_tiles_are_the_float64_columns(member, columns):
     map = member.draw(columns or member.columns, 3)
     X = np.concatenate([*member.pairs(ROWS // 2)]).astype(np.float32)
-    F = map.columns(X)
-    assert F.shape == (ROWS, map.n_columns)
-    assert map.columns(X, "float32").dtype == np.float32
-    assert near(map.columns(X, "float32"), F)
+    F = map.components(X)
+    assert F.shape == (ROWS, map.n_components)
+    assert map.components(X, "float32").dtype == np.float32
+    assert near(map.components(X, "float32"), F)
     covered = []
     rows = map.rows(X)
     for first, k, width in map.groups:
@@ -103,7 +103,7 @@ def test_float32_tiles_are_the_float64_columns(member, columns):
             start = first + t * width
             assert near(out[t], F[:, start : start + width])
             covered += range(start, start + width)
-    assert covered == list(range(map.n_columns))
+    assert covered == list(range(map.n_components))
 
 
 @pytest.mark.parametrize("member", CATALOGUE, ids=repr)
@@ -118,21 +118,21 @@ def test_the_seed_decides(member):
 def test_a_number_whitens_and_measures(member):
     map = member.draw(member.columns, 1)
     X, _ = member.pairs()
-    alpha = np.random.default_rng(1).standard_normal(map.n_columns)
+    alpha = np.random.default_rng(1).standard_normal(map.n_components)
     w = alpha / map.whitening
     coordinates = map.coordinates()
-    assert (coordinates.n, coordinates.basis, map.n_out) == (map.n_columns, None, map.n_columns)
-    np.testing.assert_allclose(map.columns(X) @ alpha, map(X) @ w)
+    assert (coordinates.n, coordinates.basis, map.n_out) == (map.n_components, None, map.n_components)
+    np.testing.assert_allclose(map.components(X) @ alpha, map(X) @ w)
     np.testing.assert_allclose(coordinates.metric * (alpha @ alpha), w @ w)
 
 
 def model_of(map, n_in):
     rng = np.random.default_rng(5)
     return Model(
-        recipe=Recipe(kernel=repr(map.kernel), gamma=0.3, n_components=map.n_columns),
+        recipe=Recipe(kernel=repr(map.kernel), gamma=0.3, n_components=map.n_components),
         scaling=Scaling("none", np.zeros(n_in), np.ones(n_in)),
         map=map,
-        coef=rng.standard_normal((map.n_columns, 1)),
+        coef=rng.standard_normal((map.n_components, 1)),
         intercept=np.array([0.3]),
         classes=None,
         columns=tuple(f"x{i}" for i in range(n_in)),
@@ -144,7 +144,7 @@ def model_of(map, n_in):
 def test_text_pickle_and_file_make_it_again(member, tmp_path):
     map = member.draw(member.columns, 3)
     X = member.pairs(ROWS)[0].astype(np.float32)
-    map(X), tiling.scores(map, X, np.ones((map.n_columns, 1)), np.zeros(1))
+    map(X), tiling.scores(map, X, np.ones((map.n_components, 1)), np.zeros(1))
     save(model_of(map, member.n_in), tmp_path / "model.safetensors")
     for again in (
         pickle.loads(pickle.dumps(map)),

@@ -93,10 +93,10 @@ def test_solver_coordinates_of_a_given_rank_are_whitened():
     coordinates = map.coordinates()
     v = np.random.default_rng(2).standard_normal((coordinates.n, 2))
     assert coordinates.metric == 1.0
-    np.testing.assert_allclose(map.columns(X) @ coordinates.expand(v), map(X) @ v, atol=1e-9)
+    np.testing.assert_allclose(map.components(X) @ coordinates.expand(v), map(X) @ v, atol=1e-9)
     gradient = np.random.default_rng(3).standard_normal((40, 2))
     np.testing.assert_allclose((coordinates.reduce(gradient) * v).sum(), (gradient * coordinates.expand(v)).sum())
-    S = map.columns(X).T @ map.columns(X)
+    S = map.components(X).T @ map.components(X)
     np.testing.assert_allclose(coordinates.congruence(S), map(X).T @ map(X), atol=1e-8)
 
 
@@ -105,9 +105,9 @@ def test_float32_columns_are_the_float64_ones(kernel, m):
     X = points(ROWS)
     map = NystromMap(kernel, points(m, seed=1))
     K = kernel(X.astype(float), map.landmarks.astype(float))
-    np.testing.assert_allclose(map.columns(X), K, rtol=1e-12, atol=1e-12)
-    assert map.columns(X, "float32").dtype == np.float32
-    np.testing.assert_allclose(map.columns(X, "float32"), K, rtol=2e-5, atol=1e-5)
+    np.testing.assert_allclose(map.components(X), K, rtol=1e-12, atol=1e-12)
+    assert map.components(X, "float32").dtype == np.float32
+    np.testing.assert_allclose(map.components(X, "float32"), K, rtol=2e-5, atol=1e-5)
     covered = []
     rows = map.rows(X)
     for first, tiles, width in map.groups:
@@ -149,8 +149,8 @@ def test_pickle_and_spec_make_it_again(kernel, rank):
         map_from(json.loads(json.dumps(map.spec())), map.arrays()),
     ):
         np.testing.assert_array_equal(again(X), map(X))
-        assert (again.kernel, again.rank, again.n_columns, again.n_in, again.n_out) == (
-            map.kernel, map.rank, map.n_columns, map.n_in, map.n_out,
+        assert (again.kernel, again.rank, again.n_components, again.n_in, again.n_out) == (
+            map.kernel, map.rank, map.n_components, map.n_in, map.n_out,
         )  # fmt: skip
 
 

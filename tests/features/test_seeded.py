@@ -33,7 +33,7 @@ def test_the_columns_are_those_of_the_matrix(monkeypatch, X, sampling, form):
     stored = FourierMap(map.kernel, Dense(map.frequencies, sampling), map.offsets, form)
     assert map.groups == stored.groups
     np.testing.assert_array_equal(in_tiles(map, X), in_tiles(stored, X))
-    np.testing.assert_array_equal(map.columns(X), stored.columns(X))
+    np.testing.assert_array_equal(map.components(X), stored.components(X))
 
 
 def test_each_block_is_a_draw_of_its_own(monkeypatch):

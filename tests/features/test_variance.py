@@ -23,7 +23,7 @@ def found(draw, X, Z, seeds, dtype="float64"):
     both = np.concatenate([X, Z])
     for seed in range(seeds):
         map = draw(seed)
-        F = map.columns(both, dtype) * map.whitening
+        F = map.components(both, dtype) * map.whitening
         values.append((F[: len(X)] * F[len(X) :]).sum(axis=1))
     return np.array(values)
 

@@ -24,7 +24,7 @@ NEVER = ("Cholesky", "was given no landmarks", "should not happen")
 
 
 def run(case: Case, folder: Path) -> str:
-    """Draw data and settings, fit by the command or by an estimator, and compare every face of the model."""
+    """Draw data and settings, fit by the command or by an estimator, and compare every interface of the model."""
     name, rows, weights, labels, seed = datasets.drawn(case.rng)
     case.say(f"data: {name}, {rows} rows, weights {weights}, labels {labels}")
     data = datasets.dataset(name, rows, weights, labels, seed)

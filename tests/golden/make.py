@@ -48,13 +48,13 @@ def targets(name: str, X: NDArray[np.float32]) -> NDArray:
 
 def numpy_scores(model: Model, X: NDArray[np.float32]) -> NDArray[np.float64]:
     """The scores (n, C) by plain numpy in float64."""
-    columns = model.map.columns(model.scaling.apply(X), "float64")
+    columns = model.map.components(model.scaling.apply(X), "float64")
     return np.asarray(columns @ model.coef + model.intercept)
 
 
 def largest(model: Model) -> NDArray[np.float64]:
     """What no score (C,) of a row like those of `rows` exceeds: the scale of its rounding errors."""
-    columns = np.abs(model.map.columns(model.scaling.apply(rows(2000, 9)), "float64")).max(axis=0)
+    columns = np.abs(model.map.components(model.scaling.apply(rows(2000, 9)), "float64")).max(axis=0)
     return columns @ np.abs(model.coef) + np.abs(model.intercept)
 
 

@@ -45,10 +45,10 @@ def real_model() -> Model:
     rng = np.random.default_rng(0)
     phi = FourierMap.draw(parse("Gaussian(gamma=0.3)"), n_in=3, n_components=6, seed=1)
     return Model(
-        recipe=Recipe(kernel="Gaussian(gamma=0.3)", gamma=0.3, n_components=phi.n_columns, features="fourier"),
+        recipe=Recipe(kernel="Gaussian(gamma=0.3)", gamma=0.3, n_components=phi.n_components, features="fourier"),
         scaling=Scaling("standard", np.zeros(3), np.ones(3)),
         map=phi,
-        coef=rng.normal(size=(phi.n_columns, 1)),
+        coef=rng.normal(size=(phi.n_components, 1)),
         intercept=np.zeros(1),
         classes=TEXT,
         columns=("a", "b", "c"),
@@ -303,7 +303,7 @@ def test_two_models_do_not_write_to_one_place_at_a_time(tmp_path, name):
 
     model = Disturbed(TEXT, score_other)
     score(model, source, tmp_path / name, SerialExecutor(), overwrite=True)
-    assert "another run with another model or other rows, which is alive" in str(model.found)
+    assert "another run with another model or other rows, which is still running" in str(model.found)
     (tmp_path / "ref").mkdir()
     score(LinearModel(TEXT), source, tmp_path / "ref" / name, SerialExecutor())
     assert digest(tmp_path / name) == digest(tmp_path / "ref" / name)

@@ -131,7 +131,7 @@ def test_values_that_mean_nothing():
         Exp(Linear())(100 * X)
     with pytest.raises(DataError, match=r"row 1, column 0.*scale='none'"):
         AdditiveChi2()(np.array([[1.0, 2.0], [-3.0, 0.0]]))
-    with pytest.raises(DataError, match="one number a row"):
+    with pytest.raises(DataError, match="one number per row"):
         Weighted(G, lambda rows: rows)(X)
     with pytest.raises(DataError, match="matrix A of 2 columns"):
         Linear(A=[[1, 0], [0, 1]])(X)

@@ -77,7 +77,7 @@ def test_a_loss_with_a_number(text):
     loss = loss_named(text.replace("(", " ( "))
     assert loss.text == text
     assert loss == loss_named(loss.text)
-    assert Recipe(loss=text).loss == text == Recipe.from_text(Recipe(loss=text).to_text()).loss
+    assert Recipe(loss=text).loss == text == Recipe.from_dict(Recipe(loss=text).to_dict()).loss
     assert loss != LOSSES[loss.name]
     y = np.full_like(S, 0.3)
     slope = (loss.value(y, S + 1e-6) - loss.value(y, S - 1e-6)) / 2e-6

@@ -46,15 +46,17 @@ def test_a_grid_depends_on_its_own_number_alone():
     assert not np.array_equal(few.inverse, Binning.draw(0.5, 4, 5, 16, seed=2).inverse)
 
 
-@pytest.mark.parametrize("gamma", [0.3, 1.0, (0.1, 0.6, 0.0)])
-def test_rows_share_a_bin_with_the_probability_of_the_laplacian(gamma):
-    X = rows(24, 3, seed=4)
-    n_grids = 4000
-    codes = Binning.draw(np.asarray(gamma), 3, n_grids, 24, seed=5).codes(X)
-    shared = (codes[:, :, None] == codes[:, None, :]).mean(axis=0)
+@pytest.mark.parametrize("bits", [24, 8])
+@pytest.mark.parametrize("gamma", [0.3, (0.1, 0.6, 0.0)])
+def test_rows_share_a_bin_with_the_probability_of_the_laplacian(gamma, bits):
+    X, seeds, each = rows(24, 3, seed=4), 400, 5
+    shared = np.zeros((24, 24))
+    for seed in range(seeds):
+        codes = Binning.draw(np.asarray(gamma), 3, each, bits, seed=seed).codes(X)
+        shared += (codes[:, :, None] == codes[:, None, :]).mean(axis=0) / seeds
     kernel = np.exp(-(np.abs(X[:, None] - X[None]) * np.asarray(gamma)).sum(axis=2))
-    error = np.sqrt(kernel * (1 - kernel) / n_grids)
-    assert (np.abs(shared - kernel) <= 4.5 * error + 2.0**-20).all()
+    error = np.sqrt(kernel * (1 - kernel) / (seeds * each))
+    assert (np.abs(shared - kernel) <= 4 * error + 2.0**-bits).all()
 
 
 def test_rows_of_other_categories_share_a_bin_with_probability_exp_minus_gamma():

@@ -1,13 +1,18 @@
 """The machine of all cells: each row is answered by its own cell, and what is stored is checked."""
 
+import pickle
 from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from dkernel import KernelClassifier
+from dkernel.errors import ModelFileError
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import CellSettings, fit_cell
 from dkernel.local.partition import grow
+from dkernel.persistence import tensor_file
+from dkernel.persistence.model_file import load, save
 
 
 @pytest.fixture(scope="module", params=[0, 1])
@@ -24,16 +29,33 @@ def made(request):
     return X, CellMachine.of(inputs, tree, cells, 1.5, np.array([2.0, 5.0]))
 
 
-def test_a_row_is_answered_by_its_own_cell(made):
+def test_a_row_is_answered_by_its_own_cell_and_near_a_cut_by_both(made):
     X, machine = made
     Z = machine.inputs(X)
     of, whole = machine.tree.cells(Z), machine.scores(X)
     assert len(np.unique(of)) == 5
+    visited = np.zeros(len(Z), int)
+    for _, visit in machine.tree.visits(Z):
+        visited[visit.rows] += 1
     for number, cell in enumerate(machine.cells):
-        np.testing.assert_array_equal(whole[of == number], cell.scores(Z[of == number]) * [2.0, 5.0])
+        alone = (of == number) & (visited == 1)
+        assert alone.any()
+        np.testing.assert_array_equal(whole[alone], cell.scores(Z[alone]) * [2.0, 5.0])
     np.testing.assert_array_equal(machine.scores(X[33:34])[0], whole[33])
     np.testing.assert_array_equal(machine.scores(X[::-1])[::-1], whole)
     assert machine.scores(X[:0]).shape == (0, 2)
+
+
+def test_scores_do_not_jump_at_a_cut(made):
+    X, machine = made
+    way = np.linspace(X.min(axis=0), X.max(axis=0), 4001)
+    of = machine.tree.cells(machine.inputs(way))
+    steps = np.abs(np.diff(machine.scores(way), axis=0)).max(axis=1)
+    jumps = of[1:] != of[:-1]
+    assert jumps.any()
+    assert steps[jumps].max() < 2 * steps[~jumps].max()
+    hard = np.stack([machine.cells[c].scores(machine.inputs(x[None]))[0] for c, x in zip(of, way, strict=True)])
+    assert np.abs(np.diff(hard * machine.unit, axis=0)).max(axis=1)[jumps].max() > 5 * steps[jumps].max()
 
 
 def test_the_same_from_what_is_stored(made):
@@ -58,3 +80,26 @@ def test_arrays_that_do_not_agree_are_told(made):
         {"roots": machine.roots[:0]},
     ]
     assert [replace(machine, **change).fits(3, 2) for change in wrong] == [False] * len(wrong)
+
+
+def test_a_large_model_stays_in_its_file(made, tmp_path, monkeypatch):
+    """Rows of cells are read where they are: all that is held of them is what the cell of a row needs."""
+    X, machine = made
+    labels = X[:, 0] > 3
+    model = KernelClassifier("gaussian", gamma=0.1, n_components=8, alpha=1.0, local="none").fit(X, labels).model_
+    model = replace(model, local=replace(machine, coef=machine.coef[:, :1], unit=machine.unit[:1]))
+    save(model, tmp_path / "m")
+    held = load(tmp_path / "m")
+    monkeypatch.setattr(tensor_file, "LARGE", 1)
+    large = load(tmp_path / "m")
+    for name in ("Z", "coef"):
+        assert getattr(held.local, name).flags.writeable
+        assert not getattr(large.local, name).flags.writeable  # mapped
+    np.testing.assert_array_equal(large.scores(X), held.scores(X))
+    save(pickle.loads(pickle.dumps(large)), tmp_path / "m")  # the file that it is read from
+    np.testing.assert_array_equal(large.scores(X), held.scores(X))
+    with (tmp_path / "m").open("r+b") as file:
+        file.seek(-9, 2)
+        file.write(b"\1")
+    with pytest.raises(ModelFileError, match="damaged"):
+        load(tmp_path / "m")

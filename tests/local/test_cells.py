@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 from scipy.spatial.distance import cdist
 
-from dkernel.kernels import Matern
-from dkernel.local.cells import Cell, CellSettings, fit_cell, median_distance, relearned
-from dkernel.selection.metric_learning import gradient_moment, metric_root
+from dkernel.local.cells import Cell, CellSettings, fit_cell, median_distance
 
 SETTINGS = CellSettings(1.0, 0.1)
 
@@ -70,21 +68,6 @@ def test_a_cell_finds_the_feature_that_counts(nu):
     assert metric[0, 0] > 3 * np.diag(metric)[1:].max()
     error, better = (np.mean((cell.scores(X[700:]) - y[700:]) ** 2) for cell in (plain, own))
     assert better < 0.5 * error
-
-
-@pytest.mark.parametrize("nu", [0.5, 1.5])
-def test_the_metric_is_that_of_the_gradients(nu):
-    X, root, R = problem(300)
-    root = np.ascontiguousarray(root + root.T)
-    cell = fit_cell(X, root, R, np.ones(300), CellSettings(1.0, 0.1, nu))
-    kernel, Z = Matern(nu=nu, length=cell.length), cell.Z.astype(float)
-    moment = gradient_moment(kernel, (X[:40] @ root).astype(float) + 1e-3, Z, cell.coef.astype(float))
-    wide = root.astype(float)
-    np.testing.assert_allclose(
-        relearned(cell, X[:40] + 1e-3 * np.linalg.inv(root).sum(axis=0).astype(np.float32)),
-        metric_root(wide @ moment @ wide.T, diagonal=False),
-        atol=0.02,
-    )
 
 
 def test_a_row_has_the_same_scores_alone_and_in_any_block():

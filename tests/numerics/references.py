@@ -60,3 +60,11 @@ def sincos_turns_inplace(tiles: NDArray[np.float32]) -> None:
 def l1_distances(X: NDArray, Z_transposed: NDArray, out: NDArray) -> None:
     """Define `l1_distances`."""
     out[...] = np.abs(X[:, :, None].astype(np.float64) - Z_transposed[None]).sum(axis=1)
+
+
+def tally(X: NDArray[Any], odd: NDArray[np.uint64]) -> tuple[NDArray[np.float64], NDArray[np.uint64]]:
+    """Define `tally`."""
+    wide = X.astype(np.float64)
+    mean = wide.mean(axis=0)
+    bits = (X + X.dtype.type(0)).view(f"u{X.itemsize}").astype(np.uint64)  # zero has two signs
+    return np.array([mean, np.square(wide - mean).sum(axis=0), wide.min(axis=0), wide.max(axis=0)]), odd @ bits

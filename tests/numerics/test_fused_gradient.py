@@ -23,7 +23,7 @@ def both(map, n, heads=1, outputs=1, loss="squared_hinge", weighted=False):
     """What the walk says, and what defines it: gradient, intercept's gradient, scores."""
     rng = np.random.default_rng([n, heads])
     X, Y = rng.normal(size=(n, map.n_in)).astype(np.float32), np.sign(rng.normal(size=(n, outputs))).astype(np.float32)
-    coef, shift = (0.3 * rng.normal(size=size).astype(np.float32) for size in ((map.n_columns, heads), heads))
+    coef, shift = (0.3 * rng.normal(size=size).astype(np.float32) for size in ((map.n_components, heads), heads))
     weight = rng.uniform(0.5, 2, (n, 1)).astype(np.float32) if weighted else None
     law, scores = (loss_named(loss), []) if loss else (None, [])
 
@@ -79,16 +79,16 @@ def test_a_row_that_is_not_learned_from_and_no_rows_at_all():
 
 def no_rows(map):
     empty = np.zeros((0, map.n_in), np.float32)
-    return map.rows(empty), np.zeros((map.n_columns, 2), np.float32), np.zeros(2, np.float32), empty[:, :1]
+    return map.rows(empty), np.zeros((map.n_components, 2), np.float32), np.zeros(2, np.float32), empty[:, :1]
 
 
 def test_a_column_is_where_its_coefficient_is():
     """One coefficient at a time: the order of cosines and sines, and of the zeros beside them."""
     map = map_of("fourier", 1100)
     X = np.random.default_rng(0).normal(size=(8, map.n_in)).astype(np.float32)
-    columns = map.columns(X, "float64")
+    columns = map.components(X, "float64")
     for j in (0, 255, 256, 511, 512, 1023, 1024, 1061, 1062, 1099):
-        coef = np.zeros((map.n_columns, 1), np.float32)
+        coef = np.zeros((map.n_components, 1), np.float32)
         coef[j] = 1
         G, _, S = descend(
             map.panels, map.rows(X), coef, np.zeros(1, np.float32), np.zeros((8, 1), np.float32), None, ("", 0.0)

@@ -8,7 +8,8 @@ import scipy.sparse as sp
 
 from dkernel.errors import DataError, UnsupportedError
 from dkernel.kernels import parse
-from dkernel.numerics.sparse_rows import FOLDS, RangeNames, SparseRows, as_sparse, is_wide, named, squares, stacked
+from dkernel.numerics.rows import squares, stacked
+from dkernel.numerics.sparse_rows import FOLDS, RangeNames, SparseRows, as_sparse, is_wide, named
 
 KERNELS = [
     "Gaussian(gamma=0.1)", "Exponential(2.0)", "Matern(1.5, 2.0)", "Matern(1.2, 2.0)", "RationalQuadratic(1.0, 2.0)",

@@ -78,7 +78,7 @@ def maps(p):
 def case(name, p, outputs, n):
     scaling = Scaling("standard", rng(3).standard_normal(p), 1 + rng(4).random(p))
     columns = ScaledColumns(scaling, maps(p)[name])
-    D = columns.map.n_columns
+    D = columns.map.n_components
     coef, intercept = rng(5).standard_normal((D, outputs)) / D**0.5, rng(6).standard_normal(outputs)
     return columns, rng(7).standard_normal((n, p)).astype(np.float32), coef, intercept
 
@@ -88,7 +88,7 @@ def case(name, p, outputs, n):
 def test_scores_are_the_plain_product(name, n):
     columns, X, coef, intercept = case(name, 5, 3, n)
     S = tiling.scores(columns, X, coef, intercept)
-    plain = columns.map.columns(columns.scaling.apply(X)) @ coef + intercept
+    plain = columns.map.components(columns.scaling.apply(X)) @ coef + intercept
     assert S.dtype == np.float32
     assert S.shape == (n, 3)
     np.testing.assert_allclose(S, plain, atol=2e-5)
@@ -106,7 +106,7 @@ def test_accumulate_is_the_plain_product(name, n):
         return S - Y[first : first + len(S)]
 
     G, g = tiling.accumulate(columns, X, coef, intercept, residual)
-    F = columns.map.columns(columns.scaling.apply(X))
+    F = columns.map.components(columns.scaling.apply(X))
     R = F @ coef + intercept - Y
     np.testing.assert_allclose(G, F.T @ R, atol=1e-4 * n**0.5)
     np.testing.assert_allclose(g, R.sum(axis=0), atol=1e-4 * n**0.5)
@@ -133,7 +133,9 @@ def test_what_pads_a_tile_does_not_enter_the_gradient():
     columns, X, coef, intercept = case("nystrom", 4, 2, 40)
     G, g = tiling.accumulate(columns, X, coef, intercept, lambda S, _: np.ones_like(S))
     np.testing.assert_allclose(g, [40, 40])
-    np.testing.assert_allclose(G[:, 0], columns.map.columns(columns.scaling.apply(X)).sum(axis=0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(
+        G[:, 0], columns.map.components(columns.scaling.apply(X)).sum(axis=0), rtol=1e-4, atol=1e-5
+    )
 
 
 def test_a_large_tile_before_leaves_nothing_for_a_small_one_after():

@@ -323,7 +323,7 @@ def test_refused_early_without_room_or_right(tmp_path, monkeypatch):
 def test_a_damaged_checkpoint_falls_back_to_the_one_before(begun, tmp_path, whole):
     newest = sorted(begun.glob("checkpoint-rounds-*"))[-1]
     newest.write_bytes(newest.read_bytes()[:-1])
-    with pytest.warns(DKernelWarning, match="is damaged or was cut short"):
+    with pytest.warns(DKernelWarning, match="is damaged or truncated"):
         result = fit(begun)
     assert result.resumed == "pass 1 round 4/20"
     assert digest(result, tmp_path) == whole

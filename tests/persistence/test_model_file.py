@@ -34,14 +34,14 @@ def a_model(classes="bool", features="nystrom", seed=0):
         phi = FourierMap.draw(kernel, n_in=p, n_components=6, seed=1)
     labels = CLASSES[classes]
     outputs = 1 if labels is None or len(labels) == 2 else len(labels)
-    recipe = Recipe(kernel=repr(kernel), gamma=0.3, n_components=phi.n_columns, features=features, alpha=0.1 + 0.2)
+    recipe = Recipe(kernel=repr(kernel), gamma=0.3, n_components=phi.n_components, features=features, alpha=0.1 + 0.2)
     if labels is None:
         recipe = recipe.replace(task="regress", loss="squared")
     return Model(
         recipe=recipe,
         scaling=Scaling("standard", rng.normal(size=p), rng.uniform(1, 2, size=p)),
         map=phi,
-        coef=rng.normal(size=(phi.n_columns, outputs)),
+        coef=rng.normal(size=(phi.n_components, outputs)),
         intercept=rng.normal(size=outputs),
         classes=labels,
         columns=("a", "b ü", 'c"'),

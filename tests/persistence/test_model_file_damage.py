@@ -177,7 +177,7 @@ def test_nothing_in_a_forged_map_makes_loading_long_or_large(path, kind, limit):
         recipe=a_model().recipe,
         scaling=Scaling("standard", np.zeros(phi.n_in), np.ones(phi.n_in)),
         map=phi,
-        coef=np.zeros((phi.n_columns, 1)),
+        coef=np.zeros((phi.n_components, 1)),
         intercept=np.zeros(1),
         classes=np.array([False, True]),
         columns=tuple(map(str, range(phi.n_in))),

@@ -100,7 +100,7 @@ def test_values_of_a_fit():
     assert scaling.kind == "standard"
     X = np.random.default_rng(1).standard_normal((5, 2)).astype(np.float32)
     for map in (NystromMap(Gaussian(gamma=0.3), X), FourierMap.draw(Gaussian(gamma=0.3), 2, 8, 0, "iid")):
-        np.testing.assert_array_equal(again(map).columns(X), map.columns(X))
+        np.testing.assert_array_equal(again(map).components(X), map.components(X))
 
 
 class Foreign:

@@ -14,7 +14,7 @@ from dkernel.numerics.random_streams import stream
 from dkernel.problem.components import column_dtype, with_intercept
 from dkernel.problem.gram import FoldedGram, Gram
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_roles import pieces_of
+from dkernel.problem.reservoir_split import pieces_of
 from dkernel.problem.targets import Targets
 
 KERNEL, ROWS = Gaussian(gamma=0.02), 1500

@@ -1,4 +1,4 @@
-"""Sizes follow rows and columns alone, are never more than there are rows, and roles do not share rows."""
+"""Sizes follow rows and columns alone, there are as many rows, and parts of the reservoir share none."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from dkernel.features.base import MOST_DENSE
 from dkernel.numerics.random_streams import row_hash
-from dkernel.problem.reservoir_roles import pieces_of, split_reservoir
+from dkernel.problem.reservoir_split import pieces_of, split_reservoir
 from dkernel.problem.sizes import (
     LEAST_POLISH,
     LEAST_ROUNDS,
@@ -96,20 +96,20 @@ def numbers(block):
 def test_roles_are_disjoint_and_none_is_empty_but_the_holdout(n, columns, holdout):
     sizes = Sizes.of(n, 3, Recipe(n_components=columns, holdout=holdout))
     found = reservoir(sizes.reservoir)
-    roles = split_reservoir(found, sizes)
-    out, fitted = numbers(roles.holdout), numbers(roles.fitted)
+    split = split_reservoir(found, sizes)
+    out, fitted = numbers(split.holdout), numbers(split.fitted)
     assert out | fitted == set(range(len(found)))
     assert not out & fitted
-    for block in (roles.held, roles.landmarks, roles.sample):
+    for block in (split.held, split.landmarks, split.sample):
         assert numbers(block)
         assert numbers(block) <= fitted
-    assert len(numbers(roles.landmarks)) == len(roles.landmarks.y) <= columns
-    assert len(numbers(roles.sample)) == len(roles.sample.y)
+    assert len(numbers(split.landmarks)) == len(split.landmarks.y) <= columns
+    assert len(numbers(split.sample)) == len(split.sample.y)
     if n > 20:
-        assert not numbers(roles.held) & (numbers(roles.landmarks) | numbers(roles.sample))
+        assert not numbers(split.held) & (numbers(split.landmarks) | numbers(split.sample))
     if sizes.reservoir < n:  # rows enough for everybody
-        assert not numbers(roles.landmarks) & numbers(roles.sample)
-        assert len(roles.landmarks.y) == columns
+        assert not numbers(split.landmarks) & numbers(split.sample)
+        assert len(split.landmarks.y) == columns
 
 
 def passes(n, columns, p=54, **settings):
@@ -152,9 +152,9 @@ def test_a_polish_of_a_large_source_is_paid_by_the_setup(n, p, columns):
 def test_a_hash_alone_says_who_is_holdout():
     sizes = Sizes.of(1000, 3, Recipe(n_components=10, holdout=0.1))
     found = reservoir(sizes.reservoir)
-    roles = split_reservoir(found, sizes)
-    assert len(roles.holdout.y) == 100
-    assert (found.hashes <= np.uint64(roles.threshold)).tolist() == [i < 100 for i in range(len(found))]
+    split = split_reservoir(found, sizes)
+    assert len(split.holdout.y) == 100
+    assert (found.hashes <= np.uint64(split.threshold)).tolist() == [i < 100 for i in range(len(found))]
     assert split_reservoir(found, Sizes.of(1000, 3, Recipe(n_components=10, holdout=0.0))).threshold == -1
 
 

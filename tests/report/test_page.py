@@ -59,11 +59,20 @@ def results():
 
 
 EFFECTS = ["Permutation importance", "Partial dependence: 0", "Partial dependence: 1"]
-ALWAYS = ["Loss", "Rows a second, by round", "Time, by phase"]
+ALWAYS = ["Loss", "Error against seconds", "Rows a second, by round", "Time, by phase"]
 FIGURES = {
-    "two": ["Confusion matrix", "ROC", "Calibration", "Decision regions", "Accuracy", "Alpha path", "Spectrum"],
+    "two": [
+        "Error against components",
+        "Confusion matrix",
+        "ROC",
+        "Calibration",
+        "Decision regions",
+        "Accuracy",
+        "Alpha path",
+        "Spectrum",
+    ],
     "three": ["Confusion matrix", "ROC", "Calibration", "Decision regions", "Accuracy", "Spectrum"],
-    "regression": ["Predictions", "Residuals", "Decision regions", "RMSE", "Spectrum"],
+    "regression": ["Error against components", "Predictions", "Residuals", "Decision regions", "RMSE", "Spectrum"],
     "no holdout": ["Accuracy", "Spectrum"],
 }
 

@@ -64,7 +64,7 @@ def test_the_table_says_what_the_notes_say():
     assert said["peak memory, all commands"].startswith("900 MiB")
 
 
-@pytest.mark.parametrize("name", ["covtype", "small_sets"])
+@pytest.mark.parametrize("name", ["covtype", "defaults"])
 def test_a_benchmark_without_its_data_says_so_and_succeeds(name, tmp_path):
     script = ROOT / "scripts" / "bench" / f"{name}.py"
     line = [sys.executable, str(script), "--data", str(tmp_path)]

@@ -13,7 +13,7 @@ from dkernel.features.landmarks import RULES
 from dkernel.kernels import AdditiveChi2, Linear
 from dkernel.numerics.random_streams import row_hash
 from dkernel.persistence import model_file
-from dkernel.problem.reservoir_roles import split_reservoir
+from dkernel.problem.reservoir_split import split_reservoir
 from dkernel.problem.sizes import CANDIDATES, Sizes
 from dkernel.recipe import Recipe
 from dkernel.streaming.survey import Reservoir
@@ -82,7 +82,7 @@ def test_a_fit_is_as_good_by_every_rule(rule, data):
     model = fitted(*data, BASE.replace(n_components=200, landmarks=rule))
     assert np.mean(model.predict(X_new) != y_new) < 0.11
     assert model.recipe.landmarks == rule
-    assert model.map.n_columns == 200
+    assert model.map.n_components == 200
 
 
 def test_estimator_and_recipe_say_the_same(data):

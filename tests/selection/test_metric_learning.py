@@ -8,17 +8,11 @@ from dkernel.errors import UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import Scaling
 from dkernel.kernels import Gaussian, Kernel, Laplacian, Linear, Matern
+from dkernel.kernels.analysis.gradients import MOST_OUTPUTS, gradient_moment, metric_root
 from dkernel.model import Model
 from dkernel.persistence.model_file import load, save
 from dkernel.recipe import Recipe
-from dkernel.selection.metric_learning import (
-    MOST_OUTPUTS,
-    check_metric,
-    gradient_moment,
-    learnable,
-    metric_root,
-    with_metric,
-)
+from dkernel.selection.metric_learning import check_metric, learnable, with_metric
 from dkernel.training.fit import TrainResult, train
 
 
@@ -26,7 +20,11 @@ def rng(seed: int = 0) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-@pytest.mark.parametrize("kernel", [Gaussian(gamma=0.2), Laplacian(gamma=0.3), Matern(2.5, 1.5)], ids=repr)
+@pytest.mark.parametrize(
+    "kernel",
+    [Gaussian(gamma=0.2), Laplacian(gamma=0.3), Matern(0.5, 1.5), Matern(1.5, 0.7), Matern(2.5, 1.5)],
+    ids=repr,
+)
 def test_the_moment_is_the_sum_of_outer_products_of_finite_differences(kernel: Kernel) -> None:
     X, Z, coef = rng(1).standard_normal((7, 3)), rng(2).standard_normal((5, 3)), rng(3).standard_normal((5, 2))
     h, expected = 1e-5, np.zeros((3, 3))

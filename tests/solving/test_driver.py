@@ -36,18 +36,18 @@ class Descent(Solver[DescentState]):
     stage = "descent"
 
     def start(self):
-        return DescentState(np.zeros((self.context.bench.coordinates.n + 1, 1)))
+        return DescentState(np.zeros((self.context.evaluator.coordinates.n + 1, 1)))
 
     def plan(self, state):
         if state.steps == READINGS:
             return None
-        bench = self.context.bench
-        statistic, key = Gradient(bench.problem), f"descent-{state.steps}"
-        return partial(self.context.over_all, statistic, bench.coefficients(state.v), key)
+        evaluator = self.context.evaluator
+        statistic, key = Gradient(evaluator.problem), f"descent-{state.steps}"
+        return partial(self.context.over_all, statistic, evaluator.coefficients(state.v), key)
 
     def advance(self, state, found):
         line = {"pass": state.steps + 1, "round": 1, "rows": found.n, "loss": float(found.loss[0] / found.weight)}
-        v = state.v - mean_gradient(self.context.bench.coordinates, found)
+        v = state.v - mean_gradient(self.context.evaluator.coordinates, found)
         return replace(state, v=v, history=(*state.history, line), steps=state.steps + 1)
 
     def finish(self, state):
@@ -86,9 +86,9 @@ def test_it_is_stopped_and_goes_on_to_the_same_bytes(lines, fit, tmp_path):
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        fit(told=stop, checkpoint=Checkpoint(tmp_path / "kept"))
+        fit(callback=stop, checkpoint=Checkpoint(tmp_path / "kept"))
     told = []
-    resumed = fit(told=told.append, checkpoint=Checkpoint(tmp_path / "kept"))
+    resumed = fit(callback=told.append, checkpoint=Checkpoint(tmp_path / "kept"))
     assert [line["pass"] for line in told] == list(range(lines + 1, READINGS + 1))
     assert resumed.resumed == f"step {lines} of descent"
     assert digest(resumed, tmp_path) == digest(fit(), tmp_path)
@@ -104,7 +104,7 @@ def test_a_callback_ends_a_solver_that_goes_to_the_optimum(solver):
         told.append(line)
         return line.get("pass") == 2
 
-    facts = train(source_of(X, y, [(600,)]), recipe, SerialExecutor(), told=enough).model.facts["solver"]
+    facts = train(source_of(X, y, [(600,)]), recipe, SerialExecutor(), callback=enough).model.facts["solver"]
     assert [line["pass"] for line in told] == [1, 2]
     assert (facts["passes"], facts["converged"]) == (2, False)
 

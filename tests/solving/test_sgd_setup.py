@@ -13,7 +13,7 @@ from dkernel.linear.preconditioner import factorize
 from dkernel.model import ScaledColumns
 from dkernel.problem.components import with_intercept
 from dkernel.problem.objective import Problem
-from dkernel.problem.reservoir_roles import ReservoirSplit
+from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.targets import Targets
 from dkernel.solving.sgd_setup import FAR, FEW_HOLDOUT, SHARE, SampleEvaluator, _tamed, alpha_paths
 
@@ -26,14 +26,14 @@ def tamed(columns, rows=2000):
     problem = Problem(
         ScaledColumns(Scaling("none", np.zeros(6), np.ones(6)), map), loss_named("squared"), Targets(None)
     )
-    bench = SampleEvaluator(SerialExecutor(), "test", problem, map.coordinates())
+    evaluator = SampleEvaluator(SerialExecutor(), "test", problem, map.coordinates())
     F, G = (with_intercept(problem.columns, part) for part in (sample, unseen))
-    P = factorize(F.T @ F / len(F), bench.coordinates.metric, 1e-5, G[:100])
+    P = factorize(F.T @ F / len(F), evaluator.coordinates.metric, 1e-5, G[:100])
     blocks = [Block(part, np.zeros(len(part))) for part in (unseen, sample, landmarks)]
     holdout, fitted, chosen = blocks
-    roles = ReservoirSplit(holdout, chosen, chosen, fitted, fitted, fitted, -1)
+    split = ReservoirSplit(holdout, chosen, chosen, fitted, fitted, fitted, -1)
     half = sl.solve_triangular(P.factor, G.T, lower=True)
-    return *_tamed(bench, roles, P), half @ half.T / len(G)
+    return *_tamed(evaluator, split, P), half @ half.T / len(G)
 
 
 def test_directions_that_are_far_larger_on_other_rows_are_taken_down():

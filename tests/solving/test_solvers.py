@@ -47,7 +47,7 @@ def features(model, X):
 
 def scores(model, X):
     """In float64: the columns of the workers are float32."""
-    return model.map.columns(model.scaling.apply(X), "float64") @ model.coef + model.intercept
+    return model.map.components(model.scaling.apply(X), "float64") @ model.coef + model.intercept
 
 
 def ridge(F, T, alpha, weight=None):

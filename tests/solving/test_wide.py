@@ -106,7 +106,7 @@ def test_the_sketch_is_that_of_the_features_of_the_sample():
     map = NystromMap(Gaussian(gamma=0.02), X[:600])
     found = made(X, np.ones(900), map, 600)
     basis = map.blocks
-    A = np.concatenate([basis.T @ map.columns(X).T, np.ones((1, 900))]).T
+    A = np.concatenate([basis.T @ map.components(X).T, np.ones((1, 900))]).T
     expected = np.linalg.eigvalsh(A.T @ A / 900)[::-1]
     # Columns are float32, and whitening makes their rounding larger.
     np.testing.assert_allclose(found.values[:40], expected[:40], rtol=1e-3, atol=1e-6)
@@ -131,7 +131,7 @@ def test_the_certificate_is_that_of_the_blocks():
     rng = np.random.default_rng(0)
     Z, X = rng.standard_normal((1200, 3)), rng.standard_normal((20, 3))
     map = NystromMap(Gaussian(gamma=0.5), Z)
-    phi = map.blocks.T @ map.columns(X).T
+    phi = map.blocks.T @ map.components(X).T
     np.testing.assert_allclose(map.residual(X), 1 - np.sum(phi**2, axis=0), atol=1e-9)
     assert is_wide(map.coordinates())
 
@@ -187,7 +187,7 @@ def made_gram(F):
     from dkernel.model import ScaledColumns
     from dkernel.problem.gram import FoldedGram
     from dkernel.problem.objective import Problem
-    from dkernel.problem.reservoir_roles import pieces_of
+    from dkernel.problem.reservoir_split import pieces_of
     from dkernel.problem.targets import Targets
 
     columns = ScaledColumns(Scaling("none", np.zeros(31), np.ones(31)), NystromMap(*kernel_and_landmarks(F)))

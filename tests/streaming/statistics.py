@@ -35,3 +35,12 @@ class Words(Statistic):
 
     def merge(self, left, right):
         return f"({left} {right})"
+
+
+def tree_sum(values, merge):
+    """Pairs of neighbours, level by level; an odd one out is passed up: what every way to sum is held to."""
+    level = list(values)
+    while len(level) > 1:
+        pairs = [merge(level[i], level[i + 1]) for i in range(0, len(level) - 1, 2)]
+        level = pairs + level[len(level) - len(level) % 2 :]
+    return level[0]

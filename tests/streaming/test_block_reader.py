@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 from dkernel.execution.local import SerialExecutor
 from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
-from dkernel.streaming.reduction import Statistic, merge_levels, tree_sum
+from dkernel.streaming.reduction import Statistic, merge_levels
 from dkernel.streaming.schedule import cut_pieces, shuffled
 from dkernel.streaming.shares import nodes_of, shares, whole_chunks
 from tests.streaming.sources import rings, source_of
+from tests.streaming.statistics import tree_sum
 
 UNITS = [(300, 211)] * 40
 
@@ -187,6 +188,6 @@ def test_the_nodes_of_any_shares_make_the_one_tree(counts, workers, threads, see
         for node, runs in nodes_of(share, sizes):
             lists = [words[run.chunk][run.first : run.last] for run in runs]
             sums[node] = merge_levels([(0, merge_levels([(0, word) for word in some], merge)) for some in lists], merge)
-    found = whole_chunks(sums, merge)
+    found = whole_chunks([sums.items()], merge)
     total = merge_levels([(node.level, found[node]) for node in sorted(found)], merge)
     assert total == tree_sum([tree_sum(some, merge) for some in words.values()], merge)

@@ -10,10 +10,10 @@ from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.reduction import LITTLE_FLOPS, reduce, subtrees, tree_sum
 from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces, interleaved, shuffled
+from dkernel.streaming.shares import LITTLE_FLOPS, calls_of, reduce
 from tests.streaming.sources import source_of
-from tests.streaming.statistics import Sum, Words
+from tests.streaming.statistics import Sum, Words, tree_sum
 
 
 @pytest.fixture(autouse=True)
@@ -74,9 +74,9 @@ def test_any_number_of_pieces_and_slots(n, slots):
     executor = Slots(slots)
     block = executor.keep(Block(np.zeros((n, 1), np.float32), None, None), "block")
     items = [(block, RowSlice(i, RowRange(0, 0, i, i + 1), 1, i)) for i in range(n)]
-    calls = subtrees(Words(), items, "words", executor.slots)
-    assert len({call.key for call in calls}) == len(calls)
-    assert len(calls) >= min(n, slots) or n < 2 * slots
+    calls = calls_of(Words(), None, {0: items}, "words", executor)
+    assert len({call.key for call in calls}) == len(calls) <= slots
+    assert len(calls) == min(n, slots) or min(n, slots) > 16  # a call begins at a multiple of a 32nd of the pieces
     assert reduce(executor, Words(), items, "words") == tree_sum([str(i) for i in range(n)], Words().merge)
 
 

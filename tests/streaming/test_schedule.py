@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dkernel.streaming.schedule import PIECE_ROWS, cut_pieces, interleaved, shuffled
+from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.streaming.schedule import cut_pieces, interleaved, shuffled
 
 layouts = st.lists(
     st.lists(st.one_of(st.integers(0, 5), st.integers(0, 300), st.integers(1, 9000)), min_size=1, max_size=4),

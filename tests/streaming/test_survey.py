@@ -10,10 +10,10 @@ from dkernel.execution.local import SerialExecutor
 from dkernel.numerics.random_streams import row_hash
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
-from dkernel.streaming.reduction import tree_sum
 from dkernel.streaming.schedule import cut_pieces, interleaved
 from dkernel.streaming.survey import MOST_LABELS, MOST_PARTS, ColumnMoments, Survey
 from tests.streaming.sources import source_of
+from tests.streaming.statistics import tree_sum
 
 
 def survey(source, size=100, seed=0, pieces=None):

@@ -8,7 +8,7 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.training.cell_stage import cell_cost
+from dkernel.training.cell_stage import SIZES, cell_cost, lowest
 from tests.training.fits import RECIPE, digest, fit
 from tests.training.test_local_stage import machine, rough
 
@@ -43,6 +43,19 @@ def test_regressions_in_any_unit(loss):
     assert np.sqrt(np.mean((found.predict(new) - (1e6 + 50 * truth)) ** 2)) < 40
     both = machine(KernelRegressor, loss=loss, local="cells", cell_rows=300).fit(X, np.column_stack([y, 1e6 + 50 * y]))
     assert both.predict(new).shape == (500, 2)
+
+
+@pytest.mark.parametrize("best", [(1, 4, 0, 0), (2, 0, 0, 1), (3, 1, 1, 1), (2, 4, 1, 0)])
+def test_the_search_finds_each_smoothness_with_the_ridge_that_it_wants(best):
+    tried = set()
+
+    def loss(place):
+        tried.add(place)
+        away = sum(abs(a - b) for a, b in zip(place[:2], best[:2], strict=True)) + (place[3] != best[3]) / 2
+        return away if place[2] == best[2] else 2 + abs(place[1] - (5 - best[1]))
+
+    assert lowest(loss) == best
+    assert len(tried) < sum(SIZES) + 4
 
 
 def test_weights_count_and_their_unit_does_not():
@@ -99,9 +112,11 @@ def test_a_fit_that_was_stopped_in_the_cells_goes_on_to_the_same_bytes(tmp_path,
                 raise StoppedError
 
     with pytest.raises(StoppedError):
-        fit(tmp_path / "kept", recipe=CELLS, told=stop, scratch=str(tmp_path / "scratch"))
+        fit(tmp_path / "kept", recipe=CELLS, callback=stop, scratch=str(tmp_path / "scratch"))
     assert list((tmp_path / "scratch").rglob("cells-*.npy"))
-    found = fit(tmp_path / "kept", recipe=CELLS, told=lambda line: told.append(line), scratch=str(tmp_path / "scratch"))
+    found = fit(
+        tmp_path / "kept", recipe=CELLS, callback=lambda line: told.append(line), scratch=str(tmp_path / "scratch")
+    )
     assert found.resumed == "the middle of the stage 'cells'"
     assert [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()] == []
     whole = fit(None, SerialExecutor(), recipe=CELLS)
@@ -118,7 +133,7 @@ def test_runs_that_are_damaged_are_made_again(tmp_path):
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        fit(tmp_path / "kept", recipe=CELLS, told=stop, scratch=str(tmp_path / "scratch"))
+        fit(tmp_path / "kept", recipe=CELLS, callback=stop, scratch=str(tmp_path / "scratch"))
     for path in (tmp_path / "scratch").rglob("cells-*.npy"):
         path.write_bytes(path.read_bytes()[:-8])
     found = fit(tmp_path / "kept", recipe=CELLS, scratch=str(tmp_path / "scratch"))
@@ -128,7 +143,7 @@ def test_runs_that_are_damaged_are_made_again(tmp_path):
 def test_the_other_cells_stay_empty_where_the_fit_is_told_to_end():
     ends = []
     for executor in (SerialExecutor(), ThreadsExecutor(2)):
-        found = fit(None, executor, recipe=CELLS, told=lambda line: line.get("parts") == 2)
+        found = fit(None, executor, recipe=CELLS, callback=lambda line: line.get("parts") == 2)
         assert [line["parts"] for line in found.history if "parts" in line] == [1, 2]
         ends.append(found.history)
     assert ends[0] == ends[1]

@@ -182,9 +182,9 @@ def test_a_handful_of_rows_with_everything_open():
 def test_fewer_rows_than_landmarks_uses_them_all_and_says_so():
     X, y = rings(150)
     result = train(from_arrays(X, y), RECIPE.replace(n_components=1000), SerialExecutor())
-    assert result.model.map.n_columns < 150
+    assert result.model.map.n_components < 150
     assert "1,000 were asked for" in result.chosen["n_components"]
-    assert result.model.recipe.n_components == result.model.map.n_columns
+    assert result.model.recipe.n_components == result.model.map.n_components
     assert error(result.model, X, y) < 0.3
 
 

@@ -109,7 +109,7 @@ def test_a_fit_that_was_stopped_in_the_grids_goes_on_to_the_same_bytes(tmp_path,
             raise StoppedError
 
     with pytest.raises(StoppedError):
-        fit(tmp_path / "kept", recipe=GRIDS, told=stop)
+        fit(tmp_path / "kept", recipe=GRIDS, callback=stop)
     found = fit(tmp_path / "kept", recipe=GRIDS)
     assert found.resumed
     whole = fit(None, SerialExecutor(), recipe=GRIDS)

@@ -56,7 +56,7 @@ def test_all_rows_as_landmarks_give_a_gaussian_process():
 @pytest.mark.parametrize("changes", [{"features": "fourier", "n_components": 64}, {"rank": 30, "n_components": 60}])
 def test_other_maps_are_bayesian_linear_regression(changes):
     model, (X, y) = fit(400, **changes), surface(400)
-    F, G = (model.map.columns(Z, "float64") for Z in (X, surface(50, seed=1)[0]))
+    F, G = (model.map.components(Z, "float64") for Z in (X, surface(50, seed=1)[0]))
     if model.map.kind == "fourier":
         F, G = F * model.map.whitening, G * model.map.whitening
     else:

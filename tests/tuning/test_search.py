@@ -1,4 +1,4 @@
-"""A search in the stream: the same bytes for every executor, the right winner, resumed rungs, budgets."""
+"""A search on the full data: the same bytes for every executor, the right winner, resumed rungs, budgets."""
 
 from dataclasses import replace
 
@@ -87,7 +87,7 @@ def test_a_stop_in_a_rung_and_on_to_the_same_bytes(source, found, tmp_path, monk
     assert len(counted) == 2  # of four
     assert again.leaderboard == found.leaderboard
     assert digest(again, tmp_path) == digest(found, tmp_path)
-    # A third time nothing is left to do; another grid is another search.
+    # A third time nothing was done; another grid is another search.
     done = tune(source, RECIPE, SerialExecutor(), GRID, checkpoint=Checkpoint(tmp_path / "ck", True))
     assert len(counted) == 2
     assert digest(done, tmp_path) == digest(found, tmp_path)
@@ -132,7 +132,7 @@ def test_sizes_and_kernels_of_a_regression():
     result = tune(source_of(X, y, [(600,), (600,)]), RECIPE.replace(loss="squared"), SerialExecutor(), grid)
     assert len(result.leaderboard) == 4
     assert "rmse" in result.leaderboard[0]
-    assert result.fit.model.map.n_columns == result.params["n_components"]
+    assert result.fit.model.map.n_components == result.params["n_components"]
 
 
 def test_three_classes_with_a_loss_over_all_of_them():

@@ -45,8 +45,6 @@ from dkernel.errors import DataError, RecipeError
 from dkernel.kernels import Kernel, parse
 from dkernel.numerics.object_values import as_cells, cell_bytes, encoded
 
-__all__ = ["check_numbers", "dense", "from_arrays", "matrix"]
-
 _HASH_BYTES = 64 * 2**20  # hashed at a time: a copy of no more is made
 
 
@@ -64,7 +62,7 @@ def from_arrays(
     missing: str = "error",
     encoding: Encoding | None = None,
     holes: bool = False,
-    dates: str = "seconds",
+    dates: str = "calendar",
 ) -> Source:
     """The rows of collections in memory or in Dask: X (n, p), y (n,) or of k targets (n, k), weight (n,).
 
@@ -105,7 +103,7 @@ def from_arrays(
     told: dict[str, str] = {}
     if not objects and (encoding is not None or missing != "error" or categorical != "none"):
         request = ReadOptions(kernel=parsed, encoding=encoding, holes=holes, **tables)
-        X, names, encoding, told = _encoded(X, names, request, dtype, compute)
+        X, names, encoding, told = _encoded(X, names, (y, weight), request, dtype, compute)
     if is_dask(X):
         units, p, token, kind = _dask_units(X, y, weight, names, dtype, objects, compute)
         row_bytes = object_row_bytes(p, 0)
@@ -131,7 +129,12 @@ def from_arrays(
 
 
 def _encoded(
-    X: Any, names: Sequence[str] | None, request: ReadOptions, dtype: str, compute: Callable[..., Any]
+    X: Any,
+    names: Sequence[str] | None,
+    beside: tuple[Any, Any],
+    request: ReadOptions,
+    dtype: str,
+    compute: Callable[..., Any],
 ) -> tuple[Any, Sequence[str] | None, Encoding | None, dict[str, str]]:
     """X, of Dask with the inputs in place of its columns, its names, its encoding and what is to say of that."""
     X = X if is_dask(X) or hasattr(X, "iloc") else np.asarray(X)
@@ -140,9 +143,9 @@ def _encoded(
         return X, names, None, {}
     names = _columns(names, int(X.shape[1]))
     holes = request.holes or (request.missing != "error" and not is_dask(X) and has_missing(X))
-    encoding, told = encoding_of(X, names, replace(request, holes=holes), compute)
+    encoding, told = encoding_of(X, names, beside, replace(request, holes=holes), compute)
     if encoding is not None and is_dask(X):
-        return encoded_array(X, encoding, names, dtype), encoding.names, encoding, told
+        return encoded_array(X, encoding, names, dtype, beside[0] is not None), encoding.names, encoding, told
     return X, names, encoding, told
 
 
@@ -233,7 +236,7 @@ def _blocks_of_arrays(
         values = matrix(X, "object" if objects else dtype) if hasattr(X, "iloc") else dense(X)
     raw = UncheckedBlock(values, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
     names = columns if encoding is None else encoding.names
-    raw = raw.encoded(encoding, dtype)
+    raw = raw.encoded(encoding, dtype, None if y is None else first)
     return cut_blocks(raw, rows, (names, "y", "weight"), dtype, partial(in_memory, first=first), objects)
 
 

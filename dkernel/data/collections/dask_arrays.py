@@ -16,20 +16,6 @@ from dkernel.errors import DataError
 if TYPE_CHECKING:  # a third of a second, which every command would pay
     import dask.array as da
 
-__all__ = [
-    "aligned",
-    "as_array",
-    "block_graphs",
-    "concrete",
-    "dense",
-    "dense_blocks",
-    "first_rows",
-    "in_memory",
-    "is_dask",
-    "known",
-    "name_of",
-]
-
 log = logging.getLogger("dkernel")
 
 
@@ -150,7 +136,7 @@ def _column(values: Any, what: str) -> "da.Array | None":
     if values.ndim == 2 and values.shape[1] == 1:
         values = values[:, 0]
     if values.ndim != 1 and (what != "y" or values.ndim != 2):
-        raise DataError(f"{what} has the shape {values.shape}; one value a row is needed.")
+        raise DataError(f"{what} has the shape {values.shape}; one value per row is needed.")
     return values
 
 

@@ -12,8 +12,6 @@ from dkernel.data.object_columns import domains_of
 from dkernel.errors import DataError
 from dkernel.kernels import Kernel
 
-__all__ = ["holds_objects", "kinds_of", "object_table"]
-
 
 def holds_objects(kernel: Kernel, X: Any) -> bool:
     """True if X is to be read as objects for this kernel.

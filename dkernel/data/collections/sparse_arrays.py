@@ -25,8 +25,6 @@ from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, as_sparse, is_wide
 
-__all__ = ["SUPPOSED", "sparse_bytes", "sparse_source", "stays_sparse"]
-
 SUPPOSED = 128
 """Stored numbers of a row, where nothing says how many there are before the rows are read."""
 

@@ -21,8 +21,6 @@ from dkernel.errors import DataError
 if TYPE_CHECKING:
     import dask.array as da
 
-__all__ = ["as_frame", "encoded_array", "encoding_of", "has_missing", "table_of", "table_token"]
-
 # What pandas infers of a column of objects -> one of block.KINDS.
 _INFERRED = {
     "string": "text", "boolean": "bool", "integer": "int", "floating": "float", "mixed-integer-float": "float",
@@ -32,13 +30,14 @@ _INFERRED = {
 
 
 def encoding_of(
-    X: Any, columns: Sequence[str], request: ReadOptions, compute: Callable[..., Any]
+    X: Any, columns: Sequence[str], beside: tuple[Any, Any], request: ReadOptions, compute: Callable[..., Any]
 ) -> tuple[Encoding | None, dict[str, str]]:
     """How X becomes inputs, with what is worth saying of it; None where its columns are the inputs.
 
     Parameters
     ----------
     X : a data frame or an array (n, p) of numbers, in memory or in Dask
+    beside : the label and the weight, each None where there is none
     """
     if request.encoding is not None:
         return request.encoding, {}
@@ -54,7 +53,7 @@ def encoding_of(
                 f"Column {name!r} of X is text, or holds values of several types, lists or bytes, and no category: "
                 "leave it out, or make text or numbers of it."
             )
-    encoding, told = learned(_tasks(X, columns, encoded), encoded, request, compute)
+    encoding, told = learned(_tasks(X, columns, encoded, beside), encoded, request, compute)
     if not encoding.names:
         raise DataError("No column of X holds a value that came twice: nothing can be learned from it.")
     return encoding, told
@@ -84,24 +83,52 @@ def _inferred(column: Any) -> str:
     return _INFERRED.get(infer_dtype(column, skipna=True), "other")
 
 
-def _tasks(X: Any, columns: Sequence[str], kinds: Mapping[str, str]) -> list[Delayed]:
+def _tasks(
+    X: Any, columns: Sequence[str], kinds: Mapping[str, str], beside: tuple[Any, Any] = (None, None)
+) -> list[Delayed]:
     """The counts of each partition or chunk, or of parts of what is in memory."""
-    count = delayed(partial(count_rows, tuple(columns), dict(kinds)), pure=True)
+    count = partial(count_rows, tuple(columns), dict(kinds))
     if is_dask(X):
-        return [count(part) for part in (X.to_delayed() if hasattr(X, "dtypes") else X.to_delayed()[:, 0])]
+        parts = _parts(X)
+        labels, weights = (_parts_beside(each, len(parts)) for each in beside)
+        call = delayed(count, pure=True)
+        return [call(*each) for each in zip(map(first_of, range(len(parts))), parts, labels, weights, strict=True)]
     tasks, first = [], 0
     token = uuid4().hex  # a worker that has a result under a key does not compute it again
+    label, weight = (None if each is None or is_dask(each) else np.asarray(each) for each in beside)
     for n in cut(len(X), chunk_limit(len(columns), 8)):
-        part = X.iloc[first : first + n] if hasattr(X, "iloc") else X[first : first + n]
+        rows = slice(first, first + n)
+        part = X.iloc[rows] if hasattr(X, "iloc") else X[rows]
+        others = [None if each is None else each[rows] for each in (label, weight)]
         key = f"dkernel-count-{token}-{first}"
-        tasks.append(Delayed(key, {key: (partial(count_rows, tuple(columns), dict(kinds)), part)}))
+        tasks.append(Delayed(key, {key: (count, first, part, *others)}))
         first += n
     return tasks
 
 
-def count_rows(columns: Sequence[str], kinds: Mapping[str, str], X: Any) -> TableCounts:
+def _parts(X: Any) -> list[Any]:
+    """The partitions of a frame or series, or the chunks of rows of an array, as tasks."""
+    return list(X.to_delayed() if hasattr(X, "dtypes") or X.ndim == 1 else X.to_delayed()[:, 0])
+
+
+def _parts_beside(values: Any, n: int) -> list[Any]:
+    """Those of a label or weight in Dask that is cut as X is; None for each part of X elsewhere."""
+    parts = _parts(values) if values is not None and is_dask(values) else []
+    return parts if len(parts) == n else [None] * n
+
+
+def first_of(part: int) -> int:
+    """The number that stands for the first row of a partition, whose rows nobody has counted."""
+    return part << 32
+
+
+def count_rows(
+    columns: Sequence[str], kinds: Mapping[str, str], first: int, X: Any, label: Any = None, weight: Any = None
+) -> TableCounts:
     """The counts of some rows; runs on a worker."""
-    return TableCounts.of(table_of(X, columns), kinds)
+    table = table_of(X, columns)
+    label, weight = (None if each is None or len(each) != len(table) else each for each in (label, weight))
+    return TableCounts.of(table, kinds, label, weight, first)
 
 
 def table_of(X: Any, columns: Sequence[str]) -> Any:
@@ -148,23 +175,30 @@ def has_missing(X: Any) -> bool:
         return bool(np.isnan(X.sum(dtype=np.float64))) and bool(np.isnan(X).any())
 
 
-def encoded_array(X: Any, encoding: Encoding, columns: Sequence[str], dtype: str) -> "da.Array":
-    """A Dask collection as an array of its inputs, a chunk for each partition or chunk."""
+def encoded_array(X: Any, encoding: Encoding, columns: Sequence[str], dtype: str, learned: bool) -> "da.Array":
+    """A Dask collection as an array of its inputs, a chunk for each partition or chunk.
+
+    Parameters
+    ----------
+    learned : whether the rows are to learn from
+    """
     import dask.array as da
 
-    make = partial(encode_rows, encoding, tuple(columns), dtype)
+    make = delayed(partial(encode_rows, encoding, tuple(columns), dtype), pure=True)
     meta, width = np.empty((0, 0), dtype), len(encoding.names)
-    if hasattr(X, "dtypes"):
-        call = delayed(make, pure=True)
-        parts = [da.from_delayed(call(part), (np.nan, width), meta=meta) for part in X.to_delayed()]
-        return da.concatenate(parts, axis=0, allow_unknown_chunksizes=True)
-    X = X.rechunk({1: -1})
-    return X.map_blocks(make, chunks=(X.chunks[0], (width,)), dtype=dtype, meta=meta)
+    if not hasattr(X, "dtypes"):
+        X = X.rechunk({1: -1})
+    rows = (np.nan,) * X.npartitions if hasattr(X, "dtypes") else X.chunks[0]
+    arrays = [
+        da.from_delayed(make(part, first_of(i) if learned else None), (n, width), meta=meta)
+        for i, (n, part) in enumerate(zip(rows, _parts(X), strict=True))
+    ]
+    return da.concatenate(arrays, axis=0, allow_unknown_chunksizes=True)
 
 
-def encode_rows(encoding: Encoding, columns: Sequence[str], dtype: str, X: Any) -> Any:
+def encode_rows(encoding: Encoding, columns: Sequence[str], dtype: str, X: Any, first: int | None) -> Any:
     """The inputs of some rows; runs on a worker."""
-    return encoding.encode(table_of(X, columns), dtype)[0]
+    return encoding.encode(table_of(X, columns), dtype, first)[0]
 
 
 def as_frame(X: Any, columns: Sequence[str]) -> Any:

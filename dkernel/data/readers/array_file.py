@@ -13,8 +13,6 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns
 from dkernel.data.paths import File
 from dkernel.errors import DataError
 
-__all__ = ["Fetch", "Member", "filled", "is_run", "member", "numbers_of", "raw_of_members", "table_of_members"]
-
 # (key, first row, stop row) -> array
 Fetch = Callable[[str, int, int], NDArray[Any]]
 

@@ -13,8 +13,6 @@ from dkernel.data.block import Place, UncheckedBlock
 from dkernel.data.file_schema import ReadColumns
 from dkernel.errors import MissingValueError
 
-__all__ = ["kind_of_type", "raw_of_table"]
-
 # Bytes of the piece of the block that is filled at a time: it stays in cache while every column of it is written, so
 # each of its cache lines travels once.
 _TILE_BYTES = 2**20

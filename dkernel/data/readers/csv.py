@@ -14,14 +14,14 @@ from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOpti
 from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
 from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
-from dkernel.data.readers.csv_bad_rows import read_valid, well_formed
+from dkernel.data.readers.csv_bad_rows import read_valid as read_valid
+from dkernel.data.readers.csv_bad_rows import well_formed
 from dkernel.data.readers.csv_categories import typed
 from dkernel.data.readers.csv_fields import NULLS, TYPES, Header, explained, fits, parse, type_of
 from dkernel.data.readers.csv_kept_columns import kept_columns, kept_kind, wider
-from dkernel.data.readers.text_rows import STEP_ROWS, Steps, line_ends, row_blocks, row_ends
+from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_ends
 from dkernel.errors import DataError
-
-__all__ = ["read_part", "read_schema", "read_valid", "scan"]
+from dkernel.numerics.tiling import PIECE_ROWS
 
 _HEADER_BYTES = 64 * 1024  # read first, for the header; doubled until its end is there
 _LONGEST_HEADER = 64 * 2**20  # a million names; a longer first line is no header
@@ -35,7 +35,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     headers = [_header(file, request) for file in files]
     tasks, known = [], known_numbers(request)
     for file, header in zip(files, headers, strict=True):
-        asked = (request.label, request.keep, request.scan_bytes, STEP_ROWS, request.lenient, known)
+        asked = (request.label, request.keep, request.scan_bytes, PIECE_ROWS, request.lenient, known)
         key = file.key("scan", *asked, header.delimiter, header.start)
         tasks.append(Delayed(key, {key: (scan, file, header, *asked)}))
     return list(request.compute(*tasks))
@@ -81,7 +81,7 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
         )
     twice = next((n for n in names if names.count(n) > 1), None) if len(set(names)) < len(names) else None
     if twice is not None:
-        raise DataError(f"{file.name}: the column {twice!r} stands twice in the header; each name must be there once.")
+        raise DataError(f"{file.name}: the column {twice!r} occurs twice in the header; each name must be unique.")
     return Header(names, start, delimiter, len(line_ends(data[:start])))
 
 
@@ -182,7 +182,7 @@ def scan(
     label: str | None,
     keep: tuple[str, ...],
     scan_bytes: int,
-    step_rows: int = STEP_ROWS,
+    step_rows: int = PIECE_ROWS,
     quarantine: bool = False,
     known: tuple[str, ...] = (),
 ) -> FileSchema:

@@ -19,8 +19,6 @@ from dkernel.data.readers.csv_kept_columns import kept_columns
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 
-__all__ = ["read_valid", "well_formed"]
-
 ABSENT = "the value is missing"
 # What pyarrow surely reads as a number; anything else is tried out.
 _NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"

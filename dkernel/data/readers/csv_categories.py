@@ -8,8 +8,6 @@ from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.csv_fields import NULLS
 from dkernel.errors import DataError
 
-__all__ = ["no_dates", "typed"]
-
 ABSENT = pa.array(NULLS)
 DATES = ("", pa.timestamp("us")), ("", pa.timestamp("us", "UTC")), ("1970-01-01 ", pa.timestamp("us"))
 """What stands before the text, and the type that it is read as: Arrow reads dates of text, and times with a date."""

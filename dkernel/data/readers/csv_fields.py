@@ -15,8 +15,6 @@ from dkernel.data.paths import File
 from dkernel.data.readers.text_rows import Lines, outside_quotes, row_ends, row_starts, without_newlines
 from dkernel.errors import DataError
 
-__all__ = ["NULLS", "TYPES", "Fields", "Header", "explained", "fits", "parse", "split", "type_of"]
-
 NULLS = (*arrow_csv.ConvertOptions().null_values, "None", "<NA>")
 """Words for a missing value: pyarrow's, and those that pandas writes beside them."""
 
@@ -116,12 +114,7 @@ def split(data: bytes, delimiter: str, offset: int = 0, line: int = 0) -> Fields
 
 
 def explained(
-    error: Exception | None,
-    data: bytes,
-    header: Header,
-    types: dict[str, pa.DataType],
-    file: File,
-    first_row: int,
+    error: Exception | None, data: bytes, header: Header, types: dict[str, pa.DataType], file: File, first_row: int
 ) -> DataError:
     """The first row that cannot be read and why, found by reading the range again, slowly."""
     try:

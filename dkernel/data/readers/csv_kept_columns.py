@@ -8,8 +8,6 @@ import pyarrow.compute as pc
 from dkernel.data.file_schema import CSV_TEXT, ReadColumns
 from dkernel.data.readers.csv_fields import Header, split
 
-__all__ = ["kept_columns", "kept_kind", "wider"]
-
 _NUMBERS = ("int", "float", "digits")
 
 

@@ -15,8 +15,6 @@ from dkernel.data.block import UncheckedBlock
 from dkernel.data.file_schema import CSV_TEXT, FileSchema, ReadColumns, ReadOptions
 from dkernel.errors import DataError, DKernelWarning
 
-__all__ = ["keys_of", "with_folder_keys", "with_keys", "without_keys"]
-
 NULL = "__HIVE_DEFAULT_PARTITION__"
 _WHOLE = re.compile(r"-?[0-9]{1,18}")
 

@@ -15,8 +15,6 @@ from dkernel.data.readers.array_file import Member, raw_of_members, table_of_mem
 from dkernel.data.rejected_rows import FilteredRows
 from dkernel.errors import DataError
 
-__all__ = ["read_part", "read_schema", "read_valid"]
-
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """Shapes, types and chunks, from the file's directory."""

@@ -17,8 +17,6 @@ from dkernel.data.readers.array_file import Member, is_run, member, numbers_of, 
 from dkernel.data.rejected_rows import FilteredRows
 from dkernel.errors import DataError
 
-__all__ = ["read_part", "read_schema", "read_valid"]
-
 _MAGIC = b"\x93NUMPY"
 _STRIP = 2**18  # bytes
 _LOCAL_HEADER = 30  # bytes of a zip member's own header before its name

@@ -17,8 +17,6 @@ from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 
-__all__ = ["read_part", "read_schema", "read_valid"]
-
 
 def read_schema(files: Sequence[File], _: ReadOptions) -> list[FileSchema]:
     """Names, kinds and row groups, from the footers."""
@@ -80,7 +78,7 @@ def _look(file: File) -> FileSchema:
         names = schema.names
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
-            raise DataError(f"{file.name}: the column {twice!r} stands twice; every column needs a name of its own.")
+            raise DataError(f"{file.name}: the column {twice!r} occurs twice; every column needs a name of its own.")
         return FileSchema(
             file,
             {field.name: kind_of_type(field.type) for field in schema},

@@ -22,12 +22,11 @@ from dkernel.data.block import Place, UncheckedBlock
 from dkernel.data.collections.sparse_arrays import sparse_bytes
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.paths import File
-from dkernel.data.readers.text_rows import STEP_ROWS, Lines, Steps, row_blocks, row_ends, row_starts, without_newlines
+from dkernel.data.readers.text_rows import Lines, Steps, row_blocks, row_ends, row_starts, without_newlines
 from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 from dkernel.numerics.sparse_rows import RangeNames, SparseRows, is_wide
-
-__all__ = ["LABEL", "ChunkCounts", "Rows", "bad_lines", "count", "parse", "read_part", "read_schema", "read_valid"]
+from dkernel.numerics.tiling import PIECE_ROWS
 
 LABEL = "label"
 _BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")
@@ -63,7 +62,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
     """Rows and indices by one counting task a file; then one width for all."""
     tasks = []
     for file in files:
-        asked = (request.scan_bytes, STEP_ROWS, request.lenient)
+        asked = (request.scan_bytes, PIECE_ROWS, request.lenient)
         key = file.key("count", *asked)
         tasks.append(Delayed(key, {key: (count, file, *asked)}))
     counted = list(request.compute(*tasks))
@@ -114,7 +113,7 @@ def _width(files: Sequence[File], counted: Sequence[ChunkCounts], request: ReadO
     return base, max([0, *(c.largest + 1 - base for c in counted), *(i + 1 - base for i in indices)])
 
 
-def count(file: File, scan_bytes: int, step_rows: int = STEP_ROWS, quarantine: bool = False) -> ChunkCounts:
+def count(file: File, scan_bytes: int, step_rows: int = PIECE_ROWS, quarantine: bool = False) -> ChunkCounts:
     """Rows and indices of one file; runs on a worker. With `quarantine` a bad line is a row without indices."""
     file.check()
     steps = Steps(0, step_rows, lines=0)
@@ -168,7 +167,7 @@ def bad_lines(lines: Lines) -> dict[int, str]:
     --------
     >>> text = b"1 3:2\\n1 x\\n1 4:1 4:1\\n"
     >>> bad_lines(Lines(text, np.array([0, 6, 10]), np.array([6, 10, 20])))
-    {1: 'not a label, then index:value pairs', 2: 'an index stands there twice'}
+    {1: 'not a label, then index:value pairs', 2: 'an index occurs twice'}
     """
     found: dict[int, str] = {}
     waiting = [np.arange(len(lines.starts))] if len(lines.starts) else []
@@ -191,7 +190,7 @@ def _reason(text: bytes, n: int) -> str:
     if len(rows.label) != n:
         return "not a label, then index:value pairs"
     pairs = np.stack([rows.row, rows.index])
-    return "" if np.unique(pairs, axis=1).shape[1] == pairs.shape[1] else "an index stands there twice"
+    return "" if np.unique(pairs, axis=1).shape[1] == pairs.shape[1] else "an index occurs twice"
 
 
 def read_valid(file: File, part: FilePart, wanted: ReadColumns, _: Place) -> FilteredRows:
@@ -263,7 +262,7 @@ def _refuse_twice(file: File, part: FilePart, flat: NDArray[np.int64], p: int, b
     twice = ordered[1:][np.diff(ordered) == 0]
     if len(twice):
         row, column = divmod(int(twice[0]), p)
-        raise DataError(f"{file.name}, row {part.first_row + row + 1}: the index {base + column} stands there twice.")
+        raise DataError(f"{file.name}, row {part.first_row + row + 1}: the index {base + column} occurs twice.")
 
 
 def parse(data: bytes, name: str, first_row: int) -> Rows:

@@ -10,19 +10,6 @@ from numpy.typing import NDArray
 from dkernel.data.paths import File
 from dkernel.errors import DataError
 
-__all__ = [
-    "STEP_ROWS",
-    "Lines",
-    "Steps",
-    "line_ends",
-    "outside_quotes",
-    "row_blocks",
-    "row_ends",
-    "row_starts",
-    "without_newlines",
-]
-
-STEP_ROWS = 2_048  # as `data.block` cuts chunks
 _LONGEST_ROW = 512 * 2**20  # a quote that is never closed is found before memory is full
 _LF, _CR, _QUOTE = 10, 13, 34  # bytes of the characters
 

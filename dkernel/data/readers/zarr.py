@@ -17,8 +17,6 @@ from dkernel.data.readers.array_file import Member, member, raw_of_members, tabl
 from dkernel.data.rejected_rows import FilteredRows
 from dkernel.errors import DataError
 
-__all__ = ["read_part", "read_schema", "read_valid"]
-
 
 def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]:
     """Shapes, types and chunks, from the metadata."""

@@ -15,8 +15,6 @@ from pathlib import Path
 
 from dkernel.errors import NO_ROOM, ClusterError, DataError, DKernelError
 
-__all__ = ["appear", "digest", "is_empty_folder", "lock_in", "restore", "sync", "sync_tree", "trouble", "write_file"]
-
 _RENAME_EXCHANGE = 2  # of linux/fs.h
 _AT_FDCWD = -100  # of fcntl.h
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)

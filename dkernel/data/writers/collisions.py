@@ -11,8 +11,6 @@ from functools import cached_property
 from dkernel.data.paths import named
 from dkernel.errors import DataError
 
-__all__ = ["Location", "check_apart", "inputs"]
-
 
 @dataclass(frozen=True)
 class Location:

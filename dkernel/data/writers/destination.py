@@ -21,7 +21,6 @@ first digits of the output's sha256: it is there before the output appears, and 
 """
 
 import contextlib
-import hashlib
 import json
 import os
 import re
@@ -43,10 +42,19 @@ from dkernel.data.writers.atomic import (
     write_file,
 )
 from dkernel.data.writers.formats import format_of
-from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, OutputPart, OutputPlace, filled_of, read_manifest
+from dkernel.data.writers.manifest import (
+    Entry,
+    Manifest,
+    OutputPart,
+    OutputPlace,
+    entries_of,
+    filled_of,
+    named_parts,
+    read_manifest,
+    refuse_other,
+    staging_name,
+)
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
-
-__all__ = ["REJECTS_NAME", "Destination", "Staging"]
 
 REJECTS_NAME = "_rejects.csv"
 
@@ -95,8 +103,7 @@ class Destination:
         return f".{self.path.name}.staging-"
 
     def _staging(self, job: Mapping[str, str]) -> Path:
-        text = json.dumps({"protocol": PROTOCOL, **job}, sort_keys=True)
-        return self.path.with_name(self._prefix + hashlib.sha256(text.encode()).hexdigest()[:16])
+        return self.path.with_name(staging_name(self.path.name, job))
 
     def complete(self, job: Mapping[str, str]) -> Manifest | None:
         """The manifest if the output of this job is there, whole; None if its place is free, or may be overwritten.
@@ -155,15 +162,7 @@ class Destination:
     def _check_replaceable(self, job: Mapping[str, str]) -> None:
         manifest = read_manifest(self._manifest)
         if not self.overwrite:
-            if manifest is None:
-                why = "and has no manifest of dkernel's"
-            elif differing := sorted(k for k in {*job, *manifest.job} if job.get(k) != manifest.job.get(k)):
-                why = f"and comes from another job (different: {', '.join(differing)})"
-            else:
-                why = "and was changed since it was written"
-            raise DataError(
-                f"{self.path} already exists {why}. Choose another name, or give --overwrite (overwrite=True)."
-            )
+            refuse_other(self.path, job, manifest)
         foreign = self._foreign(manifest)
         if foreign:
             raise DataError(
@@ -243,8 +242,8 @@ class Staging:
 
     def _busy(self, which: str) -> ClusterError:
         return ClusterError(
-            f"{self.destination.path} is being written by another run {which}, which is alive. Wait for it, or stop "
-            "it; then run the command again."
+            f"{self.destination.path} is being written by another run {which}, which is still running. Wait for it, "
+            "or stop it; then run the command again."
         )
 
     def _leave(self) -> None:
@@ -366,18 +365,16 @@ class Staging:
             manifest = Manifest(self.job, (Entry(path.name, rows, size, sha256),), rejected, listed, filled)
             write_file(self.folder / "manifest.json", manifest.to_bytes())
             return output, manifest
-        width = max(5, len(str(len(parts) - 1)))
-        names = [f"part-{number:0{width}d}{form.staged}" for number in range(len(parts))]
-        entries = (Entry(n, p.rows, p.bytes, p.sha256) for n, p in zip(names, parts, strict=True))
+        named = named_parts(parts, form.staged)
         output.mkdir()
         listed = self._list(lists, rejected, output / REJECTS_NAME, REJECTS_NAME)
-        manifest = Manifest(self.job, tuple(entries), rejected, listed, filled)
+        manifest = Manifest(self.job, entries_of(named), rejected, listed, filled)
         write_file(output / "_manifest.json", manifest.to_bytes())
         # Before the parts: it is what a rerun takes them back by.
-        moves = {name: part.name for name, part in zip(names, staged, strict=True)}
+        moves = {name: part.staged for name, part in named.items()}
         write_file(self.folder / "moved.json", json.dumps(moves).encode())
-        for name, part in zip(names, staged, strict=True):
-            os.replace(part, output / name)
+        for name, part in moves.items():
+            os.replace(self.folder / part, output / name)
         write_file(output / "_SUCCESS", b"")
         return output, manifest
 

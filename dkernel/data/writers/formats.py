@@ -23,8 +23,6 @@ from dkernel.data.arrow import as_numbers, opened_parquet
 from dkernel.data.file_schema import CSV_TEXT
 from dkernel.errors import DataError, UnsupportedError
 
-__all__ = ["FORMATS", "Csv", "Folder", "Format", "Npy", "Parquet", "Zarr", "format_of"]
-
 # Rows of a Parquet row group or a Zarr chunk: a constant, so that the bytes depend on the rows alone.
 GROUP_ROWS = 131072
 # Formats of files that are not written: a folder of such a name would only be a puzzle to its finder.

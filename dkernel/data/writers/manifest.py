@@ -11,9 +11,10 @@ import json
 import os
 import re
 import uuid
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -22,8 +23,6 @@ from dkernel.data.writers.atomic import digest, sync, trouble, write_file
 from dkernel.data.writers.formats import FORMATS
 from dkernel.encoding.encoding import Counted, added
 from dkernel.errors import DataError
-
-__all__ = ["PROTOCOL", "Entry", "Manifest", "OutputPart", "OutputPlace", "filled_of", "read_manifest", "write_part"]
 
 PROTOCOL = 2  # of the manifest: raised where an older dkernel could not read it
 _FINISHED = re.compile(r"part-(\d{5,})\.(\d+)\.([0-9a-f]{64})(?:\.(\d+)\.([0-9a-f]{64}))?")
@@ -69,12 +68,19 @@ class OutputPart:
         return _FINISHED.fullmatch(name) is not None
 
     @classmethod
+    def of_name(cls, name: str, size: int) -> "OutputPart | None":
+        """The record of a finished part of so many bytes, if that is its name."""
+        match = _FINISHED.fullmatch(name)
+        return match and cls(int(match[1]), int(match[2]), size, match[3], int(match[4] or 0), match[5] or "")
+
+    @classmethod
     def found(cls, path: Path) -> "OutputPart | None":
         """The record of a finished part, if that is what `path` is and its bytes are the ones it was named after."""
-        match = _FINISHED.fullmatch(path.name)
-        if match is None:
+        part = cls.of_name(path.name, 0)
+        if part is None:
             return None
-        part = cls(int(match[1]), int(match[2]), *digest(path), int(match[4] or 0), match[5] or "")
+        size, sha256 = digest(path)
+        part = replace(part, bytes=size, sha256=sha256)
         listed = path.with_name(part.rejects)
         if part.rejected and not (listed.exists() and digest(listed)[1] == part.rejects_sha256):
             return None
@@ -121,7 +127,7 @@ def write_part(
             raise DataError(
                 f"Part {place.index} for {folder} has {passed.rows + rejected} rows where {place.rows} were counted "
                 "before the reading began: an input file changed meanwhile. Run the command again when the input "
-                "stands still."
+                "no longer changes."
             )
         sync(attempt)
         part = OutputPart(place.index, passed.rows, *digest(attempt))
@@ -223,6 +229,34 @@ class Manifest:
                        document.get("filled", {}))  # fmt: skip
         except (ValueError, TypeError, KeyError):
             return None
+
+
+def staging_name(name: str, job: Mapping[str, str]) -> str:
+    """The name of the staging folder of a job, hidden beside its output `name`."""
+    text = json.dumps({"protocol": PROTOCOL, **job}, sort_keys=True)
+    return f".{name}.staging-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+
+
+def named_parts(parts: Sequence[OutputPart], ending: str) -> dict[str, OutputPart]:
+    """The names of the files of a folder, each with its part, in their order."""
+    width = max(5, len(str(len(parts) - 1)))
+    return {f"part-{number:0{width}d}{ending}": part for number, part in enumerate(parts)}
+
+
+def entries_of(named: Mapping[str, OutputPart]) -> tuple["Entry", ...]:
+    """The files of a folder as its manifest lists them."""
+    return tuple(Entry(name, part.rows, part.bytes, part.sha256) for name, part in named.items())
+
+
+def refuse_other(path: Any, job: Mapping[str, str], found: "Manifest | None") -> NoReturn:
+    """Refuse to take the place of an output of this manifest without being asked to."""
+    if found is None:
+        why = "and has no manifest of dkernel's"
+    elif differing := sorted(k for k in {*job, *found.job} if job.get(k) != found.job.get(k)):
+        why = f"and comes from another job (different: {', '.join(differing)})"
+    else:
+        why = "and was changed since it was written"
+    raise DataError(f"{path} already exists {why}. Choose another name, or give --overwrite (overwrite=True).")
 
 
 def filled_of(parts: Iterable[OutputPart]) -> Counted:

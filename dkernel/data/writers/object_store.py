@@ -11,9 +11,7 @@ A single file is one upload, and a store shows an object when it has all of it; 
 
 import contextlib
 import hashlib
-import json
 import posixpath
-import re
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,13 +25,20 @@ import pyarrow.parquet as pq
 from dkernel.data.rejected_rows import csv_of, rows_of
 from dkernel.data.writers.destination import REJECTS_NAME, Destination, Staging
 from dkernel.data.writers.formats import format_of
-from dkernel.data.writers.manifest import PROTOCOL, Entry, Manifest, OutputPart, OutputPlace, filled_of, write_part
+from dkernel.data.writers.manifest import (
+    Entry,
+    Manifest,
+    OutputPart,
+    OutputPlace,
+    entries_of,
+    filled_of,
+    named_parts,
+    refuse_other,
+    staging_name,
+    write_part,
+)
 from dkernel.encoding.encoding import Counted
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
-
-__all__ = ["AnyDestination", "AnyStaging", "StoreDestination", "StorePlace", "StoreStaging", "destination_of"]
-
-_PART = re.compile(r"part-(\d{5,})\.(\d+)\.([0-9a-f]{64})(?:\.(\d+)\.([0-9a-f]{64}))?")
 
 
 def destination_of(path: Any, overwrite: bool = False) -> "AnyDestination":
@@ -82,7 +87,7 @@ def _explained(url: str) -> Iterator[None]:
     except DKernelError:
         raise
     except PermissionError as error:
-        raise DataError(f"{url}: not writable ({error}). See to the credentials of client and workers.") from error
+        raise DataError(f"{url}: not writable ({error}). Check the credentials of client and workers.") from error
     except FileNotFoundError as error:
         raise DataError(f"{url}: there is no such bucket or folder ({error}).") from error
     except Exception as error:
@@ -149,18 +154,7 @@ class StoreDestination:
 
     def _check_replaceable(self, job: Mapping[str, str], found: Manifest | None, there: set[str]) -> None:
         if not self.overwrite:
-            if found is None:
-                why = "and has no manifest of dkernel's"
-            else:
-                differing = sorted(k for k in {*job, *found.job} if job.get(k) != found.job.get(k))
-                why = (
-                    f"and comes from another job (different: {', '.join(differing)})"
-                    if differing
-                    else "and was changed"
-                )
-            raise DataError(
-                f"{self.path} already exists {why}. Choose another name, or give --overwrite (overwrite=True)."
-            )
+            refuse_other(self.path, job, found)
         known = {"_manifest.json", "_SUCCESS", REJECTS_NAME, *(e.name for e in (found.files if found else ()))}
         if self.format.folder and (foreign := sorted(there - known)):
             raise DataError(
@@ -185,8 +179,7 @@ class StoreDestination:
 
     def staging(self, job: Mapping[str, str]) -> str:
         """The name of the staging folder of a job, hidden beside the output."""
-        text = json.dumps({"protocol": PROTOCOL, **job}, sort_keys=True)
-        return f".{self._name}.staging-{hashlib.sha256(text.encode()).hexdigest()[:16]}"
+        return staging_name(self._name, job)
 
     def stage(self, job: Mapping[str, str]) -> "StoreStaging":
         """The staging folder of this job; a context manager."""
@@ -233,12 +226,9 @@ class StoreStaging:
             self.system.invalidate_cache()
             there = self.destination.listed(self.folder)
         for name, size in sorted(there.items()):
-            match = _PART.fullmatch(name)
-            if match is None:
-                continue
-            part = OutputPart(int(match[1]), int(match[2]), size, match[3], int(match[4] or 0), match[5] or "")
-            known = part.index < len(rows) and rows[part.index] == part.rows + part.rejected
-            if known and (not part.rejected or part.rejects in there):
+            part = OutputPart.of_name(name, size)
+            whole = part and part.index < len(rows) and rows[part.index] == part.rows + part.rejected
+            if part and whole and (not part.rejected or part.rejects in there):
                 found.setdefault(part.index, part)
         return found
 
@@ -266,22 +256,20 @@ class StoreStaging:
         listed = [part for part in parts if part.rejected]
         kept = [part for part in parts if part.rows]
         self._agree(kept)
-        width = max(5, len(str(len(kept) - 1)))
-        names = [f"part-{number:0{width}d}{place.format.staged}" for number in range(len(kept))]
-        entries = tuple(Entry(n, p.rows, p.bytes, p.sha256) for n, p in zip(names, kept, strict=True))
+        named = named_parts(kept, place.format.staged)
         lists = csv_of(None) + b"".join(self.system.cat_file(f"{self.folder}/{part.rejects}") for part in listed)
         count = sum(part.rejected for part in listed)
         entry = Entry(REJECTS_NAME, count, len(lists), hashlib.sha256(lists).hexdigest()) if listed else None
-        manifest = Manifest(self.job, entries, count, entry, filled_of(parts))
+        manifest = Manifest(self.job, entries_of(named), count, entry, filled_of(parts))
         there = place.listed(root)
         if "_SUCCESS" in there:
             self.system.rm_file(f"{root}/_SUCCESS")
         self.system.pipe_file(f"{root}/_manifest.json", manifest.to_bytes())
-        for old in set(there) - {"_SUCCESS", "_manifest.json", *names}:
+        for old in set(there) - {"_SUCCESS", "_manifest.json", *named}:
             self.system.rm_file(f"{root}/{old}")
         if listed:
             self.system.pipe_file(f"{root}/{REJECTS_NAME}", lists)
-        for name, part in zip(names, kept, strict=True):
+        for name, part in named.items():
             self.system.cp_file(f"{self.folder}/{part.staged}", f"{root}/{name}")
         self.system.pipe_file(f"{root}/_SUCCESS", b"")
         return manifest

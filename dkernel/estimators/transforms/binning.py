@@ -9,20 +9,18 @@ import scipy.sparse
 from numpy.typing import NDArray
 
 from dkernel.data.collections.arrays import matrix
-from dkernel.data.collections.dask_arrays import as_array
+from dkernel.data.collections.dask_arrays import as_array, is_dask
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import Seed
 from dkernel.estimators.prediction import BlockPrediction, apply
 from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of
-from dkernel.estimators.validation import checked_rows, is_dask, seed_of, source_of
+from dkernel.estimators.validation import checked_rows, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.local.binning import MOST_BITS, Binning
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import sample_rows
-
-__all__ = ["BinningFeatures"]
 
 CENTER_ROWS = 101  # the median of so many is a place among the rows, whatever a few of them are
 
@@ -75,12 +73,7 @@ class BinningFeatures(TransformerBase):
     """
 
     def __init__(
-        self,
-        gamma: str | float = "auto",
-        *,
-        n_grids: int = 256,
-        n_bins: int = 2**14,
-        random_state: Seed = None,
+        self, gamma: str | float = "auto", *, n_grids: int = 256, n_bins: int = 2**14, random_state: Seed = None
     ) -> None:
         self.gamma = gamma
         self.n_grids = n_grids

@@ -1,4 +1,4 @@
-"""KernelCCA: what two views of the same rows have in common, in the spaces of two kernels."""
+"""KernelCCA: canonical correlations of two views of the same rows, each with its kernel."""
 
 from functools import partial
 from typing import Any
@@ -10,23 +10,23 @@ from sklearn.base import clone
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.collections.arrays import matrix
-from dkernel.data.collections.dask_arrays import as_array
+from dkernel.data.collections.dask_arrays import as_array, is_dask
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.decomposition import component_rows
 from dkernel.estimators.transforms.embedding import OnFeatures
 from dkernel.estimators.transforms.kernel_maps import dtype_of
-from dkernel.estimators.validation import checked_rows, is_dask, is_frame
+from dkernel.estimators.validation import checked_rows, is_frame
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi, over
 from dkernel.numerics.threads import one_blas_thread
 
-__all__ = ["KernelCCA"]
-
 
 class View(OnFeatures):
     """One of the two views: its map, and afterwards the projections of its rows."""
+
+    map_size = "n_map_components"
 
     def __init__(
         self,
@@ -34,13 +34,13 @@ class View(OnFeatures):
         *,
         gamma: str | float = "auto",
         features: str = "auto",
-        n_columns: int = 1024,
+        n_map_components: int = 1024,
         random_state: Seed = None,
     ) -> None:
         self.kernel = kernel
         self.gamma = gamma
         self.features = features
-        self.n_columns = n_columns
+        self.n_map_components = n_map_components
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "View":  # noqa: ARG002
@@ -84,15 +84,14 @@ class KernelCCA(OnFeatures):
     kernel : Kernel or str, default="gaussian"
         Kernel of the first view, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     kernel_y : Kernel or str, default=None
         Kernel of the second view; None as of the first.
     gamma_y : float or {"auto", "median", "scale"}, default=None
         Gamma of the second view; None as of the first.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
-    n_columns : int, default=512
+    n_map_components : int, default=512
         Number of landmarks, or of random features, of each view.
     alpha : float, default=0.001
         Strength of the regularization, in the unit of var φ.
@@ -103,13 +102,13 @@ class KernelCCA(OnFeatures):
     ----------
     correlations_ : ndarray of shape (n_components_,)
         Regularized correlations cov(f, g) of the pairs, largest first.
-    x_weights_, y_weights_ : ndarray of shape (n_columns_, n_components_)
+    x_weights_, y_weights_ : ndarray of shape (n_map_components_, n_components_)
         Coefficients w of the features of each view, float64.
     x_view_, y_view_ : object
         The two views, with kernel_, map_ and mean_ of the features.
     n_components_ : int
         Pairs.
-    kernel_, map_, n_columns_ : object
+    kernel_, map_, n_map_components_ : object
         Those of the first view.
 
     See Also
@@ -129,7 +128,7 @@ class KernelCCA(OnFeatures):
     >>> angle = rng.uniform(0, 6.3, 500)
     >>> X = np.stack([np.cos(angle), rng.normal(size=500)], axis=1)
     >>> Y = np.stack([np.sin(angle) ** 2, rng.normal(size=500)], axis=1)  # no line sees what they share
-    >>> machine = KernelCCA(1, gamma=0.5, n_columns=64, alpha=1e-2).fit(X, Y)
+    >>> machine = KernelCCA(1, gamma=0.5, n_map_components=64, alpha=1e-2).fit(X, Y)
     >>> bool(machine.correlations(X, Y)[0] > 0.9)
     True
     >>> [Z.shape for Z in machine.transform(X, Y)]
@@ -145,7 +144,7 @@ class KernelCCA(OnFeatures):
         kernel_y: KernelLike | None = None,
         gamma_y: str | float | None = None,
         features: str = "auto",
-        n_columns: int = 512,
+        n_map_components: int = 512,
         alpha: float = 1e-3,
         random_state: Seed = None,
     ) -> None:
@@ -155,7 +154,7 @@ class KernelCCA(OnFeatures):
         self.kernel_y = kernel_y
         self.gamma_y = gamma_y
         self.features = features
-        self.n_columns = n_columns
+        self.n_map_components = n_map_components
         self.alpha = alpha
         self.random_state = random_state
 
@@ -186,7 +185,7 @@ class KernelCCA(OnFeatures):
             raise DataError("This KernelCCA requires y to be passed, but the target y is None: it is the second view.")
         X, Y = self._views(X, y)
         view = View(
-            self.kernel, gamma=self.gamma, features=self.features, n_columns=self.n_columns,
+            self.kernel, gamma=self.gamma, features=self.features, n_map_components=self.n_map_components,
             random_state=self.random_state,
         )  # fmt: skip
         other = clone(view).set_params(
@@ -195,7 +194,7 @@ class KernelCCA(OnFeatures):
         )
         self.x_view_, self.y_view_ = view.fit(X), other.fit(Y)
         self._solve(*self._moments(X, Y))
-        for name in ("kernel_", "map_", "n_columns_"):
+        for name in ("kernel_", "map_", "n_map_components_"):
             setattr(self, name, getattr(view, name))
         return self
 
@@ -232,7 +231,7 @@ class KernelCCA(OnFeatures):
         return mean, sums.gram / sums.n - np.outer(mean, mean)
 
     def _solve(self, mean: NDArray[np.float64], covariance: NDArray[np.float64]) -> None:
-        m, k = self.x_view_.n_columns_, int(self.n_components)
+        m, k = self.x_view_.n_map_components_, int(self.n_components)
         with one_blas_thread():
             roots = []
             for part in (covariance[:m, :m], covariance[m:, m:]):

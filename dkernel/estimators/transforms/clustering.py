@@ -18,8 +18,6 @@ from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import Clusters, Phi, nearest, over
 from dkernel.numerics.threads import one_blas_thread
 
-__all__ = ["Clustering", "KernelKMeans"]
-
 
 class Clustering(ClusterMixin, OnFeatures):
     """Clusters of an embedding of the rows: k-means on a sample of them, then Lloyd's steps over all."""
@@ -33,7 +31,7 @@ class Clustering(ClusterMixin, OnFeatures):
         kernel: KernelLike = "gaussian",
         gamma: str | float = "auto",
         features: str = "auto",
-        n_columns: int = 1024,
+        n_components: int = 1024,
         n_init: int = 10,
         max_iter: int = 100,
         tol: float = 1e-4,
@@ -43,7 +41,7 @@ class Clustering(ClusterMixin, OnFeatures):
         self.kernel = kernel
         self.gamma = gamma
         self.features = features
-        self.n_columns = n_columns
+        self.n_components = n_components
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
@@ -75,7 +73,10 @@ class Clustering(ClusterMixin, OnFeatures):
                 if shift <= least:
                     break
         self.cluster_centers_, self.inertia_, self.n_iter_ = centers, sums.inertia, step + 1
-        self.n_components_ = k
+
+    @property
+    def _n_features_out(self) -> int:
+        return len(self.cluster_centers_)
 
     def fit_predict(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
         """Find the clusters of X, and give those of its rows.
@@ -172,11 +173,10 @@ class KernelKMeans(Clustering):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
-    n_columns : int, default=1024
+    n_components : int, default=1024
         Number of landmarks, or of random features.
     n_init : int, default=10
         Starts on the sample, of which the best is taken.
@@ -191,7 +191,7 @@ class KernelKMeans(Clustering):
     ----------
     labels_ : ndarray, dask.array.Array or None
         Cluster of each row of `fit`; None of a Source.
-    cluster_centers_ : ndarray of shape (n_clusters, n_columns_)
+    cluster_centers_ : ndarray of shape (n_clusters, n_components_)
         Centres in the space of φ, float64.
     inertia_ : float
         Σ |φ(x) - c(x)|² before the last step.
@@ -203,8 +203,8 @@ class KernelKMeans(Clustering):
         Kernel with numbers.
     map_ : FeatureMap
         The map.
-    n_columns_ : int
-        Columns of the map.
+    n_components_ : int
+        Components of the map.
 
     See Also
     --------

@@ -13,8 +13,6 @@ from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi, over
 from dkernel.numerics.threads import one_blas_thread
 
-__all__ = ["KernelPCA"]
-
 FLOOR = 1e-10  # of the largest eigenvalue: below it a component is rounding
 
 
@@ -31,11 +29,10 @@ class KernelPCA(OnFeatures):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
-    n_columns : int, default=1024
+    n_map_components : int, default=1024
         Number of landmarks, or of random features.
     random_state : int, numpy Generator or RandomState, default=None
         Seed; None is 0.
@@ -46,16 +43,16 @@ class KernelPCA(OnFeatures):
         Eigenvalues of the centred Gram matrix of all rows, largest first.
     explained_variance_ratio_ : ndarray of shape (n_components_,)
         Their share of the variance of φ.
-    components_ : ndarray of shape (n_components_, n_columns_)
+    components_ : ndarray of shape (n_components_, n_map_components_)
         V^T, float64.
-    mean_ : ndarray of shape (n_columns_,)
+    mean_ : ndarray of shape (n_map_components_,)
         Mean of φ.
     kernel_ : Kernel
         Kernel with numbers.
     map_ : FeatureMap
         The map.
-    n_columns_ : int
-        Columns of the map.
+    n_map_components_ : int
+        Components of the map.
     n_components_ : int
         Components of the output.
 
@@ -76,6 +73,8 @@ class KernelPCA(OnFeatures):
     (60, 2)
     """
 
+    map_size = "n_map_components"
+
     def __init__(
         self,
         n_components: int | None = None,
@@ -83,14 +82,14 @@ class KernelPCA(OnFeatures):
         kernel: KernelLike = "gaussian",
         gamma: str | float = "auto",
         features: str = "auto",
-        n_columns: int = 1024,
+        n_map_components: int = 1024,
         random_state: Seed = None,
     ) -> None:
         self.n_components = n_components
         self.kernel = kernel
         self.gamma = gamma
         self.features = features
-        self.n_columns = n_columns
+        self.n_map_components = n_map_components
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any = None) -> "KernelPCA":  # noqa: ARG002

@@ -1,12 +1,13 @@
 """Base classes of the estimators that learn a linear method on φ of the rows."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from dkernel.data import Source
+from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.prediction import content_key
 from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of, nystrom_rows, random_rows
 from dkernel.estimators.transforms.sketches import KernelFeatures
@@ -14,25 +15,25 @@ from dkernel.estimators.validation import seed_of, source_of
 from dkernel.execution.base import Executor
 from dkernel.execution.versions import versions
 from dkernel.features import FeatureMap, Scaling
-from dkernel.features.nystrom import NystromMap, wide
+from dkernel.features.nystrom import NystromMap
 from dkernel.inference.feature_moments import Phi
 from dkernel.model import Model
+from dkernel.numerics.rows import result_dtype, wide
 from dkernel.problem.finite_check import check_products
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import sample_rows
 
-__all__ = ["SAMPLE", "Embedding", "OnFeatures", "joined_rows", "linear_model"]
-
 SAMPLE = 20_000  # rows on which clusters begin
 
 
-class Embedding(BaseEstimator):
-    """An estimator on φ of the rows; subclasses say what it learns from one or more readings."""
+class Embedding(NamedParameters, BaseEstimator):
+    """Base class of estimators on φ of the rows, which subclasses fit in one or more readings."""
 
+    map_size: ClassVar[str] = "n_components"
+    """Name of the parameter that holds the number of components of the map."""
     kernel: Any
     gamma: Any
     features: Any
-    n_columns: Any
     random_state: Any
     n_features_in_: int
     map_: FeatureMap
@@ -42,10 +43,12 @@ class Embedding(BaseEstimator):
         """The map, fitted and copied to this estimator; the rows to learn from; and the seed."""
         seed = seed_of(self.random_state)
         made = KernelFeatures(
-            self.kernel, gamma=self.gamma, features=self.features, n_components=self.n_columns, random_state=seed
-        ).fit(X)
+            self.kernel, gamma=self.gamma, features=self.features, n_components=getattr(self, self.map_size),
+            random_state=seed,
+        ).fit(X)  # fmt: skip
         source = source_of(self, X, dtype=dtype_of(X), sparse=made.map_.sparse)
-        self.kernel_, self.map_, self.n_columns_ = made.kernel_, made.map_, made.n_components_
+        self.kernel_, self.map_ = made.kernel_, made.map_
+        setattr(self, f"{self.map_size}_", made.n_components_)
         self._shift = np.zeros(1 if self.map_.sparse else source.n_in)
         inner = made.nystrom_
         self.whitening_ = None if inner is None else inner.whitening_
@@ -84,7 +87,7 @@ class Embedding(BaseEstimator):
 
 
 class OnFeatures(Embedding, TransformerBase):
-    """One whose answers are numbers of every row."""
+    """Base class of embeddings that transform every row to numbers."""
 
     map_: Any
 
@@ -98,7 +101,7 @@ def linear_model(
     coef = weights * T if isinstance(T, float) else T @ weights
     features = "nystrom" if machine.whitening_ is not None else "random"
     recipe = Recipe(
-        task="classify", kernel=repr(machine.kernel_), features=features, n_components=machine.map_.n_columns,
+        task="classify", kernel=repr(machine.kernel_), features=features, n_components=machine.map_.n_components,
         loss="hinge", alpha=alpha, scale="none", metric="identity", holdout=0.0, seed=seed_of(machine.random_state),
         dtype="float64" if source.dtype == "object" else source.dtype,
     )  # fmt: skip
@@ -106,7 +109,7 @@ def linear_model(
     scaling = Scaling("none", machine._shift, np.ones(p))
     if machine.map_.sparse:
         scaling = Scaling.of_sparse("none", np.zeros(p))
-    facts = {"rows": source.n_rows, "columns": machine.map_.n_columns, **facts, "versions": versions()}
+    facts = {"rows": source.n_rows, "columns": machine.map_.n_components, **facts, "versions": versions()}
     return Model(
         recipe=recipe, scaling=scaling, map=machine.map_,
         coef=np.ascontiguousarray(coef, dtype=np.float64), intercept=offsets, classes=classes, columns=source.columns,
@@ -122,7 +125,7 @@ def shifted_rows(carried: tuple[NDArray[np.float64], Phi], X: NDArray[Any]) -> N
 
 def joined_rows(parts: Any, X: NDArray[Any], width: int) -> NDArray[np.floating]:
     """The parts of the answers of a block as one array, in the type of its rows."""
-    out = np.empty((len(X), width), np.float64 if X.dtype.kind == "O" else X.dtype)
+    out = np.empty((len(X), width), result_dtype(X))
     at = 0
     for part in parts:
         out[at : at + len(part)] = part

@@ -9,39 +9,29 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 
 from dkernel.data import Source, from_arrays
+from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.parameters import KernelLike, Landmarks, Seed
+from dkernel.estimators.parameters import KernelLike, Landmarks, NamedParameters, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
-from dkernel.estimators.validation import checked_rows, is_dask, rule_of, seed_of, source_of
+from dkernel.estimators.validation import checked_rows, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.features import FeatureMap, FourierMap, NystromMap
-from dkernel.features.nystrom import wide
 from dkernel.kernels import Kernel, parse
+from dkernel.numerics.rows import result_dtype, wide
 from dkernel.numerics.sparse_rows import RangeNames
 from dkernel.numerics.threads import one_blas_thread
-from dkernel.numerics.tiling import ROWS
+from dkernel.numerics.tiling import PIECE_ROWS, ROWS
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import for_given, sample_rows
 
-__all__ = [
-    "FourierFeatures",
-    "NystromFeatures",
-    "TransformerBase",
-    "columns_of",
-    "dtype_of",
-    "nystrom_rows",
-    "random_rows",
-]
-
-STRIP = 2048  # rows whose float64 columns exist at one time
 STRIP_VALUES = 1 << 22  # of columns that exist at one time beside the answer
 COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
 
-class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    """A map of rows as they are: nothing is scaled."""
+class TransformerBase(NamedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    """Base class of transformers of unscaled rows."""
 
     map_: Any
 
@@ -83,7 +73,7 @@ class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEst
         made_dtype = (made or {}).get(dtype, dtype)
         objects = tuple(names[j] for j in places)
         answer = BlockPrediction(
-            function, carried, key, names, dtype, made_dtype, self.n_components_, objects, self.get_feature_names_out
+            function, carried, key, names, dtype, made_dtype, self._n_features_out, objects, self.get_feature_names_out
         )
         return apply(answer, X)
 
@@ -156,8 +146,7 @@ class FourierFeatures(TransformerBase):
     kernel : Kernel or str, default="gaussian"
         Shift-invariant kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     n_components : int, default=1024
         D, components of the output; an odd number gives (2 / D)^{1/2} cos(Ωx + b), which needs no pairs.
     sampling : {"auto", "iid", "orthogonal", "sobol", "halton", "structured", "fastfood"}, default="auto"
@@ -296,8 +285,7 @@ class NystromFeatures(TransformerBase):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     n_components : int, default=1024
         Number of landmarks, and of components of the output at most.
     rank : int, default=None
@@ -427,10 +415,10 @@ class NystromFeatures(TransformerBase):
 
 def random_rows(map: FeatureMap, X: NDArray[Any]) -> NDArray[np.floating]:
     """φ of a block, in its dtype."""
-    out = np.empty((len(X), map.n_columns), X.dtype)
-    step = max(ROWS, STRIP_VALUES // map.n_columns // ROWS * ROWS)
+    out = np.empty((len(X), map.n_components), X.dtype)
+    step = max(ROWS, STRIP_VALUES // map.n_components // ROWS * ROWS)
     for first in range(0, len(X), step):
-        out[first : first + step] = map.columns(X[first : first + step], X.dtype.name)
+        out[first : first + step] = map.components(X[first : first + step], X.dtype.name)
     out *= map.whitening
     return out
 
@@ -443,9 +431,9 @@ def complex_rows(map: FourierMap, X: NDArray[Any]) -> NDArray[np.complexfloating
 def nystrom_rows(carried: tuple[Any, NDArray[Any], NDArray[Any]], X: NDArray[Any]) -> NDArray[np.floating]:
     """φ of a block, in its dtype, computed in float64."""
     kernel, Z, whitening = carried
-    out = np.empty((len(X), whitening.shape[1]), np.float64 if X.dtype.kind == "O" else X.dtype)
-    for first in range(0, len(X), STRIP):
-        out[first : first + STRIP] = kernel(wide(X[first : first + STRIP]), Z) @ whitening
+    out = np.empty((len(X), whitening.shape[1]), result_dtype(X))
+    for first in range(0, len(X), PIECE_ROWS):
+        out[first : first + PIECE_ROWS] = kernel(wide(X[first : first + PIECE_ROWS]), Z) @ whitening
     return out
 
 

@@ -1,4 +1,4 @@
-"""MaclaurinFeatures, TensorSketchFeatures and KernelFeatures: any map that the kernel can have, as a transformer."""
+"""MaclaurinFeatures, TensorSketchFeatures and KernelFeatures: the other maps as transformers."""
 
 from typing import Any, ClassVar
 
@@ -13,13 +13,11 @@ from dkernel.features import by_landmarks, choose_map, features_named, is_comple
 from dkernel.kernels import parse
 from dkernel.recipe import Recipe
 
-__all__ = ["KernelFeatures", "MaclaurinFeatures", "TensorSketchFeatures"]
-
 MOST_DENSE_COLUMNS = 2**16  # of sparse rows that become dense some at a time: 2,048 of them are half a gigabyte
 
 
 def _width(X: Any) -> int:
-    """Columns of X, before it is checked; 1 where that cannot be told."""
+    """Columns of X, before it is checked; 1 where that is not known."""
     if isinstance(X, Source):
         return X.n_in
     shape: Any = getattr(X, "shape", ())
@@ -52,7 +50,7 @@ class _Chosen(TransformerBase):
         form = "offset" if D % 2 and recipe.form == "pairs" else recipe.form
         map = choose_map(self.kernel_, self.n_features_in_, D, features, recipe.sampling, form, recipe.seed)
         assert not isinstance(map, str)
-        self.map_, self.n_components_ = map, map.n_columns
+        self.map_, self.n_components_ = map, map.n_components
         return self
 
     def transform(self, X: Any) -> Any:
@@ -219,8 +217,7 @@ class KernelFeatures(_Chosen):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
     n_components : int, default=1024

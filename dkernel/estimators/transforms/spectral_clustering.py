@@ -1,4 +1,4 @@
-"""SpectralClustering on features: the graph of all pairs, which is never made, and clusters that new rows can join."""
+"""SpectralClustering on features, without the graph of all pairs; new rows can be assigned to clusters."""
 
 from typing import Any
 
@@ -10,8 +10,6 @@ from dkernel.estimators.transforms.clustering import Clustering
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi, over
 from dkernel.numerics.threads import one_blas_thread
-
-__all__ = ["SpectralClustering"]
 
 TINY = 1e-12  # of the largest possible degree: a row that nothing is like
 
@@ -30,11 +28,10 @@ class SpectralClustering(Clustering):
     kernel : Kernel or str, default="gaussian"
         Kernel, its expression, or its name; it should not be negative.
     gamma : float or {"auto", "median", "scale"}, default="auto"
-        Number for a kernel given by name, or with gamma="auto" in it. Without a label to judge by, "auto" is the median
-        rule.
+        Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
-    n_columns : int, default=1024
+    n_components : int, default=1024
         Number of landmarks, or of random features.
     n_init : int, default=10
         Starts on the sample, of which the best is taken.
@@ -62,8 +59,8 @@ class SpectralClustering(Clustering):
         Kernel with numbers.
     map_ : FeatureMap
         The map.
-    n_columns_ : int
-        Columns of the map.
+    n_components_ : int
+        Components of the map.
 
     See Also
     --------

@@ -1,4 +1,4 @@
-"""The sampled map of the additive chi-squared kernel: its Fourier series in log x, cut off."""
+"""The sampled map of the additive chi-squared kernel: its Fourier series in log x, truncated."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,8 +6,6 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.features.dense_maps import WholeMap
 from dkernel.kernels import AdditiveChi2, Kernel
-
-__all__ = ["Chi2Map"]
 
 # Distance of the sampled frequencies for 1, 2, 3 of them (Vedaldi and Zisserman 2012); beyond, both errors are kept
 # alike, that of the frequencies left out, exp(-π s L), and that of the period, exp(-π / L): L falls as s^{-1/2}.
@@ -42,7 +40,7 @@ class Chi2Map(WholeMap):
             raise UnsupportedError(f"{kernel!r} has no sampled chi-squared map. Use features='nystrom'.")
         self.kernel, self.n_in, self.steps = kernel, n_in, steps
         self.interval = INTERVALS[steps - 1] if steps <= 3 else 0.7 * steps**-0.5
-        self.n_columns = (2 * steps - 1) * n_in
+        self.n_components = (2 * steps - 1) * n_in
 
     @classmethod
     def within(cls, kernel: Kernel, n_in: int, n_components: int) -> "Chi2Map":
@@ -54,7 +52,7 @@ class Chi2Map(WholeMap):
             )
         return cls(kernel, n_in, (n_components // n_in + 1) // 2)
 
-    def _columns(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _components(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         if (X < 0).any():
             raise DataError(
                 f"{self.kernel!r} was given the negative value {X.min():g}; it is for counts, shares and other columns "

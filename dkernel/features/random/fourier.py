@@ -20,8 +20,6 @@ from dkernel.numerics.fused_products import fits, sincos_products
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.tiling import COLUMNS, cos_turns_inplace, sincos_turns_inplace
 
-__all__ = ["FORMS", "FourierMap"]
-
 FORMS = ("pairs", "offset", "exponential")
 MOST_DRAWN = 2**28  # frequencies of a model file that go by their seed
 _PAIR = COLUMNS // 2  # frequencies a group of tiles: its cosines and sines together have the size of one tile
@@ -65,7 +63,7 @@ class FourierMap(FeatureMap):
         self.n_in, m = self.projection.p, self.projection.m
         self.pairs = offsets is None
         self.form = form if self.pairs else "offset"
-        self.n_columns = self.n_out = 2 * m if self.pairs else m
+        self.n_components = self.n_out = 2 * m if self.pairs else m
         tiles = 2 if self.pairs else 1
         widths = self.projection.widths(_PAIR if self.pairs else COLUMNS)
         self.groups_ = tuple(
@@ -133,7 +131,7 @@ class FourierMap(FeatureMap):
             return None
         # Cosines and sines stand group by group; in the layers all cosines come before all sines.
         groups = [np.arange(first // 2, first // 2 + width) for first, _, width in self.groups_]
-        m = self.n_columns // 2
+        m = self.n_components // 2
         return replace(whole, order=np.concatenate([part for group in groups for part in (group, m + group)]))
 
     @cached_property
@@ -161,14 +159,14 @@ class FourierMap(FeatureMap):
             out[0] += offsets[first : first + out.shape[2]]
             cos_turns_inplace(out)
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         seeded = isinstance(self.projection, Seeded)
         if dtype == "float32" and (seeded or self.sampling in FAST):
             return in_tiles(self, X)
         z = self.projection.products(X, dtype)
         if self.offsets is not None:
             return np.asarray(np.cos(z + self.offsets.astype(dtype)))
-        out = np.empty((len(X), self.n_columns), dtype)
+        out = np.empty((len(X), self.n_components), dtype)
         for first, _, width in self.groups_:
             part = z[:, first // 2 : first // 2 + width]
             np.cos(part, out=out[:, first : first + width])
@@ -177,8 +175,8 @@ class FourierMap(FeatureMap):
 
     def waves(self, X: NDArray, dtype: str) -> NDArray[np.complexfloating]:
         """m^{-1/2} exp(i Ωx), complex (n, m), of X in float32 or float64: the real part of φ φ^H is the kernel."""
-        F = self.columns(X, dtype) * np.dtype(dtype).type(self.whitening)
-        out = np.empty((len(X), self.n_columns // 2), np.result_type(F.dtype, np.complex64))
+        F = self.components(X, dtype) * np.dtype(dtype).type(self.whitening)
+        out = np.empty((len(X), self.n_components // 2), np.result_type(F.dtype, np.complex64))
         for first, _, width in self.groups_:
             part = out[:, first // 2 : first // 2 + width]
             part.real, part.imag = F[:, first : first + width], F[:, first + width : first + 2 * width]
@@ -186,10 +184,10 @@ class FourierMap(FeatureMap):
 
     @property
     def whitening(self) -> float:
-        return float(np.sqrt(2.0 / self.n_columns))
+        return float(np.sqrt(2.0 / self.n_components))
 
     def coordinates(self) -> Coordinates:
-        return Coordinates(self.n_columns, self.n_columns / 2.0)
+        return Coordinates(self.n_components, self.n_components / 2.0)
 
     def spec(self) -> dict[str, Any]:
         spec: dict[str, Any] = {"kind": self.kind, "kernel": repr(self.kernel), "form": self.form}

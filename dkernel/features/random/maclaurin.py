@@ -12,8 +12,6 @@ from dkernel.features.power_series import series_of, shares
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
 
-__all__ = ["MaclaurinMap"]
-
 
 class MaclaurinMap(TiledMap):
     """φ_i(x) = (a_N / (D P_N))^{1/2} Π_{j ≤ N} ⟨ω_ij, x⟩, ω of random signs, N drawn with probability P_N.
@@ -63,7 +61,7 @@ class MaclaurinMap(TiledMap):
             for first, _, w in in_groups(width):
                 self._starts[at + first] = (degree, random, first, w)
             at += width
-        self.n_columns = at
+        self.n_components = at
 
     @classmethod
     def draw(cls, kernel: Kernel, n_in: int, n_components: int, seed: int) -> "MaclaurinMap":
@@ -93,7 +91,7 @@ class MaclaurinMap(TiledMap):
 
     @cached_property
     def _directions(self) -> dict[int, NDArray[np.float32]]:
-        """Of each degree N the signs (N, p, count) as numbers."""
+        """Signs of each degree N, (N, p, count), as numbers."""
         ends = [0, *accumulate(int(N * c) for N, c in enumerate(self.counts))]
         return {
             N: np.ascontiguousarray(

@@ -23,18 +23,6 @@ from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.fused_products import supports_avx512
 from dkernel.numerics.random_streams import stream
 
-__all__ = [
-    "FAST",
-    "MOST_KEPT",
-    "MOST_STORED",
-    "Dense",
-    "Fast",
-    "Projection",
-    "Seeded",
-    "is_isotropic",
-    "projected",
-]
-
 FAST = ("structured", "fastfood")
 """Samplings that are made of Hadamard transforms."""
 
@@ -102,7 +90,7 @@ class Projection(FromArguments, ABC):
 
 
 class Dense(Projection):
-    """A matrix, one product a tile."""
+    """Frequencies stored as a matrix: one product per tile."""
 
     arguments = ("_frequencies", "sampling")
 
@@ -142,7 +130,7 @@ class Dense(Projection):
 
 
 class Seeded(Projection):
-    """A matrix that is nowhere: every SEEDED frequencies are a draw of their own, a function of seed and number.
+    """Frequencies that are not stored: each group of SEEDED is drawn again from the seed and its number.
 
     What a worker is sent, and what a model file holds, are a few numbers. A process keeps the first MOST_KEPT bytes of
     what it has drawn and draws the rest whenever a tile asks, to the same bits; the order of the tiles is nothing to

@@ -15,8 +15,6 @@ from dkernel.features.random.projections import FAST, Projection, projected
 from dkernel.kernels import ArcCosine, Gaussian, Kernel
 from dkernel.numerics.tiling import COLUMNS
 
-__all__ = ["ReluMap"]
-
 NORMAL = Gaussian(gamma=0.5)  # its spectral law is the standard normal one
 
 
@@ -42,7 +40,7 @@ class ReluMap(PlainMap):
         if not isinstance(kernel, ArcCosine):
             raise UnsupportedError(f"{kernel!r} has no ReLU features; ArcCosine has. Use features='nystrom'.")
         self.kernel, self.order, self.projection = kernel, kernel.order, projection
-        self.n_in, self.n_columns = projection.p, projection.m
+        self.n_in, self.n_components = projection.p, projection.m
         widths = projection.widths(COLUMNS)
         firsts = accumulate([0, *widths])
         self._groups = tuple((first, 1, width) for first, width in zip(firsts, widths, strict=False))
@@ -60,7 +58,7 @@ class ReluMap(PlainMap):
 
     @property
     def whitening(self) -> float:
-        return float(np.sqrt(2.0 / self.n_columns))
+        return float(np.sqrt(2.0 / self.n_components))
 
     def _fire(self, z: NDArray[np.floating]) -> NDArray[np.floating]:
         """Apply the activation, in place."""
@@ -79,7 +77,7 @@ class ReluMap(PlainMap):
         self.projection.fill(rows, first, out[0])
         self._fire(out[0])
 
-    def columns(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
+    def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         if dtype == "float32" and self.projection.sampling in FAST:
             return in_tiles(self, X)
         return self._fire(same_dtype(X, dtype) @ self.projection.frequencies.T.astype(dtype))

@@ -1,4 +1,4 @@
-"""Frequencies of sparse rows, of which a tile asks for those of its own columns alone."""
+"""Frequencies of sparse rows: a tile draws those of its own features alone."""
 
 import numpy as np
 import scipy.sparse as sp
@@ -8,8 +8,6 @@ from dkernel.features.random.projections import MOST_KEPT, Seeded
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.sparse_rows import SparseRows
-
-__all__ = ["SCATTERED", "Scattered"]
 
 SCATTERED = "scattered"
 """The sampling of sparse rows: independent, and each column's drawn alone."""
@@ -50,7 +48,7 @@ class Scattered(Seeded):
         return found
 
     def products(self, X: NDArray, dtype: str) -> NDArray[np.floating]:
-        """In strips of rows whose columns have frequencies of at most MOST_STRIP bytes, or of one row."""
+        """Compute the products in strips of rows whose frequencies take at most MOST_STRIP bytes, or of one row."""
         assert isinstance(X, SparseRows)
         out, most = np.zeros((len(X), self.m), dtype), max(1, MOST_STRIP // (8 * self.m))
         first = 0

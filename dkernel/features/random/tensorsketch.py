@@ -15,8 +15,6 @@ from dkernel.features.dense_maps import WholeMap
 from dkernel.kernels import Kernel
 from dkernel.numerics.random_streams import stream
 
-__all__ = ["TensorSketchMap"]
-
 
 class TensorSketchMap(WholeMap):
     """φ = F^{-1} Π_j F(S_j φ_j), S_j a count sketch, F the Fourier transform: φ(x) . φ(z) ≈ Π_j φ_j(x) . φ_j(z).
@@ -29,7 +27,7 @@ class TensorSketchMap(WholeMap):
     kernel : the product
     maps, powers : a map of each factor, and how often the factor stands in the product; different factors need maps
         that are independent of each other
-    n_columns : D
+    n_components : D
     places, signs : int32 and bool, one for each column of each map, power times over
 
     Examples
@@ -42,19 +40,19 @@ class TensorSketchMap(WholeMap):
     """
 
     kind = "tensorsketch"
-    arguments = ("kernel", "maps", "powers", "n_columns", "places", "signs")
+    arguments = ("kernel", "maps", "powers", "n_components", "places", "signs")
 
     def __init__(
         self,
         kernel: Kernel,
         maps: Sequence[FeatureMap],
         powers: Sequence[int],
-        n_columns: int,
+        n_components: int,
         places: NDArray[np.int32],
         signs: NDArray[np.bool_],
     ) -> None:
         self.kernel, self.maps, self.powers = kernel, tuple(maps), tuple(powers)
-        self.n_in, self.n_columns, self.places, self.signs = maps[0].n_in, n_columns, places, signs
+        self.n_in, self.n_components, self.places, self.signs = maps[0].n_in, n_components, places, signs
 
     @classmethod
     def draw(
@@ -63,39 +61,39 @@ class TensorSketchMap(WholeMap):
         """A sketch of `n_components` columns, a function of the seed."""
         if n_components < 1:
             raise RecipeError(f"n_components={n_components}: a tensor sketch has at least 1 column.")
-        size = sum(map.n_columns * power for map, power in zip(maps, powers, strict=True))
+        size = sum(map.n_components * power for map, power in zip(maps, powers, strict=True))
         rng = stream(seed, "tensorsketch")
         places = rng.integers(0, n_components, size).astype(np.int32)
         return cls(kernel, maps, powers, n_components, places, rng.integers(0, 2, size).astype(bool))
 
     @cached_property
     def _sketches(self) -> list[list[sp.csr_matrix]]:
-        """Of each map its count sketches, sparse (D, columns), with the map's whitening in them."""
+        """Count sketches of each map, sparse (D, components of the map), multiplied by its whitening."""
         found: list[list[sp.csr_matrix]] = []
         at = 0
         for map, power in zip(self.maps, self.powers, strict=True):
-            n, of_map = map.n_columns, []
+            n, of_map = map.n_components, []
             for _ in range(power):
                 values = (1.0 - 2.0 * self.signs[at : at + n]) * float(map.whitening)
-                of_map.append(sp.csr_matrix((values, (self.places[at : at + n], np.arange(n))), (self.n_columns, n)))
+                of_map.append(sp.csr_matrix((values, (self.places[at : at + n], np.arange(n))), (self.n_components, n)))
                 at += n
             found.append(of_map)
         return found
 
-    def _columns(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
+    def _components(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
         spectrum: Any = 1.0
         for map, sketches in zip(self.maps, self._sketches, strict=True):
-            F = np.ascontiguousarray(map.columns(X, X.dtype.name).T)
+            F = np.ascontiguousarray(map.components(X, X.dtype.name).T)
             for sketch in sketches:
                 counted = np.ascontiguousarray((sketch.astype(X.dtype) @ F).T)
                 spectrum = spectrum * np.fft.rfft(counted, axis=1)
-        return np.fft.irfft(spectrum, n=self.n_columns, axis=1).astype(X.dtype, copy=False)
+        return np.fft.irfft(spectrum, n=self.n_components, axis=1).astype(X.dtype, copy=False)
 
     def spec(self) -> dict[str, Any]:
         return {
             "kind": self.kind,
             "kernel": repr(self.kernel),
-            "n_columns": self.n_columns,
+            "n_columns": self.n_components,
             "powers": list(self.powers),
             "maps": [map.spec() for map in self.maps],
         }

@@ -18,12 +18,13 @@ from dkernel.kernels.base import Kernel
 from dkernel.kernels.distances import squared_l2
 from dkernel.kernels.radial import Cauchy, Exponential, Matern, RationalQuadratic
 from dkernel.kernels.stationary import Gaussian, Laplacian
-
-__all__ = ["gradients", "has_gradient", "is_radial", "slopes"]
+from dkernel.numerics.random_streams import stream
 
 F64 = NDArray[np.float64]
 # Nearer than this share of its length a kernel with a corner at 0 counts as flat: its two sides cancel.
 CORNER = 1e-6
+MOST_OUTPUTS = 16  # outputs whose gradients are taken one by one; of more, as many random combinations
+STRIP = 1024  # rows whose slopes exist at one time
 
 
 def slopes(kernel: Kernel, X: F64, Z: F64) -> F64:
@@ -72,6 +73,44 @@ def gradients(kernel: Kernel, X: F64, Z: F64, coef: F64) -> F64:
     return np.stack([2 * (own[:, o, None] * X - S @ (a[:, None] * Z)) for o, a in enumerate(coef.T)])
 
 
+def gradient_moment(kernel: Kernel, X: F64, Z: F64, coef: F64, seed: int = 0) -> F64:
+    """Σ over rows and outputs of ∇f(x) ∇f(x)^T, f_o(x) = Σ_j coef_jo k(x, z_j); float64 (p, p).
+
+    Parameters
+    ----------
+    X : rows (n, p);  Z : landmarks (c, p);  coef : (c, outputs)
+    seed : of the random signs that combine the outputs where there are many: E (Σ_o s_o ∇f_o)(...)^T is the sum
+
+    Examples
+    --------
+    >>> from dkernel.kernels import Gaussian
+    >>> X, Z = np.array([[1.0, 0.0]]), np.zeros((1, 2))
+    >>> gradient_moment(Gaussian(gamma=0.5), X, Z, np.ones((1, 1))).round(4)
+    array([[0.3679, 0.    ],
+           [0.    , 0.    ]])
+    """
+    if coef.shape[1] > MOST_OUTPUTS:
+        signs = stream(seed, "outputs").integers(0, 2, (coef.shape[1], MOST_OUTPUTS)) * 2.0 - 1.0
+        coef = coef @ (signs / np.sqrt(MOST_OUTPUTS))
+    total = np.zeros((X.shape[1],) * 2)
+    for start in range(0, len(X), STRIP):
+        for G in gradients(kernel, X[start : start + STRIP], Z, coef):
+            total += G.T @ G
+    return total
+
+
+def metric_root(moment: F64, diagonal: bool) -> F64:
+    """M^{1/2} of a gradient moment, symmetric, or of its diagonal; scaled to a mean eigenvalue of M of 1."""
+    if diagonal:
+        moment = np.diag(np.diag(moment))
+    scale = float(np.trace(moment)) / len(moment)
+    if not scale > 0:
+        return np.eye(len(moment))
+    values, vectors = np.linalg.eigh(moment / scale)
+    root = (vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T
+    return np.asarray(0.5 * (root + root.T))
+
+
 Rule = Callable[[F64, F64], F64]
 
 
@@ -108,8 +147,13 @@ def _(kernel: Matern) -> Rule:
         a = np.sqrt(2 * nu * squared_l2(X, Z, 1e-12 * length * length)) / length
         near = a < CORNER
         a[near] = CORNER
-        logs = np.log(kve(abs(nu - 1), a)) - a + (nu - 1) * np.log(a) + (1 - nu) * math.log(2) - gammaln(nu)
-        out: F64 = np.exp(logs)
+        if nu in (0.5, 1.5):  # a^(ν-1) K_(ν-1)(a) is exp(-a) of these, and 1/a times that at 1/2
+            out: F64 = np.exp(-a)
+            if nu == 0.5:
+                out /= a
+        else:
+            logs = np.log(kve(abs(nu - 1), a)) - a + (nu - 1) * np.log(a) + (1 - nu) * math.log(2) - gammaln(nu)
+            out = np.exp(logs)
         out *= -nu / length**2
         if nu <= 1:
             out[near] = 0.0

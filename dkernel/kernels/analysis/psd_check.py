@@ -1,4 +1,4 @@
-"""Test of a function for being a kernel, on some rows: the smallest eigenvalue, and the witness against it."""
+"""Test whether a function is a kernel on some rows: the smallest eigenvalue and its vector."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,8 +11,6 @@ from dkernel.errors import DataError
 from dkernel.kernels.base import Kernel
 from dkernel.kernels.functions import FunctionKernel
 from dkernel.kernels.parse import parse
-
-__all__ = ["Definiteness", "is_psd"]
 
 F64 = NDArray[np.float64]
 

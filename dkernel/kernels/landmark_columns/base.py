@@ -1,4 +1,4 @@
-"""Kernel columns of fixed landmarks, one cache tile at a time: the hot path of everything that uses landmarks.
+"""Kernel values at fixed landmarks, one cache tile at a time: the hot path of all landmark methods.
 
 `kernel.columns(Z)` prepares the landmarks once per process. A driver then asks, for every tile of rows, `rows(X)` once
 and `fill(rows, first, out)` for each block of columns, so what depends on the rows alone is not done again per block.
@@ -17,24 +17,6 @@ from numpy.typing import NDArray
 from dkernel.numerics import tiling
 from dkernel.numerics.fused_gradient import PackedColumns
 from dkernel.numerics.fused_products import exp2_products, fits
-
-__all__ = [
-    "COLUMN_BLOCK",
-    "DotColumns",
-    "GaussianColumns",
-    "LandmarkColumns",
-    "LaplacianColumns",
-    "MultipleColumns",
-    "PlainColumns",
-    "ProductColumns",
-    "SparseColumns",
-    "SumColumns",
-    "augmented",
-    "blocks_of",
-    "center_of",
-    "power_inplace",
-    "within",
-]
 
 COLUMN_BLOCK = tiling.COLUMNS
 LOG2_E = 1.4426950408889634  # turns exp into exp2

@@ -16,8 +16,6 @@ from dkernel.kernels.landmark_columns.base import (
 )
 from dkernel.numerics import tiling
 
-__all__ = ["CauchyProductColumns", "DecayColumns", "RationalColumns", "SquaredColumns", "TabulatedColumns"]
-
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 # Of ‖x‖² + ‖z‖², the error of a squared distance by a float32 sgemm; and the error of a distance that is let pass.

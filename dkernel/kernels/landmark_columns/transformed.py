@@ -1,4 +1,4 @@
-"""Kernel columns of the kernels made of one kernel: its columns, and something done to the tile."""
+"""Kernel values of kernels made of one kernel: its tile, transformed in place."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -7,8 +7,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
-
-__all__ = ["ChangedColumns", "SelectedColumns", "WeightedColumns"]
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]

@@ -16,8 +16,6 @@ from scipy.special import ndtri
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.validation import nearest_name
 
-__all__ = ["SAMPLINGS", "IndependentLaw", "Law", "NormalLaw", "SumLaw", "cauchy_quantile", "draw"]
-
 F64 = NDArray[np.float64]
 SAMPLINGS = ("iid", "orthogonal", "sobol", "halton")
 SOBOL_MAX_DIMS = 21201  # of SciPy's table of directions
@@ -75,7 +73,7 @@ class NormalLaw(Law):
         self._scale = scale
 
     def from_uniforms(self, U: F64) -> F64:
-        """By the inverse normal distribution function, coordinate by coordinate."""
+        """Apply the inverse normal distribution function to each coordinate."""
         return ndtri(U) * self._scale
 
     def iid(self, m: int, rng: np.random.Generator) -> F64:

@@ -8,8 +8,6 @@ from scipy.special import gammaincinv
 
 from dkernel.kernels.spectra.laws import EDGE, Law, NormalLaw
 
-__all__ = ["MixtureLaw", "PartLaw", "gamma_root", "inverse_gamma_root", "laplace_quantile"]
-
 F64 = NDArray[np.float64]
 # A frequency longer than this many reciprocal lengths spends all digits of a float32 phase (as CAUCHY_EDGE has it).
 LONGEST = 1e6
@@ -43,7 +41,7 @@ class MixtureLaw(Law):
         return self._normal.iid(m, rng) * self.roots(m, rng)
 
     def coordinate(self, m: int, rng: np.random.Generator) -> F64:
-        """That of z."""
+        """Coordinate of z."""
         return self._normal.coordinate(m, rng)
 
     def shared(self, m: int, rng: np.random.Generator) -> F64:

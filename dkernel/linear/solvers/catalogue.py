@@ -5,8 +5,6 @@ from dataclasses import dataclass
 
 from dkernel.linear.losses import Loss
 
-__all__ = ["SOLVERS", "SolverEntry"]
-
 
 @dataclass(frozen=True)
 class SolverEntry:

@@ -16,8 +16,6 @@ from numpy.typing import NDArray
 from dkernel.linear.losses import Loss
 from dkernel.linear.solvers.psgd import PSGD
 
-__all__ = ["LBFGS", "PCG", "Batch", "BatchState", "batch_solver"]
-
 Array = NDArray[np.float64]
 
 MEMORY = 12  # pairs that L-BFGS remembers
@@ -29,7 +27,7 @@ MOST_FAILURES = 3  # readings without a better point: what is left to gain is be
 
 @dataclass(frozen=True, eq=False)
 class BatchState:
-    """Where a batch solver is.
+    """State of a batch solver.
 
     Parameters
     ----------
@@ -209,7 +207,7 @@ class LBFGS(Batch):
         return np.where(fell.any(axis=0), np.where(fell, values, np.inf), np.where(flat, np.abs(slopes), np.inf))
 
     def _turned(self, state: BatchState) -> BatchState:
-        """With the direction of the two-loop recursion, for each α its own."""
+        """Set the direction of the two-loop recursion, one for each α."""
         q, kept = state.gradient.copy(), []
         for s, y in reversed(state.pairs):
             product = self._dot(s, y)

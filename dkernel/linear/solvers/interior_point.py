@@ -1,4 +1,4 @@
-"""An interior-point method for losses with kinks: the exact machine of few rows, where Newton's method has no slope.
+"""An interior-point method for losses with kinks, for the exact machine of few rows.
 
     minimize over a, b:  Σ w_i ℓ(y_i, s_i) + α/2 a^T K a,   s = K a + b,   Σ w_i = 1
 
@@ -20,14 +20,11 @@ from numpy.typing import NDArray
 
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import EpsilonInsensitive, Hinge, Loss, Quantile
-from dkernel.linear.solvers.newton import Reached, raised
-
-__all__ = ["Interior", "sides_of"]
+from dkernel.linear.solvers.newton import MOST_STEPS, Reached, raised
 
 Array = NDArray[np.float64]
 Side = tuple[Array, Array, Array]
 
-MOST_STEPS = 100  # some twenty are needed
 INSIDE = 0.995  # of the way to the nearest wall
 STALLED = 1e-10  # steps shorter than that lead nowhere
 

@@ -20,11 +20,9 @@ from numpy.typing import NDArray
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss
 
-__all__ = ["Newton", "Reached", "raised"]
-
 Array = NDArray[np.float64]
 
-MOST_STEPS = 100  # some ten are needed
+MOST_STEPS = 100  # some ten or twenty are needed
 APART = 1e-5  # of the scores whose slopes are compared, for the curvature
 FLAT = 1e-12  # curvatures below it are none
 HALVINGS = 30  # a step of 1e-9 is none
@@ -54,7 +52,7 @@ def raised(K: Array, diagonal: Array) -> tuple[Array, bool]:
 
 @dataclass(frozen=True, eq=False)
 class Reached:
-    """Where Newton's method came to.
+    """Result of Newton's method.
 
     Parameters
     ----------
@@ -119,7 +117,7 @@ class Newton:
         return np.append(a, b), steps, moved
 
     def _target(self, b: float, s: Array, y: Array, alpha: float) -> tuple[Array, float]:
-        """Where the quadratic model at s has its minimum."""
+        """Minimum of the quadratic model at s."""
         slope = self.loss.derivative(y, s[:, None])[:, 0]
         ahead, behind = (self.loss.derivative(y, s[:, None] + e)[:, 0] for e in (APART, -APART))
         h = (ahead - behind) / (2 * APART)

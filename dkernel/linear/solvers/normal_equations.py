@@ -1,4 +1,4 @@
-"""Ridge regression from its normal equations: every alpha, and what each is worth, out of one eigendecomposition.
+"""Ridge regression from its normal equations: every alpha and its cross-validation from one eigendecomposition.
 
     minimize over w, b:  1/(2n) sum of (y_i - w . φ_i - b)^2 + α/2 |w|^2
 
@@ -16,8 +16,6 @@ import scipy.linalg as sl
 from numpy.typing import NDArray
 
 from dkernel.linear.preconditioner import Metric, metric_root
-
-__all__ = ["Moments", "Ridge", "solve"]
 
 Array = NDArray[np.float64]
 
@@ -41,10 +39,7 @@ class Moments:
 
     def __add__(self, other: "Moments") -> "Moments":
         return Moments(
-            self.gram + other.gram,
-            self.moment + other.moment,
-            self.energy + other.energy,
-            self.weight + other.weight,
+            self.gram + other.gram, self.moment + other.moment, self.energy + other.energy, self.weight + other.weight
         )
 
     def error(self, v: Array) -> Array:
@@ -107,7 +102,7 @@ class Ridge:
         return T, self.mean @ T
 
     def leave_one_out(self, features: Array, targets: Array, alphas: Sequence[float], weight: Array | float) -> Array:
-        """For each alpha the weighted sum over rows of (y - ŷ without that row)^2, (alphas, outputs).
+        """Weighted sum over rows of (y - ŷ without that row)^2 for each alpha, (alphas, outputs).
 
         Exact for each of the rows, which are among those of the training; the strength α n of the regularization is
         that of all of them. ŷ_i without i is y_i - e_i / (1 - h_i), h_i the leverage.

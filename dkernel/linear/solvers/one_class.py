@@ -14,8 +14,6 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-__all__ = ["OneClassSum", "Path", "begin", "sums_of", "values", "widths"]
-
 Array = NDArray[np.float64]
 
 NARROW = 1e-3  # of the spread of the scores at the start: the last width
@@ -137,7 +135,7 @@ class Path:
 
     @property
     def width(self) -> float:
-        """Of the zone in which the sums at `points` are wanted."""
+        """Width of the zone in which the sums at `points` are needed."""
         return self.left[0]
 
     def update(self, total: OneClassSum) -> bool:

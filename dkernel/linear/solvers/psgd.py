@@ -29,8 +29,6 @@ from dkernel.linear.preconditioner import Metric, Preconditioner
 from dkernel.numerics import thin_linalg
 from dkernel.numerics.threads import for_each
 
-__all__ = ["PSGD", "WINDOWS", "State"]
-
 Array = NDArray[np.float64]
 
 WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
@@ -44,7 +42,7 @@ REACH = 0.25  # of the rounds of a pass, at most, is what 1 / (1 - β) may be
 
 @dataclass(frozen=True, eq=False)
 class State:
-    """Where a run of rounds is.
+    """State of P-SGD.
 
     Parameters
     ----------
@@ -64,7 +62,7 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class PSGD:
-    """Settings of P-SGD: what a step is made of.
+    """Settings of a step of P-SGD.
 
     Parameters
     ----------

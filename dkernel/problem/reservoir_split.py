@@ -1,4 +1,4 @@
-"""The reservoir's roles: holdout, rows that measure leverage, landmarks, the preconditioner's sample."""
+"""Division of the reservoir into holdout, leverage rows, landmarks and the preconditioner's sample."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -18,14 +18,12 @@ from dkernel.streaming.reduction import R, Statistic
 from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces
 from dkernel.streaming.survey import Reservoir, Survey
 
-__all__ = ["ReservoirSplit", "counted", "part_of", "pieces_of", "rows_of", "split_reservoir"]
-
 UNSEEN = 8192  # rows outside the sample: they say which directions are far larger there, and which alphas go on
 
 
 @dataclass(frozen=True, eq=False)
 class ReservoirSplit:
-    """Blocks of raw rows; any two are disjoint, but for landmarks and sample where rows are few.
+    """Blocks of raw rows, which are disjoint; where rows are few, landmarks and sample overlap.
 
     Parameters
     ----------

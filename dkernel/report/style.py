@@ -1,0 +1,82 @@
+"""The style of a report's drawings, and what several of them share."""
+
+import io
+from collections.abc import Callable
+from typing import Any
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.figure import Figure
+
+__all__ = ["COLOURS", "INK", "SOFT", "TALL", "WIDE", "drawn", "grid_lines", "mark", "percent", "svg", "thousands"]
+
+WIDE, TALL = 4.7, 3.2  # inches of one figure
+INK, SOFT, GRID_LINE = "#1f2937", "#6b7280", "#e5e7eb"
+# Okabe and Ito's colours, which colour-blind readers can tell apart.
+COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c564b", "#7f7f7f", "#bcbd22", "#17becf")
+STYLE: Any = {
+    "font.family": "sans-serif",
+    "font.sans-serif": ["DejaVu Sans"],
+    "font.size": 8.5,
+    "axes.edgecolor": SOFT,
+    "axes.labelcolor": INK,
+    "axes.linewidth": 0.7,
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "axes.axisbelow": True,
+    "text.color": INK,
+    "xtick.color": SOFT,
+    "ytick.color": SOFT,
+    "xtick.labelcolor": INK,
+    "ytick.labelcolor": INK,
+    "xtick.major.width": 0.7,
+    "ytick.major.width": 0.7,
+    "lines.linewidth": 1.5,
+    "legend.frameon": True,
+    "legend.framealpha": 0.85,
+    "legend.edgecolor": "none",
+    "legend.fontsize": 8,
+    "svg.fonttype": "path",
+    "svg.hashsalt": "dkernel",
+}
+
+
+def drawn(draw: Callable[[Any], None], width: float = WIDE, height: float = TALL) -> Figure:
+    with mpl.rc_context(STYLE):
+        figure = Figure(figsize=(width, height), layout="constrained")
+        axes = figure.add_subplot()
+        draw(axes)
+        return figure
+
+
+def svg(figure: Figure) -> bytes:
+    """The drawing: no date and no creator in it, so that equal fits draw equal pictures."""
+    text = io.BytesIO()
+    with mpl.rc_context(STYLE):
+        figure.savefig(text, format="svg", dpi=110, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
+    return text.getvalue()
+
+
+def grid_lines(axes: Any, which: str = "both") -> None:
+    axes.grid(axis=which, color=GRID_LINE, linewidth=0.7)
+
+
+def thousands(value: float, _: Any = None) -> str:
+    for size, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
+        if abs(value) >= size:
+            return f"{value / size:.4g}{unit}"
+    return f"{value:.4g}"
+
+
+def percent(value: float, _: Any = None) -> str:
+    return f"{100 * value:.4g} %"
+
+
+def mark(axes: Any, x: float, text: str, colour: str) -> None:
+    """A word beside a vertical line, on the side that has room."""
+    low, high = axes.get_xlim()
+    right = np.log(x / low) > 0.55 * np.log(high / low)
+    axes.annotate(
+        text, (x, 1), xycoords=("data", "axes fraction"), xytext=(-4 if right else 4, -2), textcoords="offset points",
+        ha="right" if right else "left", va="top", color=colour, fontsize=8,
+    )  # fmt: skip

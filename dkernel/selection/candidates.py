@@ -1,0 +1,50 @@
+"""A candidate of the choice of kernel, scale and metric, and what the choice leads to."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dkernel.features import Scaling
+from dkernel.kernels import Kernel
+from dkernel.persistence.serialization import stored
+
+
+@dataclass(frozen=True, eq=False)
+class Candidate:
+    """A kernel with numbers and the scaling before it.
+
+    Parameters
+    ----------
+    family : the kernel with its words
+    factor : its place in the grid of gamma, 1 for the median value
+    metric : of the scaling: "identity", "diagonal" or "full"
+    weights : of the columns in the metric, of sum 1, or None
+    """
+
+    family: Kernel
+    kernel: Kernel
+    scaling: Scaling
+    factor: float
+    metric: str = "identity"
+    weights: NDArray[np.float64] | None = None
+
+
+@stored("Chosen")
+@dataclass(frozen=True, eq=False)
+class SelectedModel:
+    """The choice, and one line of what it was chosen from.
+
+    Parameters
+    ----------
+    enough : components beyond which there is little to gain; None where that is not known
+    rough : whether each doubling of the components nearly halves the loss, so that no number of them is enough
+    """
+
+    kernel: Kernel
+    scaling: Scaling
+    why: dict[str, str]
+    metric: str = "identity"
+    weights: NDArray[np.float64] | None = None
+    enough: int | None = None
+    rough: bool = False

@@ -1,0 +1,50 @@
+"""`train --local grids --features none`: from file to file, the plan, what show and evaluate tell, what is refused."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pyarrow.parquet as pq
+import pytest
+
+JOB = ["--label", "y", "--features", "none", "--local", "grids", "--n-grids", "64", "--baselines", "off"]
+
+
+@pytest.fixture(scope="module")
+def stripes(tmp_path_factory):
+    """A file of rows whose class changes along fine stripes."""
+    X = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
+    path = tmp_path_factory.mktemp("stripes") / "rows.parquet"
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=np.sin(14 * X[:, 0]) > 0).to_parquet(path, row_group_size=300)
+    return path
+
+
+def test_grids_from_file_to_file(run, stripes, tmp_path):
+    model = tmp_path / "m.safetensors"
+    done = run("train", stripes, "--out", model, "--quiet", "--loss", "logistic", *JOB)
+    assert done.exit_code == 0, done.output
+    assert "64 grids of width" in run("show", model).stdout
+    found = json.loads(run("evaluate", model, stripes, "--label", "y", "--json", "--quiet").stdout)
+    assert found["accuracy"] > 0.9
+    scores = tmp_path / "scores.parquet"
+    done = run("score", model, stripes, "--write", "label,probability", "--out", scores, "--quiet")
+    assert done.exit_code == 0, done.output
+    written = pq.read_table(scores).to_pandas()
+    np.testing.assert_array_equal(written["probability_True"] > 0.5, written["label"])
+    for words in (["export", model, "--out", tmp_path / "m.onnx"],
+                  ["score", model, stripes, "--write", "std", "--out", tmp_path / "std.parquet"],
+                  ["score", model, stripes, "--write", "novelty", "--out", tmp_path / "new.parquet"]):  # fmt: skip
+        refused = run(*words)
+        assert refused.exit_code not in (0, 1), refused.output
+        assert "Traceback" not in refused.output
+
+
+def test_the_plan_states_readings_and_the_model(run, stripes, tmp_path):
+    dry = ("train", stripes, "--out", tmp_path / "m", "--dry-run", "--json", *JOB)
+    plan = json.loads(run(*dry).stdout)
+    assert (plan["columns"], plan["local"]) == (1, ["grids"])
+    assert plan["readings"] >= 64 // 16
+    refused = run("train", stripes, "--out", tmp_path / "m", "--quiet", *JOB, "--max-model-size", "100kB")
+    assert "max_model_size" in refused.output + refused.stderr
+    assert refused.exit_code == 1
+    assert not (tmp_path / "m").exists()

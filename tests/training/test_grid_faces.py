@@ -1,0 +1,148 @@
+"""Grids with all that a fit can have: no components, groups that are given, weights, a limited size, callbacks."""
+
+import numpy as np
+import pytest
+
+import dkernel
+from dkernel import KernelClassifier, KernelRegressor
+from dkernel.data import from_arrays
+from dkernel.errors import MemoryBudgetError, RecipeError, UnsupportedError
+from dkernel.execution.local import SerialExecutor
+from dkernel.recipe import Recipe
+from dkernel.training import local_stage
+from dkernel.training.fit import plan, train
+from tests.training.test_local_stage import rough
+
+ALONE = {"features": "none", "local": "grids", "n_grids": 64}
+
+
+def test_grids_alone_learn_without_components(tmp_path):
+    X, y = rough(1500)
+    new, truth = rough(500, seed=1)
+    found = KernelClassifier(**ALONE).fit(X, y > 0)
+    assert found.n_components_ == 1
+    assert found.score(new, truth > 0) > 0.75
+    dkernel.save(found, tmp_path / "m")
+    np.testing.assert_array_equal(dkernel.load(tmp_path / "m").decision_function(new), found.decision_function(new))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"features": "none"}, "local='auto' may be none"),
+        ({"features": "none", "local": "none"}, "Use local='grids'"),
+        (ALONE | {"kernel": "gaussian"}, "kernel='gaussian' has no part"),
+        (ALONE | {"n_components": 64}, "n_components=64 has no part"),
+        (ALONE | {"one_hot": "soil*"}, "one_hot names 'soil"),
+        (ALONE | {"one_hot": "2,3;3,4"}, "one_hot names '3', and no feature that is left"),
+        (ALONE | {"one_hot": ";"}, "groups of names"),
+        (ALONE | {"max_model_size": "much"}, "bytes, as 200MiB"),
+    ],
+    ids=str,
+)
+def test_what_has_no_meaning_is_refused(settings, message):
+    X, y = rough(600)
+    with pytest.raises(RecipeError, match=message):
+        KernelClassifier(**settings).fit(X, y > 0)
+
+
+@pytest.mark.parametrize(
+    ("one_hot", "groups"),
+    [("auto", ((2, 3, 4, 5),)), ("none", ()), ("2,3;4,5", ((2, 3), (4, 5))), ([["[2-5]"]], ((2, 3, 4, 5),))],
+    ids=str,
+)
+def test_groups_are_found_given_or_switched_off_and_told(one_hot, groups):
+    X, y = rough(1500)
+    found = KernelClassifier(**ALONE, one_hot=one_hot).fit(X, y > 0)
+    assert found.model_.local.inputs.groups == groups
+    assert ("categories 2 to 5:" in found.chosen_["local"]) == (groups == ((2, 3, 4, 5),))
+    assert Recipe.from_text(found.model_.recipe.to_text()) == found.model_.recipe
+
+
+def test_a_limit_of_the_size_takes_fewer_grids_and_refuses_what_is_larger(tmp_path):
+    X, y = rough(1500)
+    free, small = (KernelClassifier(**ALONE | {"n_grids": "auto", "max_model_size": size}) for size in (None, "2MB"))
+    planned = plan(from_arrays(X, y > 0), small._recipe(), SerialExecutor())
+    small.fit(X, y > 0)
+    assert 16 <= len(small.model_.local.coef) < 256
+    dkernel.save(small, tmp_path / "m")
+    assert (tmp_path / "m").stat().st_size < planned["model_bytes"] <= 2e6
+    assert plan(from_arrays(X, y > 0), free._recipe(), SerialExecutor())["model_bytes"] > 2e6
+    with pytest.raises(MemoryBudgetError, match="The model file may have 4 MiB and max_model_size is 2 MiB"):
+        small.set_params(n_grids=512).fit(X, y > 0)
+    with pytest.raises(MemoryBudgetError, match="max_model_size"):  # by the number of classes, which the rows say
+        small.set_params(n_grids=128).fit(X, np.arange(1500) % 7)
+
+
+def test_the_tables_of_many_classes_are_refused_where_memory_has_no_room(monkeypatch):
+    X, y = rough(1500)
+    needed = 2 * 512 * 2**11 * 4  # of a class: two copies of the coefficients
+    base = plan(from_arrays(X, y > 0), Recipe(**ALONE | {"n_grids": 512}), SerialExecutor())
+    room = base["client_bytes"] + base["worker_bytes"] + 10 * needed
+    monkeypatch.setattr("dkernel.training.memory_plan._installed", lambda: room)
+    KernelClassifier(**ALONE).fit(X, np.arange(1500) % 3)
+    with pytest.raises(MemoryBudgetError, match="This process needs"):
+        KernelClassifier(**ALONE | {"n_grids": 512}).fit(X, np.arange(1500) % 26)
+
+
+@pytest.mark.parametrize("local", ["grids", "cells"])
+def test_the_figures_of_the_holdout_are_those_of_the_whole_model(local):
+    X, y = rough(2000)
+    recipe = Recipe(features="none", local=local, n_grids=64, cell_rows=500, holdout=0.3)
+    found = train(from_arrays(X, y > 0), recipe, SerialExecutor())
+    told, rows = found.model.facts["holdout"], found.holdout
+    right = np.mean(found.model.predict(rows.X) == rows.y)
+    assert told["rows"] == len(rows.X)
+    assert told["accuracy"] == pytest.approx(right, abs=2 / len(rows.X))
+    assert told["accuracy"] > 0.7
+    assert told["loss"] == pytest.approx(found.model.facts["local"]["loss"])
+
+
+def test_weights_of_classes_are_weights_of_rows():
+    X, y = rough(1500)
+    labels = y > 0
+    source = {"classes": from_arrays(X, labels), "rows": from_arrays(X, labels, np.where(labels, 3.0, 1.0))}
+    recipe = Recipe(**ALONE, holdout=0.0, alpha=1e-4)
+    by_class = train(source["classes"], recipe.replace(class_weight={True: 3.0}), SerialExecutor()).model
+    by_row, plain = (train(source[name], recipe, SerialExecutor()).model for name in ("rows", "classes"))
+    # Weights of rows move the center, and with it the bins: the numbers are those of another seed.
+    assert np.corrcoef(by_class.scores(X)[:, 0], by_row.scores(X)[:, 0])[0, 1] > 0.9
+    assert by_class.scores(X).mean() == pytest.approx(by_row.scores(X).mean(), abs=0.03)
+    assert by_row.scores(X).mean() > plain.scores(X).mean() + 0.1
+
+
+def test_weights_are_copies_of_rows():
+    X, y = rough(1500)
+    weight = np.random.default_rng(5).integers(0, 3, 1500)
+    y[weight == 0] *= -1  # nothing learns from these
+    copies = np.repeat(np.arange(1500), weight)
+    recipe = Recipe(**ALONE, holdout=0.0, alpha=1e-4, loss="squared")
+    weighted = train(from_arrays(X, y, weight.astype(float)), recipe, SerialExecutor()).model
+    copied = train(from_arrays(X[copies], y[copies]), recipe, SerialExecutor()).model
+    new, truth = rough(500, seed=1)
+    right = [np.mean((model.scores(new)[:, 0] > 0) == (truth > 0)) for model in (weighted, copied)]
+    assert min(right) > 0.75
+    assert right[0] == pytest.approx(right[1], abs=0.05)
+
+
+def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
+    began = []
+    cells = local_stage.LOCAL_STAGES["cells"]
+    stage = local_stage.LocalKind(lambda *some: began.append(some), cells.cost)
+    monkeypatch.setitem(local_stage.LOCAL_STAGES, "cells", stage)
+    monkeypatch.setattr(local_stage, "local_kinds", lambda *_: ("grids", "cells"))
+    monkeypatch.setattr("dkernel.training.memory_plan.local_kinds", lambda *_: ("grids", "cells"))
+    X, y = rough(1200)
+    found = train(from_arrays(X, y > 0), Recipe(local="auto", n_grids=64), SerialExecutor(),
+                  callback=lambda line: line.get("grids") == 32)  # fmt: skip
+    assert began == []
+    assert max(line.get("grids", 0) for line in found.history) == 32
+
+
+def test_what_grids_do_not_have_is_refused_by_name():
+    X, y = rough(1200)
+    found = KernelRegressor(**ALONE).fit(X, y)
+    assert found.model_.local is not None
+    for ask in (lambda: found.predict(X, return_std=True), lambda: found.model_.novelty(X), found.to_sklearn):
+        with pytest.raises(UnsupportedError):
+            ask()
