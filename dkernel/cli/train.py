@@ -1,6 +1,7 @@
 """`dkernel train`: files in, one model file out."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
 
+FEW_ROWS = 2000  # of a holdout: the standard error of an error of 10 % is 0.7 % then, and is said of fewer
 SEEN = 1e-3  # of a score: what is left of the way to the optimum is worth a line
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
 RECIPE: dict[str, tuple[str, str, str]] = {
@@ -345,6 +347,22 @@ def _plan(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any])
         click.echo("\n".join(f"{name:<{width}}  {text}" for name, text in lines))
 
 
+def _uncertainty(name: str, value: float, rows: float) -> str:
+    """The standard error of a figure that few rows gave, in words; "" of many, and of a loss, whose spread is unknown.
+
+    Examples
+    --------
+    >>> _uncertainty("accuracy", 0.7, 20), _uncertainty("accuracy", 0.7, 5000)
+    (' (standard error 0.1)', '')
+    """
+    if rows >= FEW_ROWS or name not in ("accuracy", "rmse"):
+        return ""
+    if name == "rmse":  # of normal errors
+        return f" (standard error {value / math.sqrt(2 * rows):.1g})"
+    share = (value * rows + 2) / (rows + 4)  # of Agresti and Coull: that of 20 right answers of 20 is not 0
+    return f" (standard error {math.sqrt(share * (1 - share) / (rows + 4)):.1g})"
+
+
 def lines_of(record: "Record") -> Iterator[str]:
     """Lines of the summary of a fit."""
     found, seconds = record.facts, record.seconds
@@ -361,7 +379,7 @@ def lines_of(record: "Record") -> Iterator[str]:
     holdout = dict(found["facts"].get("holdout") or {})
     if holdout:
         rows = holdout.pop("rows", 0)
-        figures = ", ".join(f"{name} {value:.4f}" for name, value in holdout.items())
+        figures = ", ".join(f"{name} {value:.4f}{_uncertainty(name, value, rows)}" for name, value in holdout.items())
         yield f"  {'holdout':<12} {figures} on {rows:,.0f} rows"
     if found.get("baselines"):
         from dkernel.inference.baselines import format_baselines

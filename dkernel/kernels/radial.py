@@ -33,6 +33,7 @@ __all__ = ["Cauchy", "Exponential", "Matern", "ProductCauchy", "RationalQuadrati
 F64 = NDArray[np.float64]
 # The error allowed in a distance over the length.
 TOLERANCE = 1e-12
+NOTHING = 1e4  # beyond it the kernel is 0 in float64 for all ν, and K_ν soon has no value
 LARGEST_NU = 50.0  # beyond it the kernel is Gaussian for all purposes
 
 
@@ -199,10 +200,10 @@ class Matern(LengthKernel):
 
 def _bessel(nu: float, a: F64) -> F64:
     """2^(1-ν) / Γ(ν) · a^ν K_ν(a), with logarithms: a^ν and K_ν leave the floats at both ends."""
-    tiny = np.finfo(np.float64).tiny
-    bessel = kve(nu, np.maximum(a, tiny))
+    inside = np.clip(a, np.finfo(np.float64).tiny, NOTHING)
+    bessel = kve(nu, inside)
     with np.errstate(divide="ignore"):
-        logs = np.log(bessel) - a + nu * np.log(np.maximum(a, tiny)) + ((1 - nu) * math.log(2) - gammaln(nu))
+        logs = np.log(bessel) - inside + nu * np.log(inside) + ((1 - nu) * math.log(2) - gammaln(nu))
     values = np.exp(np.minimum(logs, 0.0))
     # Where K_ν overflows a is so small that the first term of the series is all there is.
     near = ~np.isfinite(bessel)

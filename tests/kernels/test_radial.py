@@ -86,3 +86,9 @@ def test_one_gamma_a_column_is_a_scaling_of_the_columns():
             Gaussian(gamma=bad)
     with pytest.raises(RecipeError, match="give one of them"):
         Gaussian(gamma=[1, 2], sigma=[1, 2])
+
+
+@pytest.mark.parametrize("nu", [0.3, 0.5, 1.0, 1.5, 2.2, 2.5, 3.5, 50.0])
+@pytest.mark.parametrize("far", [1e5, 1e9, 1e15])
+def test_a_matern_kernel_is_zero_far_away(nu, far):
+    assert Matern(nu=nu, length=1.0)(np.full((1, 3), far), np.zeros((1, 3)))[0, 0] == 0.0

@@ -1,0 +1,90 @@
+"""What a plan states beside what the run takes: seconds and memory of ten different fits, each in a process of its own.
+
+    python scripts/bench/plans.py [--only NAME ...] [--json]
+
+`seconds` are to be stated within a factor of two on quiet cores, memory within 1.5. On busy cores compare `cpu_s`, the
+seconds of all cores, with `stated_s` times the cores.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import numpy as np
+from report import finish, measured
+
+from dkernel.data import from_arrays
+from dkernel.execution.local import ThreadsExecutor
+from dkernel.recipe import Recipe
+from dkernel.training.fit import plan, train
+
+TIME, MEMORY = 2.0, 1.5
+
+# Rows, features, classes (0 for a number), and what is given.
+FITS: dict[str, tuple[int, int, int, dict[str, Any]]] = {
+    "2,000 rows": (2_000, 10, 2, {}),
+    "10,000 rows": (10_000, 20, 2, {}),
+    "a number": (20_000, 8, 0, {}),
+    "12 classes": (15_000, 16, 12, {}),
+    "50,000 rows": (50_000, 28, 2, {}),
+    "landmarks given": (300_000, 28, 2, {"n_components": 1000, "gamma": 0.05, "alpha": 1e-6, "local": "none"}),
+    "fourier": (200_000, 28, 2, {"features": "fourier", "n_components": 4096, "gamma": 0.05, "alpha": 1e-6}),
+    "normal equations": (100_000, 28, 0, {"solver": "normal", "n_components": 2000, "gamma": 0.05}),
+    "grids": (100_000, 12, 2, {"local": "grids"}),
+    "cells": (30_000, 8, 0, {"local": "cells"}),
+}
+
+
+def rows(n: int, p: int, classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Rows of a quadratic form with noise, cut into classes of one size."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((n, p), dtype=np.float32)
+    value = (X[:, : p // 2] ** 2).sum(axis=1) + X[:, 0] * X[:, -1] + rng.standard_normal(n)
+    if not classes:
+        return X, value.astype(np.float64)
+    return X, np.searchsorted(np.quantile(value, np.linspace(0, 1, classes + 1)[1:-1]), value)
+
+
+def one(name: str) -> dict[str, Any]:
+    """The plan of a fit and what its run took."""
+    n, p, classes, given = FITS[name]
+    X, y = rows(n, p, classes)
+    recipe = Recipe(loss="squared_hinge" if classes else "squared", **given)
+    source, executor = from_arrays(X, y), ThreadsExecutor(os.cpu_count() or 1)
+    stated = plan(source, recipe, executor)
+    began = time.process_time()
+    with measured() as found:
+        train(source, recipe, executor)
+    here = stated["client_bytes"] + stated["worker_bytes"]
+    return {
+        "fit": name, "stated_s": stated["seconds"], "took_s": found.seconds, "cpu_s": time.process_time() - began,
+        "times": found.seconds / max(stated["seconds"], 1e-9), "stated_mib": here / 2**20, "peak_mib": found.peak_mib,
+        "memory_times": here / 2**20 / found.peak_mib,
+    }  # fmt: skip
+
+
+def main() -> None:
+    """Print the table."""
+    options = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    options.add_argument("--only", nargs="+", choices=list(FITS), default=list(FITS))
+    options.add_argument("--json", action="store_true")
+    options.add_argument("--child", help=argparse.SUPPRESS)
+    given = options.parse_args()
+    if given.child:
+        print(json.dumps(one(given.child)))
+        return
+    found = []
+    for name in given.only:
+        run = subprocess.run([sys.executable, __file__, "--child", name], stdout=subprocess.PIPE, text=True, check=True)
+        found.append(json.loads(run.stdout.splitlines()[-1]))
+    off = [row["fit"] for row in found if not 1 / TIME <= row["times"] <= TIME]
+    large = [row["fit"] for row in found if not 1 / MEMORY <= row["memory_times"] <= MEMORY]
+    finish("Plans beside runs", found, given.json, time_off=off, memory_off=large)
+
+
+if __name__ == "__main__":
+    main()
