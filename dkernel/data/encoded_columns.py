@@ -64,7 +64,7 @@ def learned(
         for counts in compute(*tasks[first : first + AT_ONCE]):
             total = counts if total is None else total.merge(counts)
     assert total is not None
-    return total.encoding(kinds, request.missing, request.dates), total.told(kinds)
+    return total.encoding(kinds, request.missing, request.dates), total.notes(kinds)
 
 
 def reading_of(model: Any) -> dict[str, Any]:

@@ -166,10 +166,10 @@ def open_source(
     rejected = None
     if max_bad_rows:
         tables, rejected = without_bad_rows(tables, chosen, request)
-    chosen, told = _with_encoding(tables, chosen, request)
+    chosen, notes = _with_encoding(tables, chosen, request)
     if dtype == "auto":
         chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
-    source = replace(_source(files, tables, chosen, request.exclude), told=told, rejected=rejected)
+    source = replace(_source(files, tables, chosen, request.exclude), notes=notes, rejected=rejected)
     if missing == "error" or chosen.encoded is not None or chosen.objects or source.sparse:
         return source
     return replace(source, filled=partial(open_source, paths, holes=True, **again))
@@ -204,10 +204,10 @@ def _with_encoding(
             tasks.append(Delayed(key, {key: (count_part, table.file, part, wanted)}))
     if not tasks:
         return replace(wanted, encoded=None), {}
-    encoding, told = learned(tasks, wanted.encoded, request, request.compute)
+    encoding, notes = learned(tasks, wanted.encoded, request, request.compute)
     if not encoding.names:
         raise DataError(f"{tables[0].file.name}: no feature holds a value that came twice: nothing can be learned.")
-    return replace(wanted, encoding=encoding), told
+    return replace(wanted, encoding=encoding), notes
 
 
 def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | None:

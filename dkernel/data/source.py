@@ -45,7 +45,7 @@ class Source:
     chunks are known. `label_kind` is "bool", "int", "float" or "text" where the files say it (None otherwise, and
     without a label). `label_dtype` is the dtype of y (text of any width: "U"). `stamps` are the size and date of each
     of `files`. With several `targets` the label has a number for each. `counted` are the rows of positive weight, None
-    before they are counted. `encoding` made the inputs `columns` from the columns of a table, and `told` has notes
+    before they are counted. `encoding` made the inputs `columns` from the columns of a table, and `notes` are
     about it; `filled` opens the source again with an encoding of its missing values, where there may be some.
     `rejected` lists the bad rows that were left out, an Arrow table with the columns of
     `dkernel.data.rejected_rows.REJECTS`, None where they were not searched. `passed_over` are the excluded columns and
@@ -76,7 +76,7 @@ class Source:
     targets: int = 1
     counted: int | None = None
     encoding: Encoding | None = None
-    told: Mapping[str, str] = field(default_factory=dict)
+    notes: Mapping[str, str] = field(default_factory=dict)
     filled: "Callable[[], Source] | None" = field(default=None, repr=False, compare=False)
     rejected: Any = field(default=None, repr=False, compare=False)
     passed_over: tuple[str, ...] = ()

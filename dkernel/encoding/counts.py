@@ -175,7 +175,7 @@ class TableCounts:
                 made.append(count.column(name))
         return Encoding(tuple(made), missing)
 
-    def told(self, kinds: Mapping[str, str]) -> dict[str, str]:
+    def notes(self, kinds: Mapping[str, str]) -> dict[str, str]:
         """Notes: the columns with missing values, and the categories."""
         lines: dict[str, str] = {}
         pairs = list(zip(kinds.items(), self.columns, strict=True))

@@ -122,14 +122,14 @@ def fit_local(
     """The best of some local stages; if `callback` returns True in one, no other starts."""
     answers: list[Any] = []
 
-    def told(line: dict[str, Any]) -> Any:
+    def report(line: dict[str, Any]) -> Any:
         answers.append(callback(line) if callback else None)
         return answers[-1]
 
     tried: list[LocalStage] = []
     for kind in kinds:
         if True not in answers:
-            tried.append(LOCAL_STAGES[kind].fit(context, survey, recipe, n, told))
+            tried.append(LOCAL_STAGES[kind].fit(context, survey, recipe, n, report))
     return best_stage(tried)
 
 

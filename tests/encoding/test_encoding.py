@@ -124,12 +124,12 @@ def test_many_values_take_bounded_memory_and_the_frequent_ones_are_found():
 
 def test_different_values_alone_are_said_to_be_identifiers():
     counts = TableCounts.of(pa.table({"id": [f"row {i}" for i in range(500)]}), {"id": "category"})
-    assert "id" in counts.told({"id": "category"})["identifiers"]
+    assert "id" in counts.notes({"id": "category"})["identifiers"]
 
 
 def test_a_column_without_values_is_said_to_be_empty():
     counts = TableCounts.of(pa.table({"x": pa.nulls(5, pa.float64())}), {"x": "number"})
-    assert counts.told({"x": "number"})["empty"].startswith("x")
+    assert counts.notes({"x": "number"})["empty"].startswith("x")
     assert counts.encoding({"x": "number"}).encode(pa.table({"x": pa.nulls(2, pa.float64())}))[0].tolist() == [[0], [0]]
 
 

@@ -100,10 +100,10 @@ def from_arrays(
         every = _columns(columns or _names_of(X), int(X.shape[1]))
         objects = object_columns(parsed, kinds_of(X, every, parsed), "X")
     names = columns or _names_of(X)
-    told: dict[str, str] = {}
+    notes: dict[str, str] = {}
     if not objects and (encoding is not None or missing != "error" or categorical != "none"):
         request = ReadOptions(kernel=parsed, encoding=encoding, holes=holes, **tables)
-        X, names, encoding, told = _encoded(X, names, (y, weight), request, dtype, compute)
+        X, names, encoding, notes = _encoded(X, names, (y, weight), request, dtype, compute)
     if is_dask(X):
         units, p, token, kind = _dask_units(X, y, weight, names, dtype, objects, compute)
         row_bytes = object_row_bytes(p, 0)
@@ -123,7 +123,7 @@ def from_arrays(
         object_bytes=row_bytes if objects else 0,
         targets=targets_in(y),
         encoding=encoding,
-        told=told,
+        notes=notes,
         filled=reopen if encoding is None and not objects else None,
     )
 
@@ -143,10 +143,10 @@ def _encoded(
         return X, names, None, {}
     names = _columns(names, int(X.shape[1]))
     holes = request.holes or (request.missing != "error" and not is_dask(X) and has_missing(X))
-    encoding, told = encoding_of(X, names, beside, replace(request, holes=holes), compute)
+    encoding, notes = encoding_of(X, names, beside, replace(request, holes=holes), compute)
     if encoding is not None and is_dask(X):
-        return encoded_array(X, encoding, names, dtype, beside[0] is not None), encoding.names, encoding, told
-    return X, names, encoding, told
+        return encoded_array(X, encoding, names, dtype, beside[0] is not None), encoding.names, encoding, notes
+    return X, names, encoding, notes
 
 
 def _names_of(X: Any) -> tuple[str, ...] | None:

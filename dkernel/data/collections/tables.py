@@ -53,10 +53,10 @@ def encoding_of(
                 f"Column {name!r} of X is text, or holds values of several types, lists or bytes, and no category: "
                 "leave it out, or make text or numbers of it."
             )
-    encoding, told = learned(_tasks(X, columns, encoded, beside), encoded, request, compute)
+    encoding, notes = learned(_tasks(X, columns, encoded, beside), encoded, request, compute)
     if not encoding.names:
         raise DataError("No column of X holds a value that came twice: nothing can be learned from it.")
-    return encoding, told
+    return encoding, notes
 
 
 def _kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozenset[str]]:
