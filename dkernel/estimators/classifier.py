@@ -75,7 +75,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         where the holdout gains less than one standard error, is not for hinge and perceptron, and has no `partial_fit`.
         "auto" tries grids on 10,000 rows and more, where kernel, gamma, map, alpha and solver are open.
     n_grids : int or "auto", default="auto"
-        Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows.
+        Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows, and fewer for many classes.
     cell_rows : int or "auto", default="auto"
         Most rows of a cell, at least 16; "auto" is 4,096. The work of the cells grows with the square of it.
     cell_overlap : float or "auto", default="auto"

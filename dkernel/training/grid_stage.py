@@ -24,6 +24,7 @@ from dkernel.training.result import LocalCost, LocalStage
 
 GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for: some ten seconds of one core
 MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more win little on covtype; fewer are a coarse kernel
+MOST_BYTES = 2**30  # of their coefficients, which the client holds: of many classes there are fewer grids
 MOST_BITS = 16  # with 18 covtype's error is 2.52 in place of 2.53 %, and no table fits the cache
 CATEGORY = 1.0  # gamma of a category: a grid parts all its levels with probability 1 - 1/e
 # What is tried, on some of the rows and grids: the overall width, from the middle outwards while the loss falls, and
@@ -49,13 +50,13 @@ def automatic_grids(n: int) -> int:
 
 
 def grids_of(recipe: Recipe, n: int, p: int, outputs: int) -> int:
-    """Grids that a recipe asks for, in whole groups; of "auto" those that a limit of the model's size has room for."""
+    """Grids that a recipe asks for, in whole groups; of "auto" those that the model has room for."""
     if isinstance(recipe.n_grids, int):
         return GROUP * -(-recipe.n_grids // GROUP)
-    most = automatic_grids(n)
+    room = MOST_BYTES
     if recipe.max_model_size is not None:
         room = recipe.max_model_size - Sizes.of(n, p, recipe).model_bytes(outputs)
-        most = min(most, room // grid_bytes(n, outputs))
+    most = min(automatic_grids(n), room // grid_bytes(n, outputs))
     return max(GROUP, most - most % GROUP)
 
 
