@@ -142,14 +142,18 @@ def test_every_scale_under_a_kernel_that_sees_no_shift(scale, features, solver):
 
 
 @pytest.mark.parametrize("features", ["nystrom", "fourier"])
-@pytest.mark.parametrize("machine", [OneClassSVM, partial(KernelKMeans, 3)], ids=["one class", "k-means"])
+@pytest.mark.parametrize(
+    "machine",
+    [partial(OneClassSVM, n_components=64), partial(KernelKMeans, 3, n_map_components=64)],
+    ids=["one class", "k-means"],
+)
 def test_machines_without_labels_and_their_models_too(machine, features, tmp_path):
     """Their models had no shift, and were float32 noise."""
     near = rows(0.0, n=400)[0]
     near[:200] += 4
     far = near + 1e9
     near = far - 1e9  # exactly
-    settings = {"gamma": 0.3, "features": features, "n_components": 64, "random_state": 0}
+    settings = {"gamma": 0.3, "features": features, "random_state": 0}
     expected = machine(**settings).fit(near).predict(near)
     fitted = machine(**settings).fit(far)
     np.testing.assert_array_equal(fitted.predict(far), expected)
@@ -167,7 +171,10 @@ def test_products_that_are_nothing_but_rounding_are_refused(kernel, scale):
         with pytest.raises(DataError, match=r"is near 1.* no more than their rounding\. Centre the columns"):
             KernelRegressor(kernel, scale=scale, solver=solver, n_components=64).fit(X, y)
     if scale == "none":
-        for machine in (OneClassSVM(kernel=kernel, n_components=32), KernelKMeans(2, kernel=kernel, n_components=32)):
+        for machine in (
+            OneClassSVM(kernel=kernel, n_components=32),
+            KernelKMeans(2, kernel=kernel, n_map_components=32),
+        ):
             with pytest.raises(DataError, match="no more than their rounding"):
                 machine.fit(X)
 

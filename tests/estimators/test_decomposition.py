@@ -63,7 +63,7 @@ def test_random_features_are_near_it(X):
 
 
 @pytest.mark.parametrize(
-    ("kind", "size"), [(KernelPCA, {"n_map_components": 32}), (KernelKMeans, {"n_components": 32})]
+    ("kind", "size"), [(KernelPCA, {"n_map_components": 32}), (KernelKMeans, {"n_map_components": 32})]
 )
 def test_chunks_give_the_same_and_answers_are_lazy(X, kind, size):
     machine = kind(3, gamma=0.3, **size).fit(X)
@@ -79,7 +79,7 @@ def test_chunks_give_the_same_and_answers_are_lazy(X, kind, size):
 
 def test_kernel_k_means_is_a_fixed_point_of_the_exact_step(X):
     """Exact kernel k-means knows only K: |φ(x) - c|² = K(x, x) - 2 mean K(x, C) + mean K(C, C)."""
-    machine = KernelKMeans(4, kernel="Gaussian(gamma=0.3)", n_components=300, tol=0.0).fit(X)
+    machine = KernelKMeans(4, kernel="Gaussian(gamma=0.3)", n_map_components=300, tol=0.0).fit(X)
     K = Gaussian(gamma=0.3)(X, X)
     member = np.eye(4)[machine.labels_]
     share = member / member.sum(axis=0)
@@ -91,7 +91,7 @@ def test_kernel_k_means_is_a_fixed_point_of_the_exact_step(X):
 
 def test_rings_that_no_plane_parts():
     X, ring = rings(3000)
-    machine = KernelKMeans(2, gamma=0.05, n_components=128, random_state=1)
+    machine = KernelKMeans(2, gamma=0.05, n_map_components=128, random_state=1)
     assert adjusted_rand_score(ring, machine.fit_predict(X)) > 0.99
     new, wanted = rings(500, seed=1)
     assert adjusted_rand_score(wanted, machine.predict(new)) > 0.99

@@ -17,7 +17,7 @@ from dkernel.estimators.parameters import UnknownParameterError
         (dkernel.KernelClassifier, "probability", "Use calibration='platt'."),
         (dkernel.KernelRegressor, "kernal", "Did you mean 'kernel'?"),
         (dkernel.KernelPCA, "n_columns", "Use n_map_components."),
-        (dkernel.KernelKMeans, "n_columns", "Use n_components."),
+        (dkernel.KernelKMeans, "n_columns", "Use n_map_components."),
         (dkernel.NystromFeatures, "n_landmarks", "Use n_components."),
         (dkernel.Tuner, "grid", "Use param_grid."),
     ],

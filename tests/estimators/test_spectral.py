@@ -11,7 +11,7 @@ from dkernel import Gaussian, SpectralClustering
 
 def test_all_rows_as_landmarks_give_the_exact_embedding():
     X, _ = make_moons(250, noise=0.05, random_state=0)
-    machine = SpectralClustering(3, gamma=8.0, n_components=250, random_state=0).fit(X)
+    machine = SpectralClustering(3, gamma=8.0, n_map_components=250, random_state=0).fit(X)
     K = Gaussian(gamma=8.0)(X, X)
     d = K.sum(axis=1)
     values, U = np.linalg.eigh(K / np.sqrt(np.outer(d, d)))
@@ -24,7 +24,7 @@ def test_all_rows_as_landmarks_give_the_exact_embedding():
 
 def test_moons_of_scikit_learn_and_new_rows():
     X, moon = make_moons(1200, noise=0.05, random_state=0)
-    machine = SpectralClustering(2, gamma=20.0, n_components=256, random_state=0)
+    machine = SpectralClustering(2, gamma=20.0, n_map_components=256, random_state=0)
     exact = sklearn.cluster.SpectralClustering(2, gamma=20.0, assign_labels="kmeans", random_state=0).fit_predict(
         X[:600]
     )

@@ -84,7 +84,7 @@ def test_the_perceptron_on_features_is_as_good_as_the_exact_one():
 def test_kernel_k_means_is_k_means_on_the_root_of_the_gram_matrix():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(200, 2)) * 0.6 + rng.choice([[0, 0], [3, 0], [0, 3]], 200)
-    machine = KernelKMeans(3, kernel=KERNEL, n_components=200, n_init=3, random_state=0).fit(X)
+    machine = KernelKMeans(3, kernel=KERNEL, n_map_components=200, n_init=3, random_state=0).fit(X)
     values, U = scipy.linalg.eigh(KERNEL(X, X))
     F = U * np.sqrt(np.maximum(values, 0))
     twin = KMeans(3, n_init=3, random_state=0).fit(F)
@@ -98,7 +98,7 @@ def test_kernel_k_means_is_k_means_on_the_root_of_the_gram_matrix():
 @pytest.mark.parametrize("k", [2, 3])
 def test_clusters_leave_as_a_model(k, tmp_path):
     X = ball(600)[0]
-    machine = KernelKMeans(k, kernel=KERNEL, n_components=50, random_state=0).fit(X)
+    machine = KernelKMeans(k, kernel=KERNEL, n_map_components=50, random_state=0).fit(X)
     dkernel.save(machine, tmp_path / "m")
     model = dkernel.load(tmp_path / "m").model_
     assert model.classes.tolist() == list(range(k))

@@ -227,7 +227,10 @@ def test_it_leaves_as_a_pipeline_that_takes_csr(kernel, scale):
 def test_components_clusters_and_one_class_take_sparse_rows():
     X, y = texts(900)
     assert KernelPCA(3, gamma=0.5, n_map_components=64).fit(X).transform(X).shape == (900, 3)
-    for machine in (KernelKMeans(2, gamma=0.5, n_components=64), SpectralClustering(2, gamma=0.5, n_components=64)):
+    for machine in (
+        KernelKMeans(2, gamma=0.5, n_map_components=64),
+        SpectralClustering(2, gamma=0.5, n_map_components=64),
+    ):
         found = machine.fit(X).predict(X)
         assert max(np.mean(found == y), np.mean(found != y)) > 0.9
     usual = OneClassSVM(0.1, gamma=0.5, n_components=64).fit(X)

@@ -27,6 +27,8 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "alpha": (0.0, 1e-12, 1e-6, 1e-3, 1.0, 100.0, "C=10", "C=0.001"),
     "holdout": (0.0, 0.01, 0.2, 0.5, 0.9),
     "seed": (1, 12345),
+    "cell_partitions": (1, 2),
+    "max_model_size": (10**5, 10**9),
     "loss": ("huber(0.5)", "epsilon_insensitive(0.01)", "quantile(0.9)"),
 }
 COMMAND_ONLY = ("rank", "sampling", "form", "holdout", "dtype", "seed", "task", "categorical")

@@ -278,7 +278,7 @@ CASES: dict[str, Callable[[Path], Fitted]] = {
     "search": searched,
     # what has no labels
     "one class": described(dkernel.OneClassSVM(0.1, gamma=0.3, n_components=32)),
-    "k-means": described(dkernel.KernelKMeans(3, gamma=0.1, n_components=32)),
+    "k-means": described(dkernel.KernelKMeans(3, gamma=0.1, n_map_components=32)),
     "components": described(dkernel.KernelPCA(3, gamma=0.1, n_map_components=32)),
     "correlations": described(dkernel.KernelCCA(2, gamma=0.3, n_map_components=24), (0, 1, 2), (2, 3, 4)),
 }  # fmt: skip

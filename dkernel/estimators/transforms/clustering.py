@@ -22,6 +22,7 @@ from dkernel.numerics.threads import one_blas_thread
 class Clustering(ClusterMixin, OnFeatures):
     """Clusters of an embedding of the rows: k-means on a sample of them, then Lloyd's steps over all."""
 
+    map_size = "n_map_components"
     _phi: Phi
 
     def __init__(
@@ -31,7 +32,7 @@ class Clustering(ClusterMixin, OnFeatures):
         kernel: KernelLike = "gaussian",
         gamma: str | float = "auto",
         features: str = "auto",
-        n_components: int = 1024,
+        n_map_components: int = 1024,
         n_init: int = 10,
         max_iter: int = 100,
         tol: float = 1e-4,
@@ -41,7 +42,7 @@ class Clustering(ClusterMixin, OnFeatures):
         self.kernel = kernel
         self.gamma = gamma
         self.features = features
-        self.n_components = n_components
+        self.n_map_components = n_map_components
         self.n_init = n_init
         self.max_iter = max_iter
         self.tol = tol
@@ -176,7 +177,7 @@ class KernelKMeans(Clustering):
         Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
-    n_components : int, default=1024
+    n_map_components : int, default=1024
         Number of landmarks, or of random features.
     n_init : int, default=10
         Starts on the sample, of which the best is taken.
@@ -191,7 +192,7 @@ class KernelKMeans(Clustering):
     ----------
     labels_ : ndarray, dask.array.Array or None
         Cluster of each row of `fit`; None of a Source.
-    cluster_centers_ : ndarray of shape (n_clusters, n_components_)
+    cluster_centers_ : ndarray of shape (n_clusters, n_map_components_)
         Centres in the space of φ, float64.
     inertia_ : float
         Σ |φ(x) - c(x)|² before the last step.
@@ -203,7 +204,7 @@ class KernelKMeans(Clustering):
         Kernel with numbers.
     map_ : FeatureMap
         The map.
-    n_components_ : int
+    n_map_components_ : int
         Components of the map.
 
     See Also

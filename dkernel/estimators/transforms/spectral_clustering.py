@@ -31,7 +31,7 @@ class SpectralClustering(Clustering):
         Number for a kernel given by name, or with gamma="auto" in it. Without a label, "auto" is the median rule.
     features : {"auto", "nystrom", "random", "exact", "fourier", "maclaurin", "tensorsketch"}, default="auto"
         Kind of the map.
-    n_components : int, default=1024
+    n_map_components : int, default=1024
         Number of landmarks, or of random features.
     n_init : int, default=10
         Starts on the sample, of which the best is taken.
@@ -59,7 +59,7 @@ class SpectralClustering(Clustering):
         Kernel with numbers.
     map_ : FeatureMap
         The map.
-    n_components_ : int
+    n_map_components_ : int
         Components of the map.
 
     See Also
