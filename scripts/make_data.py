@@ -1,14 +1,14 @@
 """Make a two-class data set of any size whose best possible accuracy is known, block by block in bounded memory.
 
 A row is x = n A with n standard normal and A = diag(s) Q: Q orthogonal, s = 1 for `SIGNAL` directions and `TAIL` for
-the rest, so the columns are correlated and a few directions carry the answer. With u the `SIGNAL` first entries of n,
+the rest, so the features are correlated and a few directions carry the answer. With u the `SIGNAL` first entries of n,
 
     f(x) = u0^2 - u1^2 + 1.5 u2 u3 + 1.2 sin(1.3 u4),      label = (f > 0), flipped with probability eta.
 
 A is invertible, so f is a function of x: no classifier has a lower error than eta, and the best one has exactly eta.
 f is odd or antisymmetric in every part, so the classes are equally frequent; a linear rule finds only the sine.
 
-Rows are numbered from 0. Row i depends on (seed, columns, eta, i) alone: rows 0-9,999 are the same rows however many
+Rows are numbered from 0. Row i depends on (seed, features, eta, i) alone: rows 0-9,999 are the same rows however many
 are made at once and in how many processes; `--first-row` beyond the training rows gives test rows of the same law.
 """
 
@@ -43,18 +43,18 @@ class Law:
 
     Examples
     --------
-    >>> X, y = Law(seed=1, columns=8, eta=0.1).rows(0, 5)
+    >>> X, y = Law(seed=1, features=8, eta=0.1).rows(0, 5)
     >>> X.shape, X.dtype.name, y.dtype.name
     ((5, 8), 'float32', 'int8')
     """
 
     seed: int = 0
-    columns: int = 28
+    features: int = 28
     eta: float = 0.1
 
     def __post_init__(self) -> None:
-        if self.columns < SIGNAL:
-            raise ValueError(f"make_data: {self.columns} columns; the law needs at least {SIGNAL}.")
+        if self.features < SIGNAL:
+            raise ValueError(f"make_data: {self.features} features; the law needs at least {SIGNAL}.")
         if not 0 <= self.eta < 0.5:
             raise ValueError(f"make_data: --noise {self.eta} is not a flip probability; give one in [0, 0.5).")
 
@@ -62,22 +62,22 @@ class Law:
         return np.random.Generator(np.random.Philox(key=[self.seed, purpose], counter=[0, 0, 0, index]))
 
     def mixing(self) -> NDArray[np.float32]:
-        """A, shape (columns, columns): diag(s) Q with Q orthogonal, drawn from the seed."""
-        Q, R = np.linalg.qr(self._stream(0, 0).standard_normal((self.columns, self.columns)))
-        s = np.full(self.columns, TAIL)
+        """A, shape (features, features): diag(s) Q with Q orthogonal, drawn from the seed."""
+        Q, R = np.linalg.qr(self._stream(0, 0).standard_normal((self.features, self.features)))
+        s = np.full(self.features, TAIL)
         s[:SIGNAL] = 1
         return (s[:, None] * Q * np.sign(np.diag(R))).astype(np.float32)
 
     def granule(self, index: int, mixing: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
         """Rows [index * GRANULE, (index + 1) * GRANULE): always whole, so a product has the same shape and bits."""
         rng = self._stream(1, index)
-        normal = rng.standard_normal((GRANULE, self.columns), dtype=np.float32)
+        normal = rng.standard_normal((GRANULE, self.features), dtype=np.float32)
         flip = rng.random(GRANULE, dtype=np.float32) < self.eta
         return normal @ mixing, ((clean(normal) > 0) ^ flip).astype(np.int8)
 
     def rows(self, first: int, n: int) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
-        """X (n, columns) and y (n,) of the rows first, ..., first + n - 1."""
-        X, y, mixing = np.empty((n, self.columns), np.float32), np.empty(n, np.int8), self.mixing()
+        """X (n, features) and y (n,) of the rows first, ..., first + n - 1."""
+        X, y, mixing = np.empty((n, self.features), np.float32), np.empty(n, np.int8), self.mixing()
         for index in range(first // GRANULE, -(-(first + n) // GRANULE)):
             low, high = max(first, index * GRANULE), min(first + n, (index + 1) * GRANULE)
             made, labels = self.granule(index, mixing)
@@ -87,15 +87,15 @@ class Law:
 
 
 def clean(normal: NDArray[np.float32]) -> NDArray[np.float32]:
-    """f of the rows, from n = x inv(A): (rows, columns) -> (rows,); its sign is the best prediction there is."""
+    """f of the rows, from n = x inv(A): (rows, features) -> (rows,); its sign is the best prediction there is."""
     u = normal[:, :SIGNAL].T
     return u[0] ** 2 - u[1] ** 2 + 1.5 * u[2] * u[3] + 1.2 * np.sin(1.3 * u[4])
 
 
-def names(columns: int) -> list[str]:
+def names(features: int) -> list[str]:
     """x00, x01, ...: names whose alphabetic order is their order."""
-    width = max(2, len(str(columns - 1)))
-    return [f"x{i:0{width}d}" for i in range(columns)]
+    width = max(2, len(str(features - 1)))
+    return [f"x{i:0{width}d}" for i in range(features)]
 
 
 def blocks(first: int, n: int, step: int) -> Iterator[tuple[int, int]]:
@@ -106,7 +106,7 @@ def blocks(first: int, n: int, step: int) -> Iterator[tuple[int, int]]:
 
 def write_parquet(law: Law, path: Path, first: int, n: int, step: int) -> None:
     """One Parquet file, a row group per block; plain encoding, since dictionaries of random numbers only cost."""
-    fields = [pa.field(name, pa.float32(), nullable=False) for name in names(law.columns)]
+    fields = [pa.field(name, pa.float32(), nullable=False) for name in names(law.features)]
     schema = pa.schema([*fields, pa.field("label", pa.int8(), nullable=False)])
     with pq.ParquetWriter(path, schema, compression="none", use_dictionary=False) as writer:
         for low, rows in blocks(first, n, step):
@@ -116,8 +116,8 @@ def write_parquet(law: Law, path: Path, first: int, n: int, step: int) -> None:
 
 
 def write_npy(law: Law, path: Path, first: int, n: int, step: int) -> None:
-    """One NPY file of (n, columns + 1) float32, the label last."""
-    out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n, law.columns + 1))
+    """One NPY file of (n, features + 1) float32, the label last."""
+    out = np.lib.format.open_memmap(path, mode="w+", dtype=np.float32, shape=(n, law.features + 1))
     for low, rows in blocks(first, n, step):
         X, y = law.rows(low, rows)
         out[low - first : low - first + rows, :-1] = X
@@ -127,7 +127,7 @@ def write_npy(law: Law, path: Path, first: int, n: int, step: int) -> None:
 
 def write_csv(law: Law, path: Path, first: int, n: int, step: int) -> None:
     """One CSV file with a line of names; the digits that give the float32 numbers again."""
-    schema = pa.schema([(name, pa.float32()) for name in names(law.columns)] + [("label", pa.int8())])
+    schema = pa.schema([(name, pa.float32()) for name in names(law.features)] + [("label", pa.int8())])
     with pa.csv.CSVWriter(path, schema) as writer:
         for low, rows in blocks(first, n, step):
             X, y = law.rows(low, rows)
@@ -171,7 +171,7 @@ def make(law: Law, form: str, pieces: list[tuple[Path, int, int]], step: int, pr
 def parser() -> argparse.ArgumentParser:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     ask.add_argument("--rows", type=int, default=12_000_000)
-    ask.add_argument("--columns", type=int, default=28)
+    ask.add_argument("--features", type=int, default=28)
     ask.add_argument("--out", type=Path, required=True, help="a folder, or one file with the format's ending")
     ask.add_argument("--seed", type=int, default=0)
     ask.add_argument("--format", choices=sorted(WRITERS), default="parquet")
@@ -187,11 +187,11 @@ def main(arguments: list[str] | None = None) -> int:
     """Make what is asked unless it is already there, whole; print one JSON line about it."""
     ask = parser()
     args = ask.parse_args(arguments)
-    counts = (args.rows, args.columns, args.files, args.chunk_rows, args.processes)
+    counts = (args.rows, args.features, args.files, args.chunk_rows, args.processes)
     if min(counts) < 1 or min(args.seed, args.first_row) < 0:
-        ask.error("--rows, --columns, --files, --chunk-rows and --processes are at least 1, --seed and --first-row 0")
+        ask.error("--rows, --features, --files, --chunk-rows and --processes are at least 1, --seed and --first-row 0")
     try:
-        law = Law(args.seed, args.columns, args.noise)
+        law = Law(args.seed, args.features, args.noise)
     except ValueError as error:
         ask.error(str(error))
     pieces = parts(args.out, args.format, args.first_row, args.rows, args.files, args.chunk_rows)

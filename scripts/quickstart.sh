@@ -5,7 +5,7 @@ source "$(dirname "${BASH_SOURCE[0]}")/venv.sh"
 
 usage() {
     cat <<'EOF'
-usage: scripts/quickstart.sh [--rows N | --small] [--columns N] [--workers N] [--memory-limit SIZE]
+usage: scripts/quickstart.sh [--rows N | --small] [--features N] [--workers N] [--memory-limit SIZE]
 
 Installs dkernel in a virtual environment, makes a nonlinear two-class data set whose best possible accuracy is known,
 trains a Gaussian-kernel classifier on it through the command line, scores other rows with it, and prints accuracy
@@ -14,7 +14,7 @@ Needs Python 3.11+, a package index and 2 GB of disk.
 
   --rows N             rows to train on (12000000: 1.34 GB, more than all workers together get)
   --small              1000000 rows, for a first look
-  --columns N          columns (28)
+  --features N         features (28)
   --workers N          worker processes (2)
   --memory-limit SIZE  memory of each worker (512MiB)
   --help               this text
@@ -25,17 +25,17 @@ Needs Python 3.11+, a package index and 2 GB of disk.
 EOF
 }
 
-rows=12000000 columns=28 workers=2 memory=512MiB
+rows=12000000 features=28 workers=2 memory=512MiB
 while [ $# -gt 0 ]; do
     case "$1" in
         -h | --help) usage && exit 0 ;;
         --small) rows=1000000 && shift && continue ;;
-        --rows | --columns | --workers | --memory-limit) [ $# -gt 1 ] || die "$1 needs a value" ;;
+        --rows | --features | --workers | --memory-limit) [ $# -gt 1 ] || die "$1 needs a value" ;;
         *) usage >&2 && die "unknown option $1" ;;
     esac
     case "$1" in
         --rows) rows="$2" ;;
-        --columns) columns="$2" ;;
+        --features) features="$2" ;;
         --workers) workers="$2" ;;
         --memory-limit) memory="$2" ;;
     esac
@@ -60,7 +60,7 @@ run() {
 }
 
 begin=$(date +%s)
-make=(python scripts/make_data.py --columns "$columns" --seed 0)
+make=(python scripts/make_data.py --features "$features" --seed 0)
 run data "${make[@]}" --rows "$rows" --out "$place/train"
 run test "${make[@]}" --rows $((rows / 10)) --first-row "$rows" --out "$place/test"
 

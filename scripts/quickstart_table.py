@@ -10,10 +10,10 @@ def table(notes: dict[str, Any]) -> list[tuple[str, str]]:
     """(what, figure) of every line; `notes` holds data, test, train, score, evaluate, linear."""
     data, test = notes["data"]["result"], notes["test"]["result"]
     train, score, evaluate = notes["train"], notes["score"], notes["evaluate"]
-    size = data["rows"] * data["columns"] * 4
+    size = data["rows"] * data["features"] * 4
     peak = max(note["peak_bytes"] for note in (train, score, evaluate))
     return [
-        ("rows x columns", f"{data['rows']:,} x {data['columns']} ({size / 1e9:.2f} GB of float32)"),
+        ("rows x features", f"{data['rows']:,} x {data['features']} ({size / 1e9:.2f} GB of float32)"),
         ("test rows", f"{test['rows']:,}"),
         ("accuracy, Bayes rate", f"{100 * (1 - data['bayes_error']):.2f} %"),
         ("accuracy, dkernel", f"{100 * evaluate['result']['accuracy']:.2f} %"),

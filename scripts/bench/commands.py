@@ -33,7 +33,7 @@ def made(place: Path, form: str, rows: int, columns: int = 28, first_row: int = 
         free = shutil.disk_usage(place).free / 2**30
         print(f"{place} has {free:.1f} GiB free; {rows:,} rows as {form} take {needed / 2**30:.1f}", file=sys.stderr)
         raise SystemExit(1)
-    wanted = ["--rows", str(rows), "--columns", str(columns), "--first-row", str(first_row), "--out", str(out)]
+    wanted = ["--rows", str(rows), "--features", str(columns), "--first-row", str(first_row), "--out", str(out)]
     with redirect_stdout(StringIO()):
         status = make_data.main([*wanted, "--format", form, "--processes", str(processes)])
     if status:

@@ -17,7 +17,7 @@ t_codes is the time of `Binning.codes`, t_access that of a loop over codes that 
 of the thread's own clock, the best of --repeats.
 
     python scripts/bench/roofline.py
-    python scripts/bench/roofline.py --columns 28 --components 8192
+    python scripts/bench/roofline.py --features 28 --components 8192
 """
 
 import argparse
@@ -171,7 +171,7 @@ def grid_lines(p: int, repeats: int) -> list[dict[str, Any]]:
 
 def main(arguments: list[str] | None = None) -> int:
     ask = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    ask.add_argument("--columns", type=int, nargs="+", default=[8, 28, 90, 784], help="p")
+    ask.add_argument("--features", type=int, nargs="+", default=[8, 28, 90, 784], help="p")
     ask.add_argument("--components", type=int, nargs="+", default=[1024, 8192], help="D")
     ask.add_argument("--maps", nargs="+", choices=MAPS, default=list(MAPS))
     ask.add_argument("--repeats", type=int, default=5)
@@ -180,7 +180,7 @@ def main(arguments: list[str] | None = None) -> int:
     found: list[dict[str, Any]] = []
     with one_blas_thread():
         roof = limits(args.repeats)
-        for p in args.columns:
+        for p in args.features:
             for D in args.components:
                 for which in args.maps:
                     found += lines(p, D, which, roof, args.repeats)

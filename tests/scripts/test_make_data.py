@@ -44,7 +44,7 @@ def rows_of(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 @pytest.mark.parametrize("step", [1000, 4096, 10_000])
 def test_rows_do_not_depend_on_how_many_are_made_at_once(step):
-    law = Law(seed=3, columns=9)
+    law = Law(seed=3, features=9)
     X, y = law.rows(0, 10_000)
     parts = [law.rows(low, n) for low, n in make_data.blocks(0, 10_000, step)]
     assert np.array_equal(X, np.concatenate([part[0] for part in parts]))
@@ -52,18 +52,18 @@ def test_rows_do_not_depend_on_how_many_are_made_at_once(step):
 
 
 def test_files_hold_the_same_rows_whatever_chunks_files_and_processes(tmp_path):
-    fixed = ("--rows", 10_000, "--columns", 7, "--seed", 5)
+    fixed = ("--rows", 10_000, "--features", 7, "--seed", 5)
     as_a_user(*fixed, "--out", tmp_path / "a", "--chunk-rows", 1000, "--files", 3, "--processes", 2)
     command(*fixed, "--out", tmp_path / "b", "--chunk-rows", 4096, "--files", 1)
     for a, b in zip(rows_of(tmp_path / "a"), rows_of(tmp_path / "b"), strict=True):
         assert np.array_equal(a, b)
-    assert np.array_equal(rows_of(tmp_path / "a")[0], Law(seed=5, columns=7).rows(0, 10_000)[0])
+    assert np.array_equal(rows_of(tmp_path / "a")[0], Law(seed=5, features=7).rows(0, 10_000)[0])
 
 
 def test_a_later_first_row_continues_the_same_law(tmp_path):
-    command("--rows", 3000, "--columns", 6, "--first-row", GRANULE - 1000, "--out", tmp_path / "late")
+    command("--rows", 3000, "--features", 6, "--first-row", GRANULE - 1000, "--out", tmp_path / "late")
     X, y = rows_of(tmp_path / "late")
-    whole, labels = Law(columns=6).rows(0, GRANULE + 2000)
+    whole, labels = Law(features=6).rows(0, GRANULE + 2000)
     assert np.array_equal(X, whole[-3000:])
     assert np.array_equal(y, labels[-3000:])
 
@@ -76,7 +76,7 @@ def test_other_seeds_and_other_rows_are_other_data():
 
 @pytest.mark.parametrize("eta", [0.0, 0.1, 0.3])
 def test_labels_differ_from_the_clean_function_at_the_stated_rate(eta):
-    law, n = Law(seed=2, columns=12, eta=eta), 200_000
+    law, n = Law(seed=2, features=12, eta=eta), 200_000
     X, y = law.rows(0, n)
     normal = X.astype(float) @ np.linalg.inv(law.mixing().astype(float))
     flipped = np.mean((make_data.clean(normal) > 0) != y)
@@ -101,7 +101,7 @@ def test_a_quadratic_rule_on_the_signal_is_much_better():
 
 
 def test_parquet_layout_and_sidecar(tmp_path):
-    printed = command("--rows", 2500, "--columns", 11, "--chunk-rows", 500, "--files", 2, "--out", tmp_path / "d")
+    printed = command("--rows", 2500, "--features", 11, "--chunk-rows", 500, "--files", 2, "--out", tmp_path / "d")
     paths = sorted((tmp_path / "d").glob("*.parquet"))
     groups = [pq.ParquetFile(path).metadata for path in paths]
     assert [meta.num_rows for meta in groups] == [1500, 1000]
@@ -115,33 +115,33 @@ def test_parquet_layout_and_sidecar(tmp_path):
 
 
 def test_csv_gives_the_same_numbers_again(tmp_path):
-    command("--rows", 1200, "--columns", 5, "--format", "csv", "--out", tmp_path / "d.csv", "--chunk-rows", 500)
+    command("--rows", 1200, "--features", 5, "--format", "csv", "--out", tmp_path / "d.csv", "--chunk-rows", 500)
     stored = pyarrow.csv.read_csv(tmp_path / "d.csv").to_pandas()
-    X, y = Law(columns=5).rows(0, 1200)
+    X, y = Law(features=5).rows(0, 1200)
     assert list(stored.columns) == ["x00", "x01", "x02", "x03", "x04", "label"]
     assert (stored.iloc[:, :5].to_numpy().astype(np.float32) == X).all()
     assert (stored["label"].to_numpy() == y).all()
 
 
 def test_npy_is_one_matrix_with_the_label_last(tmp_path):
-    command("--rows", 1200, "--columns", 5, "--format", "npy", "--out", tmp_path / "d.npy", "--chunk-rows", 500)
+    command("--rows", 1200, "--features", 5, "--format", "npy", "--out", tmp_path / "d.npy", "--chunk-rows", 500)
     stored = np.load(tmp_path / "d.npy")
-    X, y = Law(columns=5).rows(0, 1200)
+    X, y = Law(features=5).rows(0, 1200)
     assert stored.dtype == np.float32
     assert np.array_equal(stored, np.column_stack([X, y]))
 
 
 def test_what_is_there_is_not_made_again_and_what_is_missing_is(tmp_path):
-    asked = ("--rows", 600, "--columns", 5, "--chunk-rows", 200, "--files", 3, "--out", tmp_path / "d")
+    asked = ("--rows", 600, "--features", 5, "--chunk-rows", 200, "--files", 3, "--out", tmp_path / "d")
     assert command(*asked)["already_there"] is False
     assert command(*asked)["already_there"] is True
     (tmp_path / "d" / "part-00001.parquet").unlink()
     assert command(*asked)["already_there"] is False
     assert command(*asked, "--seed", 1)["already_there"] is False
-    assert np.array_equal(rows_of(tmp_path / "d")[0], Law(seed=1, columns=5).rows(0, 600)[0])
+    assert np.array_equal(rows_of(tmp_path / "d")[0], Law(seed=1, features=5).rows(0, 600)[0])
 
 
-@pytest.mark.parametrize("option", [("--rows", 0), ("--columns", 3), ("--noise", 0.5), ("--first-row", -1)])
+@pytest.mark.parametrize("option", [("--rows", 0), ("--features", 3), ("--noise", 0.5), ("--first-row", -1)])
 def test_options_that_mean_nothing_are_refused(option, tmp_path, capsys):
     with pytest.raises(SystemExit) as stopped:
         make_data.main(["--out", str(tmp_path / "d"), *map(str, option)])

@@ -46,7 +46,7 @@ def test_linear_baseline_is_better_than_chance_and_worse_than_bayes(tmp_path):
 def test_the_table_says_what_the_notes_say():
     mib = 2**20
     notes = {
-        "data": {"result": {"rows": 1_000_000, "columns": 28, "bayes_error": 0.1}},
+        "data": {"result": {"rows": 1_000_000, "features": 28, "bayes_error": 0.1}},
         "test": {"result": {"rows": 50_000}},
         "train": {"seconds": 20.0, "peak_bytes": 700 * mib},
         "score": {"seconds": 5.0, "peak_bytes": 600 * mib},
@@ -54,7 +54,7 @@ def test_the_table_says_what_the_notes_say():
         "linear": {"result": {"accuracy": 0.63}},
     }
     said = dict(quickstart_table.table(notes))
-    assert said["rows x columns"].startswith("1,000,000 x 28 (0.11 GB")
+    assert said["rows x features"].startswith("1,000,000 x 28 (0.11 GB")
     assert said["accuracy, Bayes rate"] == "90.00 %"
     assert said["accuracy, dkernel"] == "87.65 %"
     assert said["accuracy, linear"] == "63.00 %"
