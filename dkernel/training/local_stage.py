@@ -13,6 +13,7 @@ from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, loss_named
 from dkernel.numerics.rows import array_digest
 from dkernel.persistence.journal import Journal
+from dkernel.problem.budget import local_flops
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.problem.reservoir_split import ReservoirSplit, part_of
 from dkernel.problem.sizes import Sizes
@@ -39,7 +40,6 @@ TARGET_BOUND = 4.0  # times the largest target
 # local="auto" asks that none of these parameters is given, so that the whole machine is open.
 OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
 AUTO_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
-MOST_WORK = 3.0  # times the global stage's, that "auto" may take
 
 
 @dataclass(frozen=True)
@@ -99,7 +99,12 @@ def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, flops: float) -> t
         return ()
     costs = {kind: stage.cost(sizes.n, sizes.p, recipe, 1) for kind, stage in LOCAL_STAGES.items()}
     room = inf if recipe.max_model_size is None else recipe.max_model_size - sizes.model_bytes(1)
-    return tuple(kind for kind, cost in costs.items() if cost.flops <= MOST_WORK * flops and cost.model_bytes <= room)
+    kinds: list[str] = []
+    for kind, cost in costs.items():
+        others = sum(costs[other].flops for other in kinds)
+        if cost.flops <= local_flops(recipe, flops, others) and cost.model_bytes <= room:
+            kinds.append(kind)
+    return tuple(kinds)
 
 
 def local_cost(kinds: Sequence[str], n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:

@@ -2,19 +2,22 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import ceil
 from typing import Any
 
 from dkernel.data.source import Source
-from dkernel.errors import MemoryBudgetError
+from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.block_coordinates import BLOCK
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.problem.budget import CORE, SPEED, choice_flops
 from dkernel.problem.components import STRIP
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
+from dkernel.selection.predicted_work import choice_work
 from dkernel.solving.driver import solver_class
 from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
@@ -28,8 +31,7 @@ from dkernel.training.result import LocalCost
 # again. Freed pages that it keeps (dkernel.numerics.allocator) are in it too.
 WORKER_BASE = 340 * 2**20
 CLIENT_BASE = 360 * 2**20  # the same of the client, which has the scheduler's part too
-# What a core of today does of such work, and reads of Parquet, for the estimate of the time. Nothing depends on it.
-FLOPS, BYTES = 15e9, 150e6
+BYTES = 150e6  # of Parquet that a core of today reads in a second, for the estimate of the time
 HEADS = 4  # alphas and shares of the step that go through the passes, at most
 COPIES = 4  # units of others that a worker may hold beside its own
 UNEVEN = 1.5  # times its equal share of a source that is kept: what one of the workers may hold
@@ -48,7 +50,7 @@ class Plan:
     memory_limit : of each worker, None where none is known
     kept : whether the source stays in the workers' memory between passes
     in_process : whether the work is done in the client's own process
-    survey_flops, setup_flops, pass_flops : of each stage
+    survey_flops, choice_flops, setup_flops, pass_flops : of each stage
     checkpoint_bytes : of disk, of a run with a checkpoint
     scratch_bytes : of disk, while a local stage has its rows there
     local : local stages that are tried
@@ -73,6 +75,7 @@ class Plan:
     survey_flops: float
     setup_flops: float
     pass_flops: float
+    choice_flops: float = 0.0
     checkpoint_bytes: int = 0
     scratch_bytes: int = 0
     reading_bytes: int = 0
@@ -117,7 +120,10 @@ class Plan:
         total = limit * workers if limit else _available()
         kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
         survey = float(source.n_rows) * p * 8
-        work, read = survey + setup + passes * turn + local.flops, 1 if kept else 1 + passes + local.readings
+        drawn = not by_landmarks(recipe.features, auto=True)
+        budget = choice_flops(recipe, setup + passes * turn)
+        choice = choice_work(recipe, p, sizes.reservoir - sizes.holdout, D, drawn, budget)
+        work, read = survey + choice + setup + passes * turn + local.flops, 1 if kept else 1 + passes + local.readings
         return cls(
             n=n, p=source.n_in, columns=D, outputs=outputs,
             rounds=sizes.rounds, passes=passes, reservoir=sizes.reservoir,
@@ -130,13 +136,14 @@ class Plan:
             survey_flops=survey,
             setup_flops=setup,
             pass_flops=turn,
+            choice_flops=choice,
             local=kinds,
             local_flops=local.flops,
             model_bytes=sizes.model_bytes(outputs) + local.model_bytes,
             readings=2 + passes + local.readings,
             checkpoint_bytes=_checkpoint(D, outputs, reservoir, row, squares if wide else 3 * matrix, local),
             scratch_bytes=local.scratch_bytes,
-            seconds=round((work / FLOPS + read * source.nbytes / BYTES) / executor.slots, 1),
+            seconds=round((work / CORE + read * source.nbytes / BYTES) / executor.slots, 1),
         )  # fmt: skip
 
     def check(self) -> None:
@@ -157,6 +164,17 @@ class Plan:
             raise MemoryBudgetError(
                 f"This process needs about {_mib(here)}, most of it for n_components={self.columns}, "
                 f"and the machine has {_mib(_installed())}. Use fewer components."
+            )
+
+    def check_seconds(self, limit: float | None) -> None:
+        """Refuse a fit that is predicted to take longer than it may."""
+        stages = self.survey_flops, self.choice_flops, self.flops, self.local_flops
+        needed = sum(stages) / SPEED
+        if limit is not None and needed > limit:
+            raise RecipeError(
+                f"The fit is predicted to take {needed:,.1f} s, on two cores of {CORE / 1e9:g} Gflop/s each, and "
+                f"max_seconds is {limit:g}. Raise it to {ceil(needed)}, or leave n_components, solver, passes and "
+                "local to choose."
             )
 
     def check_model(self, limit: int | None) -> None:
@@ -194,6 +212,7 @@ _WORDS = {
     "kept": "data kept in memory",
     "in_process": "work done by threads",
     "survey_flops": "work of the survey",
+    "choice_flops": "work of the choice",
     "setup_flops": "work of the setup",
     "pass_flops": "work of each pass",
     "checkpoint_bytes": "disk, with --checkpoint",
