@@ -94,7 +94,7 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "normal",
         "Work of the choices and of --local auto: a quarter, or four times as much.",
     ),
-    "max_seconds": ("N", "", "Limit of the predicted work, in seconds of two cores at 15 Gflop/s each."),
+    "max_seconds": ("N", "", "Limit of the predicted work, in seconds of two cores of usual speed."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",

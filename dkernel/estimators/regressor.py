@@ -73,7 +73,7 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     effort : {"low", "normal", "high"}, default="normal"
         Work that the choices and local="auto" may take: "low" is a quarter and "high" four times as much.
     max_seconds : float, default=None
-        Limit of the predicted work, in seconds of two cores at 15 Gflop/s each. Fewer components are taken where their
+        Limit of the predicted work, in seconds of two cores of usual speed. Fewer components are taken where their
         number is "auto", the choices and the local stage take what is left, and a fit that needs more is refused. No
         clock is read, so the model is the same on every machine.
     scale : {"auto", "standard", "minmax", "global", "none"}, default="auto"

@@ -9,7 +9,7 @@ from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.problem.budget import GLOBAL_PART, limit_of
+from dkernel.problem.budget import global_flops
 from dkernel.recipe import GIVEN, Recipe
 
 LEAST_COLUMNS, MOST_COLUMNS = 1024, 16_384  # of n_components="auto"
@@ -114,8 +114,7 @@ class Sizes:
         columns = 1 if recipe.features == "none" else columns
         sizes = cls._with(columns, n, p, recipe)
         if recipe.n_components == "auto" and not few:
-            room = GLOBAL_PART * limit_of(recipe)
-            while sizes.columns > STEP and sizes._flops() > room:
+            while sizes.columns > STEP and sizes._flops() > global_flops(recipe):
                 sizes = cls._with(sizes.columns - STEP, n, p, recipe)
         return sizes
 

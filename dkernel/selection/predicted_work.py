@@ -39,4 +39,5 @@ def choice_work(recipe: Recipe, p: int, rows: int, columns: int, drawn: bool, bu
     if fitted > FIRST.rows and first + second <= budget:
         first += second
     later = (LEARNED * learns + SUMS * (len(kernels) > 1)) * len(kernels) * each(THIRD) + 2 * is_open * each(LAST)
-    return first + min(later, max(0.0, budget - first))
+    # A level is halved until it is within what is left, so half of that is spent.
+    return first + min(later, max(0.0, budget - first) / 2)

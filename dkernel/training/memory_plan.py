@@ -13,18 +13,17 @@ from dkernel.features.base import MOST_DENSE
 from dkernel.features.block_coordinates import BLOCK
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.numerics.tiling import PIECE_ROWS
-from dkernel.problem.budget import CORE, SPEED, choice_flops
+from dkernel.problem.budget import CORES
 from dkernel.problem.components import STRIP
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
-from dkernel.selection.predicted_work import choice_work
 from dkernel.solving.driver import solver_class
 from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
-from dkernel.solving.sketch import sketch_flops as wide_flops
 from dkernel.streaming.schedule import bundle_size
-from dkernel.training.local_stage import local_cost, local_kinds
+from dkernel.training.local_stage import local_cost
 from dkernel.training.result import LocalCost
+from dkernel.training.work_plan import Work
 
 # Resident memory of a process after its imports, as Dask counts it against a worker's limit; a worker that finds no
 # compiled loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much
@@ -57,7 +56,8 @@ class Plan:
     local_flops : of it
     readings : of the source, from memory where it is kept
     model_bytes : of the model file, about; a local stage's part is at most this
-    seconds : what that takes on as many cores as there are threads, within a factor of two or three
+    seconds : what that takes on as many cores as there are threads, within a factor of two
+    most_seconds : what max_seconds is compared with: the same at most, on the same cores everywhere
     """
 
     n: int
@@ -80,6 +80,7 @@ class Plan:
     scratch_bytes: int = 0
     reading_bytes: int = 0
     seconds: float = 0.0
+    most_seconds: float = 0.0
     local: tuple[str, ...] = ()
     local_flops: float = 0.0
     readings: int = 0
@@ -104,8 +105,8 @@ class Plan:
         threads = max(1, executor.slots // workers)
         base = WORKER_BASE + reservoir + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
         client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
-        passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
-        kinds = local_kinds(recipe, source, sizes, setup + passes * turn)
+        work = Work.of(source, recipe, sizes, outputs)
+        kinds, passes = tuple(work.local), work.passes
         local = local_cost(kinds, n, p, recipe, outputs)
         sums, tree = _sums(recipe, source, D)
         base += threads * (local.task_bytes + tree * matrix) + local.row_bytes * n // workers
@@ -119,11 +120,7 @@ class Plan:
         with_data = max(reading + max(0, held - in_flight), base + held + tasks)
         total = limit * workers if limit else _available()
         kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
-        survey = float(source.n_rows) * p * 8
-        drawn = not by_landmarks(recipe.features, auto=True)
-        budget = choice_flops(recipe, setup + passes * turn)
-        choice = choice_work(recipe, p, sizes.reservoir - sizes.holdout, D, drawn, budget)
-        work, read = survey + choice + setup + passes * turn + local.flops, 1 if kept else 1 + passes + local.readings
+        read = 1 if kept else 1 + passes + local.readings
         return cls(
             n=n, p=source.n_in, columns=D, outputs=outputs,
             rounds=sizes.rounds, passes=passes, reservoir=sizes.reservoir,
@@ -133,17 +130,18 @@ class Plan:
             memory_limit=limit,
             kept=kept,
             in_process=executor.name != "cluster",
-            survey_flops=survey,
-            setup_flops=setup,
-            pass_flops=turn,
-            choice_flops=choice,
+            survey_flops=work.survey,
+            setup_flops=work.setup,
+            pass_flops=work.turn,
+            choice_flops=work.choice,
             local=kinds,
             local_flops=local.flops,
             model_bytes=sizes.model_bytes(outputs) + local.model_bytes,
             readings=2 + passes + local.readings,
             checkpoint_bytes=_checkpoint(D, outputs, reservoir, row, squares if wide else 3 * matrix, local),
             scratch_bytes=local.scratch_bytes,
-            seconds=round((work / CORE + read * source.nbytes / BYTES) / executor.slots, 1),
+            seconds=round((work.seconds + read * source.nbytes / BYTES) / executor.slots, 1),
+            most_seconds=work.most_seconds / CORES,
         )  # fmt: skip
 
     def check(self) -> None:
@@ -168,13 +166,11 @@ class Plan:
 
     def check_seconds(self, limit: float | None) -> None:
         """Refuse a fit that is predicted to take longer than it may."""
-        stages = self.survey_flops, self.choice_flops, self.flops, self.local_flops
-        needed = sum(stages) / SPEED
-        if limit is not None and needed > limit:
+        if limit is not None and self.most_seconds > limit:
             raise RecipeError(
-                f"The fit is predicted to take {needed:,.1f} s, on two cores of {CORE / 1e9:g} Gflop/s each, and "
-                f"max_seconds is {limit:g}. Raise it to {ceil(needed)}, or leave n_components, solver, passes and "
-                "local to choose."
+                f"The fit is predicted to take {self.most_seconds:,.1f} s on {CORES} usual cores and max_seconds "
+                f"is {limit:g}. Raise it to {ceil(self.most_seconds)}, or leave n_components, solver, passes and local "
+                "to choose."
             )
 
     def check_model(self, limit: int | None) -> None:
@@ -218,6 +214,7 @@ _WORDS = {
     "checkpoint_bytes": "disk, with --checkpoint",
     "scratch_bytes": "disk, scratch",
     "seconds": "time, about",
+    "most_seconds": "time, at most, of max_seconds",
     "local": "local stage",
     "local_flops": "work of the local stage",
     "readings": "readings of the data",
@@ -247,7 +244,7 @@ def _in_words(name: str, value: Any) -> str:
         return _mib(value)
     if name.endswith("_flops"):
         return f"{value / 1e9:,.1f} Gflop"
-    if name == "seconds":
+    if name.endswith("seconds"):
         return f"{max(1, round(value)):,} s" if value < 120 else f"{value / 60:,.0f} min"
     return f"{value:,}" if isinstance(value, int) else f"{value}"
 
@@ -276,15 +273,6 @@ def _held(source: int, workers: int, unit: int) -> int:
     """Bytes of a source that is kept in the worker with most of it: it may have copies of units of others, where some
     worker has no unit of a round."""
     return int(min(source, max(UNEVEN * source, source + workers * COPIES * unit) / workers))
-
-
-def _work(sizes: Sizes, recipe: Recipe, outputs: int, wide: bool, picking: int) -> tuple[int, float, float]:
-    """Passes, the flops of one, and those of the setup; `picking` bytes are held to choose landmarks."""
-    p, D = sizes.p, sizes.columns
-    solver = solver_class(recipe.solver)
-    passes, turn = solver.readings(sizes), solver.flops(sizes, outputs)
-    products = wide_flops(D, p) if wide else float(sizes.sample) * D * D + 2.0 * D**3
-    return passes, turn, products + float(sizes.sample) * D * (2 * p + 20) + picking / 8.0 * (D + 2 * p + 20)
 
 
 def _working(columns: int, outputs: int) -> int:
