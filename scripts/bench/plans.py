@@ -2,8 +2,8 @@
 
     python scripts/bench/plans.py [--only NAME ...] [--json]
 
-`seconds` are to be stated within a factor of two on quiet cores, memory within 1.5. On busy cores `times` of the seconds
-of all cores are nearer to the truth: --cpu.
+`seconds` are to be stated within a factor of two on quiet cores, memory within 1.5. On busy cores the
+seconds that all cores worked are nearer to the truth: `--cpu` judges by them.
 """
 
 import argparse
@@ -63,7 +63,8 @@ def one(name: str) -> dict[str, Any]:
     here = stated["client_bytes"] + stated["worker_bytes"]
     return {
         "fit": name, "stated_s": stated["seconds"], "took_s": found.seconds, "cpu_s": cpu,
-        "times": found.seconds / max(stated["seconds"], 1e-9), "cpu_times": cpu / max(cores * stated["seconds"], 1e-9), "stated_mib": here / 2**20, "peak_mib": found.peak_mib,
+        "times": found.seconds / max(stated["seconds"], 1e-9),
+        "cpu_times": cpu / max(cores * stated["seconds"], 1e-9), "stated_mib": here / 2**20, "peak_mib": found.peak_mib,
         "memory_times": here / 2**20 / found.peak_mib,
     }  # fmt: skip
 
