@@ -61,7 +61,7 @@ class Work:
     def most_seconds(self) -> float:
         """Seconds of one core if no components are left out."""
         work = {"survey": self.survey, "choice": self.choice, "global": self.setup + self.passes * self.turn}
-        return core_seconds(work | self.local)
+        return core_seconds({**work, **self.local})
 
 
 def may_shrink(recipe: Recipe, sizes: Sizes) -> bool:
