@@ -28,7 +28,7 @@ from dkernel.problem.budget import choice_flops
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.selection.bandwidth import Gammas, requested
-from dkernel.selection.candidates import Candidate, SelectedModel
+from dkernel.selection.candidates import Candidate, SelectedModel, has_family, is_next
 from dkernel.selection.evaluation import (
     MOMENT_PARTS,
     CandidateLoss,
@@ -217,11 +217,13 @@ class _Search:
                 return _best_of_each(first)
             kept = [candidate for candidate, _ in first[:FINALISTS]]
             for family in self.families:
-                kept += [c for c, _ in first if c.family is family and c not in kept][: 0 if _has(kept, family) else 2]
+                kept += [c for c, _ in first if c.family is family and c not in kept][
+                    : 0 if has_family(kept, family) else 2
+                ]
             # At more columns the next larger gamma may be better.
             for family in self.families:
                 best = next(c for c, _ in first if c.family is family)
-                kept += [c for c in candidates if _is_next(c, best) and c not in kept]
+                kept += [c for c in candidates if is_next(c, best) and c not in kept]
             candidates = kept
             if self._affordable(SECOND, [c.family for c in kept], FIRST.columns).columns == FIRST.columns:
                 return _best_of_each(first)
@@ -334,12 +336,22 @@ class _Search:
     def _last(self, found: list[Found], tried: int) -> Found:
         """The best once more on more columns, at its gamma and the next."""
         best = found[0]
-        level = self._affordable(LAST, [best[0].family] * 2)
+        # Fewer landmarks than features cannot tell how smooth a function of all of them is.
+        factors, level = (1.0, 2.0), LAST
+        if self.p > SECOND.columns:
+            factors, level = (1.0, 2.0, 0.25), LAST.within(self.columns, self.half)
+        level = self._affordable(level, [best[0].family] * len(factors))
         if tried == 1 or level.within(self.columns, self.half).columns <= SECOND.columns:
             return best
         if best[0].kernel != self.again(best[0], (1.0,))[0].kernel:  # a sum: its gammas are what they are
             return best
-        return self.judged(self.again(best[0], (1.0, 2.0)), level)[0]
+        found = self.judged(self.again(best[0], factors), level)[0]
+        for _ in range(EXTENSIONS if found[0].factor < best[0].factor else 0):
+            wider = self.judged(self.again(found[0], (0.25,)), level)[0]
+            if not wider[1].loss < found[1].loss:
+                break
+            found = wider
+        return found
 
     def _enough(self, best: Candidate) -> tuple[int | None, bool]:
         """Landmarks beyond which there is little to gain, as far as few can tell; and whether no number is enough."""
@@ -379,18 +391,9 @@ class _Search:
             )
 
 
-def _has(candidates: Sequence[Candidate], family: Kernel) -> bool:
-    return any(candidate.family is family for candidate in candidates)
-
-
 def _best_of_each(found: Sequence[Found]) -> list[Found]:
     """The first of each family, in their order."""
     first: dict[int, Found] = {}
     for each in found:
         first.setdefault(id(each[0].family), each)
     return list(first.values())
-
-
-def _is_next(candidate: Candidate, best: Candidate) -> bool:
-    """True if it differs from `best` by one step of gamma upwards."""
-    return (candidate.family, candidate.scaling) == (best.family, best.scaling) and candidate.factor == 2 * best.factor
