@@ -32,7 +32,7 @@ REJECTS = pa.schema(
 
 @dataclass(frozen=True)
 class RejectedRow:
-    """Why a row is left out; `raw` is the value where there is no text of the row."""
+    """The reason why a row is left out; `raw` is the value where there is no text of the row."""
 
     column: str
     reason: str

@@ -1,4 +1,4 @@
-"""Which map a kernel gets: by the word that was asked for, the kernel's own parts, p and the number of columns."""
+"""Choice of a kernel's map: by the word that was asked for, the kernel's parts, p and the number of components."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace

@@ -61,7 +61,7 @@ class MonomialMap(TiledMap):
 
     @cached_property
     def _terms(self) -> dict[int, tuple[NDArray[np.intp], NDArray[np.float64]]]:
-        """For each degree, the inputs whose product is a monomial, (monomials, degree), and its weight."""
+        """The inputs of each degree whose product is a monomial, (monomials, degree), and its weight."""
         found = {}
         for degree in {degree for degree, _, _ in self._starts.values()}:
             terms = list(combinations_with_replacement(range(self.n_in), degree))

@@ -187,7 +187,7 @@ class Matern(LengthKernel):
         return mixtures.MixtureLaw(p, mixtures.inverse_gamma_root(self.nu, self._number))
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """As Exponential for ν = 1/2, 3/2, 5/2, else from a table; the float64 values, rounded, below 3/4."""
+        """Closed forms for ν = 1/2, 3/2, 5/2, else a table; below 3/4 the float64 values, rounded."""
         slope = math.sqrt(2 * self.nu)
         polynomial = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1.0, 1 / 3)}.get(self.nu)
         if polynomial is not None:

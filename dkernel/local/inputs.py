@@ -1,4 +1,4 @@
-"""What a grid divides: the numbers of a row about their centers, and each group of one-hot columns as one category."""
+"""Inputs of a grid: the numbers of a row about their centers, each group of one-hot columns as one category."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass

@@ -182,7 +182,7 @@ def bad_lines(lines: Lines) -> dict[int, str]:
 
 
 def _reason(text: bytes, n: int) -> str:
-    """Why these n lines cannot be read; nothing if they can."""
+    """The reason why these n lines cannot be read; nothing if they can."""
     try:
         rows = parse(text, "", 0)
     except DataError:
