@@ -123,21 +123,20 @@ def evaluate_candidate(
         own = map.coordinates().metric
         metric[:-1, :-1] = own * np.eye(map.n_components) if isinstance(own, float) else own
 
-        def at(alpha: float) -> CandidateLoss:
+        def at(alpha: float) -> tuple[CandidateLoss, Array | None]:
             w = _ridge(covariance, metric, moment, alpha)
             if w is None:
-                return nothing
+                return nothing, None
             found = _mean(loss.judged(Y_judged, judged @ w), weight_judged)
-            return CandidateLoss(found, w[:-1], alpha) if np.isfinite(found) else nothing
+            return (CandidateLoss(found, w[:-1], alpha), w) if np.isfinite(found) else (nothing, None)
 
-        best = min(pool.map(at, PATH), key=lambda found: found.loss)
-    if not level.halved or map.n_components < 2 or not np.isfinite(best.loss):
+        best, whole = min(pool.map(at, PATH), key=lambda found: found[0].loss)
+    if not level.halved or map.n_components < 2 or whole is None:
         return best
     some = np.append(np.arange(map.n_components // 2), map.n_components)  # and the intercept
     square = np.ix_(some, some)
-    whole = _ridge(covariance, metric, moment, best.alpha)
     half_of = _ridge(covariance[square], metric[square], moment[some], best.alpha)
-    if whole is None or half_of is None:
+    if half_of is None:
         return best
     more = loss.judged(Y_judged, judged[:, some] @ half_of) - loss.judged(Y_judged, judged @ whole)
     rows = more.reshape(len(more), -1).mean(axis=1, dtype=np.float64)
