@@ -17,7 +17,6 @@ from dkernel.errors import ModelFileError
 from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Kernel
 from dkernel.numerics.fused_gradient import PackedColumns
-from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.tiling import ROWS, Columns
 
 MOST_DENSE = 20_000
@@ -259,7 +258,7 @@ def in_tiles(
 
 
 def _tile(X: NDArray, first: int, n: int) -> NDArray:
-    if isinstance(X, SparseRows):
+    if not isinstance(X, np.ndarray):  # sparse rows
         return X.padded(first, ROWS)
     # Rows of float64 are scaled as such: their differences from the mean may be nothing in float32, and they infinite.
     rows = np.zeros((ROWS, X.shape[1]), np.float64 if X.dtype == np.float64 else np.float32)

@@ -11,7 +11,6 @@ rows left out of a fit.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -30,8 +29,7 @@ from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
-from dkernel.numerics.object_values import encoded
-from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.numerics.rows import contents
 from dkernel.problem.components import with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem, count_correct
@@ -106,16 +104,9 @@ def _distinct(rows: Block) -> Block:
 def _contents(rows: Block) -> list[bytes]:
     X, y = rows.X, rows.y
     labels = [None] * len(X) if y is None else y.tolist()
-    if isinstance(X, SparseRows):  # which hold no 0
-        ends = X.starts.tolist()
-        held = [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(ends)]
-    elif X.dtype.kind == "O":
-        held = [encoded(row[None])[0].tobytes() for row in X]
-    else:
-        held = [row.tobytes() for row in np.ascontiguousarray(X + 0.0)]  # -0.0 is 0.0
     return [
         hashlib.blake2b(x + _text(label).encode(), digest_size=16).digest()
-        for x, label in zip(held, labels, strict=True)
+        for x, label in zip(contents(X), labels, strict=True)
     ]
 
 
