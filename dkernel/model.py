@@ -12,7 +12,7 @@ from dkernel.encoding import Encoding
 from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
-from dkernel.linear.losses import Loss, Softmax, loss_named
+from dkernel.linear.losses import Loss, loss_named
 from dkernel.linear.predictive_variance import Variance
 from dkernel.local.base import LocalMachine
 from dkernel.numerics import tiling
@@ -201,10 +201,8 @@ class Model:
             X = self.scaling.apply(X)
             for first in range(0, len(X), PIECE_ROWS):
                 part = X[first : first + PIECE_ROWS]
-                rest = self.map.beyond(part) if isinstance(self.map, NystromMap) else None
-                out[first : first + PIECE_ROWS] = np.sqrt(
-                    variance.of(np.asarray(self.map.components(part), np.float64), rest)
-                )
+                components = np.asarray(self.map.components(part), np.float64)
+                out[first : first + PIECE_ROWS] = np.sqrt(variance.of(components, self.map.beyond(part)))
         return _finite(out, "deviation")
 
     def known_variance(self) -> Variance:
@@ -257,11 +255,8 @@ class Model:
         S = S.astype(np.float64)
         if self.calibration is not None:
             return _of_classes(self.calibration(S))
-        if isinstance(self.loss, Softmax):
-            e = np.exp(S - S.max(axis=1, keepdims=True))
-            return np.asarray(e / e.sum(axis=1, keepdims=True))
-        e = np.exp(-np.abs(S))
-        return _of_classes(np.where(S >= 0, 1.0, e) / (1.0 + e))
+        p = np.asarray(self.loss.probabilities(S), np.float64)
+        return p if self.loss.joint else _of_classes(p)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_columns", "reading")}

@@ -90,6 +90,10 @@ class FeatureMap(FromArguments, ABC):
     kind: ClassVar[str]
     gram_dtype: ClassVar[str] = "float64"
     """Type of the components whose Gram matrix is that of a preconditioner."""
+    landmarks: Any = None
+    """Landmarks (n_components, p) of a map that has some."""
+    rank: int | None = None
+    """Directions that a map of landmarks keeps, None for all."""
     kernel: Kernel
     n_in: int
     n_components: int
@@ -109,6 +113,11 @@ class FeatureMap(FromArguments, ABC):
     def sparse(self) -> bool:
         """True for a map of sparse rows (dkernel.numerics.sparse_rows)."""
         return False
+
+    @property
+    def text(self) -> str:
+        """The map in words, for people and for the record."""
+        return self.kind
 
     @property
     def panels(self) -> PackedColumns | None:
@@ -223,6 +232,23 @@ class FeatureMap(FromArguments, ABC):
         ModelFileError
             If they describe no map.
         """
+
+    def beyond(self, X: NDArray, root: NDArray[np.float64] | None = None) -> NDArray[np.float64] | None:  # noqa: ARG002
+        """Compute what the components leave of k(x, x), for a map of landmarks.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, p)
+            Rows.
+        root : ndarray, default=None
+            Lower Cholesky factor of the metric, if it is known.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            The rest; None of a map without landmarks.
+        """
+        return None
 
     def __call__(self, X: NDArray) -> NDArray[np.float64]:
         """φ of a small block, float64 (n, n_out)."""

@@ -198,25 +198,6 @@ class Drawing:
         return True
 
 
-def words_of(map: FeatureMap) -> str:
-    """A map in words, for people and for the record.
-
-    Examples
-    --------
-    >>> words_of(FourierMap.draw(Gaussian(gamma=0.5), 3, 64, seed=0))
-    'fourier (sobol)'
-    """
-    if isinstance(map, MonomialMap) and map.most == 0:
-        return "none"
-    if isinstance(map, FourierMap):
-        return f"fourier ({map.sampling})" if map.sampling else "fourier"
-    if isinstance(map, SelectedMap):
-        return f"{words_of(map.inner)} of {len(map.places)} columns"
-    if isinstance(map, StackedMap | TensorSketchMap):
-        return f"{map.kind} of {', '.join(words_of(part) for part in map.maps)}"
-    return map.kind
-
-
 @dataclass(frozen=True)
 class _Draw:
     """One choice of maps: what is asked for, and the seed of the part that is drawn."""

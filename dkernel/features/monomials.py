@@ -56,6 +56,10 @@ class MonomialMap(TiledMap):
         return None if series is None else sum(comb(n_in + N - 1, N) for N, a in enumerate(series) if a > 0)
 
     @property
+    def text(self) -> str:
+        return "none" if self.most == 0 else self.kind  # the monomial of degree 0 alone, a constant
+
+    @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         return tuple((first, 1, width) for first, (_, _, width) in self._starts.items())
 

@@ -18,7 +18,6 @@ from sklearn.metrics import (
 )
 
 from dkernel.data.block import Block
-from dkernel.features import NystromMap
 from dkernel.model import Model
 from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
@@ -80,7 +79,7 @@ def spectrum(model: Model, holdout: Block | None) -> tuple[Array, str]:
     """
     map = model.map
     with one_blas_thread():
-        if isinstance(map, NystromMap):
+        if map.landmarks is not None:
             Z = wide(map.landmarks[:MOST_EIGEN])
             K = map.kernel(Z, Z)
             what = f"the kernel on {len(Z):,} landmarks"

@@ -11,7 +11,7 @@ from dkernel.data.object_columns import check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
-from dkernel.features import NystromMap, Scaling, by_landmarks
+from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.landmarks import select
 from dkernel.kernels import Kernel, parse
@@ -76,7 +76,7 @@ def landmarks_of(
 
 
 def certificate(
-    map: NystromMap, X: NDArray[np.floating], flops: float, known: tuple[NDArray[Any], NDArray[Any]] | None = None
+    map: FeatureMap, X: NDArray[np.floating], flops: float, known: tuple[NDArray[Any], NDArray[Any]] | None = None
 ) -> dict[str, float]:
     """Residual of the landmarks: the mean over rows that the fit did not learn from, and the landmarks' effective rank.
 
@@ -89,8 +89,8 @@ def certificate(
     c, p = map.landmarks.shape
     p = len(map.landmarks.data) // c if map.sparse else p
     rows = int(min(len(X), CERTIFIED_ROWS, max(CERTIFIED_SHARE * flops / (c * (c + 2 * p + 20)), 100)))
-    X, map = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
-    left = map.residual(X) if known is None else np.maximum(map.beyond(X, known[1]), 0.0)
+    X, own = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
+    left = own.residual(X) if known is None else np.maximum(own.beyond(X, known[1]), 0.0)
     mean = float(np.mean(map.kernel.diag(wide(X))))
     found = {
         "trace_error": float(np.mean(left)),
@@ -101,7 +101,7 @@ def certificate(
     if known is not None:
         return {**found, "effective_rank": float(np.trace(known[0]) ** 2 / np.vdot(known[0], known[0]))}
     # The rank takes a square of the landmarks.
-    return found if c > MOST_DENSE else {**found, "effective_rank": map.effective_rank}
+    return found if c > MOST_DENSE else {**found, "effective_rank": own.effective_rank}
 
 
 def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tuple[Kernel, NDArray[Any]]:

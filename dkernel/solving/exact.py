@@ -21,7 +21,7 @@ from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import RecipeError
 from dkernel.execution.base import Executor
-from dkernel.features import NystromMap
+from dkernel.features import FeatureMap, NystromMap
 from dkernel.features.base import Coordinates
 from dkernel.linear.preconditioner import factorize, metric_root
 from dkernel.linear.solvers.full_batch import batch_solver
@@ -208,28 +208,29 @@ def _first(rows: Block, problem: Problem) -> tuple[Block, Problem]:
     if n <= MOST_JUDGED:
         return rows, problem
     if _is_expansion(problem, rows.X):
-        assert isinstance(map, NystromMap)
-        problem = _with(problem, NystromMap(map.kernel, map.landmarks[:MOST_JUDGED]))
+        problem = _with(problem, map, MOST_JUDGED)
     y, w, some = rows.y, rows.weight, slice(MOST_JUDGED)
     return Block(rows.X[some], None if y is None else y[some], None if w is None else w[some]), problem
 
 
-def _with(problem: Problem, map: NystromMap) -> Problem:
-    return replace(problem, columns=ScaledColumns(problem.columns.scaling, map))
+def _with(problem: Problem, map: FeatureMap, landmarks: int) -> Problem:
+    """The problem with the first landmarks alone."""
+    few = NystromMap(map.kernel, map.landmarks[:landmarks])
+    return replace(problem, columns=ScaledColumns(problem.columns.scaling, few))
 
 
 def _smaller(problem: Problem) -> Problem:
     """The problem with no more landmarks than tell one alpha from another."""
     map = problem.columns.map
-    if not isinstance(map, NystromMap) or map.n_components <= JUDGED_COLUMNS or map.rank is not None:
+    if map.landmarks is None or map.n_components <= JUDGED_COLUMNS or map.rank is not None:
         return problem
-    return _with(problem, NystromMap(map.kernel, map.landmarks[:JUDGED_COLUMNS]))
+    return _with(problem, map, JUDGED_COLUMNS)
 
 
 def _is_expansion(problem: Problem, X: Any) -> bool:
     """True if the rows are the landmarks, in their order, and each output can be solved for alone."""
     map = problem.columns.map
-    if not isinstance(map, NystromMap) or map.rank is not None or map.n_components != len(X):
+    if map.landmarks is None or map.rank is not None or map.n_components != len(X):
         return False
     Z = map.landmarks  # that may have been given, in another order
     given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"

@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.execution.base import Executor, Handle
 from dkernel.execution.local import ThreadsExecutor
-from dkernel.features import NystromMap
 from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root, ridge_for
 from dkernel.linear.solvers.psgd import PSGD
@@ -200,7 +199,7 @@ def _dense(evaluator: SampleEvaluator, split: ReservoirSplit, n: int, flops: flo
     metric, map, root, certified = coordinates.metric, problem.columns.map, None, None
     if not isinstance(metric, float):
         root = metric_root(metric)
-        if isinstance(map, NystromMap) and len(split.held.X):
+        if map.landmarks is not None and len(split.held.X):
             certified = certificate(map, problem.columns.scaling.apply(split.held.X), flops, (metric, root))
     noise = ROUNDING if map.gram_dtype == "float32" else 0.0
     rho = ridge_for(covariance, metric, target, noise, stream(problem.seed, "trace"), root)

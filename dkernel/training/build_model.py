@@ -9,7 +9,6 @@ import numpy as np
 from dkernel.data.block import Block
 from dkernel.errors import DataError
 from dkernel.execution.versions import versions
-from dkernel.features import NystromMap
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.predictive_variance import Variance
 from dkernel.model import Model
@@ -79,7 +78,7 @@ def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverRes
         facts["passed_over"] = list(job.source.passed_over)
     if prepared.certificate is not None:
         facts["certificate"] = prepared.certificate
-    elif isinstance(map, NystromMap) and len(split.held.X):
+    elif map.landmarks is not None and len(split.held.X):
         facts["certificate"] = certificate(map, problem.columns.scaling.apply(split.held.X), job.plan.flops)
     if posed.weights is not None:
         facts["weights"] = [float(weight) for weight in posed.weights]
@@ -94,7 +93,7 @@ def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverRes
 def _in_columns(evaluator: SampleEvaluator, found: dict[str, Any], targets: Targets) -> Variance:
     """The variance that a solver found in its coordinates, in those of the columns and the label's unit."""
     noise, alpha, n = targets.width**2 * np.array(found["noise"]), found["alpha"], found["weight"]
-    has_rest = isinstance(evaluator.problem.columns.map, NystromMap) and alpha > 0
+    has_rest = evaluator.problem.columns.map.landmarks is not None and alpha > 0
     prior = noise / (alpha * n) if has_rest else 0.0 * noise
     factor = np.ascontiguousarray(evaluator.coordinates.expand(found["basis"]))
     scale = np.stack([noise, prior, np.full_like(noise, n)])

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.features import FeatureMap, NystromMap, by_landmarks, words_of
+from dkernel.features import FeatureMap, NystromMap, by_landmarks
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledColumns
@@ -218,7 +218,7 @@ def _map(
     kernel, scaling, drawing = chosen.kernel, chosen.scaling, job.drawing
     if drawing is not None:
         map = drawing.map(kernel, job.sizes.columns)
-        job.note("features", words_of(map))
+        job.note("features", map.text)
         if recipe.n_components == "auto" and map.n_components < job.sizes.columns:
             job.note("n_components", f"{map.n_components:,}: the kernel has no more")
         return map, split

@@ -189,6 +189,10 @@ class FourierMap(FeatureMap):
     def coordinates(self) -> Coordinates:
         return Coordinates(self.n_components, self.n_components / 2.0)
 
+    @property
+    def text(self) -> str:
+        return f"{self.kind} ({self.sampling})" if self.sampling else self.kind
+
     def spec(self) -> dict[str, Any]:
         spec: dict[str, Any] = {"kind": self.kind, "kernel": repr(self.kernel), "form": self.form}
         if self.sampling:
