@@ -129,11 +129,11 @@ def expand(
     return files
 
 
-def named(item: str | os.PathLike, storage_options: Mapping[str, Any] | None = None) -> list[str]:
+def named(item: str | os.PathLike) -> list[str]:
     """The files that `item` names, readable or not, as far as they can be listed; never an error."""
     text = _text(item)
     try:
-        return _found(text, dict(storage_options or {})).paths
+        return _found(text, {}).paths
     except Exception:  # of whatever file system: what cannot be listed is refused when it is opened
         return [text]
 

@@ -32,7 +32,6 @@ class Progress:
     ----------
     kind : "bar" | "log" | "json" | "none" | "auto": a bar on a terminal, else a log; a bar without a terminal is a log
     stream : where to; stderr when None
-    every : seconds between two lines of "log" and "json"; inside `with` they come also while nothing is finished
     choices : show what is chosen when it is chosen; "json" always does
 
     Attributes
@@ -52,7 +51,6 @@ class Progress:
         self,
         kind: str = "auto",
         stream: TextIO | None = None,
-        every: float = LOG_EVERY,
         clock: Callable[[], float] = time.monotonic,
         choices: bool = True,
     ) -> None:
@@ -63,7 +61,7 @@ class Progress:
         if kind in ("auto", "bar"):
             kind = "bar" if self._terminal else "log"
         self.kind = kind
-        self._every = BAR_EVERY if kind == "bar" else every
+        self._every = BAR_EVERY if kind == "bar" else LOG_EVERY
         self._clock = clock
         self._choices = choices
         self._lock = threading.RLock()
