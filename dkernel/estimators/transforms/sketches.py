@@ -7,7 +7,8 @@ from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import UnsupportedError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.transforms.kernel_maps import NystromFeatures, TransformerBase, columns_of, random_rows
+from dkernel.estimators.transforms.base import TransformerBase, columns_of, random_rows
+from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import seed_of
 from dkernel.features import by_landmarks, choose_map, features_named, is_complete
 from dkernel.kernels import parse
