@@ -11,6 +11,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from dkernel.data import Source
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import RecipeError
+from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
 from dkernel.estimators.validation import checked_rows, source_of
@@ -128,6 +129,36 @@ def _lazily_framed(wrapped: Any) -> Any:
         return dd.from_dask_array(answer, columns=list(self.get_feature_names_out()))
 
     return transform
+
+
+class MapTransformer(TransformerBase):
+    """Base class of transformers whose answers are the features φ of `map_`."""
+
+    def transform(self, X: Any) -> Any:
+        """Compute the features φ of the rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray or dask.array.Array of shape (n_samples, n_components_)
+            Features, in the dtype of X. Lazy for Dask collections.
+
+        Raises
+        ------
+        NotFittedError
+            Before `fit`.
+        DataError
+            If X holds values that are not finite numbers, or other features than those of `fit`.
+        """
+        require_fitted(self, "map_")
+        return self._features_of(X)
+
+    def _features_of(self, X: Any) -> Any:
+        return self._transform(X, random_rows, self.map_, *self.map_.arrays().values())
 
 
 def random_rows(map: FeatureMap, X: NDArray[Any]) -> NDArray[np.floating]:

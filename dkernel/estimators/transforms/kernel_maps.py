@@ -7,9 +7,8 @@ from numpy.typing import NDArray
 
 from dkernel.data import Source, from_arrays
 from dkernel.data.collections.sparse_arrays import stays_sparse
-from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Landmarks, Seed
-from dkernel.estimators.transforms.base import TransformerBase, columns_of, dtype_of, random_rows
+from dkernel.estimators.transforms.base import MapTransformer, columns_of, dtype_of
 from dkernel.estimators.validation import checked_rows, rule_of, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.features import FourierMap, NystromMap
@@ -23,7 +22,7 @@ from dkernel.selection.landmark_selection import for_given, sample_rows
 COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
 
-class FourierFeatures(TransformerBase):
+class FourierFeatures(MapTransformer):
     """Random Fourier features φ(x) = (2 / D)^{1/2} [cos Ωx, sin Ωx], φ(x) . φ(z) ≈ k(x, z).
 
     Ω is drawn from the spectral law of the kernel. X is used as it is, never scaled. Each row of `transform` is
@@ -133,34 +132,13 @@ class FourierFeatures(TransformerBase):
         """Frequencies Ω of the map."""
         return self.map_.frequencies
 
-    def transform(self, X: Any) -> Any:
-        """Compute the features φ of the rows.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples, n_components_)
-            Features, in the dtype of X. Lazy for Dask collections.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
-        """
-        require_fitted(self, "map_")
-        arrays = self.map_.arrays().values()
+    def _features_of(self, X: Any) -> Any:
         if self.map_.form == "exponential":
-            return self._transform(X, complex_rows, self.map_, *arrays, made=COMPLEX)
-        return self._transform(X, random_rows, self.map_, *arrays)
+            return self._transform(X, complex_rows, self.map_, *self.map_.arrays().values(), made=COMPLEX)
+        return super()._features_of(X)
 
 
-class NystromFeatures(TransformerBase):
+class NystromFeatures(MapTransformer):
     """Nyström features φ(x) = k(x, Z) U Λ^{-1/2}, with k(Z, Z) = U Λ U^T.
 
     φ(x) . φ(z) = k(x, z) when x or z is a landmark. The landmarks Z are chosen from rows of X drawn by hash, whatever
@@ -275,27 +253,7 @@ class NystromFeatures(TransformerBase):
         self.n_components_ = self.whitening_.shape[1]
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Compute the features φ of the rows.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples, n_components_)
-            Features, in the dtype of X. Lazy for Dask collections.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
-        """
-        require_fitted(self, "map_")
+    def _features_of(self, X: Any) -> Any:
         # A worker is sent the whitening too: to make it again costs a decomposition, which might round differently.
         carried = (self.kernel_, wide(self.landmarks_), self.whitening_)
         return self._transform(X, nystrom_rows, carried, *self.map_.arrays().values(), self.whitening_)
