@@ -24,7 +24,6 @@ from dkernel.recipe import Recipe
 from dkernel.validation import as_features, silent_overflow
 
 _Number = TypeVar("_Number", bound=np.floating)
-TINY = 1e-300  # of a row that all classes refuse
 
 
 class ScaledColumns:
@@ -275,5 +274,5 @@ def _of_classes(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Probabilities (n, n_classes) of those of one of two classes, or of each class against the rest."""
     if p.shape[1] == 1:
         return np.concatenate([1.0 - p, p], axis=1)
-    p = np.maximum(p, TINY)
+    p = np.maximum(p, 1e-300)  # of a row that all classes refuse
     return np.asarray(p / p.sum(axis=1, keepdims=True))

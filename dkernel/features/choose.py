@@ -53,7 +53,6 @@ def is_complete(features: str) -> bool:
 
 MOST_LANDMARKS = 20_000  # above it their Gram matrix and its factor cost more than what they are better
 TRIAL = 64  # columns that tell whether a kernel has a map
-MOST_SKETCHES = 12  # a series of more degrees has its degrees drawn
 _ANY = "Use features='nystrom', which any kernel can have"
 
 
@@ -319,7 +318,7 @@ class _Draw:
         # Every degree has a column at least: one left out would be missing from the mean of the kernel.
         degrees = [N for N, a in enumerate(series) if a > 0 and N > 1]
         left = n - low.n_components - len(degrees)
-        if left < 0 or len(degrees) > MOST_SKETCHES:
+        if left < 0 or len(degrees) > 12:  # a series of more degrees has its degrees drawn
             return self._maclaurin(kernel, n)
         sizes = 1 + np.floor(shares(series, 2) * left).astype(int)
         maps = [self._part(N)._sketch(Polynomial(degree=N, c=0.0), int(sizes[N])) for N in degrees]

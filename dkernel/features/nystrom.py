@@ -29,7 +29,6 @@ from dkernel.numerics.tiling import COLUMNS
 # on covtype with 5,000 landmarks 1e-6 cost 0.6 points of error against 1e-8 and 1e-9.
 SOLVER_FLOOR = 1e-6
 SOLVER_RIDGE = 1e-9  # of the largest eigenvalue: see above
-CLOSE = 1e-3  # what a step of the power iteration for that eigenvalue may still have added to it
 # A transformer computes in float64 and truncates where float64 ends.
 TRANSFORM_FLOOR = 1e-14
 STRIP = 256  # rows whose float64 columns one thread makes at one time
@@ -281,7 +280,7 @@ def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:
         v = thin_linalg.product(gram, v[:, None])[:, 0]
         before, largest = largest, float(np.linalg.norm(v))
         v /= largest
-        if largest - before <= CLOSE * largest:  # it grows to the eigenvalue
+        if largest - before <= 1e-3 * largest:  # it grows to the eigenvalue
             break
     gram.flat[:: n + 1] += SOLVER_RIDGE * largest
     return gram

@@ -23,9 +23,7 @@ SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 """Smoothness of a Matern kernel -> slope, b and c of (1 + b a + c a²) exp(-a), a = slope · distance / length."""
 # Of a distance, in lengths: far below any ridge, and to take more pairs one by one costs as much as to solve.
 TOLERANCE = 1e-4
-SAMPLE = 500  # rows whose distances are taken for the median
 GRADIENTS = 2000  # rows at which gradients are averaged
-GROWTH = 10.0  # of the ridge of a matrix that is not positive definite in float64 either
 
 
 @dataclass(frozen=True)
@@ -119,7 +117,8 @@ def median_distance(Z: F32) -> float:
     """Median of the distances of some of the rows that differ; 1 where none do."""
     from scipy.spatial.distance import pdist  # a sixth of a second, for what few fits need
 
-    distances = pdist(Z[:: max(1, -(-len(Z) // SAMPLE))].astype(np.float64))
+    # Rows whose distances are taken for the median
+    distances = pdist(Z[:: max(1, -(-len(Z) // 500))].astype(np.float64))
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0
 
@@ -187,7 +186,8 @@ def _solved(Z: F32, length: float, nu: float, target: F64, ridge: F64) -> NDArra
         try:
             return linalg.solved(K, target)
         except scipy.linalg.LinAlgError:
-            ridge = GROWTH * np.maximum(ridge, np.finfo(np.float64).eps)
+            # Of the ridge of a matrix that is not positive definite in float64 either
+            ridge = 10.0 * np.maximum(ridge, np.finfo(np.float64).eps)
 
 
 def _kernel_matrix(Z: F32, length: float, nu: float) -> NDArray[Any]:

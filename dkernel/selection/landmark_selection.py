@@ -31,10 +31,6 @@ from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.validation import as_features
 
-MEDIAN_ROWS = 1000  # whose distances give the median within a few percent
-CERTIFIED_ROWS = 2000  # at most: the mean over them is that over all rows within a few percent
-CERTIFIED_SHARE = 0.01  # of a fit's flops
-
 
 def for_given(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
     """The recipe that says of given landmarks how many there are, and they as a block; None where a rule chooses."""
@@ -88,7 +84,8 @@ def certificate(
     """
     c, p = map.landmarks.shape
     p = len(map.landmarks.data) // c if map.sparse else p
-    rows = int(min(len(X), CERTIFIED_ROWS, max(CERTIFIED_SHARE * flops / (c * (c + 2 * p + 20)), 100)))
+    # The mean over 2,000 rows is that over all within a few percent; a hundredth of a fit's flops is what it may cost
+    rows = int(min(len(X), 2000, max(0.01 * flops / (c * (c + 2 * p + 20)), 100)))
     X, own = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
     left = own.residual(X) if known is None else np.maximum(own.beyond(X, known[1]), 0.0)
     mean = float(np.mean(map.kernel.diag(wide(X))))
@@ -117,7 +114,7 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
     check_source(parse(recipe.kernel), source)
     if source.sparse and by_landmarks(recipe.features):
         parse(recipe.kernel).require_sparse()
-    size = min(source.n_rows, max(rows, MEDIAN_ROWS))
+    size = min(source.n_rows, max(rows, 1000))  # their distances give the median within a few percent
     if recipe.landmarks not in ("uniform", GIVEN):
         size = min(source.n_rows, max(CANDIDATES, 4 * rows))
     key = f"dkernel-sample-{source.token}-{recipe.seed}-{size}"

@@ -48,7 +48,6 @@ MOST_BYTES = 2**29  # of their features, of which there are some copies
 ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
 """alpha="auto" looks at these, the largest first."""
 
-LEVEL = 1.01  # times the smallest loss is as good
 WORSE = 2  # alphas in a row that are worse than the best so far end the search
 TOLERANCE, ROUGH = 1e-9, 1e-3  # by which scores still move: of the fit, and of those that only judge an alpha
 MOST_READINGS, FEW_READINGS = 300, 25  # of the batch solvers: likewise
@@ -158,7 +157,7 @@ class Exact(Solver[Found]):
             losses, judged = _judged(problem, rows)
             check_finite(problem.columns.map.kernel, "losses on rows that were left out", min(losses.values()))
         # Of alphas that are as good the largest: its coefficients are the smallest, and its optimum the soonest found.
-        least = LEVEL * min(losses.values(), default=0.0)
+        least = 1.01 * min(losses.values(), default=0.0)  # times the smallest loss is as good
         alpha = next((each for each, loss in losses.items() if loss <= least), context.recipe.alpha)
         assert not isinstance(alpha, str)
         context.progress.phase("solve")

@@ -32,7 +32,6 @@ ALPHAS = tuple(float(f"{10.0**k:.3g}") for k in np.arange(-10, 1.01, 0.25))
 """alpha="auto" looks at all of these: they cost next to nothing."""
 
 FOLDS, MOST_FOLDED = 5, 2048  # columns up to which the Gram matrix of each fold is held
-LEFT_OUT = 4096  # rows of the sample that are left out one by one, at two D x D products each
 
 
 def _folds(columns: int) -> int:
@@ -159,7 +158,7 @@ class LeaveOneOut(Statistic[Array, Array]):
 
 
 def _left_out(context: Context, ridge: Ridge, alphas: Sequence[float]) -> Array:
-    n = min(len(context.sample.X), LEFT_OUT)
+    n = min(len(context.sample.X), 4096)  # rows of the sample that are left out one by one, at two D x D products each
     statistic = LeaveOneOut(context.inside.problem, context.evaluator.coordinates, ridge, alphas)
     with context.kept(context.sample, "left-out") as block:
         total = context.inside.over(statistic, block, n, 1024, "left-out")

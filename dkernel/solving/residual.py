@@ -19,8 +19,6 @@ from dkernel.streaming.schedule import RowRange, RowSlice
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
-LEAST_HOLDOUT = 50  # rows below which nothing is judged
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -82,7 +80,7 @@ class ResidualContext:
     @property
     def judges(self) -> bool:
         """True where the holdout has enough rows to judge by."""
-        return len(self.held_out.X) >= LEAST_HOLDOUT
+        return len(self.held_out.X) >= 50  # rows below which nothing is judged
 
     def _rows(self, block: Block) -> Rows:
         problem = replace(self.problem, threshold=-1)  # no row of these is kept back

@@ -30,7 +30,6 @@ ROWS = 8192  # of the sample that are sketched
 RANK = 2048  # of the sketch, at most
 MOST_BYTES = 2**30  # of the sketch
 STRIP = 1024  # rows of the kernel's Gram matrix that exist at one time
-WAVE = 2  # tasks a slot whose results are on their way at one time
 
 SKETCH_TASK = 4 * ROWS * (BLOCK + 2 * RANK) + 4 * RANK * BLOCK * 2 + 20 * STRIP * ROWS
 """Bytes of one task: its columns of the sample, or a strip of the kernel's Gram matrix with all of Ω."""
@@ -153,6 +152,6 @@ def _whitened(coordinates: Coordinates, i: int, part: NDArray[np.float64]) -> ND
 
 def _in_waves(executor: Executor, calls: Sequence[Call]) -> Iterator[Any]:
     """The results of many calls: as many at once as keep the workers busy, so that few wait on the workers."""
-    size = WAVE * executor.slots
+    size = 2 * executor.slots  # tasks a slot whose results are on their way at one time
     for at in range(0, len(calls), size):
         yield from executor.compute(calls[at : at + size])[0]

@@ -24,7 +24,6 @@ from dkernel.linear.solvers.newton import MOST_STEPS, Reached, raised
 Array = NDArray[np.float64]
 
 INSIDE = 0.995  # of the way to the nearest wall
-STALLED = 1e-10  # steps shorter than that lead nowhere
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +88,7 @@ class _Path:
         """a, b, the steps, and the gap over the primal objective."""
         steps, gap = 0, self._gap()
         while gap > tolerance and steps < MOST_STEPS:
-            if self._step() < STALLED:
+            if self._step() < 1e-10:  # steps shorter than that lead nowhere
                 break
             steps, gap = steps + 1, self._gap()
         return self.beta / self.alpha, self.b, steps, gap
