@@ -26,8 +26,8 @@ from dkernel.validation import as_features, silent_overflow
 _Number = TypeVar("_Number", bound=np.floating)
 
 
-class ScaledColumns:
-    """The columns of a map at scaled rows: `dkernel.numerics.tiling.Columns` of raw rows.
+class ScaledComponents:
+    """The columns of a map at scaled rows: `dkernel.numerics.tiling.Components` of raw rows.
 
     Parameters
     ----------
@@ -137,8 +137,8 @@ class Model:
         return self.classes is not None and (self.calibration is not None or self.loss.probable)
 
     @cached_property
-    def _columns(self) -> ScaledColumns:
-        return ScaledColumns(self.scaling, self.map)
+    def _columns(self) -> ScaledComponents:
+        return ScaledComponents(self.scaling, self.map)
 
     @property
     def objects(self) -> tuple[str, ...]:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from dkernel.errors import ModelFileError
 from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Kernel
-from dkernel.numerics.fused_gradient import PackedColumns
-from dkernel.numerics.tiling import ROWS, Columns
+from dkernel.numerics.fused_gradient import PackedComponents
+from dkernel.numerics.tiling import ROWS, Components
 
 MOST_DENSE = 20_000
 """Coordinates of which a solver makes square matrices; of more there is a sketch instead
@@ -79,7 +79,7 @@ _KINDS: dict[str, type["FeatureMap"]] = {}
 class FeatureMap(FromArguments, ABC):
     """Feature map φ : R^p -> R^n_out with φ(x) . φ(z) ≈ k(x, z), as components(x) @ whitening.
 
-    It is also the `Columns` of `dkernel.numerics.tiling`: `groups`, `rows` and `fill` give the components one cache
+    It is also the `Components` of `dkernel.numerics.tiling`: `groups`, `rows` and `fill` give the components one cache
     tile at a time.
 
     See Also
@@ -120,7 +120,7 @@ class FeatureMap(FromArguments, ABC):
         return self.kind
 
     @property
-    def panels(self) -> PackedColumns | None:
+    def panels(self) -> PackedComponents | None:
         """All components as products with one block, for a compiled walk over rows; None where it cannot make them."""
         return None
 
@@ -257,7 +257,7 @@ class FeatureMap(FromArguments, ABC):
 
 
 def in_tiles(
-    columns: Columns, X: NDArray, groups: Sequence[tuple[int, int, int]] | None = None, out: NDArray | None = None
+    columns: Components, X: NDArray, groups: Sequence[tuple[int, int, int]] | None = None, out: NDArray | None = None
 ) -> NDArray:
     """The components of a small block by its tiles, float32 (n, components): for maps whose tiles are the quick way.
 

@@ -16,12 +16,12 @@ from dkernel.kernels import Kernel
 from dkernel.kernels.inputs import as_objects
 from dkernel.kernels.landmark_columns.base import SparseColumns
 from dkernel.numerics import linalg, thin_linalg
-from dkernel.numerics.fused_gradient import PackedColumns
+from dkernel.numerics.fused_gradient import PackedComponents
 from dkernel.numerics.object_values import decoded, encoded, number_columns
 from dkernel.numerics.rows import contiguous, wide
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
-from dkernel.numerics.tiling import COLUMNS
+from dkernel.numerics.tiling import TILE_COMPONENTS
 
 # Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns: a map of a
 # given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then does what an
@@ -72,15 +72,17 @@ class NystromMap(FeatureMap):
             kernel.require_sparse()
         self.rank = None if rank is None or rank >= len(landmarks) else rank
         self.n_components, self.n_in = self.landmarks.shape
-        self.groups_ = tuple((i, 1, min(COLUMNS, self.n_components - i)) for i in range(0, self.n_components, COLUMNS))
+        self.groups_ = tuple(
+            (i, 1, min(TILE_COMPONENTS, self.n_components - i)) for i in range(0, self.n_components, TILE_COMPONENTS)
+        )
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         return self.groups_
 
     @property
-    def panels(self) -> PackedColumns | None:
-        found: PackedColumns | None = self._prepared.panels
+    def panels(self) -> PackedComponents | None:
+        found: PackedComponents | None = self._prepared.panels
         return found
 
     @cached_property

@@ -12,7 +12,7 @@ from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
 from dkernel.kernels.landmark_columns.radial import DecayColumns
 from dkernel.numerics import linalg
-from dkernel.numerics.tiling import COLUMNS, scratch
+from dkernel.numerics.tiling import TILE_COMPONENTS, scratch
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -71,14 +71,14 @@ class Cell:
         if not len(self.Z):
             return out
         columns = _columns(self.Z, self.length, self.nu)
-        tile, held = np.empty((TILE, X.shape[1]), np.float32), scratch(TILE * COLUMNS)
+        tile, held = np.empty((TILE, X.shape[1]), np.float32), scratch(TILE * TILE_COMPONENTS)
         for first in range(0, len(X), TILE):
             some = X[first : first + TILE]
             tile[: len(some)] = some
             tile[len(some) :] = 0.0
             rows, S = columns.rows(tile @ self.root), np.zeros((TILE, out.shape[1]))
-            for at in range(0, len(self.Z), COLUMNS):
-                part = self.coef[at : at + COLUMNS]
+            for at in range(0, len(self.Z), TILE_COMPONENTS):
+                part = self.coef[at : at + TILE_COMPONENTS]
                 K = held[: TILE * len(part)].reshape(TILE, len(part))
                 columns.fill(rows, at, K)
                 S += K @ part
@@ -192,13 +192,13 @@ def _solved(Z: F32, length: float, nu: float, target: F64, ridge: F64) -> NDArra
 
 def _kernel_matrix(Z: F32, length: float, nu: float) -> NDArray[Any]:
     """k(Z, Z), of which the lower triangle counts."""
-    n, columns, held = len(Z), _columns(Z, length, nu), scratch(STRIP * COLUMNS)
+    n, columns, held = len(Z), _columns(Z, length, nu), scratch(STRIP * TILE_COMPONENTS)
     K = np.empty((n, n), np.float32)
     for first in range(0, n, STRIP):
         rows = columns.rows(Z[first : first + STRIP])
         stop = min(first + STRIP, n)
-        for at in range(0, stop, COLUMNS):
-            width = min(COLUMNS, n - at)
+        for at in range(0, stop, TILE_COMPONENTS):
+            width = min(TILE_COMPONENTS, n - at)
             tile = held[: (stop - first) * width].reshape(stop - first, width)
             columns.fill(rows, at, tile)
             K[first:stop, at : at + width] = tile

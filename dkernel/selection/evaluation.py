@@ -15,9 +15,9 @@ from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Kernel
 from dkernel.kernels.analysis.gradients import gradient_moment, is_radial
 from dkernel.linear.losses import Loss
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.numerics import linalg
-from dkernel.problem.components import column_dtype, with_intercept
+from dkernel.problem.components import component_dtype, with_intercept
 from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.targets import Targets
 
@@ -111,8 +111,8 @@ def evaluate_candidate(
         map = NystromMap(kernel, scaling.apply(half.X[: level.columns]))
     else:
         map = drawing.map(kernel, level.columns)
-    columns = ScaledColumns(scaling, map)
-    judged = with_intercept(columns, half.X_judged[: level.judged], column_dtype(map))
+    columns = ScaledComponents(scaling, map)
+    judged = with_intercept(columns, half.X_judged[: level.judged], component_dtype(map))
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
     nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
@@ -158,11 +158,11 @@ def _ridge(covariance: Array, metric: Array, moment: Array, alpha: float) -> Arr
 
 
 def _means(
-    columns: ScaledColumns, half: FitValidationSplit, targets: Targets, rows: int, pool: Executor
+    columns: ScaledComponents, half: FitValidationSplit, targets: Targets, rows: int, pool: Executor
 ) -> tuple[Array, Array]:
     """Means over the first rows, in PARTS, of the products of components, and of these with the targets."""
     # In float32, as the fit will have them, where that takes a quarter of the time.
-    made, Y = column_dtype(columns.map), targets.of(half.y[:rows])
+    made, Y = component_dtype(columns.map), targets.of(half.y[:rows])
     weight = None if half.weight is None else half.weight[:rows, None]
 
     def part(first: int, stop: int) -> GramSum:

@@ -28,7 +28,7 @@ from dkernel.linear.solvers.full_batch import batch_solver
 from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
 from dkernel.linear.solvers.psgd import PSGD
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.numerics.rows import contents
 from dkernel.problem.components import with_intercept
 from dkernel.problem.finite_check import check_finite
@@ -53,7 +53,7 @@ TOLERANCE, ROUGH = 1e-9, 1e-3  # by which scores still move: of the fit, and of 
 MOST_READINGS, FEW_READINGS = 300, 25  # of the batch solvers: likewise
 JUDGED_ROWS, MOST_FOLDS, THIRD = 2048, 5, 3  # rows of all fits that judge an alpha, about; folds at most and at least
 MOST_JUDGED = 3072  # rows that alphas are fitted and judged on
-JUDGED_COLUMNS = 1024  # landmarks of these fits, where not all rows are landmarks
+JUDGED_COMPONENTS = 1024  # landmarks of these fits, where not all rows are landmarks
 
 
 def is_few(source: Source) -> bool:
@@ -155,7 +155,7 @@ class Exact(Solver[Found]):
         if context.recipe.alpha == "auto":
             context.progress.phase("choose alpha")
             losses, judged = _judged(problem, rows)
-            check_finite(problem.columns.map.kernel, "losses on rows that were left out", min(losses.values()))
+            check_finite(problem.components.map.kernel, "losses on rows that were left out", min(losses.values()))
         # Of alphas that are as good the largest: its coefficients are the smallest, and its optimum the soonest found.
         least = 1.01 * min(losses.values(), default=0.0)  # times the smallest loss is as good
         alpha = next((each for each, loss in losses.items() if loss <= least), context.recipe.alpha)
@@ -181,7 +181,7 @@ def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[flo
     rows, problem = _first(rows, problem)
     n = len(rows.X)
     problem = problem if _is_expansion(problem, rows.X) else _smaller(problem)
-    matrix = _Rows.of(problem, problem.columns.map.coordinates(), rows)
+    matrix = _Rows.of(problem, problem.components.map.coordinates(), rows)
     folds = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
     part = np.arange(n) % max(folds, min(THIRD, n))
     halves = [matrix.halves(part == i, rows) for i in range(folds)]
@@ -203,7 +203,7 @@ def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[flo
 
 def _first(rows: Block, problem: Problem) -> tuple[Block, Problem]:
     """The first rows, and where all rows are landmarks the problem with these."""
-    n, map = len(rows.X), problem.columns.map
+    n, map = len(rows.X), problem.components.map
     if n <= MOST_JUDGED:
         return rows, problem
     if _is_expansion(problem, rows.X):
@@ -215,25 +215,25 @@ def _first(rows: Block, problem: Problem) -> tuple[Block, Problem]:
 def _with(problem: Problem, map: FeatureMap, landmarks: int) -> Problem:
     """The problem with the first landmarks alone."""
     few = NystromMap(map.kernel, map.landmarks[:landmarks])
-    return replace(problem, columns=ScaledColumns(problem.columns.scaling, few))
+    return replace(problem, components=ScaledComponents(problem.components.scaling, few))
 
 
 def _smaller(problem: Problem) -> Problem:
     """The problem with no more landmarks than tell one alpha from another."""
-    map = problem.columns.map
-    if map.landmarks is None or map.n_components <= JUDGED_COLUMNS or map.rank is not None:
+    map = problem.components.map
+    if map.landmarks is None or map.n_components <= JUDGED_COMPONENTS or map.rank is not None:
         return problem
-    return _with(problem, map, JUDGED_COLUMNS)
+    return _with(problem, map, JUDGED_COMPONENTS)
 
 
 def _is_expansion(problem: Problem, X: Any) -> bool:
     """True if the rows are the landmarks, in their order, and each output can be solved for alone."""
-    map = problem.columns.map
+    map = problem.components.map
     if map.landmarks is None or map.rank is not None or map.n_components != len(X):
         return False
     Z = map.landmarks  # that may have been given, in another order
     given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"
-    same = not given or np.array_equal(problem.columns.scaling.apply(X), Z)
+    same = not given or np.array_equal(problem.components.scaling.apply(X), Z)
     return same and not problem.loss.joint
 
 
@@ -259,7 +259,7 @@ class _Rows:
         X, Y, weight = problem.rows(rows, pieces_of(len(rows.X), len(rows.X))[0])
         w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         F = _features(problem, coordinates, X, "float64")
-        check_finite(problem.columns.map.kernel, "features", F.sum())
+        check_finite(problem.components.map.kernel, "features", F.sum())
         return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, X))
 
     def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_Rows", tuple[Array, Array, Array]]:
@@ -317,5 +317,5 @@ class _Rows:
 
 def _features(problem: Problem, coordinates: Coordinates, X: NDArray[Any], dtype: str) -> Array:
     """The features of raw rows with their 1 last, (n, m + 1)."""
-    F = with_intercept(problem.columns, X, dtype)
+    F = with_intercept(problem.components, X, dtype)
     return F if coordinates.basis is None else np.concatenate([coordinates.reduce(F[:, :-1].T).T, F[:, -1:]], axis=1)

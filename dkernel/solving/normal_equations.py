@@ -48,7 +48,7 @@ class NormalEquations(Solver[Found]):
         super().__init__(context)
         alpha, problem = context.recipe.alpha, context.evaluator.problem
         self.alphas = ALPHAS if isinstance(alpha, str) else [float(alpha)]
-        self.statistic = FoldedGram(problem, _folds(problem.columns.map.n_components))
+        self.statistic = FoldedGram(problem, _folds(problem.components.map.n_components))
 
     @classmethod
     def readings(cls, sizes: Sizes) -> int:  # noqa: ARG003
@@ -147,7 +147,7 @@ class LeaveOneOut(Statistic[Array, Array]):
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> Array:  # noqa: ARG002
         X, Y, weight = self.problem.rows(block, piece)
-        F = with_intercept(self.problem.columns, X)[:, :-1]
+        F = with_intercept(self.problem.components, X)[:, :-1]
         weights = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         features = self.coordinates.reduce(F.T).T
         sums = self.ridge.leave_one_out(features, Y.astype(np.float64), self.alphas, weights)

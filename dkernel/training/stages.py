@@ -12,7 +12,7 @@ from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, by_landmarks
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.problem.finite_check import LOOKED_AT, check_products
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit, split_reservoir
@@ -214,7 +214,7 @@ def pose_problem(job: Job, labels: Labels, chosen: SelectedModel, split: Reservo
         passes=sizes.passes,
         polish=sizes.polish,
     )
-    columns, loss = ScaledColumns(chosen.scaling, map), loss_named(recipe.loss).of(targets.outputs)
+    columns, loss = ScaledComponents(chosen.scaling, map), loss_named(recipe.loss).of(targets.outputs)
     problem = Problem(columns, loss, targets, weights, recipe.seed, split.threshold)
     return PosedProblem(recipe, problem, labels, split, chosen.weights)
 
@@ -248,7 +248,7 @@ def prepare_solver(job: Job, posed: PosedProblem) -> Ready:
     """The preconditioners, the safe step, and a start fitted to the sample, for a solver that begins with them."""
     job.progress.phase("prepare")
     problem = posed.problem
-    coordinates = problem.columns.map.coordinates()
+    coordinates = problem.components.map.coordinates()
     evaluator = SampleEvaluator(job.executor, f"{job.key}-prepare", replace(problem, threshold=-1), coordinates)
     if not job.solver.prepared:
         nothing = PSGD([], [], coordinates.metric, problem.loss, problem.targets.outputs)

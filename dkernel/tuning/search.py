@@ -226,8 +226,8 @@ class _Search:
             posed = pose_problem(job, learn_labels(job, survey), chosen, split)
             problem, split = posed.problem, posed.split
             if lane is None:
-                lane = RacedMap(problem, problem.columns.map.coordinates(), ())
-            inside = replace(problem, columns=lane.problem.columns, threshold=-1)
+                lane = RacedMap(problem, problem.components.map.coordinates(), ())
+            inside = replace(problem, components=lane.problem.components, threshold=-1)
             evaluator = SampleEvaluator(self.executor, f"{self.key}-{i}-{loss}", inside, lane.coordinates)
             alphas = [float(self.candidates[number].recipe.alpha) for number in of_loss]
             parts, start = self.journal.stage(
