@@ -13,7 +13,7 @@ from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
 from dkernel.kernels.landmark_columns.radial import DecayColumns
 from dkernel.linear.losses import Loss
 from dkernel.numerics import linalg
-from dkernel.numerics.tiling import COLUMNS, scratch
+from dkernel.numerics.tiling import TILE_COMPONENTS, scratch
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -24,11 +24,9 @@ SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 """Smoothness of a Matern kernel -> slope, b and c of (1 + b a + c a²) exp(-a), a = slope · distance / length."""
 # Of a distance, in lengths: far below any ridge, and to take more pairs one by one costs as much as to solve.
 TOLERANCE = 1e-4
-SAMPLE = 500  # rows whose distances are taken for the median
 GRADIENTS = 2000  # rows at which gradients are averaged
 # Of a loss that is not quadratic: covtype's log loss is 0.267 after 20, 0.286 after one, and 0.276 at the minimum.
 STEPS = 20
-GROWTH = 10.0  # of the ridge of a matrix that is not positive definite in float64 either
 
 
 @dataclass(frozen=True)
@@ -76,14 +74,14 @@ class Cell:
         if not len(self.Z):
             return out
         columns = _columns(self.Z, self.length, self.nu)
-        tile, held = np.empty((TILE, X.shape[1]), np.float32), scratch(TILE * COLUMNS)
+        tile, held = np.empty((TILE, X.shape[1]), np.float32), scratch(TILE * TILE_COMPONENTS)
         for first in range(0, len(X), TILE):
             some = X[first : first + TILE]
             tile[: len(some)] = some
             tile[len(some) :] = 0.0
             rows, S = columns.rows(tile @ self.root), np.zeros((TILE, out.shape[1]))
-            for at in range(0, len(self.Z), COLUMNS):
-                part = self.coef[at : at + COLUMNS]
+            for at in range(0, len(self.Z), TILE_COMPONENTS):
+                part = self.coef[at : at + TILE_COMPONENTS]
                 K = held[: TILE * len(part)].reshape(TILE, len(part))
                 columns.fill(rows, at, K)
                 S += K @ part
@@ -122,7 +120,8 @@ def median_distance(Z: F32) -> float:
     """Median of the distances of some of the rows that differ; 1 where none do."""
     from scipy.spatial.distance import pdist  # a sixth of a second, for what few fits need
 
-    distances = pdist(Z[:: max(1, -(-len(Z) // SAMPLE))].astype(np.float64))
+    # Rows whose distances are taken for the median
+    distances = pdist(Z[:: max(1, -(-len(Z) // 500))].astype(np.float64))
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0
 
@@ -202,18 +201,19 @@ def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64
         try:
             return linalg.factored(K), ridge
         except scipy.linalg.LinAlgError:
-            ridge = GROWTH * np.maximum(ridge, np.finfo(np.float64).eps)
+            # Of the ridge of a matrix that is not positive definite in float64 either
+            ridge = 10.0 * np.maximum(ridge, np.finfo(np.float64).eps)
 
 
 def _kernel_matrix(Z: F32, length: float, nu: float) -> NDArray[Any]:
     """k(Z, Z), of which the lower triangle counts."""
-    n, columns, held = len(Z), _columns(Z, length, nu), scratch(STRIP * COLUMNS)
+    n, columns, held = len(Z), _columns(Z, length, nu), scratch(STRIP * TILE_COMPONENTS)
     K = np.empty((n, n), np.float32)
     for first in range(0, n, STRIP):
         rows = columns.rows(Z[first : first + STRIP])
         stop = min(first + STRIP, n)
-        for at in range(0, stop, COLUMNS):
-            width = min(COLUMNS, n - at)
+        for at in range(0, stop, TILE_COMPONENTS):
+            width = min(TILE_COMPONENTS, n - at)
             tile = held[: (stop - first) * width].reshape(stop - first, width)
             columns.fill(rows, at, tile)
             K[first:stop, at : at + width] = tile

@@ -109,7 +109,7 @@ class Sizes:
         few = SOLVERS[recipe.solver].in_memory  # every row is a landmark, and in the sample
         auto = n if few and by_landmarks(recipe.features, auto=True) else cls.automatic(n, p)
         columns = recipe.n_components if isinstance(recipe.n_components, int) else auto
-        columns = 1 if recipe.features == "none" else columns
+        columns = 1 if recipe.constant_map else columns
         held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0
         rest = n - holdout
