@@ -4,8 +4,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from dask.utils import format_bytes
-
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError
 from dkernel.execution.base import Executor
@@ -166,8 +164,8 @@ class Plan:
         if limit is not None and self.model_bytes > limit:
             fewer = "grids or components, or local='none'," if self.local else "components"
             raise MemoryBudgetError(
-                f"The model file may have {format_bytes(self.model_bytes)} and max_model_size={limit} bytes. Use fewer "
-                f"{fewer} or raise max_model_size."
+                f"The model file may have {self.model_bytes:,} bytes and max_model_size={limit}. Use fewer {fewer} "
+                "or raise max_model_size."
             )
 
     def _task(self, columns: int) -> int:

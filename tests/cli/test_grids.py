@@ -45,7 +45,7 @@ def test_the_plan_states_readings_and_the_model(run, stripes, tmp_path):
     assert (plan["columns"], plan["local"]) == (1, ["grids"])
     assert plan["readings"] >= 64 // 16
     refused = run("train", stripes, "--out", tmp_path / "m", "--quiet", *JOB, "--max-model-size", "100kB")
-    assert "kiB and --max-model-size 100000 bytes. Use fewer grids or components, or --local none" in refused.stderr
+    assert "bytes and --max-model-size 100000. Use fewer grids or components, or --local none" in refused.stderr
     assert refused.exit_code == 1
     assert not (tmp_path / "m").exists()
 

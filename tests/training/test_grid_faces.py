@@ -70,7 +70,7 @@ def test_a_limit_of_the_size_takes_fewer_grids_and_refuses_what_is_larger(tmp_pa
     dkernel.save(small, tmp_path / "m")
     assert (tmp_path / "m").stat().st_size < planned["model_bytes"] <= 2e6
     assert plan(from_arrays(X, y > 0), free._recipe(), SerialExecutor())["model_bytes"] > 2e6
-    with pytest.raises(MemoryBudgetError, match=r"The model file may have 4\.\d+ MiB and max_model_size=2000000 bytes"):
+    with pytest.raises(MemoryBudgetError, match=r"The model file may have 4,\d+,\d+ bytes and max_model_size=2000000"):
         small.set_params(n_grids=512).fit(X, y > 0)
     with pytest.raises(MemoryBudgetError, match="max_model_size"):  # by the number of classes, which the rows say
         small.set_params(n_grids=128).fit(X, np.arange(1500) % 7)
