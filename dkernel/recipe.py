@@ -173,7 +173,7 @@ class Recipe:
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
                 "Use solver='psgd'."
             )
-        if self.features == "none":
+        if self.constant_map:
             self._check_no_features()
         if self.landmarks != "uniform" and not by_landmarks(self.features, auto=True):
             raise RecipeError(
@@ -224,9 +224,14 @@ class Recipe:
         return _replace(self, **changes)
 
     @property
+    def constant_map(self) -> bool:
+        """True if the map is a constant, which leaves everything to a local stage."""
+        return self.features == "none"
+
+    @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that a fit chooses from, the cheapest first; a gamma that is given is the Gaussian's."""
-        if self.features == "none":
+        if self.constant_map:
             return (parse(CONSTANT),)
         several = AUTO_KERNELS if self.gamma == "auto" else AUTO_KERNELS[:1]
         return tuple(map(parse, several if self.kernel == "auto" else (self.kernel,)))

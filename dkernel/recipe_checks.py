@@ -171,12 +171,14 @@ def _columns(name: str, value: Any) -> str | tuple[str, ...]:
 
 
 def _one_hot(name: str, value: Any) -> str | tuple[tuple[str, ...], ...]:
-    if isinstance(value, str):
-        return value if value in CHOICES[name] else _one_hot(name, [group.split(",") for group in value.split(";")])
-    groups = tuple(tuple(str(part).strip() for part in group) for group in value)
-    if not groups or not all(part for group in groups for part in group):
-        raise _refuse(name, value, "auto | none | groups of names, as a,b;c,d")
-    return groups
+    if isinstance(value, str) and value in CHOICES[name]:
+        return value
+    given = [group.split(",") for group in value.split(";")] if isinstance(value, str) else value
+    if isinstance(given, list | tuple) and given and all(isinstance(group, list | tuple) and group for group in given):
+        groups = tuple(tuple(str(part).strip() for part in group) for group in given)
+        if all(part for group in groups for part in group):
+            return groups
+    raise _refuse(name, value, "auto | none | groups of names, as 'a,b;c,d' or [['a', 'b'], ['c', 'd']]")
 
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}

@@ -111,7 +111,7 @@ class Sizes:
         few = SOLVERS[recipe.solver].in_memory  # every row is a landmark, and in the sample
         auto = n if few and by_landmarks(recipe.features, auto=True) else cls.automatic(n, p)
         columns = recipe.n_components if isinstance(recipe.n_components, int) else auto
-        columns = 1 if recipe.features == "none" else columns
+        columns = 1 if recipe.constant_map else columns
         sizes = cls._with(columns, n, p, recipe)
         if recipe.n_components == "auto" and not few:
             while sizes.columns > STEP and sizes._flops() > global_flops(recipe):

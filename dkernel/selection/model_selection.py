@@ -141,9 +141,7 @@ class _Search:
         if self.sparse and self.recipe.scale == "auto":
             kinds = SPARSE
         factors = [self._scaling(kind).factor for kind in kinds]
-        if self.recipe.features == "none" or np.allclose(
-            factors[0], factors[-1], rtol=1e-3
-        ):  # data that were scaled before
+        if self.recipe.constant_map or np.allclose(factors[0], factors[-1], rtol=1e-3):  # data that were scaled before
             kinds = kinds[:1]
         return [
             candidate

@@ -176,9 +176,10 @@ class Plan:
     def check_model(self, limit: int | None) -> None:
         """Refuse a model file that may be larger than it is to be."""
         if limit is not None and self.model_bytes > limit:
+            fewer = "grids or components, or local='none'," if self.local else "components"
             raise MemoryBudgetError(
-                f"The model file may have {_mib(self.model_bytes)} and max_model_size is {_mib(limit)}. Use fewer "
-                "grids or components, local='none', or raise max_model_size."
+                f"The model file may have {self.model_bytes:,} bytes and max_model_size={limit}. Use fewer {fewer} "
+                "or raise max_model_size."
             )
 
     def _task(self, columns: int) -> int:
