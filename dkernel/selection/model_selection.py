@@ -343,13 +343,13 @@ class _Search:
             return best
         if best[0].kernel != self.again(best[0], (1.0,))[0].kernel:  # a sum: its gammas are what they are
             return best
-        found = self.judged(self.again(best[0], factors), level)[0]
-        for _ in range(EXTENSIONS if found[0].factor < best[0].factor else 0):
-            wider = self.judged(self.again(found[0], (0.25,)), level)[0]
-            if not wider[1].loss < found[1].loss:
+        last = self.judged(self.again(best[0], factors), level)[0]
+        for _ in range(EXTENSIONS if last[0].factor < best[0].factor else 0):
+            wider = self.judged(self.again(last[0], (0.25,)), level)[0]
+            if not wider[1].loss < last[1].loss:
                 break
-            found = wider
-        return found
+            last = wider
+        return last
 
     def _enough(self, best: Candidate) -> tuple[int | None, bool]:
         """Landmarks beyond which there is little to gain, as far as few can tell; and whether no number is enough."""
