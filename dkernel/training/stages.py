@@ -149,6 +149,10 @@ def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple
     enough = LEAST_COLUMNS if to_cells else enough
     if auto and enough < most and recipe.landmarks == "uniform" and not job.solver.in_memory:
         job = replace(job, sizes=Sizes.of(job.sizes.n, job.sizes.p, recipe.replace(n_components=enough)))
+    if chosen.enough is not None and recipe.local == "auto":
+        # Cells hold what the same function of many more components would.
+        kinds = tuple(kind for kind in job.plan.local if kind != "cells")
+        job = replace(job, plan=replace(job.plan, local=kinds))
     split, sizes, exact, landmarks = (
         split_rows(job, survey),
         job.sizes,
