@@ -40,6 +40,7 @@ class SelectedModel:
     ----------
     enough : components beyond which there is little to gain; None where that is not known
     rough : whether each doubling of the components nearly halves the loss, so that no number of them is enough
+    alpha : of the ridge regression that was judged best; None where nothing was judged
     """
 
     kernel: Kernel
@@ -49,9 +50,10 @@ class SelectedModel:
     weights: NDArray[np.float64] | None = None
     enough: int | None = None
     rough: bool = False
+    alpha: float | None = None
 
 
-def has_family(candidates: Sequence[Candidate], family: Kernel) -> bool:
+def has(candidates: Sequence[Candidate], family: Kernel) -> bool:
     """True if one of them is of this family."""
     return any(candidate.family is family for candidate in candidates)
 
