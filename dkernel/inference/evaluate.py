@@ -15,11 +15,11 @@ from dkernel.encoding.encoding import Counted, added
 from dkernel.errors import DataError, TooLargeError
 from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
-from dkernel.features.nystrom import wide
 from dkernel.inference.score import digest_of
 from dkernel.linear.metrics import ScoreHistogram, area_under_curve
 from dkernel.model import Model
 from dkernel.numerics.random_streams import row_hash
+from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.targets import Targets
 from dkernel.streaming.block_reader import BlockReader

@@ -336,9 +336,9 @@ class _Search:
         """The best once more on more columns, at its gamma and the next."""
         best = found[0]
         # Fewer landmarks than features cannot tell how smooth a function of all of them is.
-        factors, level = (1.0, 2.0), LAST
-        if self.p > SECOND.columns:
-            factors, level = (1.0, 2.0, 0.25), LAST.within(self.columns, self.half)
+        many = self.p > SECOND.columns
+        factors: Sequence[float] = (1.0, 2.0, 0.25) if many else (1.0, 2.0)
+        level = LAST.within(self.columns, self.half) if many else LAST
         level = self._affordable(level, [best[0].family] * len(factors))
         if tried == 1 or level.within(self.columns, self.half).columns <= SECOND.columns:
             return best
