@@ -30,6 +30,7 @@ from dkernel.training.work_plan import Work
 # again. Freed pages that it keeps (dkernel.numerics.allocator) are in it too.
 WORKER_BASE = 340 * 2**20
 CLIENT_BASE = 360 * 2**20  # the same of the client, which has the scheduler's part too
+THREADS_BASE = 200 * 2**20  # the same of a process whose threads do the work: one base, without a scheduler
 BYTES = 150e6  # of Parquet that a core of today reads in a second, for the estimate of the time
 HEADS = 4  # alphas and shares of the step that go through the passes, at most
 COPIES = 4  # units of others that a worker may hold beside its own
@@ -103,8 +104,13 @@ class Plan:
         reservoir = sizes.reservoir * row
         workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
         threads = max(1, executor.slots // workers)
-        base = WORKER_BASE + reservoir + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
-        client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
+        apart = executor.name == "cluster"
+        base = (
+            (WORKER_BASE if apart else THREADS_BASE)
+            + reservoir
+            + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
+        )
+        client = (CLIENT_BASE if apart else 0) + 3 * reservoir + max(squares, picking)
         work = Work.of(source, recipe, sizes, outputs)
         kinds, passes = tuple(work.local), work.passes
         local = local_cost(kinds, n, p, recipe, outputs)
@@ -129,7 +135,7 @@ class Plan:
             client_bytes=int(client),
             memory_limit=limit,
             kept=kept,
-            in_process=executor.name != "cluster",
+            in_process=not apart,
             survey_flops=work.survey,
             setup_flops=work.setup,
             pass_flops=work.turn,
