@@ -29,6 +29,7 @@ YOUNGER: Mapping[str, Any] = {
     "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
     "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "cell_partitions": 1,
     "dates": "calendar", "one_hot": "auto", "max_model_size": None,
+    "effort": "normal", "max_seconds": None,
 }  # fmt: skip
 
 
@@ -75,6 +76,8 @@ class Recipe:
     one_hot : features that grids take for one category together: "auto" looks for neighbouring ones that are never at
         work in the same row, "none", or groups of names or patterns, "soil*;wild*"
     max_model_size : bytes that the model file may have, None for no limit; of n_grids="auto" fewer are taken
+    effort : "low", "normal" or "high", a multiple of what the choice and the local stage may cost
+    max_seconds : that the fit is to take at most, on cores of a constant speed: see `dkernel.problem.budget`
     dates : "calendar", inputs of the year, month, weekday and hour beside the seconds, or "seconds" alone
 
     Examples
@@ -122,6 +125,8 @@ class Recipe:
     dates: str = "calendar"
     one_hot: str | tuple[tuple[str, ...], ...] = "auto"
     max_model_size: int | None = None
+    effort: str = "normal"
+    max_seconds: float | None = None
 
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():

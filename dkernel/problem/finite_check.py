@@ -34,7 +34,7 @@ def check_finite(kernel: Kernel, what: str, *numbers: Any) -> None:
         return
     raise DataError(
         f"The fit overflows: its {what} are not finite, because the values of {kernel!r} on these rows are too large. "
-        "Scale the features (scale='standard'), leave out rows whose numbers are far larger than the others', or take "
+        "Scale the features by scale='standard', leave out rows whose numbers are far larger than the others', or take "
         "a kernel that grows less: a lower degree, or a bounded one such as Gaussian()."
     )
 
@@ -77,5 +77,5 @@ def check_products(kernel: Kernel, X: NDArray[Any], columns: Sequence[str]) -> N
     raise DataError(
         f"Column {columns[j]!r} is near {center[j]:.6g} and varies by {deviation[j]:.2g}: the values of {kernel!r}, "
         "which is made of products of columns, differ by no more than their rounding. Centre the columns "
-        "(scale='standard'), take the offset from this one, or use a kernel of differences, such as Gaussian()."
+        "by scale='standard', take the offset from this one, or use a kernel of differences, such as Gaussian()."
     )

@@ -25,7 +25,7 @@ from dkernel.streaming.shuffle import folder_of
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
-from dkernel.training.checks import checked_source
+from dkernel.training.checks import check_together, checked_source
 from dkernel.training.job import Job
 from dkernel.training.local_stage import fit_local, local_pieces, residual_context
 from dkernel.training.memory_plan import Plan
@@ -49,6 +49,7 @@ from dkernel.validation import silent_overflow
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
     """Plan of `train`: what it needs and does; nothing is read."""
+    check_together(source, recipe)
     return Plan.of(source, recipe.for_columns(source.columns), executor).as_dict()
 
 

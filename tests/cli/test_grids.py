@@ -34,6 +34,20 @@ def test_the_plan_states_readings_and_the_model(run, stripes, tmp_path):
     assert (plan["columns"], plan["local"]) == (1, ["grids"])
     assert plan["readings"] >= 64 // 16
     refused = run("train", stripes, "--out", tmp_path / "m", "--quiet", *JOB, "--max-model-size", "100kB")
-    assert "max_model_size" in refused.output + refused.stderr
+    assert "bytes and --max-model-size 100000. Use fewer grids or components, or --local none" in refused.stderr
     assert refused.exit_code == 1
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [("a,nothing", "--one-hot nothing is like no feature"), (";", "--one-hot ; is not valid"), ("a", "--one-hot a is")],
+)
+def test_groups_that_are_none_are_refused_in_words_of_the_command(run, stripes, tmp_path, groups, said):
+    """A dry run took them, and features of many values were one category, all of whose rows were equal."""
+    words = ["train", stripes, "--out", tmp_path / "m", *JOB, "--one-hot", groups]
+    refused = run(*words)
+    assert refused.exit_code == 2, refused.output
+    assert said in refused.stderr
+    if groups != "a":  # that a feature has many values the rows say, which a dry run does not read
+        assert run(*words, "--dry-run").stderr == refused.stderr
