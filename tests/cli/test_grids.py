@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pyarrow.parquet as pq
+import pytest
 
 JOB = ["--label", "y", "--features", "none", "--local", "grids", "--n-grids", "64", "--baselines", "off"]
 
