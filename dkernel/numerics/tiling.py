@@ -10,16 +10,24 @@ is that of `rint`, exact for every float32: adding and taking away 1.5 * 2^23 is
 """
 
 import math
+import os
+import stat
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import wraps
+from pathlib import Path
 from typing import Any, Protocol
 
 import numba
 import numpy as np
 from numba import types
+from numba.core import config
 from numba.extending import intrinsic
 from numpy.typing import NDArray
+
+settings: Any = config
 
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
 ROWS = 256
@@ -32,12 +40,13 @@ SINE = tuple(np.float32(s) for s in (6.28318453, -41.3415565, 81.5993652, -76.61
 EXP2 = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0.0096707679, 0.0013395286))
 
 FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
+_folder_lock = threading.Lock()  # numba's setting of a folder is one of the process
 
 
 def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A loop that numba compiles when it is first called: of all that are imported a process calls a few.
 
-    It is kept on disk where a place can be written, and compiled by each process where none can.
+    It is kept on disk: beside the code, in the home, or where neither can be written in a folder for temporary files.
     """
 
     def wrap(function: Callable[..., None]) -> Callable[..., None]:
@@ -58,11 +67,28 @@ def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[...,
 
 
 def _loop(function: Callable[..., None], signature: str, options: Mapping[str, Any]) -> Callable[..., None]:
+    for folder in (str, _temporary_folder):
+        with _folder_lock, suppress(RuntimeError):  # numba found no directory to cache in
+            before = settings.CACHE_DIR
+            settings.CACHE_DIR = before or folder()
+            try:
+                loop: Callable[..., None] = numba.njit(signature, cache=True, **options)(function)
+                return loop
+            finally:
+                settings.CACHE_DIR = before
+    return numba.njit(signature, **options)(function)
+
+
+def _temporary_folder() -> str:
+    """A folder that this user alone can write, since numba runs what it finds there; "" where there is none."""
+    path = Path(tempfile.gettempdir()) / f"dkernel-loops-{os.getuid()}"
     try:
-        loop: Callable[..., None] = numba.njit(signature, cache=True, **options)(function)
-    except RuntimeError:  # numba found no directory to cache in
-        loop = numba.njit(signature, **options)(function)
-    return loop
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
+    except OSError:
+        return ""
+    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return str(path) if own else ""
 
 
 def inner(flags: set[str] = FLAGS) -> Callable[[Callable[..., Any]], Any]:

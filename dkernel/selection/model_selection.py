@@ -46,7 +46,7 @@ LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))
 # Times that a grid goes on beyond the best at its end, by two gammas each: to where kernels are linear or 0.
 EXTENSIONS = 4
 FIRST, SECOND, THIRD, LAST = (
-    Fidelity(256, 2048, 2048), Fidelity(512, 4096, 4096), Fidelity(1024, 16_384, 4096), Fidelity(2048, 16_384, 4096),
+    Fidelity(256, 1024, 1024), Fidelity(512, 4096, 4096), Fidelity(1024, 16_384, 4096), Fidelity(2048, 16_384, 4096),
 )  # fmt: skip
 FINALISTS = 6  # of the first level
 METRIC_ROUNDS = 3  # turns of metric and kernel, each of which is a fit
@@ -186,7 +186,10 @@ class _Search:
             found = self._stacked(found)
         best, judged = self._last(found, len(candidates))
         self._say(best, judged.loss, candidates)
-        return SelectedModel(best.kernel, best.scaling, self.why, best.metric, best.weights, *self._enough(best))
+        enough, rough = self._enough(best)
+        return SelectedModel(
+            best.kernel, best.scaling, self.why, best.metric, best.weights, enough, rough, judged.alpha
+        )
 
     def judged(self, candidates: Sequence[Candidate], level: Fidelity, drawn: bool = True) -> list[Found]:
         """The candidates with what was found of them, the best first; unless `drawn`, on landmarks in any case."""

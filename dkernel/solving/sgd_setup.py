@@ -48,6 +48,8 @@ GRAM_LEAVES = 2  # pieces of the Gram matrix's sum: each holds D x D numbers, wh
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
 NEAR = 4  # times ρ: alphas of a large source are none above that
+# Times the alpha of the choice: the path ends there, or with the next alpha. More components want the same or less.
+ABOVE = 9.0
 # Of the largest eigenvalue: sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of it below 0 where the true
 # ones are nothing (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
 ROUNDING = 2.0**-26
@@ -219,9 +221,20 @@ def _wide(evaluator: SampleEvaluator, split: ReservoirSplit, n: int) -> _Covaria
     return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
 
 
-def alpha_path(outputs: int) -> tuple[float, ...]:
-    """The alphas that alpha="auto" looks at: fewer where each is many heads."""
-    return PATH[:: max(1, -(-len(PATH) * outputs // MOST_HEADS))]
+def alpha_path(outputs: int, near: float | None = None) -> tuple[float, ...]:
+    """The alphas that alpha="auto" looks at: fewer where each is many heads.
+
+    Parameters
+    ----------
+    near : alpha that few components want; each that is far above it is a factor and heads for nothing
+
+    Examples
+    --------
+    >>> alpha_path(1), alpha_path(1, 1e-7), alpha_path(26, 1e-8)
+    ((1e-09, 1e-08, 1e-07, 1e-06, 1e-05, 0.0001, 0.001), (1e-09, 1e-08, 1e-07, 1e-06), (1e-09, 1e-06))
+    """
+    path = PATH[:: max(1, -(-len(PATH) * outputs // MOST_HEADS))]
+    return path[: 1 + sum(alpha < ABOVE * near for alpha in path)] if near else path
 
 
 def alpha_paths(

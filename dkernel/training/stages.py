@@ -65,6 +65,7 @@ class PosedProblem:
     recipe : with all that the choice has settled
     split : of the reservoir's rows, those of landmarks among them
     weights : of the features in a learned metric, None without one
+    alpha : that the choice has found best, None where it judged nothing
     """
 
     recipe: Recipe
@@ -72,6 +73,7 @@ class PosedProblem:
     labels: Labels
     split: ReservoirSplit
     weights: NDArray[Any] | None
+    alpha: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,6 +144,10 @@ def split_rows(job: Job, survey: SurveyResult) -> ReservoirSplit:
 def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple[Job, ReservoirSplit]:
     """Settle the number of components, divide the rows for it, and report the sizes."""
     job, why = _with_enough(job, chosen)
+    if chosen.enough is not None and job.recipe.local == "auto":
+        # Cells hold what the same function of many more components would.
+        kinds = tuple(kind for kind in job.plan.local if kind != "cells")
+        job = replace(job, plan=replace(job.plan, local=kinds))
     split, sizes, recipe = split_rows(job, survey), job.sizes, job.recipe
     if said := _components_said(job, split, why):
         job.note("n_components", said)
@@ -216,7 +222,7 @@ def pose_problem(job: Job, labels: Labels, chosen: SelectedModel, split: Reservo
     )
     columns, loss = ScaledComponents(chosen.scaling, map), loss_named(recipe.loss).of(targets.outputs)
     problem = Problem(columns, loss, targets, weights, recipe.seed, split.threshold)
-    return PosedProblem(recipe, problem, labels, split, chosen.weights)
+    return PosedProblem(recipe, problem, labels, split, chosen.weights, chosen.alpha)
 
 
 def _map(
@@ -266,7 +272,7 @@ def prepare_solver(job: Job, posed: PosedProblem) -> Ready:
 
 def _prepared(job: Job, posed: PosedProblem, evaluator: SampleEvaluator) -> tuple[Prepared, dict[str, float]]:
     split, alpha, outputs, sizes = posed.split, posed.recipe.alpha, posed.problem.targets.outputs, job.sizes
-    alphas = (float(alpha),) if alpha != "auto" else alpha_path(outputs)
+    alphas = (float(alpha),) if alpha != "auto" else alpha_path(outputs, posed.alpha)
     prepared, path = prepare(evaluator, split, alphas, sizes.n, job.plan.flops), {}
     solver, best = prepared.solver, 0
     if len(solver.alphas) > 1:
