@@ -27,9 +27,11 @@ from numba.core import config
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+settings: Any = config
+
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
 ROWS = 256
-COLUMNS = 512  # see above
+TILE_COMPONENTS = 512  # see above
 PIECE_ROWS = 8 * ROWS  # what a piece of the data costs beside its rows is a percent; chunks are multiples of it
 LINE = 16  # float32 numbers of a line of the caches
 
@@ -207,18 +209,18 @@ def l1_distances(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out:
     _l1(X, Z_transposed, out)
 
 
-class Columns(Protocol):
+class Components(Protocol):
     """Interface of a map for the walk: preparation of rows, and filling of its groups of tiles."""
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
-        """(first column, tiles k, width w): the columns first ... first + k w - 1 are k tiles side by side."""
+        """(first component, tiles k, width w): the components first ... first + k w - 1 are k tiles side by side."""
 
     def rows(self, X: NDArray) -> Any:
         """Prepare ROWS raw rows for `fill`."""
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
-        """Write the columns of one group into out, float32 (k, ROWS, w)."""
+        """Write the components of one group into out, float32 (k, ROWS, w)."""
 
 
 _workspace = threading.local()
@@ -253,23 +255,23 @@ def _padded(X: NDArray, first: int) -> NDArray:
 
 
 def _walk(
-    columns: Columns, tile: Any, coef: NDArray[np.float32], S: NDArray[np.float32], buffer: NDArray, keep: bool
+    components: Components, tile: Any, coef: NDArray[np.float32], S: NDArray[np.float32], buffer: NDArray, keep: bool
 ) -> None:
-    """S += columns @ coef over the groups of one tile of rows; with keep, the columns stay in the buffer."""
+    """S += components @ coef over the groups of one tile of rows; with keep, the components stay in the buffer."""
     S[...] = 0.0
     at = 0
-    for first, k, width in columns.groups:
+    for first, k, width in components.groups:
         size = k * ROWS * width
         out = buffer[at : at + size].reshape(k, ROWS, width)
-        columns.fill(tile, first, out)
+        components.fill(tile, first, out)
         for t in range(k):
             S += out[t] @ coef[first + t * width : first + (t + 1) * width]
         if keep:
             at += size
 
 
-def scores(columns: Columns, X: NDArray, coef: NDArray, intercept: NDArray) -> NDArray[np.float32]:
-    """S = columns(X) @ coef + intercept, without ever holding columns(X).
+def scores(components: Components, X: NDArray, coef: NDArray, intercept: NDArray) -> NDArray[np.float32]:
+    """S = components(X) @ coef + intercept, without ever holding components(X).
 
     Parameters
     ----------
@@ -281,11 +283,11 @@ def scores(columns: Columns, X: NDArray, coef: NDArray, intercept: NDArray) -> N
     """
     coef = np.ascontiguousarray(coef, dtype=np.float32)
     shift = intercept.astype(np.float32)
-    buffer = scratch(max((k * ROWS * width for _, k, width in columns.groups), default=0))
+    buffer = scratch(max((k * ROWS * width for _, k, width in components.groups), default=0))
     out = np.empty((len(X), coef.shape[1]), np.float32)
     S = np.empty((ROWS, coef.shape[1]), np.float32)
     for first in range(0, len(X), ROWS):
-        _walk(columns, columns.rows(_padded(X, first)), coef, S, buffer, keep=False)
+        _walk(components, components.rows(_padded(X, first)), coef, S, buffer, keep=False)
         out[first : first + ROWS] = (S + shift)[: len(X) - first]
     return out
 
@@ -294,9 +296,9 @@ Residual = Callable[[NDArray[np.float32], int], NDArray[np.float32]]
 
 
 def accumulate(
-    columns: Columns, X: NDArray, coef: NDArray, intercept: NDArray, residual: Residual
+    components: Components, X: NDArray, coef: NDArray, intercept: NDArray, residual: Residual
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """G = columns(X).T @ R and g = sum of the rows of R, with R = residual(scores), tile by tile.
+    """G = components(X).T @ R and g = sum of the rows of R, with R = residual(scores), tile by tile.
 
     Parameters
     ----------
@@ -314,14 +316,14 @@ def accumulate(
     G, g = np.zeros((n_components, n_outputs)), np.zeros(n_outputs)
     S, R = np.empty((ROWS, n_outputs), np.float32), np.zeros((ROWS, n_outputs), np.float32)
     for start in range(0, len(X), ROWS):
-        _walk(columns, columns.rows(_padded(X, start)), coef, S, buffer, keep=True)
+        _walk(components, components.rows(_padded(X, start)), coef, S, buffer, keep=True)
         S += shift
         n = min(ROWS, len(X) - start)
         R[n:] = 0.0
         R[:n] = residual(S[:n], start)
         g += R.sum(axis=0, dtype=np.float64)
         at = 0
-        for first, k, width in columns.groups:
+        for first, k, width in components.groups:
             for t in range(k):
                 tile = buffer[at : at + ROWS * width].reshape(ROWS, width)
                 G[first + t * width : first + (t + 1) * width] += tile.T @ R

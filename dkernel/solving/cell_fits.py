@@ -64,9 +64,8 @@ class CellProblem:
 
     def fit(self, rows: CellRows, some: NDArray[np.int64], settings: CellSettings) -> Cell:
         """The machine of some of these rows."""
-        residual = -self.loss.derivative(rows.Y[some], rows.scores[some]) / np.float32(self.loss.curvature)
         weight = rows.weight[some].astype(np.float64) / self.mean_weight
-        return fit_cell(rows.X[some], self.root, residual, weight, settings)
+        return fit_cell(rows.X[some], self.root, self.loss, rows.Y[some], rows.scores[some], weight, settings)
 
 
 @dataclass(frozen=True, eq=False)

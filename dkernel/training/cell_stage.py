@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.features import Scaling
+from dkernel.linear.losses import loss_named
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import GRADIENTS, SMOOTHNESS, CellSettings, fit_cell, relearned
 from dkernel.local.partition import grow_partitions
@@ -104,9 +105,10 @@ def learned_metric(context: ResidualContext, inputs: CellInputs, rows: int) -> N
     if len(X) > 1 and 1 < len(spread) <= MOST_COLUMNS:
         assert context.sampled.y is not None
         targets, own = context.problem.targets.of(context.sampled.y[:rows]), np.ix_(spread, spread)
-        X = np.ascontiguousarray(X[:, spread])
+        X, squared = np.ascontiguousarray(X[:, spread]), loss_named("squared")
         for _ in range(METRIC_ROUNDS):
-            cell = fit_cell(X, root[own], targets, np.ones(len(X)), CellSettings(1.0, METRIC_RIDGE))
+            settings = CellSettings(1.0, METRIC_RIDGE)
+            cell = fit_cell(X, root[own], squared, targets, np.zeros_like(targets), np.ones(len(X)), settings)
             root[own] = relearned(cell, X[:GRADIENTS])
     return root
 

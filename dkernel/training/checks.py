@@ -22,12 +22,7 @@ def checked_source(
     source = counted(source, executor)
     if source.n_counted < 2:
         raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
-    kernel = recipe.for_columns(source.columns).kernels[0]
-    check_source(kernel, source)
-    if source.objects:
-        check_gamma([kernel], "auto" if chosen else recipe.gamma)
-    check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
-    check_local(recipe, loss_named(recipe.loss), source)
+    check_together(source, recipe, chosen)
     if SOLVERS[recipe.solver].in_memory:
         if validation is not None:
             raise RecipeError(
@@ -35,3 +30,13 @@ def checked_source(
             )
         source = deduplicate(source, recipe, executor)
     return source
+
+
+def check_together(source: Source, recipe: Recipe, chosen: SelectedModel | None = None) -> None:
+    """Refuse a recipe that does not go with the columns of a source; nothing is read."""
+    kernel = recipe.for_columns(source.columns).kernels[0]
+    check_source(kernel, source)
+    if source.objects:
+        check_gamma([kernel], "auto" if chosen else recipe.gamma)
+    check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
+    check_local(recipe, loss_named(recipe.loss), source)

@@ -3,16 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.source import Source
+from dkernel.errors import RecipeError
 from dkernel.features import Scaling
 from dkernel.local.grid_machine import GridMachine
-from dkernel.local.inputs import GridInputs, Groups, named_groups, one_hot_groups
+from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.relevance import relevance
@@ -154,7 +155,14 @@ def _groups(context: ResidualContext, wanted: str | Sequence[Sequence[str]]) -> 
         return known
     if wanted == "auto":
         return one_hot_groups(context.sampled.X, known, set(range(source.n_in)) - set(_numbers(source)))
-    return tuple(sorted([*known, *given_groups(source, wanted)]))
+    given, is_level = given_groups(source, wanted), has_two_values(context.sampled.X)
+    for j in chain.from_iterable(given):
+        if not is_level[j]:
+            raise RecipeError(
+                f"one_hot={_names(source)[j]!r} is a feature of more values than 0 and one other, so no level of a "
+                "category. Leave it out of the group."
+            )
+    return tuple(sorted([*known, *given]))
 
 
 def _in_words(groups: Groups, names: Sequence[str]) -> str:

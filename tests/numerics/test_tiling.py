@@ -10,7 +10,7 @@ from numba.core import config as settings
 
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian, Laplacian
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
 from tests.numerics import references
 
@@ -82,7 +82,7 @@ def maps(p):
 
 def case(name, p, outputs, n):
     scaling = Scaling("standard", rng(3).standard_normal(p), 1 + rng(4).random(p))
-    columns = ScaledColumns(scaling, maps(p)[name])
+    columns = ScaledComponents(scaling, maps(p)[name])
     D = columns.map.n_components
     coef, intercept = rng(5).standard_normal((D, outputs)) / D**0.5, rng(6).standard_normal(outputs)
     return columns, rng(7).standard_normal((n, p)).astype(np.float32), coef, intercept
