@@ -40,7 +40,6 @@ SINE = tuple(np.float32(s) for s in (6.28318453, -41.3415565, 81.5993652, -76.61
 EXP2 = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0.0096707679, 0.0013395286))
 
 FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
-settings: Any = config
 _folder_lock = threading.Lock()  # numba's setting of a folder is one of the process
 
 
