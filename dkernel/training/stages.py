@@ -144,10 +144,8 @@ def split_rows(job: Job, survey: SurveyResult) -> ReservoirSplit:
 def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple[Job, ReservoirSplit]:
     """Settle the number of components, divide the rows for it, and report the sizes."""
     job, why = _with_enough(job, chosen)
-    if chosen.enough is not None and job.recipe.local == "auto":
-        # Cells hold what the same function of many more components would.
-        kinds = tuple(kind for kind in job.plan.local if kind != "cells")
-        job = replace(job, plan=replace(job.plan, local=kinds))
+    if job.recipe.local == "auto":
+        job = replace(job, plan=replace(job.plan, local=_worth_trying(job.plan.local, chosen)))
     split, sizes, recipe = split_rows(job, survey), job.sizes, job.recipe
     if said := _components_said(job, split, why):
         job.note("n_components", said)
@@ -156,6 +154,15 @@ def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple
     if recipe.polish == "auto" and sizes.polish:
         job.note("polish", f"{sizes.polish} passes, which are cheap compared with the setup")
     return job, split
+
+
+def _worth_trying(kinds: Sequence[str], chosen: SelectedModel) -> tuple[str, ...]:
+    """The local stages that may be a gain: cells hold what the same function of many more components would, and beside
+    them grids, which have kinks, are no match where each doubling of the components nearly halves the loss."""
+    without = {"cells"} if chosen.enough is not None else set()
+    if chosen.rough and "cells" in kinds:
+        without = {"grids"}
+    return tuple(kind for kind in kinds if kind not in without)
 
 
 def _with_enough(job: Job, chosen: SelectedModel) -> tuple[Job, str]:
