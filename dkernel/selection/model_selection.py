@@ -28,7 +28,7 @@ from dkernel.problem.budget import choice_flops
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.selection.bandwidth import Gammas, requested
-from dkernel.selection.candidates import Candidate, SelectedModel
+from dkernel.selection.candidates import Candidate, SelectedModel, has, is_next
 from dkernel.selection.evaluation import (
     MOMENT_PARTS,
     CandidateLoss,
@@ -222,11 +222,11 @@ class _Search:
                 return _best_of_each(first)
             kept = [candidate for candidate, _ in first[:FINALISTS]]
             for family in self.families:
-                kept += [c for c, _ in first if c.family is family and c not in kept][: 0 if _has(kept, family) else 2]
+                kept += [c for c, _ in first if c.family is family and c not in kept][: 0 if has(kept, family) else 2]
             # At more components the next larger gamma may be better.
             for family in self.families:
                 best = next(c for c, _ in first if c.family is family)
-                kept += [c for c in candidates if _is_next(c, best) and c not in kept]
+                kept += [c for c in candidates if is_next(c, best) and c not in kept]
             candidates = kept
             if self._affordable(SECOND, [c.family for c in kept], FIRST.components).components == FIRST.components:
                 return _best_of_each(first)
@@ -339,12 +339,22 @@ class _Search:
     def _last(self, found: list[Found], tried: int) -> Found:
         """The best once more on more components, at its gamma and the next."""
         best = found[0]
-        level = self._affordable(LAST, [best[0].family] * 2)
+        # Fewer landmarks than features cannot tell how smooth a function of all of them is.
+        many = self.p > SECOND.components
+        factors: Sequence[float] = (1.0, 2.0, 0.25) if many else (1.0, 2.0)
+        level = LAST.within(self.components, self.half) if many else LAST
+        level = self._affordable(level, [best[0].family] * len(factors))
         if tried == 1 or level.within(self.components, self.half).components <= SECOND.components:
             return best
         if best[0].kernel != self.again(best[0], (1.0,))[0].kernel:  # a sum: its gammas are what they are
             return best
-        return self.judged(self.again(best[0], (1.0, 2.0)), level)[0]
+        last = self.judged(self.again(best[0], factors), level)[0]
+        for _ in range(EXTENSIONS if last[0].factor < best[0].factor else 0):
+            wider = self.judged(self.again(last[0], (0.25,)), level)[0]
+            if not wider[1].loss < last[1].loss:
+                break
+            last = wider
+        return last
 
     def _enough(self, best: Candidate) -> tuple[int | None, bool]:
         """Landmarks beyond which there is little to gain, as far as few can tell; and whether no number is enough."""
@@ -384,18 +394,9 @@ class _Search:
             )
 
 
-def _has(candidates: Sequence[Candidate], family: Kernel) -> bool:
-    return any(candidate.family is family for candidate in candidates)
-
-
 def _best_of_each(found: Sequence[Found]) -> list[Found]:
     """The first of each family, in their order."""
     first: dict[int, Found] = {}
     for each in found:
         first.setdefault(id(each[0].family), each)
     return list(first.values())
-
-
-def _is_next(candidate: Candidate, best: Candidate) -> bool:
-    """True if it differs from `best` by one step of gamma upwards."""
-    return (candidate.family, candidate.scaling) == (best.family, best.scaling) and candidate.factor == 2 * best.factor
