@@ -18,6 +18,9 @@ from dkernel.validation import nearest_name
 
 Label = bool | int | float | str
 
+EFFORTS: Mapping[str, float] = {"low": 0.25, "normal": 1.0, "high": 4.0}
+"""Word -> multiple of what the choice and the local stage may cost, see `dkernel.problem.budget`."""
+
 CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("auto", "classify", "regress"),
     "gamma": GAMMA_WORDS,
@@ -45,6 +48,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "categorical": ("auto", "none"),
     "missing": MISSING_WORDS,
     "dates": DATE_WORDS,
+    "effort": tuple(EFFORTS),
 }
 """The words that each parameter understands; some take numbers too."""
 
@@ -222,4 +226,6 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "dates": _word,
     "one_hot": _one_hot,
     "max_model_size": _or_none(_size),
+    "effort": _word,
+    "max_seconds": _or_none(_real("a finite number above 0", lambda v: math.isfinite(v) and v > 0)),
 }

@@ -33,8 +33,6 @@ USUAL = (
 IN_PYTHON = {"random_state": "seed", "text_encoding": "encoding"}
 """Parameters of Python -> the option of another name."""
 FEW = 12  # options of a command that has no need of groups
-WIDE = 34  # letters of the column of options
-LONG = 40  # letters of an option's words
 SYNONYMS = {
     "--target": "--label", "--y": "--label", "-y": "--label", "--label-column": "--label", "--response": "--label",
     "--output": "--out", "--model": "--out",
@@ -93,7 +91,9 @@ class Grouped(click.Command):
         for group, options in grouped([p for p in params if p.name != "help"], every).items():
             with formatter.section(group):
                 formatter.write_dl(
-                    [record for option in options if (record := _record(option, ctx, every))], col_max=WIDE
+                    # Letters of the column of options
+                    [record for option in options if (record := _record(option, ctx, every))],
+                    col_max=34,
                 )
         if not every:
             formatter.write_paragraph()
@@ -113,7 +113,7 @@ def _record(option: click.Option, ctx: click.Context, every: bool) -> tuple[str,
     """A line of the help; words that would fill a line are left to --help-all."""
     record = option.get_help_record(ctx)
     words = option.metavar or ""
-    if record is None or every or len(words) <= LONG:
+    if record is None or every or len(words) <= 40:  # letters of an option's words
         return record
     first = ", ".join(words.split("|")[:3])
     return record[0].replace(words, "NAME"), f"{first}, ... {record[1]}"

@@ -89,6 +89,12 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "0/1 columns that grids take for one category. auto: neighbours of which no row has two; or 'soil*;wild*'.",
     ),
     "max_model_size": ("SIZE", "", "Most bytes of the model file, 200MiB; of --n-grids auto fewer are taken."),
+    "effort": (
+        "low|normal|high",
+        "normal",
+        "Work of the choices and of --local auto: a quarter, or four times as much.",
+    ),
+    "max_seconds": ("N", "", "Limit of the predicted work, in seconds of two cores of usual speed."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",

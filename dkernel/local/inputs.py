@@ -1,4 +1,4 @@
-"""What a grid divides: the numbers of a row about their centers, and each group of one-hot columns as one category."""
+"""Inputs of a grid: the numbers of a row about their centers, each group of one-hot columns as one category."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,6 @@ from dkernel.validation import nearest_name
 
 F32 = NDArray[np.float32]
 Groups = tuple[tuple[int, ...], ...]
-
-MOST_GROUPED = 2000  # columns that are looked at for groups: every pair of them is counted
 
 
 @compiled("void(float32[:, :], float32[::1], int64[::1], float32[::1], float32[:, ::1])", set())
@@ -112,7 +110,7 @@ def one_hot_groups(
     # A level that no row of the sample has stands between others as a column of zeros.
     two_values = has_two_values(X)
     two_values[[*made, *(j for group in known for j in group)]] = False
-    columns = np.flatnonzero(two_values)[:MOST_GROUPED]
+    columns = np.flatnonzero(two_values)[:2000]  # columns that are looked at for groups: every pair of them is counted
     on = (X[:, columns] != 0).astype(np.float32)
     together = on.T @ on
     groups: list[list[int]] = []

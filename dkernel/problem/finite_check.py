@@ -10,7 +10,6 @@ from dkernel.errors import DataError
 from dkernel.kernels import Kernel
 
 LOOKED_AT = 256  # rows of a sample: their products say what all do
-OFFSET = 100  # deviations from 0: nearer, a square in float32 has three digits of a column's variation
 SUMMED = 8 * np.finfo(np.float64).eps  # rounding of a value in float64, which sums products rounded one by one
 
 
@@ -64,7 +63,8 @@ def check_products(kernel: Kernel, X: NDArray[Any], columns: Sequence[str]) -> N
         return
     rows = X[:LOOKED_AT].astype(np.float64)
     center, deviation = rows.mean(axis=0), rows.std(axis=0)
-    far = (deviation > 0) & (np.abs(center) > OFFSET * deviation)
+    # Deviations from 0: nearer, a square in float32 has three digits of a column's variation
+    far = (deviation > 0) & (np.abs(center) > 100 * deviation)
     if not far.any():
         return
     K = kernel(rows, rows)

@@ -46,8 +46,6 @@ from dkernel.training.stages import (
 )
 from dkernel.validation import silent_overflow
 
-SOME = 8  # alphas that are named one by one
-
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
     """Plan of `train`: what it needs and does; nothing is read."""
@@ -188,6 +186,6 @@ def format_alpha(alpha: float, tried: Sequence[float]) -> str:
     alphas = sorted(set(tried))
     if len(alphas) == 1:
         return f"{alphas[0]:g}, chosen on the sample"
-    if len(alphas) > SOME:
+    if len(alphas) > 8:  # alphas that are named one by one
         return f"{alpha:g}, of {len(alphas)} from {alphas[0]:g} to {alphas[-1]:g}"
     return f"{alpha:g}, of " + ", ".join(f"{each:g}" for each in alphas)

@@ -3,20 +3,10 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 JOB = ["--label", "y", "--features", "none", "--local", "grids", "--n-grids", "64", "--baselines", "off"]
-
-
-@pytest.fixture(scope="module")
-def stripes(tmp_path_factory):
-    """A file of rows whose class changes along fine stripes."""
-    X = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
-    path = tmp_path_factory.mktemp("stripes") / "rows.parquet"
-    pd.DataFrame(X, columns=["a", "b"]).assign(y=np.sin(14 * X[:, 0]) > 0).to_parquet(path, row_group_size=300)
-    return path
 
 
 def test_grids_from_file_to_file(run, stripes, tmp_path):

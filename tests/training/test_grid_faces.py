@@ -1,6 +1,7 @@
 """Grids with all that a fit can have: no components, groups that are given, weights, a limited size, callbacks."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.training import local_stage
+from dkernel.selection.model_selection import select_model
+from dkernel.training import local_stage, stages
 from dkernel.training.fit import plan, train
+from dkernel.training.result import LocalStage
 from tests.training.test_local_stage import rough
 
 ALONE = {"features": "none", "local": "grids", "n_grids": 64}
@@ -139,6 +142,20 @@ def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
                   callback=lambda line: line.get("grids") == 32)  # fmt: skip
     assert began == []
     assert max(line.get("grids", 0) for line in found.history) == 32
+
+
+@pytest.mark.parametrize("enough", [None, 1024])
+def test_cells_are_not_tried_where_more_components_win_next_to_nothing(monkeypatch, enough):
+    began = []
+    cells = local_stage.LOCAL_STAGES["cells"]
+    stage = local_stage.LocalKind(lambda *some: began.append(some) or LocalStage(None, [], {}, "none"), cells.cost)
+    monkeypatch.setitem(local_stage.LOCAL_STAGES, "cells", stage)
+    monkeypatch.setattr("dkernel.training.memory_plan.local_kinds", lambda *_: ("cells",))
+    monkeypatch.setattr(stages, "select_model", lambda *some: replace(select_model(*some), enough=enough))
+    X, y = rough(1200)
+    recipe = Recipe(kernel="gaussian", gamma=1.0, scale="none", metric="identity", n_components=64, local="auto")
+    train(from_arrays(X, y > 0), recipe, SerialExecutor())
+    assert bool(began) is (enough is None)
 
 
 def test_what_grids_do_not_have_is_refused_by_name():
