@@ -51,6 +51,7 @@ SYNONYMS = {
     "--validation": "--holdout", "--test-size": "--holdout", "--validation-fraction": "--holdout",
     "--early-stopping": "--patience", "--standardize": "--scale standard", "--scaling": "--scale",
     "--scaler": "--scale",
+    "--timeout": "--cluster-timeout",
     "--memory": "--memory-limit", "--address": "--scheduler", "--client": "--scheduler",
     "--objective": "--loss", "--kernels": "--kernel", "--force": "--overwrite",
     "--plan": "--dry-run", "--html": "--report",
