@@ -173,4 +173,4 @@ def in_options(message: str, command: click.Command) -> str:
 
     pattern = rf"(?<![\w(.,'/-])(?<![,(] )(?P<name>{names})=(?:'(?P<text>[^']*)'|(?P<value>[\w.+-]*\w)(?![\w/]))"
     message = re.sub(pattern, flag, message)
-    return re.sub(rf"\b([Ll]eave|[Ll]ower|[Rr]aise) ({names})\b", lambda m: f"{m[1]} {flags[m[2]]}", message)
+    return re.sub(rf"\b([Ll]eave|[Ll]ower|[Rr]aise) (?!out\b)({names})\b", lambda m: f"{m[1]} {flags[m[2]]}", message)
