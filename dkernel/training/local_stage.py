@@ -11,6 +11,7 @@ import numpy as np
 from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, loss_named
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.numerics.rows import array_digest
 from dkernel.persistence.journal import Journal
 from dkernel.problem.objective import Coefficients, Problem
@@ -37,7 +38,7 @@ TARGET_BOUND = 4.0  # times the largest target
 
 
 # local="auto" asks that none of these parameters is given, so that the whole machine is open.
-OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
+OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "patience")
 AUTO_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
 MOST_WORK = 3.0  # times the global stage's, that "auto" may take
 
@@ -94,6 +95,7 @@ def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, flops: float) -> t
     if recipe.local != "auto":
         return () if recipe.local == "none" else (recipe.local,)
     is_open = all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
+    is_open &= SOLVERS[recipe.solver].in_rounds
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
     if not (is_open and fits) or sizes.holdout < AUTO_HOLDOUT:
         return ()
