@@ -24,6 +24,7 @@ U32 = NDArray[np.uint32]
 I64 = NDArray[np.int64]
 
 ROWS = 1024  # of a tile: a feature of these rows and the hashes of one grid stay in the L1 cache
+TOGETHER = 16  # grids whose codes are made before their coefficients are added: 2 MiB of 32,768 rows
 MOST_BITS = 24  # interval numbers of 8 bits still decide every bit of such a code
 FARTHEST = np.float32(2**30)  # intervals from the origin; all rows beyond share the last one
 MISSING = np.uint32(2**31)  # the interval of a value that is not a number
@@ -57,42 +58,30 @@ def _codes(X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropp
                 h[i] >>= dropped
 
 
-@compiled(f"void(float32[:, ::1], {_GRIDS}, int64[:, ::1], int64[:, :, ::1])", EXACT)
-def _add_sums(
-    X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropped: Any, values: Any, table: Any
-) -> None:
-    hashes = np.empty(ROWS, np.uint32)
-    for g in range(table.shape[0]):
-        for first in range(0, X.shape[1], ROWS):
-            last = min(first + ROWS, X.shape[1])
-            h, some = hashes[: last - first], values[first:last]
-            _hashes(X, first, last, inverse[g], shift[g], multiplier[g], offset[g], h)
-            if some.shape[1] == 1:
-                for i in range(h.size):
-                    table[g, h[i] >> dropped, 0] += some[i, 0]
-            else:
-                for i in range(h.size):
-                    for c in range(some.shape[1]):
-                        table[g, h[i] >> dropped, c] += some[i, c]
+@compiled("void(uint32[:, ::1], int64[:, ::1], int64[:, :, ::1])", EXACT)
+def add_sums(codes: Any, values: Any, table: Any) -> None:
+    """Add to table[g, code] the values of each row whose bin in grid g has that code, in place."""
+    for g in range(codes.shape[0]):
+        if values.shape[1] == 1:
+            for i in range(codes.shape[1]):
+                table[g, codes[g, i], 0] += values[i, 0]
+        else:
+            for i in range(codes.shape[1]):
+                for c in range(values.shape[1]):
+                    table[g, codes[g, i], c] += values[i, c]
 
 
-@compiled(f"void(float32[:, ::1], {_GRIDS}, float32[:, :, ::1], float32[:, ::1])", EXACT)
-def _add_scores(
-    X: Any, inverse: Any, shift: Any, multiplier: Any, offset: Any, dropped: Any, coef: Any, scores: Any
-) -> None:
-    hashes = np.empty(ROWS, np.uint32)
-    for g in range(coef.shape[0]):
-        for first in range(0, X.shape[1], ROWS):
-            last = min(first + ROWS, X.shape[1])
-            h, some = hashes[: last - first], scores[first:last]
-            _hashes(X, first, last, inverse[g], shift[g], multiplier[g], offset[g], h)
-            if some.shape[1] == 1:
-                for i in range(h.size):
-                    some[i, 0] += coef[g, h[i] >> dropped, 0]
-            else:
-                for i in range(h.size):
-                    for c in range(some.shape[1]):
-                        some[i, c] += coef[g, h[i] >> dropped, c]
+@compiled("void(uint32[:, ::1], float32[:, :, ::1], float32[:, ::1])", EXACT)
+def add_scores(codes: Any, coef: Any, scores: Any) -> None:
+    """Add to each row's scores the coefficients of its bins, one grid after the other, in place."""
+    for g in range(codes.shape[0]):
+        if scores.shape[1] == 1:
+            for i in range(codes.shape[1]):
+                scores[i, 0] += coef[g, codes[g, i], 0]
+        else:
+            for i in range(codes.shape[1]):
+                for c in range(scores.shape[1]):
+                    scores[i, c] += coef[g, codes[g, i], c]
 
 
 @dataclass(frozen=True)
@@ -189,27 +178,19 @@ class Binning:
         _codes(np.ascontiguousarray(X.T), *self._parameters, out)
         return out
 
-    def add_sums(self, X: F32, values: I64, table: I64) -> None:
-        """Add to table[g, code] the values of each row whose bin in grid g has that code, in place.
-
-        Parameters
-        ----------
-        X : the rows as columns, float32 (p, rows)
-        values : int64 (rows, n_values)
-        table : int64 (n_grids, n_bins, n_values)
-        """
-        _add_sums(X, *self._parameters, values, table)
-
     def add_scores(self, X: F32, coef: F32, scores: F32) -> None:
         """Add to each row's scores the coefficients of its bins, one grid after the other, in place.
 
         Parameters
         ----------
-        X : the rows as columns, float32 (p, rows)
+        X : float32 (rows, p)
         coef : float32 (n_grids, n_bins, n_outputs)
         scores : float32 (rows, n_outputs)
         """
-        _add_scores(X, *self._parameters, coef, scores)
+        X = np.ascontiguousarray(X.T).T
+        for first in range(0, self.n_grids, TOGETHER):
+            last = first + TOGETHER
+            add_scores(self.part(first, last).codes(X), coef[first:last], scores)
 
 
 def codes_reference(binning: Binning, X: F32) -> U32:

@@ -77,7 +77,7 @@ class GridMachine(LocalMachine):
         S = np.zeros((len(X), self.coef.shape[2]), np.float32)
         for first in range(0, len(X), ROWS):
             part = slice(first, first + ROWS)
-            self.binning.add_scores(self.inputs(X[part]), self.coef, S[part])
+            self.binning.add_scores(self.inputs(X[part]).T, self.coef, S[part])
         return S * self.unit
 
     def regions(self, X: NDArray[np.floating]) -> NDArray[np.int64]:

@@ -18,7 +18,7 @@ from dkernel.data.block import Block
 from dkernel.execution import process_cache
 from dkernel.execution.base import Handle
 from dkernel.linear.smoothing import SmoothedLoss
-from dkernel.local.binning import Binning
+from dkernel.local.binning import Binning, add_scores, add_sums
 from dkernel.local.grid_machine import coarse_to_fine, packed, unpacked
 from dkernel.local.grids import COUNT_BITS, FixedPoint, joined
 from dkernel.local.inputs import GridInputs
@@ -32,6 +32,7 @@ from dkernel.streaming.schedule import RowSlice
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
+U32 = NDArray[np.uint32]
 
 GROUP = 16
 """Grids of a round: as good as one grid after the other, and groups of 32 and 64 lag."""
@@ -128,7 +129,7 @@ class GridRound(ExactStatistic[BinSums]):
     start : of the global stage
     binning : of all grids
     run : name of the run in the process cache
-    keep_rows : whether the inputs of the grids stay in memory too
+    keep_rows : whether the inputs of the grids and the codes of a group stay in memory too
     """
 
     problem: Problem
@@ -158,7 +159,7 @@ class GridRound(ExactStatistic[BinSums]):
         if total.rows + piece.n >= 1 << COUNT_BITS:
             self.fixed.unpack(total.partial, total.table)
             total.rows = 0
-        self._part(broadcast.number).add_sums(rows.X, values, total.partial)
+        add_sums(self._codes(rows, piece, broadcast.number), values, total.partial)
         total.rows += piece.n
         weight = rows.keep.astype(np.float64) if rows.weight is None else rows.weight[:, 0].astype(np.float64)
         total.loss += _exact(float(weight @ loss.value(rows.Y, S).sum(axis=1, dtype=np.float64)))
@@ -191,6 +192,17 @@ class GridRound(ExactStatistic[BinSums]):
                 process_cache.put(self.run, name, found)
         return found
 
+    def _codes(self, rows: _Rows, piece: RowSlice, number: int) -> U32:
+        """Codes of the rows of a piece in a group of grids: a round takes the sums of a group, the next its scores."""
+        name = "codes", piece.number
+        known: tuple[int, U32] | None = process_cache.get(self.run, name)
+        if known is not None and known[0] == number:
+            return known[1]
+        codes = self._part(number).codes(rows.X.T)
+        if self.keep_rows:
+            process_cache.put(self.run, name, (number, codes))
+        return codes
+
     def _scores(self, rows: _Rows, block: Block, piece: RowSlice, turn: Turn) -> F32 | None:
         """Scores of the rows of a piece at the beginning of a round, (n, outputs); None where they are lost."""
         name = "scores", piece.number
@@ -201,10 +213,10 @@ class GridRound(ExactStatistic[BinSums]):
             first = tiling.scores(self.problem.columns, block.X[piece.place.rows], *self.start)
             scores = np.ascontiguousarray(first, np.float32)
             if turn.history is not None:
-                self.binning.part(0, len(turn.history)).add_scores(rows.X, turn.history, scores)
+                self.binning.part(0, len(turn.history)).add_scores(rows.X.T, turn.history, scores)
         elif known is not None and known[0] == turn.number - 1 and turn.change is not None:
             scores = known[1].copy()
-            self._part(known[0]).add_scores(rows.X, turn.change, scores)
+            add_scores(self._codes(rows, piece, known[0]), turn.change, scores)
         else:
             return None
         process_cache.put(self.run, name, (turn.number, scores))
@@ -268,7 +280,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
             context.problem, context.start, inputs, settings.binning, self.fixed, reading.run, context.feed.keep
         )
         self.held = context.feed.executor.keep(self.statistic, f"{reading.run}-statistic")
-        self.sample, self.holdout = np.ascontiguousarray(inputs(context.sample.X).T), inputs(context.holdout.X)
+        self.sample, self.holdout = inputs(context.sample.X), inputs(context.holdout.X)
 
     def start(self) -> GridState:
         return GridState(scores=self.context.holdout.scores)
@@ -280,7 +292,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
         context, settings, part = self.context, self.settings, self._part(state.steps)
         coef = np.zeros((GROUP, part.n_bins, context.problem.targets.outputs), np.float32)
         ridge = settings.ridge * settings.n_grids
-        change = joined(coef, found.table, self.fixed, ridge, part.codes(self.sample), context.sample.weight)
+        change = joined(coef, found.table, self.fixed, ridge, part.codes(self.sample.T), context.sample.weight)
         after = self._after(state, change, _line(context, found, state.steps))
         judged = context.figures(after.scores)
         after.history[-1].update((f"holdout_{name}", value) for name, value in judged.items() if name != "rows")
@@ -312,7 +324,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
 
     def _after(self, state: GridState, change: F32, line: dict[str, Any]) -> GridState:
         scores = state.scores.copy()
-        self._part(state.steps).add_scores(self.holdout, change, scores)
+        self._part(state.steps).add_scores(self.holdout.T, change, scores)
         return GridState(
             history=(*state.history, line), steps=state.steps + 1, changes=(*state.changes, change), scores=scores
         )

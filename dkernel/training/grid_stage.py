@@ -81,7 +81,7 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     """Needs of the grids.
 
     A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row its
-    scores, and one that is kept its inputs, target and weight.
+    scores, and one that is kept its inputs, target, weight and codes of a group.
     """
     grids, bins = grids_of(recipe, n, p, outputs), 1 << bits_of(n)
     tried = TRIED_GRIDS * 6.0 * min(n, TRIED_ROWS)
@@ -90,7 +90,7 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
         task_bytes=task,
         result_bytes=task,
         row_bytes=4 * outputs,
-        kept_bytes=4 * (p + outputs + 1),
+        kept_bytes=4 * (p + outputs + 1 + GROUP),
         client_bytes=2 * coef,
         model_bytes=grids * grid_bytes(n, outputs),
         flops=GRID_FLOPS * (1 + outputs) / 2 * (float(n) * grids + tried),

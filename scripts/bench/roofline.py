@@ -9,12 +9,13 @@ which memory is read; p' = p for Nystrom columns and p / 2 for pairs of sine and
 scoring. fraction = t_row * rows/s. Training is one gradient statistic of the squared hinge on a block, as a task
 computes it, scoring `Model.scores`.
 
-Of grids a row cannot do without the code of its bin, and one access to the table of the grid for its sum or its score:
+In a round of grids a row needs its codes, and with them one access to a table for the sums and one for the scores:
 
-    t_row = n_grids (t_codes + t_access)
+    t_row = n_grids (p t_feature + t_sum + t_score)
 
-t_codes is the time of `Binning.codes`, t_access that of a loop over codes that are there already. All times are those
-of the thread's own clock, the best of --repeats.
+t_feature is the time of a product, a rounding and a product of integers, what a hash is made of, and t_sum and t_score
+those of a loop over codes that are in cache. Scoring needs no sums. All times are those of the thread's own clock, the
+best of --repeats.
 
     python scripts/bench/roofline.py
     python scripts/bench/roofline.py --features 28 --components 8192
@@ -33,7 +34,7 @@ from dkernel.data.block import Block
 from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
-from dkernel.local.binning import Binning
+from dkernel.local.binning import Binning, add_scores, add_sums
 from dkernel.model import Model, ScaledColumns
 from dkernel.numerics import tiling
 from dkernel.numerics.threads import one_blas_thread
@@ -46,6 +47,7 @@ MAPS = ("fourier", "nystrom")
 PIECE = 2048
 CUBE = 2048
 GRIDS, BITS, GRID_ROWS = 16, 16, 32_768  # of a round of grids and a piece of its reading
+HASHES = 1024  # rows whose hashes stay in the L1 cache
 STREAM = 64 * 2**20  # float32 numbers, 256 MiB: beyond every cache
 
 
@@ -128,45 +130,43 @@ def lines(p: int, D: int, which: str, roof: dict[str, float], repeats: int) -> l
     return out
 
 
-@tiling.compiled("void(uint32[:, ::1], int64[::1], int64[:, ::1])", set())
-def _add(codes: Any, values: Any, table: Any) -> None:
+@tiling.compiled("void(float32[:, ::1], float32[:, ::1], uint32[:, ::1])", set())
+def _intervals(X: Any, inverse: Any, codes: Any) -> None:
     for g in range(codes.shape[0]):
-        for i in range(codes.shape[1]):
-            table[g, codes[g, i]] += values[i]
-
-
-@tiling.compiled("void(uint32[:, ::1], float32[:, ::1], float32[::1])", set())
-def _gather(codes: Any, table: Any, scores: Any) -> None:
-    for g in range(codes.shape[0]):
-        for i in range(codes.shape[1]):
-            scores[i] += table[g, codes[g, i]]
+        for first in range(0, codes.shape[1], HASHES):
+            h = codes[g, first : first + HASHES]
+            for j in range(X.shape[0]):
+                a, x = inverse[g, j], X[j, first : first + HASHES]
+                for i in range(h.size):
+                    h[i] += np.uint32(np.int32(np.floor(x[i] * a))) * np.uint32(5)
 
 
 def grid_lines(p: int, repeats: int) -> list[dict[str, Any]]:
-    """A round of grids: the sums of its bins, and the scores of its rows."""
+    """The parts of a round of grids, a whole round of training, and scoring."""
     rng = np.random.default_rng(p)
     X = rng.normal(size=(p, GRID_ROWS)).astype(np.float32)
     binning = Binning.draw(1 / p, p, GRIDS, BITS)
-    codes = binning.codes(X.T)
-    values, table = rng.integers(0, 2**30, GRID_ROWS), np.zeros((GRIDS, 1 << BITS), np.int64)
-    coef, scores = rng.normal(size=(GRIDS, 1 << BITS)).astype(np.float32), np.zeros(GRID_ROWS, np.float32)
-    codes_ns = best(lambda: binning.codes(X.T), repeats)
-    out = []
-    for what, work, access in (
-        ("train", lambda: binning.add_sums(X, values[:, None], table[:, :, None]), lambda: _add(codes, values, table)),
-        (
-            "score",
-            lambda: binning.add_scores(X, coef[:, :, None], scores[:, None]),
-            lambda: _gather(codes, coef, scores),
-        ),
-    ):
-        seconds, least = best(work, repeats), codes_ns + best(access, repeats)
-        out.append({
-            "map": "grids", "work": what, "p": p, "D": GRIDS, "rows/s": GRID_ROWS / seconds,
-            "roof rows/s": GRID_ROWS / least, "ns a component": 1e9 * seconds / GRID_ROWS / GRIDS,
-            "fraction_%": 100 * least / seconds,
-        })  # fmt: skip
-    return out
+    codes, blank = binning.codes(X.T), np.zeros((GRIDS, GRID_ROWS), np.uint32)
+    values, table = rng.integers(0, 2**30, (GRID_ROWS, 1)), np.zeros((GRIDS, 1 << BITS, 1), np.int64)
+    coef = rng.normal(size=(GRIDS, 1 << BITS, 1)).astype(np.float32)
+    scores = np.zeros((GRID_ROWS, 1), np.float32)
+    least = best(lambda: _intervals(X, binning.inverse, blank), repeats)
+    made = best(lambda: binning.codes(X.T), repeats)
+    summed = best(lambda: add_sums(codes, values, table), repeats)
+    scored = best(lambda: add_scores(codes, coef, scores), repeats)
+    lines = {
+        "codes": (made, least), "sums": (summed, summed), "scores": (scored, scored),
+        "train": (made + summed + scored, least + summed + scored),
+        "score": (best(lambda: binning.add_scores(X.T, coef, scores), repeats), least + scored),
+    }  # fmt: skip
+    return [
+        {
+            "map": "grids", "work": work, "p": p, "D": GRIDS, "rows/s": GRID_ROWS / seconds,
+            "roof rows/s": GRID_ROWS / roof, "ns a component": 1e9 * seconds / GRID_ROWS / GRIDS,
+            "fraction_%": 100 * roof / seconds,
+        }
+        for work, (seconds, roof) in lines.items()
+    ]  # fmt: skip
 
 
 def main(arguments: list[str] | None = None) -> int:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dkernel.local.binning import Binning
+from dkernel.local.binning import Binning, add_sums
 from dkernel.local.grids import COUNT_BITS, FixedPoint, joined
 
 
@@ -23,7 +23,7 @@ def add_scores(codes, coef, scores):
 
 def summed(binning, X, values, words):
     table = np.zeros((binning.n_grids, binning.n_bins, words), np.int64)
-    binning.add_sums(np.ascontiguousarray(X.T), values, table)
+    add_sums(binning.codes(X), values, table)
     return table
 
 
