@@ -68,7 +68,7 @@ def test_every_file_and_frame_gives_the_same_encoding(run, there):
         ok(run, "train", name, "--label", "y", "--out", f"{name}.m", *FIXED)
     parquet, csv = (dkernel.load(f"{name}.m").model_ for name in ("train.parquet", "train.csv"))
     settings = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
-    machine = dkernel.KernelClassifier("gaussian", solver="psgd", **settings)
+    machine = dkernel.KernelClassifier("gaussian", **settings)
     frame = machine.fit(there.drop(columns="y"), there["y"]).model_
     lazy = dd.from_pandas(there, npartitions=1)
     dask = machine.fit(lazy.drop(columns="y"), lazy["y"]).model_
@@ -290,7 +290,7 @@ def test_a_calendar_on_request(run, tmp_path, monkeypatch):
         figures = json.loads(ok(run, "evaluate", f"{name}.m", "t.parquet", "--json", "--quiet").stdout)
         assert figures["accuracy"] > 0.97  # of seconds alone it is 0.71
     settings = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
-    machine = dkernel.KernelClassifier("gaussian", solver="psgd", dates="calendar", **settings)
+    machine = dkernel.KernelClassifier("gaussian", dates="calendar", **settings)
     machine.fit(frame[["when"]], frame["y"])
     np.testing.assert_array_equal(machine.coef_, dkernel.load("t.parquet.m").coef_)
     expected = machine.decision_function(frame[["when"]])
