@@ -12,7 +12,7 @@ from dkernel.encoding import Encoding
 from dkernel.errors import TooLargeError, UnsupportedError
 from dkernel.features import FeatureMap, NystromMap, Scaling
 from dkernel.linear.calibration import Calibration
-from dkernel.linear.losses import Loss, Softmax, loss_named
+from dkernel.linear.losses import Loss, loss_named
 from dkernel.linear.predictive_variance import Variance
 from dkernel.local.base import LocalMachine
 from dkernel.numerics import tiling
@@ -24,11 +24,10 @@ from dkernel.recipe import Recipe
 from dkernel.validation import as_features, silent_overflow
 
 _Number = TypeVar("_Number", bound=np.floating)
-TINY = 1e-300  # of a row that all classes refuse
 
 
-class ScaledColumns:
-    """The columns of a map at scaled rows: `dkernel.numerics.tiling.Columns` of raw rows.
+class ScaledComponents:
+    """The columns of a map at scaled rows: `dkernel.numerics.tiling.Components` of raw rows.
 
     Parameters
     ----------
@@ -138,8 +137,8 @@ class Model:
         return self.classes is not None and (self.calibration is not None or self.loss.probable)
 
     @cached_property
-    def _columns(self) -> ScaledColumns:
-        return ScaledColumns(self.scaling, self.map)
+    def _columns(self) -> ScaledComponents:
+        return ScaledComponents(self.scaling, self.map)
 
     @property
     def objects(self) -> tuple[str, ...]:
@@ -201,10 +200,8 @@ class Model:
             X = self.scaling.apply(X)
             for first in range(0, len(X), PIECE_ROWS):
                 part = X[first : first + PIECE_ROWS]
-                rest = self.map.beyond(part) if isinstance(self.map, NystromMap) else None
-                out[first : first + PIECE_ROWS] = np.sqrt(
-                    variance.of(np.asarray(self.map.components(part), np.float64), rest)
-                )
+                components = np.asarray(self.map.components(part), np.float64)
+                out[first : first + PIECE_ROWS] = np.sqrt(variance.of(components, self.map.beyond(part)))
         return _finite(out, "deviation")
 
     def known_variance(self) -> Variance:
@@ -257,11 +254,8 @@ class Model:
         S = S.astype(np.float64)
         if self.calibration is not None:
             return _of_classes(self.calibration(S))
-        if isinstance(self.loss, Softmax):
-            e = np.exp(S - S.max(axis=1, keepdims=True))
-            return np.asarray(e / e.sum(axis=1, keepdims=True))
-        e = np.exp(-np.abs(S))
-        return _of_classes(np.where(S >= 0, 1.0, e) / (1.0 + e))
+        p = np.asarray(self.loss.probabilities(S), np.float64)
+        return p if self.loss.joint else _of_classes(p)
 
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name not in ("_columns", "reading")}
@@ -280,5 +274,5 @@ def _of_classes(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Probabilities (n, n_classes) of those of one of two classes, or of each class against the rest."""
     if p.shape[1] == 1:
         return np.concatenate([1.0 - p, p], axis=1)
-    p = np.maximum(p, TINY)
+    p = np.maximum(p, 1e-300)  # of a row that all classes refuse
     return np.asarray(p / p.sum(axis=1, keepdims=True))

@@ -29,6 +29,7 @@ YOUNGER: Mapping[str, Any] = {
     "solver": "psgd", "polish": 0, "calibration": None, "patience": 0, "categorical": "auto", "missing": "indicator",
     "local": "none", "n_grids": "auto", "cell_rows": "auto", "cell_overlap": "auto", "cell_partitions": 1,
     "dates": "calendar", "one_hot": "auto", "max_model_size": None,
+    "effort": "normal", "max_seconds": None,
 }  # fmt: skip
 
 
@@ -76,6 +77,8 @@ class Recipe:
     one_hot : features that grids take for one category together: "auto" looks for neighbouring ones that are never at
         work in the same row, "none", or groups of names or patterns, "soil*;wild*"
     max_model_size : bytes that the model file may have, None for no limit; of n_grids="auto" fewer are taken
+    effort : "low", "normal" or "high", a multiple of what the choice and the local stage may cost
+    max_seconds : that the fit is to take at most, on cores of a constant speed: see `dkernel.problem.budget`
     dates : "calendar", inputs of the year, month, weekday and hour beside the seconds, or "seconds" alone
 
     Examples
@@ -100,7 +103,7 @@ class Recipe:
     form: str = "pairs"
     loss: str = "squared_hinge"
     alpha: str | float = "auto"
-    solver: str = "auto"
+    solver: str = "psgd"
     passes: str | int = "auto"
     patience: int = 0
     polish: str | int = "auto"
@@ -123,6 +126,8 @@ class Recipe:
     dates: str = "calendar"
     one_hot: str | tuple[tuple[str, ...], ...] = "auto"
     max_model_size: int | None = None
+    effort: str = "normal"
+    max_seconds: float | None = None
 
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():
@@ -169,7 +174,7 @@ class Recipe:
                 f"local={self.local!r} is judged on the rows of the holdout, and solver={self.solver!r} keeps none. "
                 "Use solver='psgd'."
             )
-        if self.features == "none":
+        if self.constant_map:
             self._check_no_features()
         if self.landmarks != "uniform" and not by_landmarks(self.features, auto=True):
             raise RecipeError(
@@ -220,9 +225,14 @@ class Recipe:
         return _replace(self, **changes)
 
     @property
+    def constant_map(self) -> bool:
+        """True if the map is a constant, which leaves everything to a local stage."""
+        return self.features == "none"
+
+    @property
     def kernels(self) -> tuple[Kernel, ...]:
         """The kernels that a fit chooses from, the cheapest first; a gamma that is given is the Gaussian's."""
-        if self.features == "none":
+        if self.constant_map:
             return (parse(CONSTANT),)
         several = AUTO_KERNELS if self.gamma == "auto" else AUTO_KERNELS[:1]
         return tuple(map(parse, several if self.kernel == "auto" else (self.kernel,)))

@@ -18,6 +18,9 @@ from dkernel.validation import nearest_name
 
 Label = bool | int | float | str
 
+EFFORTS: Mapping[str, float] = {"low": 0.25, "normal": 1.0, "high": 4.0}
+"""Word -> multiple of what the choice and the local stage may cost, see `dkernel.problem.budget`."""
+
 CHOICES: dict[str, tuple[str, ...]] = {
     "task": ("auto", "classify", "regress"),
     "gamma": GAMMA_WORDS,
@@ -45,6 +48,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "categorical": ("auto", "none"),
     "missing": MISSING_WORDS,
     "dates": DATE_WORDS,
+    "effort": tuple(EFFORTS),
 }
 """The words that each parameter understands; some take numbers too."""
 
@@ -167,12 +171,14 @@ def _columns(name: str, value: Any) -> str | tuple[str, ...]:
 
 
 def _one_hot(name: str, value: Any) -> str | tuple[tuple[str, ...], ...]:
-    if isinstance(value, str):
-        return value if value in CHOICES[name] else _one_hot(name, [group.split(",") for group in value.split(";")])
-    groups = tuple(tuple(str(part).strip() for part in group) for group in value)
-    if not groups or not all(part for group in groups for part in group):
-        raise _refuse(name, value, "auto | none | groups of names, as a,b;c,d")
-    return groups
+    if isinstance(value, str) and value in CHOICES[name]:
+        return value
+    given = [group.split(",") for group in value.split(";")] if isinstance(value, str) else value
+    if isinstance(given, list | tuple) and given and all(isinstance(group, list | tuple) and group for group in given):
+        groups = tuple(tuple(str(part).strip() for part in group) for group in given)
+        if all(part for group in groups for part in group):
+            return groups
+    raise _refuse(name, value, "auto | none | groups of names, as 'a,b;c,d' or [['a', 'b'], ['c', 'd']]")
 
 
 UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9, "ki": 2**10, "mi": 2**20, "gi": 2**30}
@@ -220,4 +226,6 @@ CHECKS: Mapping[str, Callable[[str, Any], Any]] = {
     "dates": _word,
     "one_hot": _one_hot,
     "max_model_size": _or_none(_size),
+    "effort": _word,
+    "max_seconds": _or_none(_real("a finite number above 0", lambda v: math.isfinite(v) and v > 0)),
 }

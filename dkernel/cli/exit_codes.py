@@ -22,7 +22,16 @@ from typing import Any
 import click
 
 from dkernel.cli.help import Grouped, in_options
-from dkernel.errors import NO_ROOM, ClusterError, DataError, DKernelError, ModelFileError, RecipeError, UnsupportedError
+from dkernel.errors import (
+    NO_ROOM,
+    ClusterError,
+    DataError,
+    DKernelError,
+    MemoryBudgetError,
+    ModelFileError,
+    RecipeError,
+    UnsupportedError,
+)
 
 BAD_DATA, AGAIN = 65, 75  # as in sysexits.h: EX_DATAERR, EX_TEMPFAIL
 GRACE = 8.0  # seconds from SIGTERM to the end, of a run with a checkpoint; job schedulers kill after 10 or 30
@@ -125,7 +134,7 @@ def _message(error: BaseException, ctx: click.Context) -> str:
         checkpoint = ctx.params.get("checkpoint")
         kept = "nothing was written" if checkpoint is None else f"the checkpoint in {checkpoint} holds the progress"
         return f"stopped by {number}; {kept}."
-    if isinstance(error, RecipeError | UnsupportedError):
+    if isinstance(error, RecipeError | UnsupportedError | MemoryBudgetError | DataError):
         return in_options(str(error), ctx.command)
     if isinstance(error, DKernelError):
         return str(error)

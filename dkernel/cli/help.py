@@ -33,8 +33,6 @@ USUAL = (
 IN_PYTHON = {"random_state": "seed", "text_encoding": "encoding"}
 """Parameters of Python -> the option of another name."""
 FEW = 12  # options of a command that has no need of groups
-WIDE = 34  # letters of the column of options
-LONG = 40  # letters of an option's words
 SYNONYMS = {
     "--target": "--label", "--y": "--label", "-y": "--label", "--label-column": "--label", "--response": "--label",
     "--output": "--out", "--model": "--out",
@@ -93,7 +91,9 @@ class Grouped(click.Command):
         for group, options in grouped([p for p in params if p.name != "help"], every).items():
             with formatter.section(group):
                 formatter.write_dl(
-                    [record for option in options if (record := _record(option, ctx, every))], col_max=WIDE
+                    # Letters of the column of options
+                    [record for option in options if (record := _record(option, ctx, every))],
+                    col_max=34,
                 )
         if not every:
             formatter.write_paragraph()
@@ -113,7 +113,7 @@ def _record(option: click.Option, ctx: click.Context, every: bool) -> tuple[str,
     """A line of the help; words that would fill a line are left to --help-all."""
     record = option.get_help_record(ctx)
     words = option.metavar or ""
-    if record is None or every or len(words) <= LONG:
+    if record is None or every or len(words) <= 40:  # letters of an option's words
         return record
     first = ", ".join(words.split("|")[:3])
     return record[0].replace(words, "NAME"), f"{first}, ... {record[1]}"
@@ -146,13 +146,16 @@ def _refuse(error: click.NoSuchOption, command: click.Command, ctx: click.Contex
 def in_options(message: str, command: click.Command) -> str:
     """The message of a recipe in the words of the command line: n_components=3 becomes --n-components 3.
 
-    Arguments in brackets, as in Gaussian(gamma='auto'), stay what they are.
+    Arguments in brackets, as in Gaussian(gamma='auto'), stay what they are, and so do parts of a path,
+    as in data/label=1/.
 
     Examples
     --------
     >>> command = click.Command("train", params=[click.Option(["--n-components"]), click.Option(["--loss"])])
     >>> in_options("n_components=-3 is not valid. Use loss='hinge', or leave loss out.", command)
     '--n-components -3 is not valid. Use --loss hinge, or leave --loss out.'
+    >>> in_options("loss=1/part.parquet and data/loss=1.csv", command)
+    'loss=1/part.parquet and data/loss=1.csv'
     """
     flags = {
         p.name: next(o for o in p.opts if o.startswith("--")) for p in command.params if isinstance(p, click.Option)
@@ -167,6 +170,6 @@ def in_options(message: str, command: click.Command) -> str:
         quoted = f"'{value}'" if match["text"] is not None and re.search(r"[\s()*|]", value) else value
         return f"{flags[match['name']]} {quoted}"
 
-    pattern = rf"(?<![\w(.,'-])(?<![,(] )(?P<name>{names})=(?:'(?P<text>[^']*)'|(?P<value>[\w.+-]*\w))"
+    pattern = rf"(?<![\w(.,'/-])(?<![,(] )(?P<name>{names})=(?:'(?P<text>[^']*)'|(?P<value>[\w.+-]*\w)(?![\w/]))"
     message = re.sub(pattern, flag, message)
     return re.sub(rf"\b([Ll]eave|[Ll]ower|[Rr]aise) ({names})\b", lambda m: f"{m[1]} {flags[m[2]]}", message)

@@ -79,5 +79,6 @@ def _text(value: Any) -> str:
     return f"{value:.6g}" if isinstance(value, float) else f"{value:,}" if isinstance(value, int) else str(value)
 
 
-def _some(names: list[str], most: int = 12) -> str:
-    return ", ".join(names[:most]) + (", ..." if len(names) > most else "")
+def _some(names: list[str]) -> str:
+    """The first twelve, on a line or two of a terminal."""
+    return ", ".join(names[:12]) + (", ..." if len(names) > 12 else "")

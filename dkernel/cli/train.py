@@ -89,6 +89,12 @@ RECIPE: dict[str, tuple[str, str, str]] = {
         "0/1 columns that grids take for one category. auto: neighbours of which no row has two; or 'soil*;wild*'.",
     ),
     "max_model_size": ("SIZE", "", "Most bytes of the model file, 200MiB; of --n-grids auto fewer are taken."),
+    "effort": (
+        "low|normal|high",
+        "normal",
+        "Work of the choices and of --local auto: a quarter, or four times as much.",
+    ),
+    "max_seconds": ("N", "", "Limit of the predicted work, in seconds of two cores of usual speed."),
     "metric": (
         "auto|identity|diagonal|full",
         "auto",
@@ -220,7 +226,7 @@ def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     from dkernel.linear.solvers.catalogue import SOLVERS
     from dkernel.recipe import Recipe
 
-    given = {name: values[name] for name in RECIPE if values[name] is not None}
+    given = {"solver": "auto"} | {name: values[name] for name in RECIPE if values[name] is not None}
     solver = SOLVERS.get(given.get("solver", ""))
     if given.get("task") == "regress" or (solver is not None and solver.quadratic_only):
         given.setdefault("loss", "squared")

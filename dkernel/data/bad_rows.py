@@ -115,7 +115,7 @@ def _rows(bad: NDArray[np.bool_], values: NDArray[Any], name: str, what: str) ->
 
 def _bad_features(X: Any, wanted: ReadColumns) -> dict[int, RejectedRow]:
     if not isinstance(X, pa.Table):
-        return {} if X.dtype.kind == "O" else not_finite(X, wanted, wanted.columns, filled=wanted.fills)
+        return not_finite(X, wanted, wanted.columns, filled=wanted.fills)
     found: dict[int, RejectedRow] = {}
     for name in reversed(X.column_names):
         if not wanted.is_category(name):

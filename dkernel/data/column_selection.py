@@ -1,4 +1,4 @@
-"""Which columns are features, label, weight and kept: decided once, by name, for all files together."""
+"""Columns of features, label, weight and kept ones: decided once, by name, for all files together."""
 
 from collections.abc import Mapping, Sequence
 

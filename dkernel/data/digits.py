@@ -7,7 +7,6 @@ from numpy.typing import NDArray
 
 DTYPES = ("auto", "float32", "float64")
 HEAD = 256  # rows that are looked at
-LOST = 1e-3  # of a column's deviation: rounding of that size is seen in no score
 
 
 def dtype_for(head: NDArray[Any] | None) -> str:
@@ -26,5 +25,6 @@ def dtype_for(head: NDArray[Any] | None) -> str:
         return "float32"
     exact = head[:HEAD].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        lost = np.std(exact - exact.astype(np.float32), axis=0) > LOST * np.std(exact, axis=0)
+        # Of a column's deviation: rounding of that size is seen in no score
+        lost = np.std(exact - exact.astype(np.float32), axis=0) > 1e-3 * np.std(exact, axis=0)
     return "float64" if lost.any() else "float32"

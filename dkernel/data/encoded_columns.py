@@ -1,4 +1,4 @@
-"""Which columns of files an encoding is for, and what one reading of them says of it."""
+"""Columns of files that get an encoding, and the pass over them that learns it."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ AT_ONCE = 64
 def encoded_kinds(
     columns: Sequence[str], kinds: Sequence[Mapping[str, str]], coded: frozenset[str], request: ReadOptions, where: str
 ) -> dict[str, str] | None:
-    """Of each feature "number", "date" or "category", or None where all are plain numbers or objects.
+    """The kind of each feature, "number", "date" or "category"; None where all are plain numbers or objects.
 
     Parameters
     ----------

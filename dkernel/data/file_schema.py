@@ -1,4 +1,4 @@
-"""What a file says about itself before it is read: column names and kinds, and the steps that it can be read in."""
+"""The schema of a file before it is read: column names and kinds, and the steps that it can be read in."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace

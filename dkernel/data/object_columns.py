@@ -1,4 +1,4 @@
-"""Which columns hold objects: what the kernel takes them as, against what the data hold."""
+"""Columns of objects: the types that the kernel takes, checked against those of the data."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -129,11 +129,11 @@ def expand(
     return files
 
 
-def named(item: str | os.PathLike, storage_options: Mapping[str, Any] | None = None) -> list[str]:
+def named(item: str | os.PathLike) -> list[str]:
     """The files that `item` names, readable or not, as far as they can be listed; never an error."""
     text = _text(item)
     try:
-        return _found(text, dict(storage_options or {})).paths
+        return _found(text, {}).paths
     except Exception:  # of whatever file system: what cannot be listed is refused when it is opened
         return [text]
 
@@ -263,7 +263,6 @@ def _data(paths: Sequence[str], system: _System) -> list[str]:
 
 # What the files begin with that dkernel writes beside data: models and checkpoints, run records, reports, ONNX graphs.
 _MARKS = (b'{"__metadata__":{"dkernel":', b'{\n  "config_sha256": ', b"<title>dkernel: ", b"\x12\x07dkernel")
-_MARKED = 128  # bytes in which these stand
 
 
 def _is_own(path: str, system: _System) -> bool:
@@ -276,7 +275,7 @@ def _is_own(path: str, system: _System) -> bool:
             own = all(name.startswith((".", "checkpoint-", "dkernel-")) for name in names)
             return "_manifest.json" in names or (own and bool(names))
         with system.open(path) as stream:
-            head = stream.read(_MARKED)
+            head = stream.read(128)  # bytes in which these stand
     except OSError:
         return False
     return any(mark in head for mark in _MARKS)

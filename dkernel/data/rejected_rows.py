@@ -15,7 +15,7 @@ from dkernel.data.block import Block, Place, UncheckedBlock, cut_blocks
 from dkernel.data.file_schema import ReadColumns
 from dkernel.data.readers.text_rows import Lines
 from dkernel.errors import DataError
-from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.numerics.rows import first_not_finite
 
 REJECTS = pa.schema(
     [
@@ -32,7 +32,7 @@ REJECTS = pa.schema(
 
 @dataclass(frozen=True)
 class RejectedRow:
-    """Why a row is left out; `raw` is the value where there is no text of the row."""
+    """The reason why a row is left out; `raw` is the value where there is no text of the row."""
 
     column: str
     reason: str
@@ -93,28 +93,13 @@ def sifted_blocks(
 
 def not_finite(X: Any, wanted: ReadColumns, names: Sequence[str], filled: bool = False) -> dict[int, RejectedRow]:
     """The rows with a number that is not finite, or too large for the blocks; NaN is none of them if it is `filled`."""
-    if isinstance(X, SparseRows):
-        with np.errstate(over="ignore"):
-            odd = np.flatnonzero(~np.isfinite(X.data.astype(wanted.dtype, copy=False)))
-        rows = np.searchsorted(X.starts, odd, side="right") - 1
-        places = {int(row): int(at) for row, at in zip(rows[::-1], odd[::-1], strict=True)}  # the first of each row
-        return {row: _refusal(X.data[at], names[int(X.indices[at])], wanted) for row, at in sorted(places.items())}
-    if X.dtype.kind not in "f":
-        return {}
-    with np.errstate(over="ignore", invalid="ignore"):
-        bad = ~np.isfinite(X.astype(wanted.dtype, copy=False))
-    if filled:
-        bad &= ~np.isnan(X)
-    found = {}
-    for row in np.flatnonzero(bad.any(axis=1)).tolist():
-        column = int(bad[row].argmax())
-        found[row] = _refusal(X[row, column], names[column], wanted)
-    return found
+    found = first_not_finite(X, wanted.dtype, missing=filled)
+    return {row: _refusal(value, names[column], wanted) for row, column, value in found}
 
 
 def _largest(X: Any, row: int, reason: str, wanted: ReadColumns) -> RejectedRow:
     """The refusal of a row as a whole; of a dense row of numbers it names the largest of them."""
-    if isinstance(X, SparseRows) or X.dtype.kind not in "iuf":
+    if not isinstance(X, np.ndarray) or X.dtype.kind not in "iuf":
         return RejectedRow("", reason)
     column = int(np.abs(X[row].astype(np.float64)).argmax())
     return RejectedRow(wanted.inputs[column], reason, str(X[row, column]))

@@ -1,4 +1,4 @@
-"""Where the rows of a fit come from: units that a worker reads at once, cut into chunks of known size."""
+"""The source of a fit's rows: units that a worker reads at once, cut into chunks of known size."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -31,7 +31,6 @@ CHECKS = {
     "job": "the job can be planned",
 }
 LEAST_FREE = 2**30  # bytes of a disk: a model and a checkpoint of 10,000 columns
-CLOCK = 2.0  # seconds apart: certificates and the heartbeats of run records allow for more
 # Times after which Dask gives up what does not answer, and the shortest that does a run no harm: Dask's own for a
 # connection, a minute's silence of a worker, whose work goes to others; None where a run would end before its time.
 LIMITS: dict[str, float | None] = {
@@ -304,7 +303,8 @@ def _speed(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
                 "sets one thread by itself; what else runs there does not.",
             )  # fmt: skip
         ahead = facts.get("clock_ahead", 0.0)
-        if abs(ahead) > CLOCK + facts.get("clock_unsure", 0.0):
+        # Seconds apart: certificates and the heartbeats of run records allow for more
+        if abs(ahead) > 2.0 + facts.get("clock_unsure", 0.0):
             yield Finding(
                 "clock", name, f"its clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the client's",
                 "Let both machines take the time from the network (chrony, systemd-timesyncd).",

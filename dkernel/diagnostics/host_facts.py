@@ -98,7 +98,7 @@ def file_system(folder: str) -> str:
 
 
 def written(place: str, made: bool) -> dict[str, Any]:
-    """Why nothing can be written there, None if it can; and the bytes that are free."""
+    """The reason why nothing can be written there, None if it can; and the bytes that are free."""
     try:
         if "://" in place:
             files, path = importlib.import_module("fsspec").core.url_to_fs(place.rstrip("/") + "/.dkernel-doctor")

@@ -1,4 +1,4 @@
-"""How one column of a table becomes inputs: a number with its missing values, or a category as one-hot inputs."""
+"""Encoders of one column of a table: a number with its missing values, or a category as one-hot inputs."""
 
 import zlib
 from collections.abc import Mapping, Sequence

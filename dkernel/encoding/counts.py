@@ -1,4 +1,4 @@
-"""What encodings are learned from: counts of the values of each column, mergeable and of bounded size.
+"""Counts of the values of each column, mergeable and of bounded size: encodings are learned from them.
 
 Different values are counted exactly up to MOST_VALUES a column. Beyond that the counts are those of Misra and Gries
 (1982), merged as by Agarwal et al. (2012): lower bounds, wrong by at most n / MOST_VALUES, of every value that is more
@@ -146,7 +146,7 @@ class TableCounts:
     def of(
         cls, table: Any, kinds: Mapping[str, str], label: Any = None, weight: Any = None, first: int = 0
     ) -> "TableCounts":
-        """Those of a table, or of an array (n, p) of numbers.
+        """The counts of a table, or of an array (n, p) of numbers.
 
         Parameters
         ----------

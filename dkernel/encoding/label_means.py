@@ -56,7 +56,7 @@ class LabelPart:
 
     @classmethod
     def of(cls, label: Any, weight: Any = None) -> "LabelPart | None":
-        """That of an array (n,) or a series; None of several targets, and of what has no order and no name."""
+        """The label of an array (n,) or a series; None of several targets, and of what has no order and no name."""
         if label is None or np.ndim(label) != 1:
             return None
         try:
@@ -102,7 +102,7 @@ class LabelCounts:
     def of(
         cls, values: tuple[str, ...], places: NDArray[np.int64], label: LabelPart, folds: NDArray[np.int64]
     ) -> "LabelCounts":
-        """Those of rows whose value of the category is at this place among `values`, -1 for another."""
+        """The sums of rows whose value of the category is at this place among `values`, -1 for another."""
         used = label.used & (places >= 0)
         m, moments, classes = len(values), None, None
         at = folds[used] * m + places[used]
@@ -123,7 +123,7 @@ class LabelCounts:
         return cls(values, moments, classes, rows.reshape(FOLDS, m, c))
 
     def merge(self, other: "LabelCounts") -> "LabelCounts":
-        """Those of all rows; of several parts in their order."""
+        """The sums of all rows; classes and values of several parts stay in their order."""
         values = tuple(dict.fromkeys(self.values + other.values))
         pair = [(each, places_of(values, each.values)) for each in (self, other)]
         moments, classes = None, None
@@ -141,7 +141,7 @@ class LabelCounts:
         return LabelCounts(values, moments, classes, rows)
 
     def among(self, wanted: Iterable[str]) -> "LabelCounts":
-        """Those of these values of the category."""
+        """The sums of these values of the category."""
         there = set(self.values)
         kept = tuple(value for value in wanted if value in there)
         places = places_of(self.values, kept)

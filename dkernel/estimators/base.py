@@ -74,6 +74,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
         cell_partitions: int,
         one_hot: Any,
         max_model_size: str | int | None,
+        effort: str,
+        max_seconds: float | None,
         scale: str | None,
         metric: str,
         holdout: float,
@@ -100,19 +102,17 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self.polish = polish
         self.local = local
         self.n_grids = n_grids
-        self.cell_rows = cell_rows
-        self.cell_overlap = cell_overlap
-        self.cell_partitions = cell_partitions
+        self.cell_rows, self.cell_overlap, self.cell_partitions = cell_rows, cell_overlap, cell_partitions
         self.one_hot = one_hot
         self.max_model_size = max_model_size
+        self.effort, self.max_seconds = effort, max_seconds
         self.scale = scale
         self.metric = metric
         self.holdout = holdout
         self.dtype = dtype
         self.random_state = random_state
         self.categorical_features = categorical_features
-        self.missing = missing
-        self.dates = dates
+        self.missing, self.dates = missing, dates
         self.checkpoint = checkpoint
         self.warm_start = warm_start
         self.callbacks = callbacks

@@ -89,6 +89,12 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     max_model_size : int or str, default=None
         Most bytes of the model file, "200MiB"; fewer grids are taken where their number is "auto", and a fit whose
         model may be larger is refused.
+    effort : {"low", "normal", "high"}, default="normal"
+        Work that the choices and local="auto" may take: "low" is a quarter and "high" four times as much.
+    max_seconds : float, default=None
+        Limit of the predicted work, in seconds of two cores of usual speed. Fewer components are taken where their
+        number is "auto", the choices and the local stage take what is left, and a fit that needs more is refused. No
+        clock is read, so the model is the same on every machine.
     scale : {"auto", "standard", "minmax", "global", "none"}, default="auto"
         Scaling of the features; None is "none". Use "none" for kernels of differences, and for features near 0:
         products of features that are not centred lose digits with the square of offset / deviation.
@@ -195,6 +201,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         cell_partitions: int = 1,
         one_hot: Any = "auto",
         max_model_size: str | int | None = None,
+        effort: str = "normal",
+        max_seconds: float | None = None,
         scale: str | None = "auto",
         metric: str = "auto",
         class_weight: ClassWeight = None,
@@ -215,7 +223,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
             n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap,
             cell_partitions=cell_partitions, one_hot=one_hot,
-            max_model_size=max_model_size, scale=scale, metric=metric,
+            max_model_size=max_model_size, effort=effort, max_seconds=max_seconds, scale=scale, metric=metric,
             holdout=holdout, dtype=dtype, random_state=random_state, categorical_features=categorical_features,
             missing=missing, dates=dates, checkpoint=checkpoint, warm_start=warm_start,
             callbacks=callbacks, verbose=verbose,

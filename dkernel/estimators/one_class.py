@@ -20,8 +20,6 @@ from dkernel.linear.solvers.one_class import Path, begin, sums_of, widths
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 
-FLOOR = 1e-6  # of the largest eigenvalue of the landmarks: under it float32 columns say nothing
-
 
 class OneClassSVM(OutlierMixin, Embedding):
     """One-class support vector machine: the region where most rows are, by a plane in the space of φ.
@@ -159,7 +157,8 @@ class OneClassSVM(OutlierMixin, Embedding):
         if self.whitening_ is None:
             return phi
         eigenvalues = 1.0 / np.square(self.whitening_).sum(axis=0)
-        self.whitening_ = np.ascontiguousarray(self.whitening_[:, eigenvalues > FLOOR * eigenvalues.max()])
+        # Of the largest eigenvalue of the landmarks: under it float32 columns say nothing
+        self.whitening_ = np.ascontiguousarray(self.whitening_[:, eigenvalues > 1e-6 * eigenvalues.max()])
         self.n_components_ = self.whitening_.shape[1]
         return Phi(phi.function, (*phi.carried[:-1], self.whitening_))
 

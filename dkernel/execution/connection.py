@@ -13,7 +13,6 @@ from dkernel.execution.failures import answered
 
 PATIENCE = 300.0  # seconds: a node of a batch system starts in less
 TICK = 0.5  # seconds between two looks at what a client waits for
-ALIVE = 1.5  # seconds between two tasks that show the scheduler that the run lives
 
 T = TypeVar("T")
 
@@ -81,7 +80,7 @@ class Connection:
         numbers = count()
 
         def submit() -> None:
-            while not self._closed.wait(ALIVE):
+            while not self._closed.wait(1.5):  # seconds between two tasks that show the scheduler that the run lives
                 with suppress(Exception):  # the call that waits for a result reports what is wrong
                     self.release()
                     key = f"dkernel-alive-{self.token}-{next(numbers)}"

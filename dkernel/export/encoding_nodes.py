@@ -13,7 +13,6 @@ from dkernel.export.nodes import Nodes
 
 ML = "ai.onnx.ml"  # the domain of the standard operators for texts
 DAY = 86_400  # seconds
-TO_1970 = 719_468  # days from 1 March of the year 0
 
 
 def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.ValueInfoProto]]:
@@ -76,7 +75,7 @@ def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
 
     missing = to("IsNaN", column.name)
     there = to("Where", missing, to.constant(column.mean + column.offset, np.float64), column.name)
-    seconds = plus(to.cast(to("Floor", there), np.int64), TO_1970 * DAY)
+    seconds = plus(to.cast(to("Floor", there), np.int64), 719_468 * DAY)  # days from 1 March of the year 0
     days = over(seconds, DAY)
     in_400 = rest(days, 146_097)  # days of 400 years
     leap_days = to("Sub", to("Add", over(in_400, 1_460), over(in_400, 146_096)), over(in_400, 36_524))

@@ -18,10 +18,7 @@ from dkernel.linear.calibration import Isotonic, Platt
 from dkernel.model import Model
 
 OPSET, OPSET_ML, IR = 17, 3, 8  # of 2022: what a runtime of the last years reads
-LARGEST = 2_000_000_000  # bytes of a protobuf message
 QUARTER = np.pi / 2  # turns a cosine into a sine
-SEEN = 256  # landmarks whose scores are looked at
-CANCELLED = 30.0  # times the scores: longer coefficients lose more than 1e-5 of these
 _MAPS = f"{KERNELS} Fourier and exact maps, and sums of them, can be exported too."
 
 
@@ -32,7 +29,8 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
             f"ONNX has no {model.local.kind}: this model has a local stage. Score with dkernel, or train with "
             "local='none'."
         )
-    if 8 * model.map.n_components * (model.map.n_in + model.coef.shape[1]) > LARGEST:
+    # Bytes of a protobuf message
+    if 8 * model.map.n_components * (model.map.n_in + model.coef.shape[1]) > 2_000_000_000:
         raise UnsupportedError(
             f"This model has {model.map.n_components:,} components of {model.map.n_in:,} features; an ONNX file holds "
             "at most 2 GB. Score with dkernel, or train with fewer components."
@@ -77,8 +75,9 @@ def _is_delicate(map: NystromMap, coef: NDArray[np.float64]) -> bool:
     """
     if wants_double(map.kernel):
         return True
-    scores = map.components(map.landmarks[:SEEN]) @ coef
-    return bool((np.linalg.norm(coef, axis=0) > CANCELLED * np.abs(scores).max(axis=0)).any())
+    scores = map.components(map.landmarks[:256]) @ coef  # landmarks whose scores are looked at
+    # Times the scores: longer coefficients lose more than 1e-5 of these
+    return bool((np.linalg.norm(coef, axis=0) > 30.0 * np.abs(scores).max(axis=0)).any())
 
 
 def _scaled(to: Nodes, model: Model, x: str) -> str:

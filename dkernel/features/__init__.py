@@ -9,7 +9,6 @@ from dkernel.features.choose import (
     features_named,
     features_of_sparse,
     is_complete,
-    words_of,
 )
 from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
@@ -46,5 +45,4 @@ __all__ = [
     "features_of_sparse",
     "is_complete",
     "map_from",
-    "words_of",
 ]

@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from dkernel.errors import ModelFileError
 from dkernel.features.block_coordinates import BlockBasis
 from dkernel.kernels import Kernel
-from dkernel.numerics.fused_gradient import PackedColumns
-from dkernel.numerics.sparse_rows import SparseRows
-from dkernel.numerics.tiling import ROWS, Columns
+from dkernel.numerics.fused_gradient import PackedComponents
+from dkernel.numerics.tiling import ROWS, Components
 
 MOST_DENSE = 20_000
 """Coordinates of which a solver makes square matrices; of more there is a sketch instead
@@ -80,7 +79,7 @@ _KINDS: dict[str, type["FeatureMap"]] = {}
 class FeatureMap(FromArguments, ABC):
     """Feature map φ : R^p -> R^n_out with φ(x) . φ(z) ≈ k(x, z), as components(x) @ whitening.
 
-    It is also the `Columns` of `dkernel.numerics.tiling`: `groups`, `rows` and `fill` give the components one cache
+    It is also the `Components` of `dkernel.numerics.tiling`: `groups`, `rows` and `fill` give the components one cache
     tile at a time.
 
     See Also
@@ -91,6 +90,10 @@ class FeatureMap(FromArguments, ABC):
     kind: ClassVar[str]
     gram_dtype: ClassVar[str] = "float64"
     """Type of the components whose Gram matrix is that of a preconditioner."""
+    landmarks: Any = None
+    """Landmarks (n_components, p) of a map that has some."""
+    rank: int | None = None
+    """Directions that a map of landmarks keeps, None for all."""
     kernel: Kernel
     n_in: int
     n_components: int
@@ -112,7 +115,12 @@ class FeatureMap(FromArguments, ABC):
         return False
 
     @property
-    def panels(self) -> PackedColumns | None:
+    def text(self) -> str:
+        """The map in words, for people and for the record."""
+        return self.kind
+
+    @property
+    def panels(self) -> PackedComponents | None:
         """All components as products with one block, for a compiled walk over rows; None where it cannot make them."""
         return None
 
@@ -225,6 +233,23 @@ class FeatureMap(FromArguments, ABC):
             If they describe no map.
         """
 
+    def beyond(self, X: NDArray, root: NDArray[np.float64] | None = None) -> NDArray[np.float64] | None:  # noqa: ARG002
+        """Compute what the components leave of k(x, x), for a map of landmarks.
+
+        Parameters
+        ----------
+        X : ndarray of shape (n, p)
+            Rows.
+        root : ndarray, default=None
+            Lower Cholesky factor of the metric, if it is known.
+
+        Returns
+        -------
+        ndarray of shape (n,) or None
+            The rest; None of a map without landmarks.
+        """
+        return None
+
     def __call__(self, X: NDArray) -> NDArray[np.float64]:
         """φ of a small block, float64 (n, n_out)."""
         components, T = self.components(X, "float64"), self.whitening
@@ -232,7 +257,7 @@ class FeatureMap(FromArguments, ABC):
 
 
 def in_tiles(
-    columns: Columns, X: NDArray, groups: Sequence[tuple[int, int, int]] | None = None, out: NDArray | None = None
+    columns: Components, X: NDArray, groups: Sequence[tuple[int, int, int]] | None = None, out: NDArray | None = None
 ) -> NDArray:
     """The components of a small block by its tiles, float32 (n, components): for maps whose tiles are the quick way.
 
@@ -259,7 +284,7 @@ def in_tiles(
 
 
 def _tile(X: NDArray, first: int, n: int) -> NDArray:
-    if isinstance(X, SparseRows):
+    if not isinstance(X, np.ndarray):  # sparse rows
         return X.padded(first, ROWS)
     # Rows of float64 are scaled as such: their differences from the mean may be nothing in float32, and they infinite.
     rows = np.zeros((ROWS, X.shape[1]), np.float64 if X.dtype == np.float64 else np.float32)

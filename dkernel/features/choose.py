@@ -1,4 +1,4 @@
-"""Which map a kernel gets: by the word that was asked for, the kernel's own parts, p and the number of columns."""
+"""Choice of a kernel's map: by the word that was asked for, the kernel's parts, p and the number of components."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -53,7 +53,6 @@ def is_complete(features: str) -> bool:
 
 MOST_LANDMARKS = 20_000  # above it their Gram matrix and its factor cost more than what they are better
 TRIAL = 64  # columns that tell whether a kernel has a map
-MOST_SKETCHES = 12  # a series of more degrees has its degrees drawn
 _ANY = "Use features='nystrom', which any kernel can have"
 
 
@@ -198,25 +197,6 @@ class Drawing:
         return True
 
 
-def words_of(map: FeatureMap) -> str:
-    """A map in words, for people and for the record.
-
-    Examples
-    --------
-    >>> words_of(FourierMap.draw(Gaussian(gamma=0.5), 3, 64, seed=0))
-    'fourier (sobol)'
-    """
-    if isinstance(map, MonomialMap) and map.most == 0:
-        return "none"
-    if isinstance(map, FourierMap):
-        return f"fourier ({map.sampling})" if map.sampling else "fourier"
-    if isinstance(map, SelectedMap):
-        return f"{words_of(map.inner)} of {len(map.places)} columns"
-    if isinstance(map, StackedMap | TensorSketchMap):
-        return f"{map.kind} of {', '.join(words_of(part) for part in map.maps)}"
-    return map.kind
-
-
 @dataclass(frozen=True)
 class _Draw:
     """One choice of maps: what is asked for, and the seed of the part that is drawn."""
@@ -338,7 +318,7 @@ class _Draw:
         # Every degree has a column at least: one left out would be missing from the mean of the kernel.
         degrees = [N for N, a in enumerate(series) if a > 0 and N > 1]
         left = n - low.n_components - len(degrees)
-        if left < 0 or len(degrees) > MOST_SKETCHES:
+        if left < 0 or len(degrees) > 12:  # a series of more degrees has its degrees drawn
             return self._maclaurin(kernel, n)
         sizes = 1 + np.floor(shares(series, 2) * left).astype(int)
         maps = [self._part(N)._sketch(Polynomial(degree=N, c=0.0), int(sizes[N])) for N in degrees]

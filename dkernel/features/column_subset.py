@@ -57,6 +57,10 @@ class SelectedMap(PlainMap):
     def components(self, X: NDArray, dtype: str = "float64") -> NDArray[np.floating]:
         return self.inner.components(np.ascontiguousarray(X[:, self.places]), dtype)
 
+    @property
+    def text(self) -> str:
+        return f"{self.inner.text} of {len(self.places)} columns"
+
     def spec(self) -> dict[str, Any]:
         return {
             "kind": self.kind,

@@ -83,6 +83,10 @@ class StackedMap(PlainMap):
         parts = zip(self.maps, self._factors, strict=True)
         return np.concatenate([part.components(X, dtype) * scalar(factor) for part, factor in parts], axis=1)
 
+    @property
+    def text(self) -> str:
+        return f"{self.kind} of {', '.join(part.text for part in self.maps)}"
+
     def spec(self) -> dict[str, Any]:
         return {
             "kind": self.kind,

@@ -10,18 +10,18 @@ from numpy.typing import NDArray
 from dkernel import kernels
 from dkernel.errors import UnsupportedError
 from dkernel.features.base import Coordinates, FeatureMap
-from dkernel.numerics.tiling import COLUMNS
+from dkernel.numerics.tiling import TILE_COMPONENTS
 
 MOST_COLUMNS = 2**24  # their float64 coefficients are 128 MiB; a list of the tiles of more than that would never end
 
 
-def in_groups(n: int, first: int = 0) -> list[tuple[int, int, int]]:
-    """Groups of one tile each over n columns, from column `first` on."""
+def in_groups(n: int) -> list[tuple[int, int, int]]:
+    """Groups of one tile each over n components."""
     if n > MOST_COLUMNS:
         raise UnsupportedError(
             f"A feature map of {n:,} components is larger than any that fits: at most {MOST_COLUMNS:,}."
         )
-    return [(first + i, 1, min(COLUMNS, n - i)) for i in range(0, n, COLUMNS)]
+    return [(i, 1, min(TILE_COMPONENTS, n - i)) for i in range(0, n, TILE_COMPONENTS)]
 
 
 def same_dtype(X: NDArray, dtype: str) -> NDArray[np.floating]:

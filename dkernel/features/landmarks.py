@@ -23,13 +23,10 @@ Array = NDArray[np.float64]
 
 RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
 
-MOST_TIMES = 3  # the rarest class: rows of any other class that stratified landmarks are drawn from
-LLOYD_STEPS = 10  # more move the centres by little, and landmarks need no optimum
 # Leverage scores: rows of the first, exact sample; those that measure the spectrum; landmarks for each effective
 # dimension; members of a dictionary for each effective dimension, and at least.
 EXACT_ROWS, SPECTRUM_ROWS, LANDMARKS_A_DIMENSION = 512, 2048, 4
 MEMBERS_A_DIMENSION, LEAST_MEMBERS = 3, 200  # see above
-PROPOSALS = 128  # that one step of the accelerated pivoted Cholesky draws at once
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,7 +87,8 @@ def _stratified(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
         raise DataError("landmarks='stratified' takes rows of every class, and there are no labels: pass y.")
     found, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
     # Where the cut leaves fewer rows than landmarks, it is made at a higher level.
-    level = MOST_TIMES * int(counts.min())
+    # Rows of a class that landmarks are drawn from: three times those of the rarest
+    level = 3 * int(counts.min())
     while np.minimum(counts, level).sum() < n:
         level *= 2
     cut = np.minimum(counts, level)
@@ -115,7 +113,7 @@ def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
     points = X - mean  # distances by scalar products lose no digits to a common offset
     centres = points[:n].copy()
     before = np.full(len(points), -1)
-    for _ in range(LLOYD_STEPS):
+    for _ in range(10):  # more move the centres by little, and landmarks need no optimum
         nearest = np.concatenate(
             [vq(points[i : i + PIECE_ROWS], centres)[0] for i in range(0, len(points), PIECE_ROWS)]
         )
@@ -211,7 +209,8 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
     F = np.zeros((len(X), n))
     pivots = np.empty(0, dtype=np.intp)
     while len(pivots) < n and float(left.sum()) > enough:
-        drawn = rng.choice(len(X), size=min(PROPOSALS, 2 * n), p=left / left.sum())
+        # One step of the accelerated pivoted Cholesky draws so many at once
+        drawn = rng.choice(len(X), size=min(128, 2 * n), p=left / left.sum())
         mine = F[drawn, : len(pivots)]
         taken, factor = _accepted(kernel(X[drawn], X[drawn]) - mine @ mine.T, left[drawn], rng, n - len(pivots))
         if not len(taken):

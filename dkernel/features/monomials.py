@@ -56,12 +56,16 @@ class MonomialMap(TiledMap):
         return None if series is None else sum(comb(n_in + N - 1, N) for N, a in enumerate(series) if a > 0)
 
     @property
+    def text(self) -> str:
+        return "none" if self.most == 0 else self.kind  # the monomial of degree 0 alone, a constant
+
+    @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         return tuple((first, 1, width) for first, (_, _, width) in self._starts.items())
 
     @cached_property
     def _terms(self) -> dict[int, tuple[NDArray[np.intp], NDArray[np.float64]]]:
-        """For each degree, the inputs whose product is a monomial, (monomials, degree), and its weight."""
+        """The inputs of each degree whose product is a monomial, (monomials, degree), and its weight."""
         found = {}
         for degree in {degree for degree, _, _ in self._starts.values()}:
             terms = list(combinations_with_replacement(range(self.n_in), degree))

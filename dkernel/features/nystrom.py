@@ -16,12 +16,12 @@ from dkernel.kernels import Kernel
 from dkernel.kernels.inputs import as_objects
 from dkernel.kernels.landmark_columns.base import SparseColumns
 from dkernel.numerics import linalg, thin_linalg
-from dkernel.numerics.fused_gradient import PackedColumns
+from dkernel.numerics.fused_gradient import PackedComponents
 from dkernel.numerics.object_values import decoded, encoded, number_columns
 from dkernel.numerics.rows import contiguous, wide
 from dkernel.numerics.sparse_rows import SparseRows
 from dkernel.numerics.threads import MOST_THREADS, for_each, usable_cores
-from dkernel.numerics.tiling import COLUMNS
+from dkernel.numerics.tiling import TILE_COMPONENTS
 
 # Eigenvalues of the landmarks' Gram matrix under SOLVER_FLOOR of the largest are noise of float32 columns: a map of a
 # given rank leaves them out. Without a rank a ridge stands in for the truncation: a Cholesky factor then does what an
@@ -29,7 +29,6 @@ from dkernel.numerics.tiling import COLUMNS
 # on covtype with 5,000 landmarks 1e-6 cost 0.6 points of error against 1e-8 and 1e-9.
 SOLVER_FLOOR = 1e-6
 SOLVER_RIDGE = 1e-9  # of the largest eigenvalue: see above
-CLOSE = 1e-3  # what a step of the power iteration for that eigenvalue may still have added to it
 # A transformer computes in float64 and truncates where float64 ends.
 TRANSFORM_FLOOR = 1e-14
 STRIP = 256  # rows whose float64 columns one thread makes at one time
@@ -73,15 +72,17 @@ class NystromMap(FeatureMap):
             kernel.require_sparse()
         self.rank = None if rank is None or rank >= len(landmarks) else rank
         self.n_components, self.n_in = self.landmarks.shape
-        self.groups_ = tuple((i, 1, min(COLUMNS, self.n_components - i)) for i in range(0, self.n_components, COLUMNS))
+        self.groups_ = tuple(
+            (i, 1, min(TILE_COMPONENTS, self.n_components - i)) for i in range(0, self.n_components, TILE_COMPONENTS)
+        )
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
         return self.groups_
 
     @property
-    def panels(self) -> PackedColumns | None:
-        found: PackedColumns | None = self._prepared.panels
+    def panels(self) -> PackedComponents | None:
+        found: PackedComponents | None = self._prepared.panels
         return found
 
     @cached_property
@@ -281,7 +282,7 @@ def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:
         v = thin_linalg.product(gram, v[:, None])[:, 0]
         before, largest = largest, float(np.linalg.norm(v))
         v /= largest
-        if largest - before <= CLOSE * largest:  # it grows to the eigenvalue
+        if largest - before <= 1e-3 * largest:  # it grows to the eigenvalue
             break
     gram.flat[:: n + 1] += SOLVER_RIDGE * largest
     return gram

@@ -67,7 +67,7 @@ class FeatureMoments(Statistic[MomentSum, MomentSum]):
 
 @dataclass
 class ClusterSum:
-    """Of each cluster the sum of its rows' φ (k, m) and how many they are (k,); the sum of squared distances."""
+    """The sum of φ (k, m) and the number of rows (k,) of each cluster, and the sum of squared distances."""
 
     total: Array
     count: Array

@@ -13,8 +13,7 @@ from dkernel.kernels.base import NOT_PSD, Kernel
 from dkernel.kernels.distances import l2
 from dkernel.kernels.landmark_columns.base import DotColumns, LandmarkColumns, power_inplace
 from dkernel.kernels.parameters import at_least_one, nonnegative, numbers
-from dkernel.numerics.rows import squares
-from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.numerics.rows import over_lengths, squares
 
 __all__ = ["ArcCosine", "Linear", "Polynomial"]
 
@@ -195,9 +194,7 @@ def _directions(X: F64) -> tuple[F64, F64]:
     """Unit vectors of the rows, and their lengths; a zero row has no direction and stays 0."""
     lengths = np.sqrt(squares(X))
     divisors = np.where(lengths > 0, lengths, 1.0)
-    if isinstance(X, SparseRows):
-        return X.times(1.0 / divisors), lengths
-    return X / divisors[:, None], lengths
+    return over_lengths(X, divisors), lengths
 
 
 def _psd_matrix(owner: str, name: str, values: Any) -> tuple[tuple[float, ...], ...]:

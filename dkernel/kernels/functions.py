@@ -17,7 +17,6 @@ __all__ = ["FeatureMapKernel", "FunctionKernel"]
 
 F64 = NDArray[np.float64]
 STRIP = 32  # rows whose diagonal is taken out of a full block at a time
-ASYMMETRY = 1e-9  # of the largest value: far above rounding
 
 
 class OfFunction(Kernel):
@@ -83,7 +82,7 @@ class FunctionKernel(OfFunction):
         values = self._shaped(self.function(X, Z), (len(X), len(Z)))  # type: ignore[operator]
         if X is not Z:
             return values
-        if np.abs(values - values.T).max() > ASYMMETRY * np.abs(values).max():
+        if np.abs(values - values.T).max() > 1e-9 * np.abs(values).max():  # of the largest value: far above rounding
             i, j = np.unravel_index(np.abs(values - values.T).argmax(), values.shape)
             raise DataError(
                 f"{self!r} is not symmetric: k(x, z) = {values[i, j]:.6g} and k(z, x) = {values[j, i]:.6g} for rows "

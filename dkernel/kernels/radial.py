@@ -33,7 +33,6 @@ __all__ = ["Cauchy", "Exponential", "Matern", "ProductCauchy", "RationalQuadrati
 F64 = NDArray[np.float64]
 # The error allowed in a distance over the length.
 TOLERANCE = 1e-12
-NOTHING = 1e4  # beyond it the kernel is 0 in float64 for all ν, and K_ν soon has no value
 LARGEST_NU = 50.0  # beyond it the kernel is Gaussian for all purposes
 
 
@@ -187,7 +186,7 @@ class Matern(LengthKernel):
         return mixtures.MixtureLaw(p, mixtures.inverse_gamma_root(self.nu, self._number))
 
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """As Exponential for ν = 1/2, 3/2, 5/2, else from a table; the float64 values, rounded, below 3/4."""
+        """Closed forms for ν = 1/2, 3/2, 5/2, else a table; below 3/4 the float64 values, rounded."""
         slope = math.sqrt(2 * self.nu)
         polynomial = {0.5: (0.0, 0.0), 1.5: (1.0, 0.0), 2.5: (1.0, 1 / 3)}.get(self.nu)
         if polynomial is not None:
@@ -200,7 +199,8 @@ class Matern(LengthKernel):
 
 def _bessel(nu: float, a: F64) -> F64:
     """2^(1-ν) / Γ(ν) · a^ν K_ν(a), with logarithms: a^ν and K_ν leave the floats at both ends."""
-    inside = np.clip(a, np.finfo(np.float64).tiny, NOTHING)
+    # Beyond 1e4 the kernel is 0 in float64 for all ν, and K_ν soon has no value
+    inside = np.clip(a, np.finfo(np.float64).tiny, 1e4)
     bessel = kve(nu, inside)
     with np.errstate(divide="ignore"):
         logs = np.log(bessel) - inside + nu * np.log(inside) + ((1 - nu) * math.log(2) - gammaln(nu))

@@ -16,7 +16,6 @@ Array = NDArray[np.float64]
 Column = NDArray[np.floating]
 
 STEPS, SMALLEST_STEP = 100, 1e-10  # Newton's method needs some ten; below it rounding decides
-DONE = 1e-10  # of a gradient per row
 
 
 class Calibration(ABC):
@@ -174,7 +173,7 @@ def _sigmoid_of(s: Column, y: Column, weight: Column) -> tuple[float, float]:
     for _ in range(STEPS):
         p = _sigmoid(Z @ v)
         gradient = Z.T @ (weight * (p - target)) / total
-        if np.abs(gradient).max() < DONE:
+        if np.abs(gradient).max() < 1e-10:  # of a gradient per row
             break
         hessian = (Z * (weight * p * (1 - p))[:, None]).T @ Z / total + 1e-12 * np.eye(2)
         step, share = np.linalg.solve(hessian, gradient), 1.0

@@ -7,6 +7,8 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from dkernel.errors import UnsupportedError
+
 Array = NDArray[np.floating]
 
 
@@ -80,6 +82,44 @@ class Loss(ABC):
             Values, of the shape of s.
         """
         return self.value(y, s)
+
+    def probabilities(self, s: Array) -> Array:
+        """Compute the probability of each output that scores stand for, where the loss is `probable`.
+
+        Parameters
+        ----------
+        s : ndarray
+            Scores.
+
+        Returns
+        -------
+        ndarray
+            1 / (1 + exp(-s)), of the shape of s.
+        """
+        e = np.exp(-np.abs(s))
+        return np.asarray(np.where(s >= 0, 1.0, e) / (1.0 + e))
+
+    def sides(self, y: Array, w: Array) -> tuple[Array, list[tuple[Array, Array, Array]]]:  # noqa: ARG002
+        """Give the conjugate of w ℓ(y, .), of a loss that is `boxed`: of β⁰ + Σ σ x, 0 <= x <= u, it is Σ c x.
+
+        Parameters
+        ----------
+        y : ndarray of shape (n,)
+            Targets.
+        w : ndarray of shape (n,)
+            Weights.
+
+        Returns
+        -------
+        tuple
+            The number β⁰ (n,), and of each side its signs σ, upper bounds u and costs c (n,).
+
+        Raises
+        ------
+        UnsupportedError
+            If the loss is not boxed.
+        """
+        raise UnsupportedError(f"The loss {self.text} has no box: hinge, epsilon_insensitive and quantile have one.")
 
     def is_valid(self) -> bool:
         """Check the parameter of the loss.

@@ -32,6 +32,9 @@ class Hinge(Loss):
     def derivative(self, y: Array, s: Array) -> Array:
         return np.where(y * s < 1, -y, np.zeros_like(y))
 
+    def sides(self, y: Array, w: Array) -> tuple[Array, list[tuple[Array, Array, Array]]]:
+        return np.zeros_like(y), [(y, w, -np.ones_like(y))]
+
 
 class SquaredHinge(Loss):
     """max(0, 1 - y s)^2 / 2.
@@ -103,8 +106,11 @@ class Softmax(Loss):
         return np.where(y > 0, total - s, np.zeros_like(s))
 
     def derivative(self, y: Array, s: Array) -> Array:
+        return self.probabilities(s) - (y > 0)
+
+    def probabilities(self, s: Array) -> Array:
         e = np.exp(s - s.max(axis=-1, keepdims=True))
-        return e / e.sum(axis=-1, keepdims=True) - (y > 0)
+        return np.asarray(e / e.sum(axis=-1, keepdims=True))
 
 
 class Perceptron(Loss):

@@ -100,6 +100,10 @@ class EpsilonInsensitive(Loss):
     def derivative(self, y: Array, s: Array) -> Array:
         return np.where(np.abs(s - y) > self.epsilon, np.sign(s - y), np.zeros_like(s))
 
+    def sides(self, y: Array, w: Array) -> tuple[Array, list[tuple[Array, Array, Array]]]:
+        one = np.ones_like(y)
+        return np.zeros_like(y), [(one, w, self.epsilon - y), (-one, w, self.epsilon + y)]
+
 
 @dataclass(frozen=True)
 class Quantile(Loss):
@@ -134,3 +138,6 @@ class Quantile(Loss):
     def derivative(self, y: Array, s: Array) -> Array:
         rise, fall = np.full_like(s, 1 - self.q), np.full_like(s, -self.q)
         return np.where(s > y, rise, np.where(s < y, fall, np.zeros_like(s)))
+
+    def sides(self, y: Array, w: Array) -> tuple[Array, list[tuple[Array, Array, Array]]]:
+        return -(1 - self.q) * w, [(np.ones_like(y), w, -y)]

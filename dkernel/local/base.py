@@ -29,11 +29,11 @@ class LocalMachine(ABC):
 
     @abstractmethod
     def spec(self) -> dict[str, Any]:
-        """All that is not an array, as JSON, with its `kind`."""
+        """The parameters that are no arrays, as JSON, with the machine's `kind`."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray[Any]]:
-        """All that is an array."""
+        """The parameters that are arrays."""
 
     @classmethod
     @abstractmethod

@@ -1,6 +1,6 @@
-"""The machine of one cell: an exact kernel ridge regression on its rows, with a Matern kernel of |x R - z R|."""
+"""The machine of one cell: kernel ridge or logistic regression on its rows, with a Matern kernel of |x R - z R|."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,8 +11,9 @@ from numpy.typing import NDArray
 from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
 from dkernel.kernels.landmark_columns.radial import DecayColumns
+from dkernel.linear.losses import Loss
 from dkernel.numerics import linalg
-from dkernel.numerics.tiling import COLUMNS, scratch
+from dkernel.numerics.tiling import TILE_COMPONENTS, scratch
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
@@ -23,9 +24,9 @@ SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 """Smoothness of a Matern kernel -> slope, b and c of (1 + b a + c a²) exp(-a), a = slope · distance / length."""
 # Of a distance, in lengths: far below any ridge, and to take more pairs one by one costs as much as to solve.
 TOLERANCE = 1e-4
-SAMPLE = 500  # rows whose distances are taken for the median
 GRADIENTS = 2000  # rows at which gradients are averaged
-GROWTH = 10.0  # of the ridge of a matrix that is not positive definite in float64 either
+# Of a loss that is not quadratic: covtype's log loss is 0.267 after 20, 0.286 after one, and 0.276 at the minimum.
+STEPS = 20
 
 
 @dataclass(frozen=True)
@@ -73,14 +74,14 @@ class Cell:
         if not len(self.Z):
             return out
         columns = _columns(self.Z, self.length, self.nu)
-        tile, held = np.empty((TILE, X.shape[1]), np.float32), scratch(TILE * COLUMNS)
+        tile, held = np.empty((TILE, X.shape[1]), np.float32), scratch(TILE * TILE_COMPONENTS)
         for first in range(0, len(X), TILE):
             some = X[first : first + TILE]
             tile[: len(some)] = some
             tile[len(some) :] = 0.0
             rows, S = columns.rows(tile @ self.root), np.zeros((TILE, out.shape[1]))
-            for at in range(0, len(self.Z), COLUMNS):
-                part = self.coef[at : at + COLUMNS]
+            for at in range(0, len(self.Z), TILE_COMPONENTS):
+                part = self.coef[at : at + TILE_COMPONENTS]
                 K = held[: TILE * len(part)].reshape(TILE, len(part))
                 columns.fill(rows, at, K)
                 S += K @ part
@@ -119,24 +120,21 @@ def median_distance(Z: F32) -> float:
     """Median of the distances of some of the rows that differ; 1 where none do."""
     from scipy.spatial.distance import pdist  # a sixth of a second, for what few fits need
 
-    distances = pdist(Z[:: max(1, -(-len(Z) // SAMPLE))].astype(np.float64))
+    # Rows whose distances are taken for the median
+    distances = pdist(Z[:: max(1, -(-len(Z) // 500))].astype(np.float64))
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0
 
 
-def merged(Z: F32, R: F32, weight: F64) -> tuple[F32, F64, F64]:
-    """The different rows in the order of their first ones, the mean residual of each, and its weight."""
+def merged(Z: F32, weight: F64) -> tuple[F32, NDArray[np.intp], F64]:
+    """The different rows in the order of their first ones, the place of each row among them, and their weights."""
     bits = np.ascontiguousarray(Z + np.float32(0.0)).view(np.dtype((np.void, 4 * Z.shape[1]))).ravel()  # -0 is 0
     _, first, place = np.unique(bits, return_index=True, return_inverse=True)
-    if len(first) == len(Z):
-        return Z, R.astype(np.float64), weight
     order = np.argsort(first)
     rank = np.empty_like(order)
     rank[order] = np.arange(len(order))
     place = rank[place.ravel()]
-    total: F64 = np.bincount(place, weight).astype(np.float64)
-    means = [np.bincount(place, weight * R[:, k]) / total for k in range(R.shape[1])]
-    return Z[first[order]], np.stack(means, axis=1), total
+    return Z[first[order]], place, np.bincount(place, weight).astype(np.float64)
 
 
 def relearned(cell: Cell, X: F32) -> F32:
@@ -152,53 +150,70 @@ def relearned(cell: Cell, X: F32) -> F32:
     return metric_root(moment, diagonal=False).astype(np.float32)
 
 
-def fit_cell(X: F32, root: F32, R: F32, weight: F64, settings: CellSettings) -> Cell:
-    """The machine of these rows.
+def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, settings: CellSettings) -> Cell:
+    """The machine f of these rows, near the least Σ_i weight_i loss(Y_i, S_i + f(X_i)) + L/2 ridge |f|^2.
+
+    L bounds the loss's second derivative. Each step minimises the quadratic bound of the loss at the scores of the step
+    before, a kernel ridge regression of the same matrix; of a quadratic loss the first is exact.
 
     Parameters
     ----------
     X : scaled rows (n, p);  root : float32 (p, p)
-    R : residuals (n, outputs);  weight : positive (n,), a row of weight 2 counts as two
+    Y : targets (n, outputs);  S : scores that f is added to, (n, outputs)
+    weight : positive (n,), a row of weight 2 counts as two
     """
     for _ in range(settings.rounds if len(X) > 1 else 0):
-        half = fit_cell(X[::2], root, R[::2], weight[::2], replace(settings, rounds=0))
+        half = fit_cell(X[::2], root, loss, Y[::2], S[::2], weight[::2], replace(settings, rounds=0))
         root = relearned(half, X[:: max(1, len(X) // GRADIENTS)])
     Z = X @ root
     if not len(Z):
-        return Cell(root, Z, np.zeros(R.shape, np.float32), 1.0, settings.nu)
+        return Cell(root, Z, np.zeros(Y.shape, np.float32), 1.0, settings.nu)
     length = settings.width * median_distance(Z)
-    Z, target, weight = merged(Z, R, weight)
-    coef = _solved(Z, length, settings.nu, target, settings.ridge / weight)
+    Z, place, total = merged(Z, weight)
+    solve, ridge = _solver(Z, length, settings.nu, settings.ridge / total)
+    f = np.zeros((len(Z), Y.shape[1]))
+    for _ in range(1 if loss.quadratic else STEPS):
+        residual = -loss.derivative(Y, (S + f[place]).astype(np.float32)) / np.float32(loss.curvature)
+        means = [np.bincount(place, weight * column) / total for column in residual.T]
+        target = f + np.stack(means, axis=1)
+        coef = solve(target)
+        f = target - ridge[:, None] * coef  # K coef, without K
     return Cell(root, Z, np.ascontiguousarray(coef, np.float32), length, settings.nu)
 
 
-def _solved(Z: F32, length: float, nu: float, target: F64, ridge: F64) -> NDArray[np.floating]:
-    """(K + diag(ridge))^-1 target, in float32; in float64 where that is not positive definite."""
+def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64], NDArray[np.floating]], F64]:
+    """The function B -> (K + diag(ridge))^-1 B and its ridge, in float32.
+
+    Where that is not positive definite it is in float64, and where that is not either its ridge is larger.
+    """
     K = _kernel_matrix(Z, length, nu)
     K[np.diag_indices_from(K)] += ridge.astype(np.float32)
     try:
-        return linalg.solved(K, target.astype(np.float32))
+        solve = linalg.factored(K)
     except scipy.linalg.LinAlgError:
         del K
+    else:
+        return lambda B: solve(B.astype(np.float32)), ridge
     rows = Z.astype(np.float64)
     while True:
         K = Matern(nu=nu, length=length)(rows, rows)
         K[np.diag_indices_from(K)] += ridge
         try:
-            return linalg.solved(K, target)
+            return linalg.factored(K), ridge
         except scipy.linalg.LinAlgError:
-            ridge = GROWTH * np.maximum(ridge, np.finfo(np.float64).eps)
+            # Of the ridge of a matrix that is not positive definite in float64 either
+            ridge = 10.0 * np.maximum(ridge, np.finfo(np.float64).eps)
 
 
 def _kernel_matrix(Z: F32, length: float, nu: float) -> NDArray[Any]:
     """k(Z, Z), of which the lower triangle counts."""
-    n, columns, held = len(Z), _columns(Z, length, nu), scratch(STRIP * COLUMNS)
+    n, columns, held = len(Z), _columns(Z, length, nu), scratch(STRIP * TILE_COMPONENTS)
     K = np.empty((n, n), np.float32)
     for first in range(0, n, STRIP):
         rows = columns.rows(Z[first : first + STRIP])
         stop = min(first + STRIP, n)
-        for at in range(0, stop, COLUMNS):
-            width = min(COLUMNS, n - at)
+        for at in range(0, stop, TILE_COMPONENTS):
+            width = min(TILE_COMPONENTS, n - at)
             tile = held[: (stop - first) * width].reshape(stop - first, width)
             columns.fill(rows, at, tile)
             K[first:stop, at : at + width] = tile

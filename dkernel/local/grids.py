@@ -35,7 +35,7 @@ COUNT_BITS = 20
 
 @dataclass(frozen=True)
 class FixedPoint:
-    """How residuals and weights of rows become integers, and tables of their sums numbers again.
+    """Conversion of residuals and weights of rows to integers, and of tables of their sums back to numbers.
 
     Without weights the count of a bin stands in the low bits of its first sum: one word less is read and written for
     each row and grid, and the table of a grid stays in a cache of half the size.
@@ -94,7 +94,7 @@ class FixedPoint:
 
     @property
     def units(self) -> tuple[float, float]:
-        """Of a sum and of a weight in an unpacked table."""
+        """The units of a sum and of a weight in an unpacked table."""
         return 2.0**-self.digits, 1.0 if self.weight_digits is None else 2.0**-self.weight_digits
 
 

@@ -1,4 +1,4 @@
-"""What a grid divides: the numbers of a row about their centers, and each group of one-hot columns as one category."""
+"""Inputs of a grid: the numbers of a row about their centers, each group of one-hot columns as one category."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,6 @@ from dkernel.validation import nearest_name
 
 F32 = NDArray[np.float32]
 Groups = tuple[tuple[int, ...], ...]
-
-MOST_GROUPED = 2000  # columns that are looked at for groups: every pair of them is counted
 
 
 @compiled("void(float32[:, :], float32[::1], int64[::1], float32[::1], float32[:, ::1])", set())
@@ -88,6 +86,11 @@ class GridInputs:
         return cls(center, tuple(tuple(int(j) for j in group) for group in spec["groups"]))
 
 
+def has_two_values(X: NDArray[np.floating]) -> NDArray[np.bool_]:
+    """True for a column of at most two values, one of them 0."""
+    return np.asarray(((X == 0) | (X.max(axis=0, initial=0.0) == X)).all(axis=0))
+
+
 def one_hot_groups(
     X: NDArray[np.floating], known: Sequence[tuple[int, ...]] = (), made: Collection[int] = ()
 ) -> Groups:
@@ -104,11 +107,10 @@ def one_hot_groups(
     >>> one_hot_groups(rows)
     ((1, 2, 3), (4,))
     """
-    largest = X.max(axis=0, initial=0.0)
     # A level that no row of the sample has stands between others as a column of zeros.
-    two_values = ((X == 0) | (largest == X)).all(axis=0)
+    two_values = has_two_values(X)
     two_values[[*made, *(j for group in known for j in group)]] = False
-    columns = np.flatnonzero(two_values)[:MOST_GROUPED]
+    columns = np.flatnonzero(two_values)[:2000]  # columns that are looked at for groups: every pair of them is counted
     on = (X[:, columns] != 0).astype(np.float32)
     together = on.T @ on
     groups: list[list[int]] = []
@@ -141,7 +143,7 @@ def named_groups(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> 
             names = [name for name in left if fnmatchcase(name, pattern)]
             if not names:
                 near = nearest_name(pattern, list(left))
-                raise RecipeError(f"one_hot names {pattern!r}, and no feature that is left is like it.{near}")
+                raise RecipeError(f"one_hot={pattern!r} is like no feature that is left.{near}")
             members += [left.pop(name) for name in names]
         found.append(tuple(sorted(members)))
     return tuple(found)

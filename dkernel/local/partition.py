@@ -22,7 +22,6 @@ OWN = np.float32(-1.0)
 FORK = np.array([1.0, 0.0, -1.0], np.float32)
 """Places of a cut whose band ends before it begins: all rows are on both sides, which are a partition each."""
 DRAWS = 8  # directions that are tried where all rows have one value
-SPREAD_ROWS = 4096  # of a node, whose covariance is taken
 
 
 @compiled("void(float32[:, ::1], int64[::1], float32[::1], float32[::1])", set())
@@ -249,7 +248,7 @@ def _cut(
     k = int(np.ceil(m / limit))
     if k < 2:
         return None
-    spread = _covariance(X[visit.rows[own][:: max(1, m // SPREAD_ROWS)]] @ root)
+    spread = _covariance(X[visit.rows[own][:: max(1, m // 4096)]] @ root)  # of a node, whose covariance is taken
     for draw in range(DRAWS):
         direction = root @ (spread @ stream(seed, "cells", number, draw).standard_normal(len(root))).astype(np.float32)
         values = _values(X, visit.rows, direction)

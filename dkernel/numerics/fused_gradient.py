@@ -49,7 +49,7 @@ DERIVATIVES = {
 
 
 @dataclass(frozen=True, eq=False)
-class PackedColumns:
+class PackedComponents:
     """A map as the products of prepared rows with one block, and a function of each.
 
     Parameters
@@ -66,7 +66,7 @@ class PackedColumns:
     order: NDArray[np.intp] | None = None
 
     @classmethod
-    def of(cls, function: str, block: F32, order: NDArray[np.intp] | None = None) -> "PackedColumns | None":
+    def of(cls, function: str, block: F32, order: NDArray[np.intp] | None = None) -> "PackedComponents | None":
         """Columns of a block (k, width), or None where the fused products do not go."""
         k, width = block.shape
         padded = np.zeros((k, -(-width // PANEL) * PANEL), np.float32)
@@ -106,7 +106,7 @@ class PackedColumns:
 
 
 def descend(
-    panels: PackedColumns,
+    panels: PackedComponents,
     rows: F32,
     coef: F32,
     intercept: F32,

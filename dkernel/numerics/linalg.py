@@ -140,13 +140,22 @@ def solved(A: NDArray[Any], B: NDArray[Any]) -> NDArray[Any]:
     >>> solved(np.array([[4.0, 2.0], [2.0, 5.0]]), np.array([[8.0], [12.0]])).tolist()
     [[1.0], [2.0]]
     """
-    out, info = np.array(B.T, order="C"), _int(0)
-    _check(A, out)
+    return factored(A)(B)
+
+
+def factored(A: NDArray[Any]) -> Callable[[NDArray[Any]], NDArray[Any]]:
+    """The function B -> A^{-1} B of one factorization, see `solved`."""
     _factor(A)
-    _routine("spotrs" if A.dtype == np.float32 else "dpotrs")(
-        b"U", _int(len(A)), _int(len(out)), *_at(A), *_at(out), info
-    )
-    return out.T
+
+    def solve(B: NDArray[Any]) -> NDArray[Any]:
+        out, info = np.array(B.T, order="C"), _int(0)
+        _check(A, out)
+        _routine("spotrs" if A.dtype == np.float32 else "dpotrs")(
+            b"U", _int(len(A)), _int(len(out)), *_at(A), *_at(out), info
+        )
+        return out.T
+
+    return solve
 
 
 def add_squares(total: NDArray[Any], rows: NDArray[Any], threads: int = 1) -> None:

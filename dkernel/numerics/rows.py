@@ -1,13 +1,14 @@
 """Blocks of rows of any storage: numbers, sparse rows, or objects such as strings and sets."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.object_values import encoded
+from dkernel.numerics.object_values import decoded, encoded, numbers_of
 from dkernel.numerics.sparse_rows import SparseRows
 
 
@@ -31,6 +32,21 @@ def squares(X: Any) -> NDArray[np.float64]:
     return X.squares.copy() if isinstance(X, SparseRows) else np.einsum("ij,ij->i", X, X)
 
 
+def over_lengths(X: Any, lengths: NDArray[np.float64]) -> Any:
+    """Each row divided by its number."""
+    return X.times(1.0 / lengths) if isinstance(X, SparseRows) else X / lengths[:, None]
+
+
+def largest(X: Any, weight: NDArray[np.float64] | None = None) -> NDArray[np.float32] | None:
+    """The largest absolute value in each column of sparse rows that have a weight; None of other rows."""
+    return (X if weight is None else X[weight > 0]).largest() if isinstance(X, SparseRows) else None
+
+
+def like_numbers(X: Any) -> NDArray[Any]:
+    """Columns of numbers by which rows are compared: the sparse ones folded, 0 in place of objects."""
+    return X.folded() if isinstance(X, SparseRows) else numbers_of(X)
+
+
 def stacked(parts: Sequence[Any]) -> Any:
     """Blocks of one storage, one under the other."""
     if not isinstance(parts[0], SparseRows):
@@ -46,3 +62,57 @@ def array_digest(X: Any) -> str:
     if isinstance(X, SparseRows):
         return "".join(map(array_digest, X.arrays().values()))
     return hashlib.sha256((encoded(X)[0] if X.dtype.kind == "O" else X).tobytes()).hexdigest()
+
+
+def contents(X: Any) -> Iterator[bytes]:
+    """The bytes of each row: equal ones of equal rows, -0.0 being 0.0."""
+    if isinstance(X, SparseRows):  # which hold no 0
+        for a, b in pairwise(X.starts.tolist()):
+            yield X.indices[a:b].tobytes() + X.data[a:b].tobytes()
+    elif X.dtype.kind == "O":
+        yield from (encoded(row[None])[0].tobytes() for row in X)
+    else:
+        yield from (row.tobytes() for row in np.ascontiguousarray(X + 0.0))
+
+
+def first_not_finite(X: Any, dtype: Any, missing: bool = False) -> Iterator[tuple[int, int, Any]]:
+    """Row, column and value of the first number of each row that is not finite in `dtype`.
+
+    Parameters
+    ----------
+    missing : whether NaN may be there
+    """
+    if isinstance(X, SparseRows):
+        with np.errstate(over="ignore"):
+            odd = np.flatnonzero(~np.isfinite(X.data.astype(dtype, copy=False)))
+        rows, first = np.unique(np.searchsorted(X.starts, odd, side="right") - 1, return_index=True)
+        yield from ((row, int(X.indices[at]), X.data[at]) for row, at in zip(rows.tolist(), odd[first], strict=True))
+    elif X.dtype.kind == "f":
+        with np.errstate(over="ignore", invalid="ignore"):
+            bad = ~np.isfinite(X.astype(dtype, copy=False))
+        if missing:
+            bad &= ~np.isnan(X)
+        for row in np.flatnonzero(bad.any(axis=1)).tolist():
+            column = int(bad[row].argmax())
+            yield row, column, X[row, column]
+
+
+def arrays_of(X: Any) -> dict[str, NDArray[Any]]:
+    """The rows as named arrays, for files."""
+    if isinstance(X, SparseRows):
+        return {**X.arrays(), "": np.array([X.width])}
+    return dict(zip(("", "ends"), encoded(X), strict=True)) if X.dtype.kind == "O" else {"": X}
+
+
+def rows_from(load: Callable[[str], Any], start: int, stop: int) -> Any:
+    """Rows start .. stop - 1 of what `arrays_of` made; `load` gives an array by its name, None where there is none."""
+    if (starts := load("starts")) is not None:
+        ends = np.array(starts[start : stop + 1])
+        at = slice(int(ends[0]), int(ends[-1]))
+        data, indices = (np.array(load(name)[at]) for name in ("values", "indices"))
+        return SparseRows(data, indices, ends - at.start, int(load("")[0]))
+    held = load("")
+    if (cells := load("ends")) is not None:
+        first, some = int(cells[start - 1, -1]) if start else 0, np.array(cells[start:stop])
+        return decoded(np.array(held[first : int(some[-1, -1])]), some - first)
+    return None if held is None else np.array(held[start:stop])

@@ -233,6 +233,12 @@ class SparseRows:
         np.add.at(out, (row, self.indices % FOLDS), sign * self.data)
         return out
 
+    def largest(self) -> NDArray[np.float32]:
+        """The largest absolute value in each column, 0 for none."""
+        out = np.zeros(self.width, np.float32)
+        np.maximum.at(out, self.indices, np.abs(self.data).astype(np.float32))
+        return out
+
     def arrays(self) -> dict[str, NDArray[Any]]:
         """The arrays, for a file."""
         return {"values": self.data, "indices": self.indices, "starts": self.starts}

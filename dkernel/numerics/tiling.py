@@ -10,20 +10,28 @@ is that of `rint`, exact for every float32: adding and taking away 1.5 * 2^23 is
 """
 
 import math
+import os
+import stat
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import wraps
+from pathlib import Path
 from typing import Any, Protocol
 
 import numba
 import numpy as np
 from numba import types
+from numba.core import config
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+settings: Any = config
+
 # The shape of a tile is part of the bits of every result: constant, and 512 KiB, which common L2 caches hold.
 ROWS = 256
-COLUMNS = 512  # see above
+TILE_COMPONENTS = 512  # see above
 PIECE_ROWS = 8 * ROWS  # what a piece of the data costs beside its rows is a percent; chunks are multiples of it
 LINE = 16  # float32 numbers of a line of the caches
 
@@ -32,12 +40,13 @@ SINE = tuple(np.float32(s) for s in (6.28318453, -41.3415565, 81.5993652, -76.61
 EXP2 = tuple(np.float32(e) for e in (1.0, 0.69314718, 0.24022211, 0.055503406, 0.0096707679, 0.0013395286))
 
 FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
+_folder_lock = threading.Lock()  # numba's setting of a folder is one of the process
 
 
 def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], Callable[..., None]]:
     """A loop that numba compiles when it is first called: of all that are imported a process calls a few.
 
-    It is kept on disk where a place can be written, and compiled by each process where none can.
+    It is kept on disk: beside the code, in the home, or where neither can be written in a folder for temporary files.
     """
 
     def wrap(function: Callable[..., None]) -> Callable[..., None]:
@@ -58,11 +67,28 @@ def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[...,
 
 
 def _loop(function: Callable[..., None], signature: str, options: Mapping[str, Any]) -> Callable[..., None]:
+    for folder in (str, _temporary_folder):
+        with _folder_lock, suppress(RuntimeError):  # numba found no directory to cache in
+            before = settings.CACHE_DIR
+            settings.CACHE_DIR = before or folder()
+            try:
+                loop: Callable[..., None] = numba.njit(signature, cache=True, **options)(function)
+                return loop
+            finally:
+                settings.CACHE_DIR = before
+    return numba.njit(signature, **options)(function)
+
+
+def _temporary_folder() -> str:
+    """A folder that this user alone can write, since numba runs what it finds there; "" where there is none."""
+    path = Path(tempfile.gettempdir()) / f"dkernel-loops-{os.getuid()}"
     try:
-        loop: Callable[..., None] = numba.njit(signature, cache=True, **options)(function)
-    except RuntimeError:  # numba found no directory to cache in
-        loop = numba.njit(signature, **options)(function)
-    return loop
+        path.mkdir(mode=0o700, exist_ok=True)
+        found = path.lstat()
+    except OSError:
+        return ""
+    own = stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return str(path) if own else ""
 
 
 def inner(flags: set[str] = FLAGS) -> Callable[[Callable[..., Any]], Any]:
@@ -182,18 +208,18 @@ def l1_distances(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out:
     _l1(X, Z_transposed, out)
 
 
-class Columns(Protocol):
+class Components(Protocol):
     """Interface of a map for the walk: preparation of rows, and filling of its groups of tiles."""
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:
-        """(first column, tiles k, width w): the columns first ... first + k w - 1 are k tiles side by side."""
+        """(first component, tiles k, width w): the components first ... first + k w - 1 are k tiles side by side."""
 
     def rows(self, X: NDArray) -> Any:
         """Prepare ROWS raw rows for `fill`."""
 
     def fill(self, rows: Any, first: int, out: NDArray[np.float32]) -> None:
-        """Write the columns of one group into out, float32 (k, ROWS, w)."""
+        """Write the components of one group into out, float32 (k, ROWS, w)."""
 
 
 _workspace = threading.local()
@@ -228,23 +254,23 @@ def _padded(X: NDArray, first: int) -> NDArray:
 
 
 def _walk(
-    columns: Columns, tile: Any, coef: NDArray[np.float32], S: NDArray[np.float32], buffer: NDArray, keep: bool
+    components: Components, tile: Any, coef: NDArray[np.float32], S: NDArray[np.float32], buffer: NDArray, keep: bool
 ) -> None:
-    """S += columns @ coef over the groups of one tile of rows; with keep, the columns stay in the buffer."""
+    """S += components @ coef over the groups of one tile of rows; with keep, the components stay in the buffer."""
     S[...] = 0.0
     at = 0
-    for first, k, width in columns.groups:
+    for first, k, width in components.groups:
         size = k * ROWS * width
         out = buffer[at : at + size].reshape(k, ROWS, width)
-        columns.fill(tile, first, out)
+        components.fill(tile, first, out)
         for t in range(k):
             S += out[t] @ coef[first + t * width : first + (t + 1) * width]
         if keep:
             at += size
 
 
-def scores(columns: Columns, X: NDArray, coef: NDArray, intercept: NDArray) -> NDArray[np.float32]:
-    """S = columns(X) @ coef + intercept, without ever holding columns(X).
+def scores(components: Components, X: NDArray, coef: NDArray, intercept: NDArray) -> NDArray[np.float32]:
+    """S = components(X) @ coef + intercept, without ever holding components(X).
 
     Parameters
     ----------
@@ -256,11 +282,11 @@ def scores(columns: Columns, X: NDArray, coef: NDArray, intercept: NDArray) -> N
     """
     coef = np.ascontiguousarray(coef, dtype=np.float32)
     shift = intercept.astype(np.float32)
-    buffer = scratch(max((k * ROWS * width for _, k, width in columns.groups), default=0))
+    buffer = scratch(max((k * ROWS * width for _, k, width in components.groups), default=0))
     out = np.empty((len(X), coef.shape[1]), np.float32)
     S = np.empty((ROWS, coef.shape[1]), np.float32)
     for first in range(0, len(X), ROWS):
-        _walk(columns, columns.rows(_padded(X, first)), coef, S, buffer, keep=False)
+        _walk(components, components.rows(_padded(X, first)), coef, S, buffer, keep=False)
         out[first : first + ROWS] = (S + shift)[: len(X) - first]
     return out
 
@@ -269,9 +295,9 @@ Residual = Callable[[NDArray[np.float32], int], NDArray[np.float32]]
 
 
 def accumulate(
-    columns: Columns, X: NDArray, coef: NDArray, intercept: NDArray, residual: Residual
+    components: Components, X: NDArray, coef: NDArray, intercept: NDArray, residual: Residual
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """G = columns(X).T @ R and g = sum of the rows of R, with R = residual(scores), tile by tile.
+    """G = components(X).T @ R and g = sum of the rows of R, with R = residual(scores), tile by tile.
 
     Parameters
     ----------
@@ -289,14 +315,14 @@ def accumulate(
     G, g = np.zeros((n_components, n_outputs)), np.zeros(n_outputs)
     S, R = np.empty((ROWS, n_outputs), np.float32), np.zeros((ROWS, n_outputs), np.float32)
     for start in range(0, len(X), ROWS):
-        _walk(columns, columns.rows(_padded(X, start)), coef, S, buffer, keep=True)
+        _walk(components, components.rows(_padded(X, start)), coef, S, buffer, keep=True)
         S += shift
         n = min(ROWS, len(X) - start)
         R[n:] = 0.0
         R[:n] = residual(S[:n], start)
         g += R.sum(axis=0, dtype=np.float64)
         at = 0
-        for first, k, width in columns.groups:
+        for first, k, width in components.groups:
             for t in range(k):
                 tile = buffer[at : at + ROWS * width].reshape(ROWS, width)
                 G[first + t * width : first + (t + 1) * width] += tile.T @ R

@@ -46,7 +46,6 @@ were, and what does not know them refuses them.
 """
 
 _PARTS = {"classes", "columns", "facts", "label", "map", "protocol", "recipe", "scaling", "sha256", "tensors"}
-_ALWAYS = 1000  # whole numbers up to it are small however small the map is: a degree, a rank
 _CLASS_DTYPE = re.compile(r"bool|int64|float64|<U[1-9][0-9]{0,5}")
 # What a part can raise when it is built from a document that means nothing.
 _MEANINGLESS = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
@@ -199,7 +198,10 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
     columns = _columns_from_json(document["columns"])
     encoding = Encoding.from_json(document["encoding"]) if "encoding" in document else None
     _check_numbers(
-        document["map"], max(len(columns if encoding is None else encoding.names), len(arrays["coef"]), _ALWAYS), place
+        # Whole numbers up to it are small however small the map is: a degree, a rank
+        document["map"],
+        max(len(columns if encoding is None else encoding.names), len(arrays["coef"]), 1000),
+        place,
     )
     recipe = Recipe.from_dict(document["recipe"])
     kind, variance = recipe.calibration, held("variance.")

@@ -37,7 +37,6 @@ LARGE = 2**28
 _PART = 2**22  # values that are looked at at one time
 _HEADER_LIMIT = 100_000_000  # as in safetensors
 _BEGINNING = b'{"__metadata__":{"dkernel":"{'
-_VALUE_BYTES = 4  # a number and its comma take more, an empty list less
 _FREE_BYTES = 2 * 2**20  # of values, which any machine can hold
 _DTYPES = {"BOOL": "?", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U32": "<u4", "U64": "<u8", "U8": "u1"}
 _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
@@ -107,7 +106,7 @@ def read_document(file: BinaryIO, place: str, newest: int) -> Document:
         raise ModelFileError(f"{place} is not a dkernel model: its header does not begin as that of one does.")
     values = sum(raw.count(sign) for sign in (b",", b"[", b"{"))
     # Three bytes of text can stand for a value of sixty in memory; a model's tensors outweigh the values of its header.
-    if values * _VALUE_BYTES > max(size, _FREE_BYTES):
+    if values * 4 > max(size, _FREE_BYTES):  # a number and its comma take more, an empty list less
         raise ModelFileError(f"{place} is not a dkernel model: its header has {values:,} values for {size:,} bytes.")
     try:
         document: Document = _parse(_parse(raw.decode())["__metadata__"]["dkernel"])

@@ -6,35 +6,35 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.features.base import FeatureMap, in_tiles
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 
-STRIP = 512  # rows whose columns there are at one time: of 5,000 columns no slower than more, in half the pages
+STRIP = 512  # rows whose components there are at one time: of 5,000 components no slower than more, in half the pages
 
 
-def column_dtype(map: FeatureMap) -> str:
-    """The way of making columns, of those that `with_intercept` knows, by which the passes have them where it is
+def component_dtype(map: FeatureMap) -> str:
+    """The way of making components, of those that `with_intercept` knows, by which the passes have them where it is
     quicker."""
     return "tiles" if map.panels is not None or map.gram_dtype == "float32" else "float64"
 
 
 def with_intercept(
-    columns: ScaledColumns, X: NDArray[Any], made: str | None = None, into: NDArray[Any] | None = None
+    components: ScaledComponents, X: NDArray[Any], made: str | None = None, into: NDArray[Any] | None = None
 ) -> NDArray[Any]:
-    """The columns of raw rows with their 1 at the end, (n, D + 1).
+    """The components of raw rows with their 1 at the end, (n, D + 1).
 
     Parameters
     ----------
     made : the type that they are made in, that of the map for None; or "tiles", in float32 as in the passes
     into : where they are written, in its type; else into an array of float64
     """
-    F = np.empty((len(X), columns.map.n_components + 1)) if into is None else into
+    F = np.empty((len(X), components.map.n_components + 1)) if into is None else into
     # In strips: what a kernel makes on the way stays in the caches, and no page of it is fresh.
     for start in range(0, len(X), STRIP):
         rows = X[start : start + STRIP]
         if made == "tiles":
-            in_tiles(columns, rows, out=F[start : start + STRIP, :-1])
+            in_tiles(components, rows, out=F[start : start + STRIP, :-1])
         else:
-            scaled = columns.scaling.apply(rows)
-            F[start : start + STRIP, :-1] = columns.map.components(scaled, made or columns.map.gram_dtype)
+            scaled = components.scaling.apply(rows)
+            F[start : start + STRIP, :-1] = components.map.components(scaled, made or components.map.gram_dtype)
     F[:, -1] = 1.0
     return F

@@ -10,7 +10,6 @@ from dkernel.errors import DataError
 from dkernel.kernels import Kernel
 
 LOOKED_AT = 256  # rows of a sample: their products say what all do
-OFFSET = 100  # deviations from 0: nearer, a square in float32 has three digits of a column's variation
 SUMMED = 8 * np.finfo(np.float64).eps  # rounding of a value in float64, which sums products rounded one by one
 
 
@@ -35,7 +34,7 @@ def check_finite(kernel: Kernel, what: str, *numbers: Any) -> None:
         return
     raise DataError(
         f"The fit overflows: its {what} are not finite, because the values of {kernel!r} on these rows are too large. "
-        "Scale the features (scale='standard'), leave out rows whose numbers are far larger than the others', or take "
+        "Scale the features by scale='standard', leave out rows whose numbers are far larger than the others', or take "
         "a kernel that grows less: a lower degree, or a bounded one such as Gaussian()."
     )
 
@@ -64,7 +63,8 @@ def check_products(kernel: Kernel, X: NDArray[Any], columns: Sequence[str]) -> N
         return
     rows = X[:LOOKED_AT].astype(np.float64)
     center, deviation = rows.mean(axis=0), rows.std(axis=0)
-    far = (deviation > 0) & (np.abs(center) > OFFSET * deviation)
+    # Deviations from 0: nearer, a square in float32 has three digits of a column's variation
+    far = (deviation > 0) & (np.abs(center) > 100 * deviation)
     if not far.any():
         return
     K = kernel(rows, rows)
@@ -77,5 +77,5 @@ def check_products(kernel: Kernel, X: NDArray[Any], columns: Sequence[str]) -> N
     raise DataError(
         f"Column {columns[j]!r} is near {center[j]:.6g} and varies by {deviation[j]:.2g}: the values of {kernel!r}, "
         "which is made of products of columns, differ by no more than their rounding. Centre the columns "
-        "(scale='standard'), take the offset from this one, or use a kernel of differences, such as Gaussian()."
+        "by scale='standard', take the offset from this one, or use a kernel of differences, such as Gaussian()."
     )

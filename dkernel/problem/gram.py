@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.kernels import Kernel
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.numerics import linalg
 from dkernel.numerics.threads import for_each, usable_cores
-from dkernel.problem.components import STRIP, column_dtype, with_intercept
+from dkernel.problem.components import STRIP, component_dtype, with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem
 from dkernel.streaming.reduction import Statistic
@@ -24,8 +24,8 @@ MIRRORED, MIRRORS = 512, 4  # rows of a square that are mirrored at one time, an
 
 @dataclass
 class GramSum:
-    """Sums over rows: columns and their 1 with themselves (D + 1, D + 1), of which a sum's lower triangle counts until
-    it is finished; with the targets (D + 1, outputs); the squares of the targets (outputs,); weight."""
+    """Sums over rows: components and their 1 with themselves (D + 1, D + 1), whose lower triangle counts until the sum
+    is finished; with the targets (D + 1, outputs); the squares of the targets (outputs,); weight."""
 
     gram: NDArray[Any]
     moment: Array
@@ -38,7 +38,7 @@ class GramSum:
         return GramSum(self.gram, self.moment, self.energy + other.energy, self.weight + other.weight)
 
     def finish(self, kernel: Kernel) -> "GramSum":
-        """The same in float64, with the upper triangle; a column that overflows, or would, is seen on the diagonal."""
+        """The same in float64, with the upper triangle; a component that overflows, or would, is on the diagonal."""
         with np.errstate(over="ignore"):  # the factorization needs the sum of its squares
             squares = np.square(len(self.gram) * np.diagonal(self.gram).astype(np.float64))
         check_finite(kernel, "products of columns", squares, self.moment)
@@ -59,25 +59,25 @@ class GramSum:
 
 @dataclass(frozen=True, eq=False)
 class Gram(Statistic[GramSum, GramSum]):
-    """Gram matrix of the columns as the passes have them, for a preconditioner.
+    """Gram matrix of the components as the passes have them, for a preconditioner.
 
-    Of float32 columns, whose rounding is noise that S + ρ M stands above, products and sums are in float64 (float32
-    normal equations square the condition: Higham 2002, chapter 20); where columns are well conditioned float32 will do
-    for these too.
+    Of float32 components, whose rounding is noise that S + ρ M stands above, products and sums are in float64 (float32
+    normal equations square the condition: Higham 2002, chapter 20); where components are well conditioned float32 will
+    do for these too.
     """
 
     problem: Problem
     threads: int = 1
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> GramSum:  # noqa: ARG002
-        columns, rows = self.problem.columns, self.problem.rows(block, piece)
-        return gram_of(columns, *rows, column_dtype(columns.map), columns.map.gram_dtype, self.threads)
+        components, rows = self.problem.components, self.problem.rows(block, piece)
+        return gram_of(components, *rows, component_dtype(components.map), components.map.gram_dtype, self.threads)
 
     def merge(self, left: GramSum, right: GramSum) -> GramSum:
         return left.merge(right)
 
     def finish(self, total: GramSum) -> GramSum:
-        return total.finish(self.problem.columns.map.kernel)
+        return total.finish(self.problem.components.map.kernel)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,28 +93,28 @@ class FoldedGram(Statistic[list[GramSum], list[GramSum]]):
         found = []
         for i in range(self.k):
             mine = fold == i
-            found.append(gram_of(self.problem.columns, X[mine], Y[mine], None if weight is None else weight[mine]))
+            found.append(gram_of(self.problem.components, X[mine], Y[mine], None if weight is None else weight[mine]))
         return found
 
     def merge(self, left: list[GramSum], right: list[GramSum]) -> list[GramSum]:
         return [one.merge(other) for one, other in zip(left, right, strict=True)]
 
     def finish(self, total: list[GramSum]) -> list[GramSum]:
-        return [one.finish(self.problem.columns.map.kernel) for one in total]
+        return [one.finish(self.problem.components.map.kernel) for one in total]
 
 
 def gram_of(
-    columns: ScaledColumns, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.floating] | None,
+    components: ScaledComponents, X: NDArray[Any], Y: NDArray[np.float32], weight: NDArray[np.floating] | None,
     made: str = "float64", products: str = "float64", threads: int = 1,
 ) -> GramSum:  # fmt: skip
-    """The sums over some rows, with weights (n, 1) or none; of columns made in one way, in products of one type."""
-    n = columns.map.n_components
+    """The sums over some rows, with weights (n, 1) or none; of components made in one way, in products of one type."""
+    n = components.map.n_components
     gram, moment = np.zeros((n + 1, n + 1), products), np.zeros((n + 1, Y.shape[1]))
     energy, total = np.zeros(Y.shape[1]), 0.0
     held = np.empty((min(STRIP, len(X)), n + 1), products)  # of all strips: fresh pages would be a fifth of this
     for start in range(0, len(X), STRIP):
         part = slice(start, start + STRIP)
-        F, T = with_intercept(columns, X[part], made, into=held[: len(X) - start]), Y[part]
+        F, T = with_intercept(components, X[part], made, into=held[: len(X) - start]), Y[part]
         if weight is not None:
             F *= np.sqrt(weight[part])
             T = T * np.sqrt(weight[part])

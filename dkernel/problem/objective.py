@@ -8,9 +8,9 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.linear.losses import Loss
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
-from dkernel.numerics.fused_gradient import DERIVATIVES, PackedColumns, descend
+from dkernel.numerics.fused_gradient import DERIVATIVES, PackedComponents, descend
 from dkernel.numerics.random_streams import row_hash
 from dkernel.problem.components import STRIP, with_intercept
 from dkernel.problem.targets import Targets
@@ -19,7 +19,7 @@ from dkernel.streaming.schedule import RowSlice
 
 Array = NDArray[np.float64]
 Coefficients = tuple[NDArray[np.float32], NDArray[np.float32]]
-"""Of the columns, (n_components, heads), and intercepts (heads,): what is sent to the workers each round."""
+"""Of the components, (n_components, heads), and intercepts (heads,): what is sent to the workers each round."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,12 +28,12 @@ class Problem:
 
     Parameters
     ----------
-    columns : of raw rows
+    components : of raw rows
     class_weights : one for each class, or None
     seed, threshold : rows with a hash up to `threshold` are the holdout, which no gradient sees
     """
 
-    columns: ScaledColumns
+    components: ScaledComponents
     loss: Loss
     targets: Targets
     class_weights: Array | None = None
@@ -93,7 +93,7 @@ class Problem:
 class GradientSum:
     """Sums over rows: gradient (n_components, heads) and (heads,), weight, each λ's loss and right answers."""
 
-    columns: Array
+    components: Array
     intercept: Array
     weight: float
     n: int
@@ -142,24 +142,24 @@ class Gradient(Statistic[GradientSum, GradientSum]):
         if panels is None:
             G, g = self._accumulate(X, coef, intercept, residual)
         else:
-            rows, how = self.problem.columns.rows(X), (self.problem.loss.name, self.problem.loss.number)
+            rows, how = self.problem.components.rows(X), (self.problem.loss.name, self.problem.loss.number)
             G, g, S = descend(panels, rows, coef, intercept, Y, weight, how)
             tell(S, 0)
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return GradientSum(G, g, total, len(X), loss.reshape(paths, outputs).sum(axis=1), right)
 
-    def _panels(self) -> PackedColumns | None:
+    def _panels(self) -> PackedComponents | None:
         """The way of the compiled walk, where it goes."""
-        return self.problem.columns.map.panels if self.problem.loss.name in DERIVATIVES else None
+        return self.problem.components.map.panels if self.problem.loss.name in DERIVATIVES else None
 
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
-        return tiling.accumulate(self.problem.columns, X, coef, intercept, residual)
+        return tiling.accumulate(self.problem.components, X, coef, intercept, residual)
 
     def merge(self, left: GradientSum, right: GradientSum) -> GradientSum:
-        left.columns += right.columns
+        left.components += right.components
         left.intercept += right.intercept
         return GradientSum(
-            left.columns,
+            left.components,
             left.intercept,
             left.weight + right.weight,
             left.n + right.n,
@@ -170,7 +170,7 @@ class Gradient(Statistic[GradientSum, GradientSum]):
 
 @dataclass(frozen=True, eq=False)
 class ExactGradient(Gradient):
-    """The same with columns, coefficients and scores in float64: some times slower, for optima to the last digits."""
+    """The same with components, coefficients and scores in float64: slower, for optima to the last digits."""
 
     def _panels(self) -> None:
         return None
@@ -178,7 +178,7 @@ class ExactGradient(Gradient):
     def _accumulate(self, X: NDArray[Any], coef: Any, intercept: Any, residual: Any) -> tuple[Array, Array]:
         G, g = np.zeros(coef.shape), np.zeros(len(intercept))
         for start in range(0, len(X), STRIP):
-            F = with_intercept(self.problem.columns, X[start : start + STRIP], "float64")
+            F = with_intercept(self.problem.components, X[start : start + STRIP], "float64")
             R = residual(F[:, :-1] @ coef + intercept, start)
             G += F[:, :-1].T @ R
             g += R.sum(axis=0)
@@ -212,7 +212,7 @@ class LossStatistic(Statistic[LossSums, LossSums]):
 
     def step(self, block: Block, piece: RowSlice, broadcast: Coefficients) -> LossSums:
         X, Y, weight = self.problem.rows(block, piece)
-        S = tiling.scores(self.problem.columns, X, *broadcast)
+        S = tiling.scores(self.problem.components, X, *broadcast)
         outputs = Y.shape[1]
         groups = [S[:, j : j + outputs] for j in range(0, S.shape[1], outputs)]
         w = np.float32(1) if weight is None else weight
@@ -240,11 +240,11 @@ class CovarianceProduct(Statistic[Array, Array]):
         def residual(S: NDArray[np.float32], start: int) -> NDArray[np.float32]:
             return S if weight is None else S * weight[start : start + len(S)]
 
-        panels = self.problem.columns.map.panels
+        panels = self.problem.components.map.panels
         if panels is None:
-            G, g = tiling.accumulate(self.problem.columns, X, *broadcast, residual)
+            G, g = tiling.accumulate(self.problem.components, X, *broadcast, residual)
         else:
-            G, g, _ = descend(panels, self.problem.columns.rows(X), *broadcast, Y, weight, ("", 0.0))
+            G, g, _ = descend(panels, self.problem.components.rows(X), *broadcast, Y, weight, ("", 0.0))
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return np.concatenate([G, g[None], np.full((1, len(g)), total)])
 

@@ -18,8 +18,6 @@ from dkernel.streaming.reduction import R, Statistic
 from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces
 from dkernel.streaming.survey import Reservoir, Survey
 
-UNSEEN = 8192  # rows outside the sample: they say which directions are far larger there, and which alphas go on
-
 
 @dataclass(frozen=True, eq=False)
 class ReservoirSplit:
@@ -43,7 +41,8 @@ class ReservoirSplit:
     @property
     def unseen(self) -> Block:
         """Rows that the preconditioner's sample does not hold, of the larger block of them."""
-        return part_of(self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held, slice(UNSEEN))
+        # Rows outside the sample: they say which directions are far larger there, and which alphas go on
+        return part_of(self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held, slice(8192))
 
     def with_landmarks(self, rows: NDArray[np.intp]) -> "ReservoirSplit":
         """The same with these rows of the pool as landmarks, and the sample as large as it was, of the others first."""

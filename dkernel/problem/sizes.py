@@ -9,9 +9,11 @@ from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
+from dkernel.problem.budget import global_flops
 from dkernel.recipe import GIVEN, Recipe
 
 LEAST_COLUMNS, MOST_COLUMNS = 1024, 16_384  # of n_components="auto"
+STEP = 256  # components between two numbers that "auto" may be: half a tile
 MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
 HELD = 2_000  # rows outside the preconditioner's sample that measure its leverage
 CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than the uniform one chooses landmarks from
@@ -109,7 +111,16 @@ class Sizes:
         few = SOLVERS[recipe.solver].in_memory  # every row is a landmark, and in the sample
         auto = n if few and by_landmarks(recipe.features, auto=True) else cls.automatic(n, p)
         columns = recipe.n_components if isinstance(recipe.n_components, int) else auto
-        columns = 1 if recipe.features == "none" else columns
+        columns = 1 if recipe.constant_map else columns
+        sizes = cls._with(columns, n, p, recipe)
+        if recipe.n_components == "auto" and not few:
+            while sizes.columns > STEP and sizes._flops() > global_flops(recipe):
+                sizes = cls._with(sizes.columns - STEP, n, p, recipe)
+        return sizes
+
+    @classmethod
+    def _with(cls, columns: int, n: int, p: int, recipe: Recipe) -> "Sizes":
+        few = SOLVERS[recipe.solver].in_memory
         held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0
         rest = n - holdout
@@ -188,7 +199,11 @@ class Sizes:
         """
         wanted = float(np.clip(max(8 * n**0.5, n / 4), LEAST_COLUMNS, MOST_COLUMNS))
         affordable: float = max((FREE_FLOPS / SETUP) ** (1 / 3), (flops_of(n, p, 1) / (2 * SETUP)) ** 0.5)
-        return max(LEAST_COLUMNS, 256 * round(min(wanted, affordable) / 256))
+        return max(LEAST_COLUMNS, STEP * round(min(wanted, affordable) / STEP))
+
+    def _flops(self) -> float:
+        """Flops of setup and passes, about."""
+        return _setup_flops(self.columns) + (self.passes + self.polish) * flops_of(self.n, self.p, self.columns)
 
     def model_bytes(self, outputs: int) -> int:
         """Bytes of the components in a model file, about: landmarks or frequencies, and coefficients."""

@@ -16,10 +16,6 @@ from dkernel.validation import nearest_name
 LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # its square has all its digits
 
 
-MOST_WHOLE = 100  # different whole numbers that are classes without a word from the user
-FEW_VALUES = 20  # different whole values of a floating label that look like classes
-
-
 def doubtful_task(recipe: Recipe, task: str, kind: str, labels: dict[Any, float] | None) -> str | None:
     """Caution about a task that was not given and that the label leaves in doubt; None without doubt.
 
@@ -35,13 +31,15 @@ def doubtful_task(recipe: Recipe, task: str, kind: str, labels: dict[Any, float]
     """
     if recipe.task != "auto" or recipe.positive is not None:
         return None
-    if task == "classify" and kind == "int" and (labels is None or len(labels) > MOST_WHOLE):
+    # Different whole numbers that are classes without a word from the user
+    if task == "classify" and kind == "int" and (labels is None or len(labels) > 100):
         n = "more than 10,000" if labels is None else f"{len(labels):,}"
         raise DataError(
             f"The label holds {n} different whole numbers. Use --task regress to predict a number, or --task classify "
             "where each of them is a class."
         )
-    few = kind == "float" and labels is not None and len(labels) <= FEW_VALUES
+    # Different whole values of a floating label that look like classes
+    few = kind == "float" and labels is not None and len(labels) <= 20
     if task == "regress" and few and all(float(label).is_integer() for label in labels or ()):
         count = len(labels or ())
         return f"regress: the label is floating, with {count} whole values; --task classify makes classes of them"

@@ -12,8 +12,6 @@ from dkernel.report.numbers import Quality
 
 MOST_ROWS = 2048  # of the rows kept out: a share is known to a percent by then
 MOST_FEATURES = 30  # bars that a picture can show
-SHOWN = 4  # partial dependences
-STEPS = 25  # of a partial dependence
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,9 +53,9 @@ def dependences(model: Model, rows: Block, names: list[str]) -> list[Dependence]
     """Partial dependence on each of these features, from its 2nd to its 98th percentile."""
     X, _ = _rows(model, rows)
     found, X = [], X[: MOST_ROWS // 4]
-    for name in names[:SHOWN]:
+    for name in names[:4]:  # partial dependences
         j = list(model.inputs).index(name)
-        grid = np.unique(np.quantile(X[:, j].astype(np.float64), np.linspace(0.02, 0.98, STEPS)))
+        grid = np.unique(np.quantile(X[:, j].astype(np.float64), np.linspace(0.02, 0.98, 25)))
         answers = []
         for value in grid:
             changed = X.copy()

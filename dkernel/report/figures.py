@@ -332,9 +332,9 @@ def cost(found: Cost, label: str, logarithmic: bool = False) -> Figure:
     return drawn(draw)
 
 
-def bars(found: Sequence[tuple[str, float]], label: str, most: int = 15) -> Figure:
-    """Names and numbers, the first on top."""
-    found = found[:most]
+def bars(found: Sequence[tuple[str, float]], label: str) -> Figure:
+    """Names and numbers, the first on top, fifteen at the most."""
+    found = found[:15]
 
     def draw(axes: Any) -> None:
         names = [name if len(name) <= 28 else f"{name[:27]}…" for name, _ in found]

@@ -18,7 +18,6 @@ from sklearn.metrics import (
 )
 
 from dkernel.data.block import Block
-from dkernel.features import NystromMap
 from dkernel.model import Model
 from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
@@ -28,7 +27,6 @@ Array = NDArray[np.float64]
 
 MOST_EIGEN = 1200  # their decomposition takes a second
 GRID = 220  # points of a side of the plane
-BINS = 10  # groups of as many rows each
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,7 +78,7 @@ def spectrum(model: Model, holdout: Block | None) -> tuple[Array, str]:
     """
     map = model.map
     with one_blas_thread():
-        if isinstance(map, NystromMap):
+        if map.landmarks is not None:
             Z = wide(map.landmarks[:MOST_EIGEN])
             K = map.kernel(Z, Z)
             what = f"the kernel on {len(Z):,} landmarks"
@@ -179,7 +177,7 @@ def calibration(model: Model, found: Quality) -> tuple[Array, str] | None:
     order = np.argsort(stated, kind="stable")
     rows = [
         (float(stated[part].mean()), float(observed[part].mean()), len(part))
-        for part in np.array_split(order, min(BINS, len(order)))
+        for part in np.array_split(order, min(10, len(order)))  # groups of as many rows each
     ]
     return np.array(rows), f"P({found.classes[1]})" if two else "P(predicted class)"
 

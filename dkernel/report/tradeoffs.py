@@ -11,13 +11,13 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.features import NystromMap
 from dkernel.model import Model
+from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.report.numbers import Quality, learning, quality
 
 Array = NDArray[np.float64]
 
 SMALLEST = 16  # components of the smallest part of a model
-MOST = 4096  # components whose matrix is decomposed in some seconds
 SOLVERS = ("pass", "polish", "normal equations", "solve")
 """First words of the phases in which a solver reads rows."""
 
@@ -76,9 +76,10 @@ def by_components(model: Model, holdout: Block | None, found: Quality | None) ->
     The restriction to m landmarks is the projection of f onto the span of k(., z_1), ..., k(., z_m).
     """
     map = model.map
-    if holdout is None or found is None or not isinstance(map, NystromMap) or map.n_components > MOST:
+    # Components whose matrix is decomposed in some seconds
+    if holdout is None or found is None or map.landmarks is None or map.n_components > 4096:
         return None
-    Z = map.landmarks if map.landmarks.dtype.kind == "O" or map.sparse else map.landmarks.astype(np.float64)
+    Z = wide(map.landmarks)
     points = []
     with one_blas_thread():
         K = np.asarray(map.kernel(Z, Z), np.float64)

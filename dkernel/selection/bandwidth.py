@@ -32,7 +32,7 @@ class Gammas:
         if isinstance(value_or_word, float):
             return value_or_word
         if value_or_word == "scale":
-            if isinstance(self.X, SparseRows):
+            if self.survey.largest is not None:  # sparse rows
                 raise UnsupportedError(
                     "gamma='scale' is the variance of all numbers together, which sparse rows are mostly without. Use "
                     "gamma='median', 'auto' or a number."

@@ -39,6 +39,7 @@ class SelectedModel:
     ----------
     enough : components beyond which there is little to gain; None where that is not known
     rough : whether each doubling of the components nearly halves the loss, so that no number of them is enough
+    alpha : of the ridge regression that was judged best; None where nothing was judged
     """
 
     kernel: Kernel
@@ -48,3 +49,4 @@ class SelectedModel:
     weights: NDArray[np.float64] | None = None
     enough: int | None = None
     rough: bool = False
+    alpha: float | None = None

@@ -15,9 +15,9 @@ from dkernel.features.nystrom import NystromMap
 from dkernel.kernels import Kernel
 from dkernel.kernels.analysis.gradients import gradient_moment, is_radial
 from dkernel.linear.losses import Loss
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.numerics import linalg
-from dkernel.problem.components import column_dtype, with_intercept
+from dkernel.problem.components import component_dtype, with_intercept
 from dkernel.problem.gram import GramSum, gram_of
 from dkernel.problem.targets import Targets
 
@@ -111,8 +111,8 @@ def evaluate_candidate(
         map = NystromMap(kernel, scaling.apply(half.X[: level.columns]))
     else:
         map = drawing.map(kernel, level.columns)
-    columns = ScaledColumns(scaling, map)
-    judged = with_intercept(columns, half.X_judged[: level.judged], column_dtype(map))
+    columns = ScaledComponents(scaling, map)
+    judged = with_intercept(columns, half.X_judged[: level.judged], component_dtype(map))
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
     nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
@@ -123,21 +123,20 @@ def evaluate_candidate(
         own = map.coordinates().metric
         metric[:-1, :-1] = own * np.eye(map.n_components) if isinstance(own, float) else own
 
-        def at(alpha: float) -> CandidateLoss:
+        def at(alpha: float) -> tuple[CandidateLoss, Array | None]:
             w = _ridge(covariance, metric, moment, alpha)
             if w is None:
-                return nothing
+                return nothing, None
             found = _mean(loss.judged(Y_judged, judged @ w), weight_judged)
-            return CandidateLoss(found, w[:-1], alpha) if np.isfinite(found) else nothing
+            return (CandidateLoss(found, w[:-1], alpha), w) if np.isfinite(found) else (nothing, None)
 
-        best = min(pool.map(at, PATH), key=lambda found: found.loss)
-    if not level.halved or map.n_components < 2 or not np.isfinite(best.loss):
+        best, whole = min(pool.map(at, PATH), key=lambda found: found[0].loss)
+    if not level.halved or map.n_components < 2 or whole is None:
         return best
     some = np.append(np.arange(map.n_components // 2), map.n_components)  # and the intercept
     square = np.ix_(some, some)
-    whole = _ridge(covariance, metric, moment, best.alpha)
     half_of = _ridge(covariance[square], metric[square], moment[some], best.alpha)
-    if whole is None or half_of is None:
+    if half_of is None:
         return best
     more = loss.judged(Y_judged, judged[:, some] @ half_of) - loss.judged(Y_judged, judged @ whole)
     rows = more.reshape(len(more), -1).mean(axis=1, dtype=np.float64)
@@ -159,11 +158,11 @@ def _ridge(covariance: Array, metric: Array, moment: Array, alpha: float) -> Arr
 
 
 def _means(
-    columns: ScaledColumns, half: FitValidationSplit, targets: Targets, rows: int, pool: Executor
+    columns: ScaledComponents, half: FitValidationSplit, targets: Targets, rows: int, pool: Executor
 ) -> tuple[Array, Array]:
     """Means over the first rows, in PARTS, of the products of components, and of these with the targets."""
     # In float32, as the fit will have them, where that takes a quarter of the time.
-    made, Y = column_dtype(columns.map), targets.of(half.y[:rows])
+    made, Y = component_dtype(columns.map), targets.of(half.y[:rows])
     weight = None if half.weight is None else half.weight[:rows, None]
 
     def part(first: int, stop: int) -> GramSum:

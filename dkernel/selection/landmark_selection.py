@@ -11,7 +11,7 @@ from dkernel.data.object_columns import check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
-from dkernel.features import NystromMap, Scaling, by_landmarks
+from dkernel.features import FeatureMap, NystromMap, Scaling, by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.landmarks import select
 from dkernel.kernels import Kernel, parse
@@ -30,10 +30,6 @@ from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import cut_pieces
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.validation import as_features
-
-MEDIAN_ROWS = 1000  # whose distances give the median within a few percent
-CERTIFIED_ROWS = 2000  # at most: the mean over them is that over all rows within a few percent
-CERTIFIED_SHARE = 0.01  # of a fit's flops
 
 
 def for_given(recipe: Recipe, landmarks: Any, source: Source) -> tuple[Recipe, NDArray[np.floating] | None]:
@@ -76,7 +72,7 @@ def landmarks_of(
 
 
 def certificate(
-    map: NystromMap, X: NDArray[np.floating], flops: float, known: tuple[NDArray[Any], NDArray[Any]] | None = None
+    map: FeatureMap, X: NDArray[np.floating], flops: float, known: tuple[NDArray[Any], NDArray[Any]] | None = None
 ) -> dict[str, float]:
     """Residual of the landmarks: the mean over rows that the fit did not learn from, and the landmarks' effective rank.
 
@@ -88,9 +84,10 @@ def certificate(
     """
     c, p = map.landmarks.shape
     p = len(map.landmarks.data) // c if map.sparse else p
-    rows = int(min(len(X), CERTIFIED_ROWS, max(CERTIFIED_SHARE * flops / (c * (c + 2 * p + 20)), 100)))
-    X, map = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
-    left = map.residual(X) if known is None else np.maximum(map.beyond(X, known[1]), 0.0)
+    # The mean over 2,000 rows is that over all within a few percent; a hundredth of a fit's flops is what it may cost
+    rows = int(min(len(X), 2000, max(0.01 * flops / (c * (c + 2 * p + 20)), 100)))
+    X, own = X[:rows], NystromMap(map.kernel, map.landmarks, map.rank)  # its squares end with this function
+    left = own.residual(X) if known is None else np.maximum(own.beyond(X, known[1]), 0.0)
     mean = float(np.mean(map.kernel.diag(wide(X))))
     found = {
         "trace_error": float(np.mean(left)),
@@ -101,7 +98,7 @@ def certificate(
     if known is not None:
         return {**found, "effective_rank": float(np.trace(known[0]) ** 2 / np.vdot(known[0], known[0]))}
     # The rank takes a square of the landmarks.
-    return found if c > MOST_DENSE else {**found, "effective_rank": map.effective_rank}
+    return found if c > MOST_DENSE else {**found, "effective_rank": own.effective_rank}
 
 
 def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -> tuple[Kernel, NDArray[Any]]:
@@ -117,7 +114,7 @@ def sample_rows(source: Source, recipe: Recipe, rows: int, executor: Executor) -
     check_source(parse(recipe.kernel), source)
     if source.sparse and by_landmarks(recipe.features):
         parse(recipe.kernel).require_sparse()
-    size = min(source.n_rows, max(rows, MEDIAN_ROWS))
+    size = min(source.n_rows, max(rows, 1000))  # their distances give the median within a few percent
     if recipe.landmarks not in ("uniform", GIVEN):
         size = min(source.n_rows, max(CANDIDATES, 4 * rows))
     key = f"dkernel-sample-{source.token}-{recipe.seed}-{size}"

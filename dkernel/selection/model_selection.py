@@ -24,6 +24,7 @@ from dkernel.kernels import Kernel, Laplacian
 from dkernel.kernels.analysis.gradients import metric_root
 from dkernel.linear.losses import Loss
 from dkernel.numerics.object_values import number_columns, numbers_of
+from dkernel.problem.budget import choice_flops
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.selection.bandwidth import Gammas, requested
@@ -45,10 +46,8 @@ LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))
 # Times that a grid goes on beyond the best at its end, by two gammas each: to where kernels are linear or 0.
 EXTENSIONS = 4
 FIRST, SECOND, THIRD, LAST = (
-    Fidelity(256, 2048, 2048), Fidelity(512, 4096, 4096), Fidelity(1024, 16_384, 4096), Fidelity(2048, 16_384, 4096),
+    Fidelity(256, 1024, 1024), Fidelity(512, 4096, 4096), Fidelity(1024, 16_384, 4096), Fidelity(2048, 16_384, 4096),
 )  # fmt: skip
-SHARE = 0.2  # of the fit's flops
-FREE_FLOPS = 1e11  # that no fit is too small for: a second or two
 FINALISTS = 6  # of the first level
 METRIC_ROUNDS = 3  # turns of metric and kernel, each of which is a fit
 MOST_TERMS = 3  # of a sum; drawn, each has two columns at least
@@ -116,7 +115,7 @@ class _Search:
         self.unscaled = None if encoding is None else encoding.unscaled
         self.sparse = survey.largest is not None
         self.p = len(rows.X.data) // max(1, len(rows.X)) if self.sparse else rows.X.shape[1]
-        self.budget = max(SHARE * flops, FREE_FLOPS)
+        self.budget = choice_flops(recipe, flops)
         self.spent, self.calls = 0.0, 0
         self.seen: list[Candidate] = []  # all that were judged
         self.why: dict[str, str] = {}
@@ -142,9 +141,7 @@ class _Search:
         if self.sparse and self.recipe.scale == "auto":
             kinds = SPARSE
         factors = [self._scaling(kind).factor for kind in kinds]
-        if self.recipe.features == "none" or np.allclose(
-            factors[0], factors[-1], rtol=1e-3
-        ):  # data that were scaled before
+        if self.recipe.constant_map or np.allclose(factors[0], factors[-1], rtol=1e-3):  # data that were scaled before
             kinds = kinds[:1]
         return [
             candidate
@@ -189,7 +186,10 @@ class _Search:
             found = self._stacked(found)
         best, judged = self._last(found, len(candidates))
         self._say(best, judged.loss, candidates)
-        return SelectedModel(best.kernel, best.scaling, self.why, best.metric, best.weights, *self._enough(best))
+        enough, rough = self._enough(best)
+        return SelectedModel(
+            best.kernel, best.scaling, self.why, best.metric, best.weights, enough, rough, judged.alpha
+        )
 
     def judged(self, candidates: Sequence[Candidate], level: Fidelity, drawn: bool = True) -> list[Found]:
         """The candidates with what was found of them, the best first; unless `drawn`, on landmarks in any case."""
@@ -224,6 +224,8 @@ class _Search:
                 best = next(c for c, _ in first if c.family is family)
                 kept += [c for c in candidates if _is_next(c, best) and c not in kept]
             candidates = kept
+            if self._affordable(SECOND, [c.family for c in kept], FIRST.columns).columns == FIRST.columns:
+                return _best_of_each(first)
         return _best_of_each(self._extended(self.judged(candidates, SECOND), SECOND))
 
     def _extended(self, found: list[Found], level: Fidelity) -> list[Found]:
@@ -355,10 +357,10 @@ class _Search:
                 return None, ROUGH * judged.loss < judged.gain - judged.error < np.inf
         return None, False
 
-    def _affordable(self, level: Fidelity, families: Sequence[Kernel]) -> Fidelity:
-        """The level, halved until fits of these kernels are within what is left of the budget."""
+    def _affordable(self, level: Fidelity, families: Sequence[Kernel], least: int = SECOND.columns) -> Fidelity:
+        """The level, halved down to `least` columns until fits of these kernels are within the rest of the budget."""
         drawn, left = self.drawing is not None, self.budget - self.spent
-        while level.columns > SECOND.columns and sum(level.flops(f, self.p, drawn) for f in families) > left:
+        while level.columns > least and sum(level.flops(f, self.p, drawn) for f in families) > left:
             level = replace(level, columns=level.columns // 2, rows=max(level.rows // 2, 2048))
         return level
 

@@ -10,9 +10,6 @@ from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
 F64 = NDArray[np.float64]
 
 ROWS = 2500  # 4,000 rows of forest cover give the same numbers, give or take a tenth, in four times the time
-ROUNDS = 3  # of the metric: the third changes little
-RIDGE = 1e-2  # of k(x, x): labels have noise
-GRADIENTS = 1000  # rows whose gradients are averaged
 
 
 def relevance(X: F64, Y: F64) -> F64:
@@ -29,16 +26,17 @@ def relevance(X: F64, Y: F64) -> F64:
     if not X.shape[1] or len(X) < 2:
         return np.ones(X.shape[1])
     root = np.eye(X.shape[1])
-    for _ in range(ROUNDS):
+    for _ in range(3):  # of the metric: the third changes little
         Z = X @ root
         some = Z[:500]
         distances = np.sqrt(np.square(some[:, None] - some[None]).sum(axis=2))
         length = float(np.median(distances[distances > 0])) if (distances > 0).any() else 1.0
         kernel = Exponential(length=length)
         K = kernel(Z, Z)
-        K[np.diag_indices_from(K)] += RIDGE
+        K[np.diag_indices_from(K)] += 1e-2  # of k(x, x): labels have noise
         coef = scipy.linalg.cho_solve(scipy.linalg.cho_factor(K, overwrite_a=True), Y)
-        root = metric_root(root @ gradient_moment(kernel, Z[:GRADIENTS], Z, coef) @ root.T, diagonal=False)
+        # Rows whose gradients are averaged
+        root = metric_root(root @ gradient_moment(kernel, Z[:1000], Z, coef) @ root.T, diagonal=False)
     diagonal = np.diag(root @ root)
     mean = float(diagonal.mean())
     return np.sqrt(diagonal / mean) if mean > 0 else np.ones(len(diagonal))

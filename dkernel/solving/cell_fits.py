@@ -64,9 +64,8 @@ class CellProblem:
 
     def fit(self, rows: CellRows, some: NDArray[np.int64], settings: CellSettings) -> Cell:
         """The machine of some of these rows."""
-        residual = -self.loss.derivative(rows.Y[some], rows.scores[some]) / np.float32(self.loss.curvature)
         weight = rows.weight[some].astype(np.float64) / self.mean_weight
-        return fit_cell(rows.X[some], self.root, residual, weight, settings)
+        return fit_cell(rows.X[some], self.root, self.loss, rows.Y[some], rows.scores[some], weight, settings)
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,23 +96,25 @@ def fit_task(
 
 def judge_task(
     problem: CellProblem, places: Sequence[tuple[str, int, int]], number: int, settings: CellSettings
-) -> tuple[float, float]:
-    """Loss of a cell's own held-out rows by a machine of the others, and their weight; runs on a worker."""
+) -> tuple[float, float, float]:
+    """Loss of a cell's own held-out rows by a machine of the others, that without it, and their weight; runs on a
+    worker."""
     rows = problem.rows(places)
     visit = problem.cells(rows, number)[1][0]
     judged = np.zeros(len(visit.rows), bool)
     judged[np.flatnonzero(visit.own)[JUDGED // 2 :: JUDGED]] = True
     cell, own = problem.fit(rows, visit.rows[~judged], settings), visit.rows[judged]
     scores = (rows.scores[own] + cell.scores(rows.X[own])).astype(np.float32)
-    loss, weight = problem.loss.judged(rows.Y[own], scores).sum(axis=1, dtype=np.float64), rows.weight[own]
-    return float(weight @ loss), float(weight.sum(dtype=np.float64))
+    weight, judge = rows.weight[own], problem.loss.judged
+    after, before = (judge(rows.Y[own], S).sum(axis=1, dtype=np.float64) for S in (scores, rows.scores[own]))
+    return float(weight @ after), float(weight @ before), float(weight.sum(dtype=np.float64))
 
 
 def judge_settings(
     context: ResidualContext, problem: CellProblem, runs: Sequence[Run], parts: Sequence[int], numbers: Sequence[int],
     settings: CellSettings, key: str,
-) -> float:  # fmt: skip
-    """Mean loss of the held-out rows of some parts of the shuffle."""
+) -> tuple[float, float]:  # fmt: skip
+    """Mean loss of the held-out rows of some parts of the shuffle, and that without cells."""
     executor = context.feed.executor
     held = executor.keep(problem, f"{key}-judge-problem")  # not that of the fit: its cells are smaller
     calls = [
@@ -125,8 +126,9 @@ def judge_settings(
     ]  # fmt: skip
     found = executor.compute(calls)[0]
     executor.release([held])
-    loss, weight = np.sum(found, axis=0)
-    return float(loss / max(weight, np.finfo(float).tiny))
+    loss, before, weight = np.sum(found, axis=0)
+    weight = max(weight, np.finfo(float).tiny)
+    return float(loss / weight), float(before / weight)
 
 
 def fit_cells(

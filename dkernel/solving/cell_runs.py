@@ -116,7 +116,7 @@ def write_run(blocks: Sequence[Block], router: RowRouter, path: str, pieces: Seq
 def _rows(block: Block, piece: RowSlice, router: RowRouter) -> NDArray[Any]:
     """The rows of a piece that are learned from, as a run has them."""
     X, Y, weight, keep = router.problem.all_rows(block, piece)
-    scores = tiling.scores(router.problem.columns, X, *router.start)
+    scores = tiling.scores(router.problem.components, X, *router.start)
     out = np.zeros(int(keep.sum()), run_dtype(X.shape[1], Y.shape[1]))
     out["number"] = (piece.first + piece.step * np.arange(piece.n))[keep]
     out["weight"] = 1.0 if weight is None else weight[keep, 0]

@@ -188,7 +188,7 @@ S = TypeVar("S", bound=State)
 
 
 class StateMachine(ABC, Generic[S, R]):
-    """What the loop drives: a solver of a fit, or grids."""
+    """A solver of a fit, or grids, as the loop drives it."""
 
     @abstractmethod
     def start(self) -> S:

@@ -11,7 +11,6 @@ rows left out of a fit.
 import hashlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -22,16 +21,15 @@ from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import RecipeError
 from dkernel.execution.base import Executor
-from dkernel.features import NystromMap
+from dkernel.features import FeatureMap, NystromMap
 from dkernel.features.base import Coordinates
 from dkernel.linear.preconditioner import factorize, metric_root
 from dkernel.linear.solvers.full_batch import batch_solver
 from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
 from dkernel.linear.solvers.psgd import PSGD
-from dkernel.model import ScaledColumns
-from dkernel.numerics.object_values import encoded
-from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.model import ScaledComponents
+from dkernel.numerics.rows import contents
 from dkernel.problem.components import with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.objective import Problem, count_correct
@@ -50,13 +48,12 @@ MOST_BYTES = 2**29  # of their features, of which there are some copies
 ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
 """alpha="auto" looks at these, the largest first."""
 
-LEVEL = 1.01  # times the smallest loss is as good
 WORSE = 2  # alphas in a row that are worse than the best so far end the search
 TOLERANCE, ROUGH = 1e-9, 1e-3  # by which scores still move: of the fit, and of those that only judge an alpha
 MOST_READINGS, FEW_READINGS = 300, 25  # of the batch solvers: likewise
 JUDGED_ROWS, MOST_FOLDS, THIRD = 2048, 5, 3  # rows of all fits that judge an alpha, about; folds at most and at least
 MOST_JUDGED = 3072  # rows that alphas are fitted and judged on
-JUDGED_COLUMNS = 1024  # landmarks of these fits, where not all rows are landmarks
+JUDGED_COMPONENTS = 1024  # landmarks of these fits, where not all rows are landmarks
 
 
 def is_few(source: Source) -> bool:
@@ -106,16 +103,9 @@ def _distinct(rows: Block) -> Block:
 def _contents(rows: Block) -> list[bytes]:
     X, y = rows.X, rows.y
     labels = [None] * len(X) if y is None else y.tolist()
-    if isinstance(X, SparseRows):  # which hold no 0
-        ends = X.starts.tolist()
-        held = [X.indices[a:b].tobytes() + X.data[a:b].tobytes() for a, b in pairwise(ends)]
-    elif X.dtype.kind == "O":
-        held = [encoded(row[None])[0].tobytes() for row in X]
-    else:
-        held = [row.tobytes() for row in np.ascontiguousarray(X + 0.0)]  # -0.0 is 0.0
     return [
         hashlib.blake2b(x + _text(label).encode(), digest_size=16).digest()
-        for x, label in zip(held, labels, strict=True)
+        for x, label in zip(contents(X), labels, strict=True)
     ]
 
 
@@ -165,9 +155,9 @@ class Exact(Solver[Found]):
         if context.recipe.alpha == "auto":
             context.progress.phase("choose alpha")
             losses, judged = _judged(problem, rows)
-            check_finite(problem.columns.map.kernel, "losses on rows that were left out", min(losses.values()))
+            check_finite(problem.components.map.kernel, "losses on rows that were left out", min(losses.values()))
         # Of alphas that are as good the largest: its coefficients are the smallest, and its optimum the soonest found.
-        least = LEVEL * min(losses.values(), default=0.0)
+        least = 1.01 * min(losses.values(), default=0.0)  # times the smallest loss is as good
         alpha = next((each for each, loss in losses.items() if loss <= least), context.recipe.alpha)
         assert not isinstance(alpha, str)
         context.progress.phase("solve")
@@ -191,7 +181,7 @@ def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[flo
     rows, problem = _first(rows, problem)
     n = len(rows.X)
     problem = problem if _is_expansion(problem, rows.X) else _smaller(problem)
-    matrix = _Rows.of(problem, problem.columns.map.coordinates(), rows)
+    matrix = _Rows.of(problem, problem.components.map.coordinates(), rows)
     folds = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
     part = np.arange(n) % max(folds, min(THIRD, n))
     halves = [matrix.halves(part == i, rows) for i in range(folds)]
@@ -213,36 +203,37 @@ def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[flo
 
 def _first(rows: Block, problem: Problem) -> tuple[Block, Problem]:
     """The first rows, and where all rows are landmarks the problem with these."""
-    n, map = len(rows.X), problem.columns.map
+    n, map = len(rows.X), problem.components.map
     if n <= MOST_JUDGED:
         return rows, problem
     if _is_expansion(problem, rows.X):
-        assert isinstance(map, NystromMap)
-        problem = _with(problem, NystromMap(map.kernel, map.landmarks[:MOST_JUDGED]))
+        problem = _with(problem, map, MOST_JUDGED)
     y, w, some = rows.y, rows.weight, slice(MOST_JUDGED)
     return Block(rows.X[some], None if y is None else y[some], None if w is None else w[some]), problem
 
 
-def _with(problem: Problem, map: NystromMap) -> Problem:
-    return replace(problem, columns=ScaledColumns(problem.columns.scaling, map))
+def _with(problem: Problem, map: FeatureMap, landmarks: int) -> Problem:
+    """The problem with the first landmarks alone."""
+    few = NystromMap(map.kernel, map.landmarks[:landmarks])
+    return replace(problem, components=ScaledComponents(problem.components.scaling, few))
 
 
 def _smaller(problem: Problem) -> Problem:
     """The problem with no more landmarks than tell one alpha from another."""
-    map = problem.columns.map
-    if not isinstance(map, NystromMap) or map.n_components <= JUDGED_COLUMNS or map.rank is not None:
+    map = problem.components.map
+    if map.landmarks is None or map.n_components <= JUDGED_COMPONENTS or map.rank is not None:
         return problem
-    return _with(problem, NystromMap(map.kernel, map.landmarks[:JUDGED_COLUMNS]))
+    return _with(problem, map, JUDGED_COMPONENTS)
 
 
 def _is_expansion(problem: Problem, X: Any) -> bool:
     """True if the rows are the landmarks, in their order, and each output can be solved for alone."""
-    map = problem.columns.map
-    if not isinstance(map, NystromMap) or map.rank is not None or map.n_components != len(X):
+    map = problem.components.map
+    if map.landmarks is None or map.rank is not None or map.n_components != len(X):
         return False
     Z = map.landmarks  # that may have been given, in another order
     given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"
-    same = not given or np.array_equal(problem.columns.scaling.apply(X), Z)
+    same = not given or np.array_equal(problem.components.scaling.apply(X), Z)
     return same and not problem.loss.joint
 
 
@@ -268,7 +259,7 @@ class _Rows:
         X, Y, weight = problem.rows(rows, pieces_of(len(rows.X), len(rows.X))[0])
         w = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         F = _features(problem, coordinates, X, "float64")
-        check_finite(problem.columns.map.kernel, "features", F.sum())
+        check_finite(problem.components.map.kernel, "features", F.sum())
         return cls(problem, coordinates, F, Y.astype(np.float64), w, _is_expansion(problem, X))
 
     def halves(self, out: NDArray[np.bool_], rows: Block) -> tuple["_Rows", tuple[Array, Array, Array]]:
@@ -326,5 +317,5 @@ class _Rows:
 
 def _features(problem: Problem, coordinates: Coordinates, X: NDArray[Any], dtype: str) -> Array:
     """The features of raw rows with their 1 last, (n, m + 1)."""
-    F = with_intercept(problem.columns, X, dtype)
+    F = with_intercept(problem.components, X, dtype)
     return F if coordinates.basis is None else np.concatenate([coordinates.reduce(F[:, :-1].T).T, F[:, -1:]], axis=1)

@@ -210,7 +210,7 @@ class GridRound(ExactStatistic[BinSums]):
         if known is not None and known[0] == turn.number:
             return known[1]
         if turn.number == 0 or turn.history is not None:
-            first = tiling.scores(self.problem.columns, block.X[piece.place.rows], *self.start)
+            first = tiling.scores(self.problem.components, block.X[piece.place.rows], *self.start)
             scores = np.ascontiguousarray(first, np.float32)
             if turn.history is not None:
                 self.binning.part(0, len(turn.history)).add_scores(rows.X.T, turn.history, scores)

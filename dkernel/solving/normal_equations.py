@@ -32,7 +32,6 @@ ALPHAS = tuple(float(f"{10.0**k:.3g}") for k in np.arange(-10, 1.01, 0.25))
 """alpha="auto" looks at all of these: they cost next to nothing."""
 
 FOLDS, MOST_FOLDED = 5, 2048  # columns up to which the Gram matrix of each fold is held
-LEFT_OUT = 4096  # rows of the sample that are left out one by one, at two D x D products each
 
 
 def _folds(columns: int) -> int:
@@ -49,7 +48,7 @@ class NormalEquations(Solver[Found]):
         super().__init__(context)
         alpha, problem = context.recipe.alpha, context.evaluator.problem
         self.alphas = ALPHAS if isinstance(alpha, str) else [float(alpha)]
-        self.statistic = FoldedGram(problem, _folds(problem.columns.map.n_components))
+        self.statistic = FoldedGram(problem, _folds(problem.components.map.n_components))
 
     @classmethod
     def readings(cls, sizes: Sizes) -> int:  # noqa: ARG003
@@ -148,7 +147,7 @@ class LeaveOneOut(Statistic[Array, Array]):
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> Array:  # noqa: ARG002
         X, Y, weight = self.problem.rows(block, piece)
-        F = with_intercept(self.problem.columns, X)[:, :-1]
+        F = with_intercept(self.problem.components, X)[:, :-1]
         weights = np.ones(len(X)) if weight is None else weight[:, 0].astype(np.float64)
         features = self.coordinates.reduce(F.T).T
         sums = self.ridge.leave_one_out(features, Y.astype(np.float64), self.alphas, weights)
@@ -159,7 +158,7 @@ class LeaveOneOut(Statistic[Array, Array]):
 
 
 def _left_out(context: Context, ridge: Ridge, alphas: Sequence[float]) -> Array:
-    n = min(len(context.sample.X), LEFT_OUT)
+    n = min(len(context.sample.X), 4096)  # rows of the sample that are left out one by one, at two D x D products each
     statistic = LeaveOneOut(context.inside.problem, context.evaluator.coordinates, ridge, alphas)
     with context.kept(context.sample, "left-out") as block:
         total = context.inside.over(statistic, block, n, 1024, "left-out")

@@ -19,8 +19,6 @@ from dkernel.streaming.schedule import RowRange, RowSlice
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
-LEAST_HOLDOUT = 50  # rows below which nothing is judged
-
 
 @dataclass(frozen=True, eq=False)
 class Rows:
@@ -82,13 +80,13 @@ class ResidualContext:
     @property
     def judges(self) -> bool:
         """True where the holdout has enough rows to judge by."""
-        return len(self.held_out.X) >= LEAST_HOLDOUT
+        return len(self.held_out.X) >= 50  # rows below which nothing is judged
 
     def _rows(self, block: Block) -> Rows:
         problem = replace(self.problem, threshold=-1)  # no row of these is kept back
         X, Y, weight, _ = problem.all_rows(block, RowSlice(0, RowRange(0, 0, 0, len(block.X)), len(block.X), 0))
         ones = np.ones(len(Y)) if weight is None else weight[:, 0].astype(np.float64)
-        return Rows(X, Y, ones, tiling.scores(problem.columns, X, *self.start).astype(np.float32))
+        return Rows(X, Y, ones, tiling.scores(problem.components, X, *self.start).astype(np.float32))
 
     def figures(self, scores: F32) -> dict[str, float]:
         """Loss and merit of scores of the holdout, as a solver gives them; nothing without a holdout."""

@@ -12,14 +12,13 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.execution.base import Executor, Handle
 from dkernel.execution.local import ThreadsExecutor
-from dkernel.features import NystromMap
 from dkernel.features.base import MOST_DENSE, Coordinates
 from dkernel.linear.preconditioner import Preconditioner, factorize, metric_root, ridge_for
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.threads import usable_cores
 from dkernel.numerics.tiling import ROWS
-from dkernel.problem.components import column_dtype, with_intercept
+from dkernel.problem.components import component_dtype, with_intercept
 from dkernel.problem.finite_check import check_finite
 from dkernel.problem.gram import Gram
 from dkernel.problem.objective import (
@@ -49,6 +48,8 @@ GRAM_LEAVES = 2  # pieces of the Gram matrix's sum: each holds D x D numbers, wh
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
 NEAR = 4  # times ρ: alphas of a large source are none above that
+# Times the alpha of the choice: the path ends there, or with the next alpha. More components want the same or less.
+ABOVE = 9.0
 # Of the largest eigenvalue: sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of it below 0 where the true
 # ones are nothing (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
 ROUNDING = 2.0**-26
@@ -101,8 +102,8 @@ class SampleEvaluator:
         broadcast = None if v is None else self.executor.keep(self.coefficients(v), key)
         flops = math.inf
         if many and v is not None:
-            each = flops_of(1, self.problem.columns.map.n_in, 1) + 4 * v.shape[1]
-            flops = sum(piece.n for _, piece in items) * self.problem.columns.map.n_components * each
+            each = flops_of(1, self.problem.components.map.n_in, 1) + 4 * v.shape[1]
+            flops = sum(piece.n for _, piece in items) * self.problem.components.map.n_components * each
         try:
             return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast, flops=flops)
         finally:
@@ -197,11 +198,11 @@ def _dense(evaluator: SampleEvaluator, split: ReservoirSplit, n: int, flops: flo
     large = is_large(n, len(split.sample.X))
     rows, share = (LARGE_TARGET, LARGE_SHARE) if large else (TARGET, SMALL_SHARE)
     target = min(len(split.sample.X) / rows, share * len(covariance))
-    metric, map, root, certified = coordinates.metric, problem.columns.map, None, None
+    metric, map, root, certified = coordinates.metric, problem.components.map, None, None
     if not isinstance(metric, float):
         root = metric_root(metric)
-        if isinstance(map, NystromMap) and len(split.held.X):
-            certified = certificate(map, problem.columns.scaling.apply(split.held.X), flops, (metric, root))
+        if map.landmarks is not None and len(split.held.X):
+            certified = certificate(map, problem.components.scaling.apply(split.held.X), flops, (metric, root))
     noise = ROUNDING if map.gram_dtype == "float32" else 0.0
     rho = ridge_for(covariance, metric, target, noise, stream(problem.seed, "trace"), root)
     return _CovarianceEstimate(rho, moment, lambda ridges: _factorized(evaluator, split, covariance, ridges), certified)
@@ -220,9 +221,20 @@ def _wide(evaluator: SampleEvaluator, split: ReservoirSplit, n: int) -> _Covaria
     return _CovarianceEstimate(rho, moment, lambda ridges: {ridge: sketch.at(ridge, held) for ridge in ridges})
 
 
-def alpha_path(outputs: int) -> tuple[float, ...]:
-    """The alphas that alpha="auto" looks at: fewer where each is many heads."""
-    return PATH[:: max(1, -(-len(PATH) * outputs // MOST_HEADS))]
+def alpha_path(outputs: int, near: float | None = None) -> tuple[float, ...]:
+    """The alphas that alpha="auto" looks at: fewer where each is many heads.
+
+    Parameters
+    ----------
+    near : alpha that few components want; each that is far above it is a factor and heads for nothing
+
+    Examples
+    --------
+    >>> alpha_path(1), alpha_path(1, 1e-7), alpha_path(26, 1e-8)
+    ((1e-09, 1e-08, 1e-07, 1e-06, 1e-05, 0.0001, 0.001), (1e-09, 1e-08, 1e-07, 1e-06), (1e-09, 1e-06))
+    """
+    path = PATH[:: max(1, -(-len(PATH) * outputs // MOST_HEADS))]
+    return path[: 1 + sum(alpha < ABOVE * near for alpha in path)] if near else path
 
 
 def alpha_paths(
@@ -283,7 +295,7 @@ def in_coordinates(coordinates: Coordinates, gram: Array) -> Array:
 
 
 def _held(evaluator: SampleEvaluator, block: Block) -> Array:
-    F = with_intercept(evaluator.problem.columns, block.X, column_dtype(evaluator.problem.columns.map))
+    F = with_intercept(evaluator.problem.components, block.X, component_dtype(evaluator.problem.components.map))
     if evaluator.coordinates.basis is None:
         return F
     return np.concatenate([evaluator.coordinates.reduce(F[:, :-1].T), F[:, -1:].T]).T
@@ -317,7 +329,7 @@ def _tamed(evaluator: SampleEvaluator, split: ReservoirSplit, P: Preconditioner)
             f"directions-{step}",
             P.half_transposed(block),
         )
-        check_finite(evaluator.problem.columns.map.kernel, "products of columns", total)
+        check_finite(evaluator.problem.components.map.kernel, "products of columns", total)
         total /= max(float(total[-1, 0]), 1e-300)
         block = images[:, own] = P.half(np.concatenate([evaluator.coordinates.reduce(total[:-2]), total[-2:-1]]))
     evaluator.executor.release([rows])
@@ -334,7 +346,7 @@ def _tamed(evaluator: SampleEvaluator, split: ReservoirSplit, P: Preconditioner)
 
 def mean_gradient(coordinates: Coordinates, total: GradientSum) -> Array:
     """The mean gradient in the solver's coordinates, (n + 1, heads)."""
-    return np.concatenate([coordinates.reduce(total.columns), total.intercept[None]]) / max(total.weight, 1e-300)
+    return np.concatenate([coordinates.reduce(total.components), total.intercept[None]]) / max(total.weight, 1e-300)
 
 
 def warm_start(

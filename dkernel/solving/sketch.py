@@ -18,7 +18,7 @@ from dkernel.execution.base import Call, Executor
 from dkernel.features.base import Coordinates, in_tiles
 from dkernel.features.block_coordinates import BLOCK, BlockBasis
 from dkernel.linear.lowrank_preconditioner import Sketch
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
 from dkernel.numerics.random_streams import stream
 from dkernel.problem.objective import Gradient, GradientSum, Problem
@@ -30,7 +30,6 @@ ROWS = 8192  # of the sample that are sketched
 RANK = 2048  # of the sketch, at most
 MOST_BYTES = 2**30  # of the sketch
 STRIP = 1024  # rows of the kernel's Gram matrix that exist at one time
-WAVE = 2  # tasks a slot whose results are on their way at one time
 
 SKETCH_TASK = 4 * ROWS * (BLOCK + 2 * RANK) + 4 * RANK * BLOCK * 2 + 20 * STRIP * ROWS
 """Bytes of one task: its columns of the sample, or a strip of the kernel's Gram matrix with all of Ω."""
@@ -68,13 +67,13 @@ def sketch_covariance(
     n = len(X)
     root = np.ones((n, 1), np.float32) if weight is None else np.sqrt(weight)
     rank = rank_of(coordinates.n, n)
-    columns = executor.keep(problem.columns, f"{key}-columns")
+    columns = executor.keep(problem.components, f"{key}-columns")
     rows = executor.keep((X, root), f"{key}-sketched")
     ends = [(at, min(n, at + STRIP)) for at in range(0, n, STRIP)]
     strips = [Call(f"{key}-range-{at}", _range, (columns, rows, (at, end), problem.seed, rank)) for at, end in ends]
     Q = root * np.linalg.qr(np.concatenate(list(_in_waves(executor, strips))))[0]
     basis = executor.keep(np.ascontiguousarray(Q.T, dtype=np.float32), f"{key}-basis")
-    cut = slices_of(problem.columns.groups)
+    cut = slices_of(problem.components.groups)
     calls = [Call(f"{key}-slice-{i}", _slice, (columns, rows, basis, groups)) for i, groups in enumerate(cut)]
     slices = [_inside(coordinates, i, part) for i, part in enumerate(_in_waves(executor, calls))]
     executor.release([columns, rows, basis])
@@ -85,8 +84,8 @@ def sketch_covariance(
 
 def features_of(problem: Problem, coordinates: Coordinates, X: NDArray[Any]) -> Iterator[NDArray[np.float64]]:
     """Features of raw rows in the coordinates of a sketch, (width, rows), slice by slice."""
-    for i, groups in enumerate(slices_of(problem.columns.groups)):
-        F = in_tiles(problem.columns, X, groups).astype(np.float64)
+    for i, groups in enumerate(slices_of(problem.components.groups)):
+        F = in_tiles(problem.components, X, groups).astype(np.float64)
         yield _whitened(coordinates, i, F.T)
     yield np.ones((1, len(X)))
 
@@ -107,7 +106,7 @@ def slices_of(groups: Sequence[Group]) -> list[tuple[Group, ...]]:
     return [tuple(part) for part in found]
 
 
-def _range(columns: ScaledColumns, rows: tuple[Any, F32], part: tuple[int, int], seed: int, rank: int) -> F32:
+def _range(columns: ScaledComponents, rows: tuple[Any, F32], part: tuple[int, int], seed: int, rank: int) -> F32:
     """Some rows of K Ω; runs on a worker."""
     X, root = columns.scaling.apply(rows[0]), rows[1]
     omega = root * stream(seed, "sketch").standard_normal((len(X), rank), dtype=np.float32)
@@ -115,7 +114,7 @@ def _range(columns: ScaledColumns, rows: tuple[Any, F32], part: tuple[int, int],
     return np.asarray(root[mine] * (columns.map.kernel(X[mine], X).astype(np.float32) @ omega), dtype=np.float32)
 
 
-def _slice(columns: ScaledColumns, rows: tuple[Any, F32], basis: F32, groups: Sequence[Group]) -> F32:
+def _slice(columns: ScaledComponents, rows: tuple[Any, F32], basis: F32, groups: Sequence[Group]) -> F32:
     """Some columns of the sketch; runs on a worker."""
     return np.asarray(basis @ in_tiles(columns, rows[0], groups), np.float32)
 
@@ -129,8 +128,8 @@ class CovarianceSum(Statistic[GradientSum, GradientSum]):
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> GradientSum:  # noqa: ARG002
         X, Y, weight = self.problem.rows(block, piece)
         R = Y if weight is None else Y * weight
-        nothing = np.zeros((self.problem.columns.map.n_components, Y.shape[1]), np.float32), np.zeros(Y.shape[1])
-        G, g = tiling.accumulate(self.problem.columns, X, *nothing, lambda S, start: R[start : start + len(S)])
+        nothing = np.zeros((self.problem.components.map.n_components, Y.shape[1]), np.float32), np.zeros(Y.shape[1])
+        G, g = tiling.accumulate(self.problem.components, X, *nothing, lambda S, start: R[start : start + len(S)])
         total = float(len(X)) if weight is None else float(weight.sum(dtype=np.float64))
         return GradientSum(G, g, total, len(X), np.zeros(1), np.zeros(1))
 
@@ -153,6 +152,6 @@ def _whitened(coordinates: Coordinates, i: int, part: NDArray[np.float64]) -> ND
 
 def _in_waves(executor: Executor, calls: Sequence[Call]) -> Iterator[Any]:
     """The results of many calls: as many at once as keep the workers busy, so that few wait on the workers."""
-    size = WAVE * executor.slots
+    size = 2 * executor.slots  # tasks a slot whose results are on their way at one time
     for at in range(0, len(calls), size):
         yield from executor.compute(calls[at : at + size])[0]

@@ -10,10 +10,12 @@ from itertools import chain
 from typing import Any, Generic
 
 import numpy as np
+from dask.local import get_sync
 
 from dkernel.data.source import Source
 from dkernel.errors import ClusterError, DKernelError
 from dkernel.execution.base import Call, Executor, Handle
+from dkernel.execution.failures import KilledCallError
 from dkernel.persistence.journal import Journal
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, grouped, task_of
 from dkernel.streaming.reduction import R, S, Statistic, TreeAccumulator, merge_levels
@@ -331,11 +333,10 @@ class BlockReader:
                 results, handles = self.executor.compute(calls, tasks, wanted)
             else:
                 results, handles = self.executor.compute(calls, tasks)
-        except ClusterError as error:
-            where = self._where(getattr(error, "key", ""), calls)
-            if where is None:
-                raise
-            raise ClusterError(f"{where} {error}") from None
+        except KilledCallError as error:
+            killed = self._killed_alone(error.key) or error
+            where = self._where(killed.key, calls)
+            raise ClusterError(f"{where} {killed}" if where else str(killed)) from None
         for (group, units), handle in zip(groups.items(), handles, strict=True):
             reading = _Reading(handle, len(units))
             for unit in units:
@@ -343,10 +344,24 @@ class BlockReader:
                 self._units[unit] = handle if len(group) == 1 else self.executor.pick(handle, unit - group.start)
         return results
 
+    def _killed_alone(self, key: str) -> KilledCallError | None:
+        """The error of the unit that ends its workers when it is read alone, where the task was to read several."""
+        units = self._read_by(key)
+        for task in (self.source.units[unit].task for unit in units if len(units) > 1):
+            try:
+                self.executor.compute([Call(f"{task.key}-alone", get_sync, (dict(task.__dask_graph__()), task.key))])
+            except KilledCallError as error:
+                return error
+        return None
+
+    def _read_by(self, key: str) -> list[int]:
+        """The units that the task of this key reads."""
+        first = next((i for i, unit in enumerate(self.source.units) if key.startswith(unit.task.key)), None)
+        return [] if first is None else [*self._groups[first]] if "-to-" in key else [first]
+
     def _where(self, key: str, calls: Sequence[Call]) -> str | None:
         """The unit that the call or the read of this key is of, in words."""
-        first = next((i for i, unit in enumerate(self.source.units) if key.startswith(unit.task.key)), None)
-        numbers = [] if first is None else [*self._groups[first]] if "-to-" in key else [first]
+        numbers = self._read_by(key)
         for call in calls:
             if key.startswith(call.key):
                 if call.function is sum_nodes:

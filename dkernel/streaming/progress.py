@@ -16,11 +16,7 @@ from dkernel.errors import RecipeError
 
 KINDS = ("auto", "bar", "log", "json", "none")
 LOG_EVERY = 10.0  # seconds between two lines of a log
-BAR_EVERY = 0.1  # seconds: as fast as an eye follows
-BAR_IDLE = 1.0  # a bar that nothing moves still shows that time passes
 BAR_WIDTH = 20  # characters
-LEAST_TOLD = 0.05  # seconds of a phase without rows that are worth a line at its end
-MOST_TRAIL = 20_000  # steps that a report can draw
 # Of a state, what the words have a place for; all else are figures, which follow by their names.
 _SAID = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "seconds_left")
 
@@ -32,7 +28,6 @@ class Progress:
     ----------
     kind : "bar" | "log" | "json" | "none" | "auto": a bar on a terminal, else a log; a bar without a terminal is a log
     stream : where to; stderr when None
-    every : seconds between two lines of "log" and "json"; inside `with` they come also while nothing is finished
     choices : show what is chosen when it is chosen; "json" always does
 
     Attributes
@@ -52,7 +47,6 @@ class Progress:
         self,
         kind: str = "auto",
         stream: TextIO | None = None,
-        every: float = LOG_EVERY,
         clock: Callable[[], float] = time.monotonic,
         choices: bool = True,
     ) -> None:
@@ -63,7 +57,7 @@ class Progress:
         if kind in ("auto", "bar"):
             kind = "bar" if self._terminal else "log"
         self.kind = kind
-        self._every = BAR_EVERY if kind == "bar" else every
+        self._every = 0.1 if kind == "bar" else LOG_EVERY  # seconds: as fast as an eye follows
         self._clock = clock
         self._choices = choices
         self._lock = threading.RLock()
@@ -153,7 +147,7 @@ class Progress:
 
     def _tick(self) -> None:
         """Show a run in which nothing finishes for long."""
-        every = BAR_IDLE if self.kind == "bar" else self._every
+        every = 1.0 if self.kind == "bar" else self._every  # a bar that nothing moves still shows that time passes
         while not self._stop.wait(every / 4):
             with self._lock:
                 now = self._clock()
@@ -163,7 +157,7 @@ class Progress:
     def _mark(self, now: float) -> None:
         if self._first is None:
             self._first = now
-        if len(self.trail) < MOST_TRAIL:
+        if len(self.trail) < 20_000:  # steps that a report can draw
             self.trail.append((self._name, now - self._first, self._rows))
 
     def _show(self, now: float) -> None:
@@ -186,7 +180,8 @@ class Progress:
             self._object({"event": "end", **state})
         elif self.kind != "none":
             self._erase()
-            if self._rows or self._total or state["seconds"] >= LEAST_TOLD:
+            # Seconds of a phase without rows that are worth a line at its end
+            if self._rows or self._total or state["seconds"] >= 0.05:
                 self._line(format_progress(state, ended=True))
 
     def _state(self, seconds: float) -> dict[str, Any]:

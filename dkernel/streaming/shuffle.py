@@ -9,19 +9,18 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from dask.delayed import Delayed
-from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.data.scratch import save_array
 from dkernel.data.source import Source, Unit
 from dkernel.errors import DataError
-from dkernel.numerics.object_values import decoded, encoded
-from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.numerics.rows import arrays_of, rows_from
 from dkernel.persistence.journal import Journal
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import RowRange, RowSlice, Schedule
@@ -95,18 +94,9 @@ def write_unit(blocks: Sequence[Block], folder: str, pieces: Sequence[RowSlice])
         path = str(Path(folder) / f"chunk-{mine[0].chunk:06d}")
         order = np.concatenate([np.arange(block.rows)[piece.place.rows] for piece in mine])
         for name, values in (("X", block.X), ("y", block.y), ("weight", block.weight)):
-            if values is None:
-                continue
-            if isinstance(values, SparseRows):
-                for part, held in values[order].arrays().items():
-                    save_array(f"{path}-{name}-{part}.npy", held)
-                save_array(f"{path}-{name}.npy", np.array([values.width]))
-            elif values.dtype.kind == "O":
-                data, ends = encoded(values[order])
-                save_array(f"{path}-{name}-ends.npy", ends)
-                save_array(f"{path}-{name}.npy", data)
-            else:
-                save_array(f"{path}-{name}.npy", values[order])
+            if values is not None:
+                for part, held in arrays_of(values[order]).items():
+                    save_array(str(_file(path, name, part)), held)
         at = 0
         for piece in mine:
             found.append((piece.number, path, at, at + piece.n))
@@ -117,28 +107,13 @@ def write_unit(blocks: Sequence[Block], folder: str, pieces: Sequence[RowSlice])
 def read_piece(path: str, start: int, stop: int) -> tuple[Block, ...]:
     """The rows of one piece, as the one block of a unit; runs on a worker."""
 
-    def part(name: str) -> Any:
-        file, ends = Path(f"{path}-{name}.npy"), Path(f"{path}-{name}-ends.npy")
-        if (starts := Path(f"{path}-{name}-starts.npy")).exists():
-            return _sparse(path, name, np.load(starts, mmap_mode="r")[start : stop + 1], int(np.load(file)[0]))
-        if ends.exists():
-            return _cells(np.load(file, mmap_mode="r"), np.load(ends, mmap_mode="r"), start, stop)
-        return np.array(np.load(file, mmap_mode="r")[start:stop]) if file.exists() else None
+    def load(name: str, part: str) -> Any:
+        file = _file(path, name, part)
+        return np.load(file, mmap_mode="r") if file.exists() else None
 
-    return (Block(part("X"), part("y"), part("weight")),)
+    return (Block(*(rows_from(partial(load, name), start, stop) for name in ("X", "y", "weight"))),)
 
 
-def _sparse(path: str, name: str, ends: NDArray[np.int64], width: int) -> SparseRows:
-    """The rows that end there."""
-    at = slice(int(ends[0]), int(ends[-1]))
-    data, indices = (
-        np.array(np.load(f"{path}-{name}-{part}.npy", mmap_mode="r")[at]) for part in ("values", "indices")
-    )
-    return SparseRows(data, indices, np.array(ends) - at.start, width)
-
-
-def _cells(data: NDArray[np.uint8], ends: NDArray[np.int64], start: int, stop: int) -> NDArray[Any]:
-    """Rows start .. stop - 1 of encoded cells."""
-    first = int(ends[start - 1, -1]) if start else 0
-    some = np.array(ends[start:stop])
-    return decoded(np.array(data[first : int(some[-1, -1])]), some - first)
+def _file(path: str, name: str, part: str) -> Path:
+    """The file of one of the arrays that a field of the blocks is saved as."""
+    return Path(f"{path}-{name}-{part}.npy" if part else f"{path}-{name}.npy")

@@ -14,10 +14,8 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.errors import DataError
 from dkernel.numerics.column_stats import tally
-from dkernel.numerics.object_values import numbers_of
 from dkernel.numerics.random_streams import row_hash
-from dkernel.numerics.rows import contiguous, stacked
-from dkernel.numerics.sparse_rows import SparseRows
+from dkernel.numerics.rows import contiguous, largest, like_numbers, stacked
 from dkernel.persistence.serialization import stored
 from dkernel.streaming.fingerprint import column_sums, odd_numbers, with_others
 from dkernel.streaming.reduction import Statistic
@@ -198,7 +196,7 @@ class Survey(Statistic[ChunkCounts, SurveyResult]):
             {piece.chunk: (alike, counted)},
             sums,
             [row],
-            _largest(X if weight is None else X[weight > 0]) if isinstance(X, SparseRows) else None,
+            largest(X, weight),
             None if target is None else _span(target if weight is None else target[weight > 0]),
         )
 
@@ -244,7 +242,7 @@ Figures = tuple[ColumnMoments, ColumnMoments, NDArray[np.float64], NDArray[np.fl
 
 
 def _seen(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -> Figures:
-    numbers = X.folded() if isinstance(X, SparseRows) else numbers_of(X)
+    numbers = like_numbers(X)
     seen = numbers if weight is None else numbers[weight > 0]
     alike = moments = ColumnMoments.of(seen) if len(seen) else ColumnMoments.none(numbers.shape[1])
     if weight is not None:
@@ -271,13 +269,6 @@ def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
 
 def _joined(rows: list[tuple[Any, ...]]) -> tuple[Any, ...]:
     return tuple(None if parts[0] is None else stacked(list(parts)) for parts in zip(*rows, strict=True))
-
-
-def _largest(X: SparseRows) -> NDArray[np.float32]:
-    """The largest absolute value in each column, 0 for none, rounded up: nothing over it is larger than 1."""
-    out = np.zeros(X.width, np.float32)
-    np.maximum.at(out, X.indices, np.abs(X.data).astype(np.float32))
-    return out
 
 
 def _span(Y: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -9,7 +9,6 @@ import numpy as np
 from dkernel.data.block import Block
 from dkernel.errors import DataError
 from dkernel.execution.versions import versions
-from dkernel.features import NystromMap
 from dkernel.linear.calibration import CALIBRATIONS
 from dkernel.linear.predictive_variance import Variance
 from dkernel.model import Model
@@ -35,7 +34,7 @@ def build_model(
     order : of the rows, in words, where it is not the usual one
     """
     problem, evaluator = posed.problem, ready.evaluator
-    targets, map = problem.targets, problem.columns.map
+    targets, map = problem.targets, problem.components.map
     check_finite(map.kernel, "coefficients", outcome.v)
     check_finite(map.kernel, "losses on the holdout", outcome.holdout.get("loss", 0.0))
     facts = _facts(job, posed, ready.prepared, outcome) | {"data": data, "chosen": {**job.chosen, **order}}
@@ -49,7 +48,7 @@ def build_model(
         facts["noise"] = np.sqrt(variance.scale[0]).tolist()
     model = Model(
         recipe=posed.recipe,
-        scaling=problem.columns.scaling,
+        scaling=problem.components.scaling,
         map=map,
         coef=np.ascontiguousarray(evaluator.coordinates.expand(outcome.v[:-1]) * targets.width),
         intercept=outcome.v[-1] * targets.width + targets.center,
@@ -66,7 +65,7 @@ def build_model(
 
 def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverResult) -> dict[str, Any]:
     problem, split = posed.problem, posed.split
-    targets, map = problem.targets, problem.columns.map
+    targets, map = problem.targets, problem.components.map
     facts: dict[str, Any] = {
         "rows": job.sizes.n,
         "columns": map.n_components,
@@ -79,8 +78,8 @@ def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverRes
         facts["passed_over"] = list(job.source.passed_over)
     if prepared.certificate is not None:
         facts["certificate"] = prepared.certificate
-    elif isinstance(map, NystromMap) and len(split.held.X):
-        facts["certificate"] = certificate(map, problem.columns.scaling.apply(split.held.X), job.plan.flops)
+    elif map.landmarks is not None and len(split.held.X):
+        facts["certificate"] = certificate(map, problem.components.scaling.apply(split.held.X), job.plan.flops)
     if posed.weights is not None:
         facts["weights"] = [float(weight) for weight in posed.weights]
     facts |= outcome.facts
@@ -94,7 +93,7 @@ def _facts(job: Job, posed: PosedProblem, prepared: Prepared, outcome: SolverRes
 def _in_columns(evaluator: SampleEvaluator, found: dict[str, Any], targets: Targets) -> Variance:
     """The variance that a solver found in its coordinates, in those of the columns and the label's unit."""
     noise, alpha, n = targets.width**2 * np.array(found["noise"]), found["alpha"], found["weight"]
-    has_rest = isinstance(evaluator.problem.columns.map, NystromMap) and alpha > 0
+    has_rest = evaluator.problem.components.map.landmarks is not None and alpha > 0
     prior = noise / (alpha * n) if has_rest else 0.0 * noise
     factor = np.ascontiguousarray(evaluator.coordinates.expand(found["basis"]))
     scale = np.stack([noise, prior, np.full_like(noise, n)])

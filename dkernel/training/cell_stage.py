@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
+from math import inf
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.features import Scaling
+from dkernel.linear.losses import loss_named
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import GRADIENTS, SMOOTHNESS, CellSettings, fit_cell, relearned
 from dkernel.local.partition import grow_partitions
@@ -37,6 +39,9 @@ MIDDLE = (2, 2)  # see above
 # A rough kernel wants a smaller ridge than a smooth one, so each smoothness is judged with a ridge of its own. Then
 # come the width, a metric of each cell's own and the ridge, until none of them gains.
 FIRST, THEN = (1,), (0, 3, 1)
+# Of the loss of the rows that settings are tried on: what cells must win there at the middle width, or "auto" leaves
+# them out without more work. Some 1 % at most is what further components are left out for too.
+LEAST_GAIN = 0.01
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
 METRIC_ROWS = (2048, 8192)
 METRIC_ROUNDS, METRIC_RIDGE = 3, 1e-3  # the third changes little
@@ -100,9 +105,10 @@ def learned_metric(context: ResidualContext, inputs: CellInputs, rows: int) -> N
     if len(X) > 1 and 1 < len(spread) <= MOST_COLUMNS:
         assert context.sampled.y is not None
         targets, own = context.problem.targets.of(context.sampled.y[:rows]), np.ix_(spread, spread)
-        X = np.ascontiguousarray(X[:, spread])
+        X, squared = np.ascontiguousarray(X[:, spread]), loss_named("squared")
         for _ in range(METRIC_ROUNDS):
-            cell = fit_cell(X, root[own], targets, np.ones(len(X)), CellSettings(1.0, METRIC_RIDGE))
+            settings = CellSettings(1.0, METRIC_RIDGE)
+            cell = fit_cell(X, root[own], squared, targets, np.zeros_like(targets), np.ones(len(X)), settings)
             root[own] = relearned(cell, X[:GRADIENTS])
     return root
 
@@ -140,7 +146,11 @@ def fit_cell_stage(
     mean_weight = 1.0 if context.weight is None else context.weight / n
     problem = CellProblem(context.problem.loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
     context.progress.phase("choose width and ridge of cells")
-    chosen = journal.stage("cells-settings", lambda: _chosen(context, problem, runs, numbers, key))
+    asked = recipe.local != "auto"
+    chosen = journal.stage("cells-settings", lambda: _chosen(context, problem, runs, numbers, key, asked))
+    if not chosen:
+        why = f"none: a few cells of {TRIED_ROWS:,} rows win less than {LEAST_GAIN:.0%} of the loss of rows held out"
+        return LocalStage(None, [], {}, why)
     settings = CellSettings(*chosen)
     context.progress.phase("cells", int(sum(ends[-1] for _, ends in runs)))
     fit = fit_cells(context, problem, runs, tree, numbers, settings, key, callback)
@@ -171,25 +181,33 @@ def _files(folder: Path) -> dict[str, int]:
 
 
 def _chosen(
-    context: ResidualContext, problem: CellProblem, runs: list[Run], numbers: list[int], key: str
-) -> tuple[float, float, float, int]:
-    """Width, ridge, smoothness and rounds of the smallest loss on the held-out rows of a few cells."""
+    context: ResidualContext, problem: CellProblem, runs: list[Run], numbers: list[int], key: str, asked: bool
+) -> tuple[float, float, float, int] | tuple[()]:
+    """Width, ridge, smoothness and rounds of the smallest loss on the held-out rows of a few cells; nothing where
+    nobody asked for cells and these win too little."""
     step = max(1, len(numbers) // TRIED)
     parts = list(range(step // 2, len(numbers), step))[:TRIED]
     small = replace(problem, limit=min(problem.limit, TRIED_ROWS))
 
     @cache
-    def loss(place: tuple[int, ...]) -> float:
+    def judged(place: tuple[int, ...]) -> tuple[float, float]:
         return judge_settings(context, small, runs, parts, numbers, CellSettings(*settings(place)), key)
 
     def settings(place: tuple[int, ...]) -> tuple[float, float, float, int]:
         return WIDTHS[place[0]], RIDGES[place[1]], list(SMOOTHNESS)[place[2]], place[3]
 
-    return settings(lowest(loss))
+    wanted = inf if asked else (1 - LEAST_GAIN) * judged((*MIDDLE, 0, 0))[1]
+    found = lowest(lambda place: judged(place)[0], wanted)
+    return settings(found) if judged(found)[0] <= wanted else ()
 
 
-def lowest(loss: Callable[[tuple[int, ...]], float]) -> tuple[int, ...]:
-    """Places of the width, the ridge, the smoothness and the rounds whose loss no step from them lowers."""
+def lowest(loss: Callable[[tuple[int, ...]], float], wanted: float = inf) -> tuple[int, ...]:
+    """Places of the width, the ridge, the smoothness and the rounds whose loss no step from them lowers.
+
+    Parameters
+    ----------
+    wanted : loss that the middle width must have, or the search ends there
+    """
 
     def walk(best: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
         for axis in axes:
@@ -202,6 +220,6 @@ def lowest(loss: Callable[[tuple[int, ...]], float]) -> tuple[int, ...]:
         return best
 
     found = min((walk((*MIDDLE, smoothness, 0), FIRST) for smoothness in range(len(SMOOTHNESS))), key=loss)
-    while (further := walk(found, THEN)) != found:
+    while loss(found) <= wanted and (further := walk(found, THEN)) != found:
         found = further
     return found

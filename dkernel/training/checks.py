@@ -26,6 +26,7 @@ def with_solver(recipe: Recipe, source: Source, validation: Block | None = None)
     asks = (
         recipe.passes not in ("auto", 1)
         or recipe.polish not in ("auto", 0)
+        or recipe.rounds != "auto"
         or recipe.patience
         or recipe.holdout not in (0, Recipe.holdout)
         or recipe.calibration
@@ -49,12 +50,7 @@ def checked(
     source = counted(source, executor)
     if source.n_counted < 2:
         raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
-    kernel = recipe.for_columns(source.columns).kernels[0]
-    check_source(kernel, source)
-    if source.objects:
-        check_gamma([kernel], "auto" if chosen else recipe.gamma)
-    check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
-    check_local(recipe, loss_named(recipe.loss), source)
+    check_together(source, recipe, chosen)
     settled = with_solver(recipe, source, validation)
     if not SOLVERS[settled.solver].in_memory:
         return merged(source, recipe, executor), settled
@@ -63,3 +59,13 @@ def checked(
             f"solver={recipe.solver!r} judges alpha on its own rows. Use solver='psgd' with a validation set."
         )
     return deduplicate(source, recipe, executor), settled
+
+
+def check_together(source: Source, recipe: Recipe, chosen: SelectedModel | None = None) -> None:
+    """Refuse a recipe that does not go with the columns of a source; nothing is read."""
+    kernel = recipe.for_columns(source.columns).kernels[0]
+    check_source(kernel, source)
+    if source.objects:
+        check_gamma([kernel], "auto" if chosen else recipe.gamma)
+    check_metric(recipe.metric, kernel, source.n_in, bool(source.objects), source.sparse)
+    check_local(recipe, loss_named(recipe.loss), source)

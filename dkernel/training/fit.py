@@ -25,7 +25,7 @@ from dkernel.streaming.shuffle import folder_of
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
-from dkernel.training.checks import checked, with_solver
+from dkernel.training.checks import check_together, checked, with_solver
 from dkernel.training.job import Job
 from dkernel.training.local_stage import fit_local, local_pieces, residual_context
 from dkernel.training.memory_plan import Plan
@@ -46,11 +46,10 @@ from dkernel.training.stages import (
 )
 from dkernel.validation import silent_overflow
 
-SOME = 8  # alphas that are named one by one
-
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
     """Plan of `train`: what it needs and does; nothing is read."""
+    check_together(source, recipe)
     return Plan.of(source, with_solver(recipe.for_columns(source.columns), source), executor).as_dict()
 
 
@@ -187,6 +186,6 @@ def format_alpha(alpha: float, tried: Sequence[float]) -> str:
     alphas = sorted(set(tried))
     if len(alphas) == 1:
         return f"{alphas[0]:g}, chosen on the sample"
-    if len(alphas) > SOME:
+    if len(alphas) > 8:  # alphas that are named one by one
         return f"{alpha:g}, of {len(alphas)} from {alphas[0]:g} to {alphas[-1]:g}"
     return f"{alpha:g}, of " + ", ".join(f"{each:g}" for each in alphas)

@@ -3,16 +3,17 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.source import Source
+from dkernel.errors import RecipeError
 from dkernel.features import Scaling
 from dkernel.local.grid_machine import GridMachine
-from dkernel.local.inputs import GridInputs, Groups, named_groups, one_hot_groups
+from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.relevance import relevance
@@ -36,6 +37,7 @@ WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # see above: the middle, its factor, and step
 RIDGES = (1e-2, 1e-1, 1.0)  # see above
 MOST_NAMED = 8  # groups of features that are named to people
 GRID_FLOPS = 120.0  # that a row and a grid cost for one output, as products do: some 8 ns, half of it the codes
+TABLE_FLOPS = 500.0  # the same of a bin of a grid, whose sums are made, joined and kept: 33 ns with 26 outputs
 
 
 def automatic_grids(n: int) -> int:
@@ -58,6 +60,19 @@ def grids_of(recipe: Recipe, n: int, p: int, outputs: int) -> int:
         room = recipe.max_model_size - Sizes.of(n, p, recipe).model_bytes(outputs)
     most = min(automatic_grids(n), room // grid_bytes(n, outputs))
     return max(GROUP, most - most % GROUP)
+
+
+def tried_grids(recipe: Recipe, n: int, n_grids: int) -> int:
+    """Grids that a width is tried on: as many fewer as the model has room for, since tables of many outputs are dear.
+
+    Examples
+    --------
+    >>> tried_grids(Recipe(), 15_000, 1024), tried_grids(Recipe(), 15_000, 624)
+    (128, 64)
+    """
+    if isinstance(recipe.n_grids, int):
+        return TRIED_GRIDS
+    return max(GROUP, TRIED_GRIDS * n_grids // automatic_grids(n) // GROUP * GROUP)
 
 
 def grid_bytes(n: int, outputs: int) -> int:
@@ -84,7 +99,8 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     scores, and one that is kept its inputs, target, weight and codes of a group.
     """
     grids, bins = grids_of(recipe, n, p, outputs), 1 << bits_of(n)
-    tried = TRIED_GRIDS * 6.0 * min(n, TRIED_ROWS)
+    tried, few = 6.0 * tried_grids(recipe, n, grids), min(n, TRIED_ROWS)
+    rows, tables = float(n) * grids + tried * few, bins * float(grids) + tried * (1 << bits_of(few))
     coef, task = grids * bins * 4 * outputs, GROUP * bins * 8 * (2 * outputs + 2)
     return LocalCost(
         task_bytes=task,
@@ -93,7 +109,7 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
         kept_bytes=4 * (p + outputs + 1 + GROUP),
         client_bytes=2 * coef,
         model_bytes=grids * grid_bytes(n, outputs),
-        flops=GRID_FLOPS * (1 + outputs) / 2 * (float(n) * grids + tried),
+        flops=GRID_FLOPS * (1 + outputs) / 2 * rows + TABLE_FLOPS * outputs * tables,
         readings=grids // GROUP,
     )
 
@@ -139,7 +155,14 @@ def _groups(context: ResidualContext, wanted: str | Sequence[Sequence[str]]) -> 
         return known
     if wanted == "auto":
         return one_hot_groups(context.sampled.X, known, set(range(source.n_in)) - set(_numbers(source)))
-    return tuple(sorted([*known, *given_groups(source, wanted)]))
+    given, is_level = given_groups(source, wanted), has_two_values(context.sampled.X)
+    for j in chain.from_iterable(given):
+        if not is_level[j]:
+            raise RecipeError(
+                f"one_hot={_names(source)[j]!r} is a feature of more values than 0 and one other, so no level of a "
+                "category. Leave it out of the group."
+            )
+    return tuple(sorted([*known, *given]))
 
 
 def _in_words(groups: Groups, names: Sequence[str]) -> str:
@@ -165,7 +188,7 @@ def fit_grid_stage(
     gamma = context.journal.stage("relevance", lambda: relevances(context, inputs, survey))
     n_grids = grids_of(recipe, n, len(survey.moments.mean), context.problem.targets.outputs)
     rows = sum(piece.n for piece in context.pieces)
-    width, ridge = WIDTH, RIDGES[1]
+    width, ridge, few = WIDTH, RIDGES[1], tried_grids(recipe, n, n_grids)
     tried = replace(context, pieces=_some(context.pieces))
 
     def settings(width: float, ridge: float, grids: int, rows: int) -> GridSettings:
@@ -175,10 +198,10 @@ def fit_grid_stage(
 
     if context.judges:
         context.progress.phase("choose the width of grids")
-        width, ridge, loss = context.journal.stage("grids-width", lambda: _chosen(tried, settings))
+        width, ridge, loss = context.journal.stage("grids-width", lambda: _chosen(tried, settings, few))
         before = context.gain(context.holdout.scores)[0]
         if rows <= TRIED_ROWS and loss >= before:
-            why = f"none: {TRIED_GRIDS} grids have a loss of {loss:.4g} on the holdout, and {before:.4g} without them"
+            why = f"none: {few} grids have a loss of {loss:.4g} on the holdout, and {before:.4g} without them"
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
     context.progress.phase("grids", rows * n_grids // GROUP)
     fit = fit_grids(context, settings(width, ridge, n_grids, n), "grids", callback)
@@ -218,13 +241,13 @@ def _cut(piece: RowSlice) -> list[RowSlice]:
     ]
 
 
-def _chosen(context: ResidualContext, settings: Callable[..., GridSettings]) -> tuple[float, float, float]:
-    """Width, and then the ridge, of the smallest loss on the holdout, and that loss."""
+def _chosen(context: ResidualContext, settings: Callable[..., GridSettings], grids: int) -> tuple[float, float, float]:
+    """Width, and then the ridge, of the smallest loss on the holdout, and that loss, with so many grids."""
     rows = sum(piece.n for piece in context.pieces)
 
     @cache
     def loss(step: int, ridge: float) -> float:
-        fit = fit_grids(context, settings(WIDTH * WIDER**step, ridge, TRIED_GRIDS, rows), f"grids-{step}-{ridge}")
+        fit = fit_grids(context, settings(WIDTH * WIDER**step, ridge, grids, rows), f"grids-{step}-{ridge}")
         return context.gain(fit.scores)[1]
 
     best = 0

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dkernel.data.block import Block
 from dkernel.execution.base import Executor
 from dkernel.linear.solvers.psgd import PSGD, State
-from dkernel.model import Model, ScaledColumns
+from dkernel.model import Model, ScaledComponents
 from dkernel.numerics.random_streams import stream
 from dkernel.numerics.rows import array_digest
 from dkernel.numerics.threads import one_blas_thread
@@ -64,7 +64,7 @@ def start_stream(model: Model, block: Block, counts: Mapping[Any, float], rows: 
     targets = Targets(model.classes)
     if model.classes is None:
         targets = _centred(block.y.astype(np.float64), block.weight)
-    problem = Problem(ScaledColumns(model.scaling, model.map), model.loss, targets, seed=model.recipe.seed)
+    problem = Problem(ScaledComponents(model.scaling, model.map), model.loss, targets, seed=model.recipe.seed)
     problem = _weighted(problem, model, counts)
     coordinates = model.map.coordinates()
     with one_blas_thread():

@@ -65,6 +65,7 @@ class Job:
         recipe, given = for_given(recipe.for_columns(source.columns), landmarks, source)
         plan = Plan.of(source, recipe, executor)
         plan.check()
+        plan.check_seconds(recipe.max_seconds)
         sizes = Sizes.of(source.n_counted, source.n_terms, recipe)
         plan.check_model(recipe.max_model_size)
         beside = [given] if validation is None else [given, validation.X, validation.y, validation.weight]

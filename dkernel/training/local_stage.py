@@ -1,6 +1,6 @@
 """The local stage of a fit: a machine learns what the global stage leaves, and is kept where the holdout gains."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from math import inf
 from pathlib import Path
@@ -11,9 +11,9 @@ import numpy as np
 from dkernel.data.source import Source
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss, loss_named
-from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.numerics.rows import array_digest
 from dkernel.persistence.journal import Journal
+from dkernel.problem.budget import affords
 from dkernel.problem.objective import Coefficients, Problem
 from dkernel.problem.reservoir_split import ReservoirSplit, part_of
 from dkernel.problem.sizes import Sizes
@@ -38,9 +38,8 @@ TARGET_BOUND = 4.0  # times the largest target
 
 
 # local="auto" asks that none of these parameters is given, so that the whole machine is open.
-OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "patience")
+OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
 AUTO_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
-MOST_WORK = 3.0  # times the global stage's, that "auto" may take
 
 
 @dataclass(frozen=True)
@@ -85,23 +84,26 @@ def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
         )
 
 
-def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, flops: float) -> tuple[str, ...]:
+def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, work: Mapping[str, float]) -> tuple[str, ...]:
     """The local stages that a fit tries: that of the recipe, or for "auto" those that may be a gain.
 
     Parameters
     ----------
-    flops : of the global stage
+    work : flops of the other parts of the fit
     """
     if recipe.local != "auto":
         return () if recipe.local == "none" else (recipe.local,)
     is_open = all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
-    is_open &= SOLVERS[recipe.solver].in_rounds
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
     if not (is_open and fits) or sizes.holdout < AUTO_HOLDOUT:
         return ()
     costs = {kind: stage.cost(sizes.n, sizes.p, recipe, 1) for kind, stage in LOCAL_STAGES.items()}
     room = inf if recipe.max_model_size is None else recipe.max_model_size - sizes.model_bytes(1)
-    return tuple(kind for kind, cost in costs.items() if cost.flops <= MOST_WORK * flops and cost.model_bytes <= room)
+    kinds: dict[str, float] = {}
+    for kind, cost in costs.items():
+        if cost.model_bytes <= room and affords(recipe, kind, {**work, **kinds, kind: cost.flops}):
+            kinds[kind] = cost.flops
+    return tuple(kinds)
 
 
 def local_cost(kinds: Sequence[str], n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:

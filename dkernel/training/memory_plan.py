@@ -2,34 +2,35 @@
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from math import ceil
 from typing import Any
 
 from dkernel.data.source import Source
-from dkernel.errors import MemoryBudgetError
+from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.features.block_coordinates import BLOCK
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.numerics.tiling import PIECE_ROWS
+from dkernel.problem.budget import CORES
 from dkernel.problem.components import STRIP
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.solving.driver import solver_class
 from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
 from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
-from dkernel.solving.sketch import sketch_flops as wide_flops
 from dkernel.streaming.schedule import bundle_size
-from dkernel.training.local_stage import local_cost, local_kinds
+from dkernel.training.local_stage import local_cost
 from dkernel.training.result import LocalCost
+from dkernel.training.work_plan import Work
 
 # Resident memory of a process after its imports, as Dask counts it against a worker's limit; a worker that finds no
 # compiled loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much
 # again. Freed pages that it keeps (dkernel.numerics.allocator) are in it too.
 WORKER_BASE = 340 * 2**20
 CLIENT_BASE = 360 * 2**20  # the same of the client, which has the scheduler's part too
-# What a core of today does of such work, and reads of Parquet, for the estimate of the time. Nothing depends on it.
-FLOPS, BYTES = 15e9, 150e6
+BYTES = 150e6  # of Parquet that a core of today reads in a second, for the estimate of the time
 HEADS = 4  # alphas and shares of the step that go through the passes, at most
 COPIES = 4  # units of others that a worker may hold beside its own
 UNEVEN = 1.5  # times its equal share of a source that is kept: what one of the workers may hold
@@ -48,14 +49,15 @@ class Plan:
     memory_limit : of each worker, None where none is known
     kept : whether the source stays in the workers' memory between passes
     in_process : whether the work is done in the client's own process
-    survey_flops, setup_flops, pass_flops : of each stage
+    survey_flops, choice_flops, setup_flops, pass_flops : of each stage
     checkpoint_bytes : of disk, of a run with a checkpoint
     scratch_bytes : of disk, while a local stage has its rows there
     local : local stages that are tried
     local_flops : of it
     readings : of the source, from memory where it is kept
     model_bytes : of the model file, about; a local stage's part is at most this
-    seconds : what that takes on as many cores as there are threads, within a factor of two or three
+    seconds : what that takes on as many cores as there are threads, within a factor of two
+    most_seconds : what max_seconds is compared with: the same at most, on the same cores everywhere
     """
 
     n: int
@@ -73,10 +75,12 @@ class Plan:
     survey_flops: float
     setup_flops: float
     pass_flops: float
+    choice_flops: float = 0.0
     checkpoint_bytes: int = 0
     scratch_bytes: int = 0
     reading_bytes: int = 0
     seconds: float = 0.0
+    most_seconds: float = 0.0
     local: tuple[str, ...] = ()
     local_flops: float = 0.0
     readings: int = 0
@@ -101,8 +105,8 @@ class Plan:
         threads = max(1, executor.slots // workers)
         base = WORKER_BASE + reservoir + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
         client = CLIENT_BASE + 3 * reservoir + max(squares, picking)
-        passes, turn, setup = _work(sizes, recipe, outputs, wide, picking)
-        kinds = local_kinds(recipe, source, sizes, setup + passes * turn)
+        work = Work.of(source, recipe, sizes, outputs)
+        kinds, passes = tuple(work.local), work.passes
         local = local_cost(kinds, n, p, recipe, outputs)
         sums, tree = _sums(recipe, source, D)
         base += threads * (local.task_bytes + tree * matrix) + local.row_bytes * n // workers
@@ -116,8 +120,7 @@ class Plan:
         with_data = max(reading + max(0, held - in_flight), base + held + tasks)
         total = limit * workers if limit else _available()
         kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
-        survey = float(source.n_rows) * p * 8
-        work, read = survey + setup + passes * turn + local.flops, 1 if kept else 1 + passes + local.readings
+        read = 1 if kept else 1 + passes + local.readings
         return cls(
             n=n, p=source.n_in, columns=D, outputs=outputs,
             rounds=sizes.rounds, passes=passes, reservoir=sizes.reservoir,
@@ -127,16 +130,18 @@ class Plan:
             memory_limit=limit,
             kept=kept,
             in_process=executor.name != "cluster",
-            survey_flops=survey,
-            setup_flops=setup,
-            pass_flops=turn,
+            survey_flops=work.survey,
+            setup_flops=work.setup,
+            pass_flops=work.turn,
+            choice_flops=work.choice,
             local=kinds,
             local_flops=local.flops,
             model_bytes=sizes.model_bytes(outputs) + local.model_bytes,
             readings=2 + passes + local.readings,
             checkpoint_bytes=_checkpoint(D, outputs, reservoir, row, squares if wide else 3 * matrix, local),
             scratch_bytes=local.scratch_bytes,
-            seconds=round((work / FLOPS + read * source.nbytes / BYTES) / executor.slots, 1),
+            seconds=round((work.seconds + read * source.nbytes / BYTES) / executor.slots, 1),
+            most_seconds=work.most_seconds / CORES,
         )  # fmt: skip
 
     def check(self) -> None:
@@ -159,12 +164,22 @@ class Plan:
                 f"and the machine has {_mib(_installed())}. Use fewer components."
             )
 
+    def check_seconds(self, limit: float | None) -> None:
+        """Refuse a fit that is predicted to take longer than it may."""
+        if limit is not None and self.most_seconds > limit:
+            raise RecipeError(
+                f"The fit is predicted to take {self.most_seconds:,.1f} s on {CORES} usual cores and max_seconds "
+                f"is {limit:g}. Raise it to {ceil(self.most_seconds)}, or leave n_components, solver, passes and local "
+                "to choose."
+            )
+
     def check_model(self, limit: int | None) -> None:
         """Refuse a model file that may be larger than it is to be."""
         if limit is not None and self.model_bytes > limit:
+            fewer = "grids or components, or local='none'," if self.local else "components"
             raise MemoryBudgetError(
-                f"The model file may have {_mib(self.model_bytes)} and max_model_size is {_mib(limit)}. Use fewer "
-                "grids or components, local='none', or raise max_model_size."
+                f"The model file may have {self.model_bytes:,} bytes and max_model_size={limit}. Use fewer {fewer} "
+                "or raise max_model_size."
             )
 
     def _task(self, columns: int) -> int:
@@ -194,11 +209,13 @@ _WORDS = {
     "kept": "data kept in memory",
     "in_process": "work done by threads",
     "survey_flops": "work of the survey",
+    "choice_flops": "work of the choice",
     "setup_flops": "work of the setup",
     "pass_flops": "work of each pass",
     "checkpoint_bytes": "disk, with --checkpoint",
     "scratch_bytes": "disk, scratch",
     "seconds": "time, about",
+    "most_seconds": "time, at most, of max_seconds",
     "local": "local stage",
     "local_flops": "work of the local stage",
     "readings": "readings of the data",
@@ -228,7 +245,7 @@ def _in_words(name: str, value: Any) -> str:
         return _mib(value)
     if name.endswith("_flops"):
         return f"{value / 1e9:,.1f} Gflop"
-    if name == "seconds":
+    if name.endswith("seconds"):
         return f"{max(1, round(value)):,} s" if value < 120 else f"{value / 60:,.0f} min"
     return f"{value:,}" if isinstance(value, int) else f"{value}"
 
@@ -257,15 +274,6 @@ def _held(source: int, workers: int, unit: int) -> int:
     """Bytes of a source that is kept in the worker with most of it: it may have copies of units of others, where some
     worker has no unit of a round."""
     return int(min(source, max(UNEVEN * source, source + workers * COPIES * unit) / workers))
-
-
-def _work(sizes: Sizes, recipe: Recipe, outputs: int, wide: bool, picking: int) -> tuple[int, float, float]:
-    """Passes, the flops of one, and those of the setup; `picking` bytes are held to choose landmarks."""
-    p, D = sizes.p, sizes.columns
-    solver = solver_class(recipe.solver)
-    passes, turn = solver.readings(sizes), solver.flops(sizes, outputs)
-    products = wide_flops(D, p) if wide else float(sizes.sample) * D * D + 2.0 * D**3
-    return passes, turn, products + float(sizes.sample) * D * (2 * p + 20) + picking / 8.0 * (D + 2 * p + 20)
 
 
 def _working(columns: int, outputs: int) -> int:

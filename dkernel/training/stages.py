@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.block import Block
-from dkernel.features import FeatureMap, NystromMap, by_landmarks, words_of
+from dkernel.features import FeatureMap, NystromMap, by_landmarks
 from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.problem.finite_check import LOOKED_AT, check_products
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit, split_reservoir
@@ -65,6 +65,7 @@ class PosedProblem:
     recipe : with all that the choice has settled
     split : of the reservoir's rows, those of landmarks among them
     weights : of the features in a learned metric, None without one
+    alpha : that the choice has found best, None where it judged nothing
     """
 
     recipe: Recipe
@@ -72,6 +73,7 @@ class PosedProblem:
     labels: Labels
     split: ReservoirSplit
     weights: NDArray[Any] | None
+    alpha: float | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,35 +143,46 @@ def split_rows(job: Job, survey: SurveyResult) -> ReservoirSplit:
 
 def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple[Job, ReservoirSplit]:
     """Settle the number of components, divide the rows for it, and report the sizes."""
-    recipe, auto, most = job.recipe, job.recipe.n_components == "auto", job.sizes.columns
-    enough = most if chosen.enough is None else max(chosen.enough, LEAST_COLUMNS)
-    to_cells = chosen.rough and recipe.local == "auto" and "cells" in job.plan.local
-    enough = LEAST_COLUMNS if to_cells else enough
-    if auto and enough < most and recipe.landmarks == "uniform" and not job.solver.in_memory:
-        job = replace(job, sizes=Sizes.of(job.sizes.n, job.sizes.p, recipe.replace(n_components=enough)))
-    split, sizes, exact, landmarks = (
-        split_rows(job, survey),
-        job.sizes,
-        job.solver.in_memory,
-        by_landmarks(job.features),
-    )
-    asked = sizes.columns
-    which = "all different rows" if exact else "all rows except the holdout"
-    if landmarks and job.given is None and len(split.landmarks.X) < asked:
-        text = f"{len(split.landmarks.X):,}: {which}"
-        job.note("n_components", text if auto else f"{text}; {asked:,} were asked for")
-    elif asked < most and to_cells:
-        job.note("n_components", f"{asked:,}: each doubling nearly halves the loss, so cells learn the rest")
-    elif asked < most:
-        job.note("n_components", f"{asked:,}: {most:,} would have a loss that is smaller by some 1 % at most")
-    elif auto and recipe.features != "none":
-        why = f": {which}" if exact and landmarks else ", by rows and by what the setup may cost"
-        job.note("n_components", f"{asked:,}{why}")
+    job, why = _with_enough(job, chosen)
+    if chosen.enough is not None and job.recipe.local == "auto":
+        # Cells hold what the same function of many more components would.
+        kinds = tuple(kind for kind in job.plan.local if kind != "cells")
+        job = replace(job, plan=replace(job.plan, local=kinds))
+    split, sizes, recipe = split_rows(job, survey), job.sizes, job.recipe
+    if said := _components_said(job, split, why):
+        job.note("n_components", said)
     if recipe.passes == "auto" and sizes.passes > 1:
-        job.note("passes", f"{sizes.passes}: {sizes.n / asked:.0f} rows per component are few")
+        job.note("passes", f"{sizes.passes}: {sizes.n / sizes.columns:.0f} rows per component are few")
     if recipe.polish == "auto" and sizes.polish:
         job.note("polish", f"{sizes.polish} passes, which are cheap compared with the setup")
     return job, split
+
+
+def _with_enough(job: Job, chosen: SelectedModel) -> tuple[Job, str]:
+    """The job with no more components than the choice found to be enough, and the reason if they are fewer."""
+    recipe, most = job.recipe, job.sizes.columns
+    enough = most if chosen.enough is None else max(chosen.enough, LEAST_COLUMNS)
+    why = f"{most:,} would have a loss that is smaller by some 1 % at most"
+    if chosen.rough and recipe.local == "auto" and "cells" in job.plan.local:
+        enough, why = LEAST_COLUMNS, "each doubling nearly halves the loss, so cells learn the rest"
+    is_open = recipe.n_components == "auto" and recipe.landmarks == "uniform" and not job.solver.in_memory
+    if not is_open or enough >= most:
+        return job, ""
+    return replace(job, sizes=Sizes.of(job.sizes.n, job.sizes.p, recipe.replace(n_components=enough))), why
+
+
+def _components_said(job: Job, split: ReservoirSplit, why: str) -> str:
+    """The number of components with its reason; nothing of a number that was given and is kept."""
+    exact, landmarks, asked = job.solver.in_memory, by_landmarks(job.features), job.sizes.columns
+    auto, which = job.recipe.n_components == "auto", "all different rows" if exact else "all rows except the holdout"
+    if landmarks and job.given is None and len(split.landmarks.X) < asked:
+        text = f"{len(split.landmarks.X):,}: {which}"
+        return text if auto else f"{text}; {asked:,} were asked for"
+    if why:
+        return f"{asked:,}: {why}"
+    if not auto or job.recipe.constant_map:
+        return ""
+    return f"{asked:,}: {which}" if exact and landmarks else f"{asked:,}, by rows and by what the setup may cost"
 
 
 def choose_model(
@@ -207,9 +220,9 @@ def pose_problem(job: Job, labels: Labels, chosen: SelectedModel, split: Reservo
         passes=sizes.passes,
         polish=sizes.polish,
     )
-    columns, loss = ScaledColumns(chosen.scaling, map), loss_named(recipe.loss).of(targets.outputs)
+    columns, loss = ScaledComponents(chosen.scaling, map), loss_named(recipe.loss).of(targets.outputs)
     problem = Problem(columns, loss, targets, weights, recipe.seed, split.threshold)
-    return PosedProblem(recipe, problem, labels, split, chosen.weights)
+    return PosedProblem(recipe, problem, labels, split, chosen.weights, chosen.alpha)
 
 
 def _map(
@@ -218,7 +231,7 @@ def _map(
     kernel, scaling, drawing = chosen.kernel, chosen.scaling, job.drawing
     if drawing is not None:
         map = drawing.map(kernel, job.sizes.columns)
-        job.note("features", words_of(map))
+        job.note("features", map.text)
         if recipe.n_components == "auto" and map.n_components < job.sizes.columns:
             job.note("n_components", f"{map.n_components:,}: the kernel has no more")
         return map, split
@@ -241,7 +254,7 @@ def prepare_solver(job: Job, posed: PosedProblem) -> Ready:
     """The preconditioners, the safe step, and a start fitted to the sample, for a solver that begins with them."""
     job.progress.phase("prepare")
     problem = posed.problem
-    coordinates = problem.columns.map.coordinates()
+    coordinates = problem.components.map.coordinates()
     evaluator = SampleEvaluator(job.executor, f"{job.key}-prepare", replace(problem, threshold=-1), coordinates)
     if not job.solver.prepared:
         nothing = PSGD([], [], coordinates.metric, problem.loss, problem.targets.outputs)
@@ -259,7 +272,7 @@ def prepare_solver(job: Job, posed: PosedProblem) -> Ready:
 
 def _prepared(job: Job, posed: PosedProblem, evaluator: SampleEvaluator) -> tuple[Prepared, dict[str, float]]:
     split, alpha, outputs, sizes = posed.split, posed.recipe.alpha, posed.problem.targets.outputs, job.sizes
-    alphas = (float(alpha),) if alpha != "auto" else alpha_path(outputs)
+    alphas = (float(alpha),) if alpha != "auto" else alpha_path(outputs, posed.alpha)
     prepared, path = prepare(evaluator, split, alphas, sizes.n, job.plan.flops), {}
     solver, best = prepared.solver, 0
     if len(solver.alphas) > 1:

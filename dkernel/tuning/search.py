@@ -52,7 +52,6 @@ from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_r
 
 ROUNDS = 32  # of a pass of the race
 RACED = 1024  # columns of the largest map of a race: few enough that all maps together cost less than the fit to come
-LEAST_RACED = 32  # columns: of fewer no candidate can be told from another
 PASSES = 2  # of a whole race, about
 
 Array = NDArray[np.float64]
@@ -167,7 +166,8 @@ class _Search:
 
     def _raced(self, columns: int) -> int:
         """Columns of the race's map for one of so many; an even number, for maps of pairs."""
-        return min(columns, max(LEAST_RACED, 2 * round(columns / self.shrink / 2)))
+        # Of fewer components no candidate can be told from another
+        return min(columns, max(32, 2 * round(columns / self.shrink / 2)))
 
     @property
     def checkpoint_bytes(self) -> int:
@@ -228,8 +228,8 @@ class _Search:
             posed = pose_problem(job, learn_labels(job, survey), chosen, split)
             problem, split = posed.problem, posed.split
             if lane is None:
-                lane = RacedMap(problem, problem.columns.map.coordinates(), ())
-            inside = replace(problem, columns=lane.problem.columns, threshold=-1)
+                lane = RacedMap(problem, problem.components.map.coordinates(), ())
+            inside = replace(problem, components=lane.problem.components, threshold=-1)
             evaluator = SampleEvaluator(self.executor, f"{self.key}-{i}-{loss}", inside, lane.coordinates)
             alphas = [float(self.candidates[number].recipe.alpha) for number in of_loss]
             parts, start = self.journal.stage(

@@ -24,8 +24,6 @@ from dkernel.streaming.schedule import RowSlice
 
 Array = NDArray[np.float64]
 
-LEAST_STEP = 0.05  # of the step of a fit
-
 
 @dataclass(frozen=True)
 class StatisticTuple(Statistic[list[Any], list[Any]]):
@@ -206,7 +204,7 @@ def run_rounds(
         executor.release([broadcast])
         # Towards the end the steps become small: otherwise the noise of few rows in the last iterate is what is judged,
         # and who is regularized most wins.
-        factor = max(LEAST_STEP, 1 - (first + i) / whole)
+        factor = max(0.05, 1 - (first + i) / whole)  # of the step of a fit
         for j, (lane, total) in enumerate(zip(now, totals, strict=True)):
             for number, loss, right in zip(lane.candidates, total.loss, total.right, strict=True):
                 scores[number].add(float(loss), float(right), total.weight, total.n)

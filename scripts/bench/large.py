@@ -1,6 +1,6 @@
-"""Forest cover, class 2 against the rest: test error, seconds and memory as the columns grow, from a thousand on.
+"""Forest cover, class 2 against the rest: test error, seconds and memory as the components grow, from a thousand on.
 
-Kernel, gamma, scale and metric choose themselves for each number of columns. Up to 20,000 columns they are landmarks',
+Kernel, gamma, scale and metric choose themselves for each number of components. Up to 20,000 these are landmarks',
 above that random cosines and sines; `--features` says otherwise. Above 20,000 a sketch preconditions, which knows fewer
 directions than there are: there `--wide-passes` passes are made. Seconds count from data in memory, as floats, to a
 fitted model. Points are taken in order until one takes longer than `--minutes`, which is the last.
@@ -20,18 +20,18 @@ from report import DATA, finish, forest, measured
 from dkernel import KernelClassifier
 
 COMPONENTS = [1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000]
-WIDE = 20_000  # columns above which no squares of them are made
+WIDE = 20_000  # components above which no squares of them are made
 
 
-def point(args: argparse.Namespace, columns: int, data: tuple[Any, ...]) -> dict[str, Any]:
+def point(args: argparse.Namespace, components: int, data: tuple[Any, ...]) -> dict[str, Any]:
     """One line of the table."""
     X, y, X_test, y_test = data
-    passes = args.wide_passes if columns > WIDE else args.passes
+    passes = args.wide_passes if components > WIDE else args.passes
     model = KernelClassifier(
         args.kernel,
         gamma=args.gamma,
         features=args.features,
-        n_components=columns,
+        n_components=components,
         metric=args.metric,
         passes=passes,
         random_state=args.seed,
@@ -43,7 +43,7 @@ def point(args: argparse.Namespace, columns: int, data: tuple[Any, ...]) -> dict
     for name, why in model.chosen_.items():
         print(f"  {name}: {why}", file=sys.stderr)
     row = {
-        "columns": columns,
+        "components": components,
         "map": model.model_.map.kind,
         "passes": passes,
         "metric": model.model_.recipe.metric,
@@ -64,8 +64,8 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--kernel", default="gaussian")
     ask.add_argument("--gamma", type=lambda text: text if text in ("auto", "median") else float(text), default="auto")
     ask.add_argument("--metric", default="auto")
-    ask.add_argument("--passes", type=int, default=1, help="up to 20,000 columns")
-    ask.add_argument("--wide-passes", type=int, default=4, help="above 20,000 columns")
+    ask.add_argument("--passes", type=int, default=1, help="up to 20,000 components")
+    ask.add_argument("--wide-passes", type=int, default=4, help="above 20,000 components")
     ask.add_argument("--rows", type=int, help="only the first rows of the training file")
     ask.add_argument("--minutes", type=float, default=15.0, help="a point that takes longer is the last")
     ask.add_argument("--seed", type=int, default=0)
@@ -73,11 +73,11 @@ def main(arguments: list[str] | None = None) -> int:
     args = ask.parse_args(arguments)
     data = forest(args.data, args.rows)
     rows: list[dict[str, Any]] = []
-    for columns in args.components:
-        rows.append(point(args, columns, data))
+    for components in args.components:
+        rows.append(point(args, components, data))
         if rows[-1]["fit_s"] > 60 * args.minutes:
             break
-    finish("covtype, class 2 against the rest, by columns", rows, args.json, n=len(data[0]), minutes=args.minutes)
+    finish("covtype, class 2 against the rest, by components", rows, args.json, n=len(data[0]), minutes=args.minutes)
     return 0
 
 

@@ -1,10 +1,10 @@
-"""Every feature map against its number of columns: how near it comes to the kernel, the test error, time per feature.
+"""Feature maps against their number of components: how near they come to the kernel, test error, time per component.
 
-On two data sets, letter (classes) and kin40k (regression), as they are used: standard columns, for kernels of the
-inner product rows of length 1, for chi-squared columns from 0 to 1. The error of the kernel is |K-hat - K|_F / |K|_F
+On two data sets, letter (classes) and kin40k (regression), as they are used: standard features, for kernels of the
+inner product rows of length 1, for chi-squared features from 0 to 1. The error of the kernel is |K-hat - K|_F / |K|_F
 and the largest |k-hat - k| on 1,000 rows; the test error is that of ridge regression on the features, the best of a
-path of alphas, in percent or as RMSE over the label's standard deviation. Time is of one column of one row, scored tile
-by tile as in a pass, of one thread's own time.
+path of alphas, in percent or as RMSE over the label's standard deviation. Time is of one component of one row, scored
+tile by tile as in a pass, of one thread's own time.
 
     python scripts/bench/maps.py --png scripts/bench/figures/maps.png --table 1024
 """
@@ -111,7 +111,7 @@ def ridge_error(F: NDArray, Y: NDArray, F_test: NDArray, y_test: NDArray, classe
     return min(errors)
 
 
-def run_set(place: Path, name: str, columns: list[int], rows: int, seed: int) -> list[dict[str, Any]]:
+def run_set(place: Path, name: str, components: list[int], rows: int, seed: int) -> list[dict[str, Any]]:
     """The lines of one data set."""
     gamma, regress = SETS[name]
     X, y, X_test, y_test = parts(place)
@@ -129,27 +129,27 @@ def run_set(place: Path, name: str, columns: list[int], rows: int, seed: int) ->
         label, kernel = case[:2]
         A, B = shares if label.startswith("chi") else unit if isinstance(kernel, Polynomial | ArcCosine) else standard
         K = kernel(B[:1000].astype(np.float64))
-        for n in columns:
+        for n in components:
             try:
                 map = drawn(case, A, n, seed)
             except DKernelError as error:
-                print(f"{label}, {n} columns: {error}", file=sys.stderr)
+                print(f"{label}, {n} components: {error}", file=sys.stderr)
                 continue
             start = time.perf_counter()
             F, F_test = map(A), map(B)
             seconds = time.perf_counter() - start
             error = F_test[:1000] @ F_test[:1000].T - K
             lines.append({
-                "data": name, "map": label, "asked": n, "columns": map.n_components,
+                "data": name, "map": label, "asked": n, "components": map.n_components,
                 "kernel error": float(np.linalg.norm(error) / np.linalg.norm(K)),
                 "largest": float(np.abs(error).max()),
                 "test error": ridge_error(F, Y, F_test, target, classes),
-                "ns a feature": nanoseconds(map, B[:4096]), "seconds": seconds,
+                "ns a component": nanoseconds(map, B[:4096]), "seconds": seconds,
             })  # fmt: skip
     return lines
 
 
-def as_markdown(rows: list[dict[str, Any]], columns: int) -> str:
+def as_markdown(rows: list[dict[str, Any]], components: int) -> str:
     """The table of dkernel/features/README.md: a line a map, the figures of each data set side by side."""
     names = list(dict.fromkeys(row["data"] for row in rows))
     heads = ["map", *(f"{name}: {what}" for name in names for what in ("kernel", "test", "ns"))]
@@ -157,15 +157,15 @@ def as_markdown(rows: list[dict[str, Any]], columns: int) -> str:
     for label in dict.fromkeys(row["map"] for row in rows):
         cells = [label]
         for name in names:
-            found = [r for r in rows if (r["data"], r["map"], r["asked"]) == (name, label, columns)]
+            found = [r for r in rows if (r["data"], r["map"], r["asked"]) == (name, label, components)]
             if not found:
                 cells += ["", "", ""]
                 continue
             row = found[0]
-            few = "" if row["columns"] == columns else f" ({row['columns']:,} columns)"
+            few = "" if row["components"] == components else f" ({row['components']:,} components)"
             test = f"{row['test error']:.3f}" if SETS[name][1] else f"{row['test error']:.1f} %"
             kernel = "exact" if row["kernel error"] < 1e-12 else f"{row['kernel error']:.2g}"
-            cells += [kernel + few, test, f"{row['ns a feature']:.2f}"]
+            cells += [kernel + few, test, f"{row['ns a component']:.2f}"]
         lines.append("| " + " | ".join(cells) + " |")
     return "\n".join(lines)
 
@@ -174,7 +174,7 @@ FAMILIES = ("Gaussian", "Laplacian", "Matern", "cubic", "arc-cosine", "chi-squar
 
 
 def draw(rows: list[dict[str, Any]], path: Path) -> None:
-    """Kernel error and test error against columns, a panel a data set; needs matplotlib (the extra `plot`)."""
+    """Kernel error and test error against components, a panel a data set; needs matplotlib (the extra `plot`)."""
     try:
         import matplotlib
 
@@ -197,7 +197,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
             for k, label in enumerate(mine):
                 line = [row for row in rows if (row["data"], row["map"]) == (name, label) and row[what] > 1e-12]
                 style = {"color": palette[2 * k % 20], "linestyle": dashes[k // 10], "linewidth": 1.2, "markersize": 3}
-                D, values = ([row[key] for row in line] for key in ("columns", what))
+                D, values = ([row[key] for row in line] for key in ("components", what))
                 axis.plot(D, values, marker="o", label=label.removeprefix(family).lstrip(" ,"), **style)
             axis.set(xscale="log", yscale="log" if what == "kernel error" else "linear")
             axis.set_xticks(ticks := sorted({row["asked"] for row in rows}), list(map(str, ticks)))
@@ -209,7 +209,7 @@ def draw(rows: list[dict[str, Any]], path: Path) -> None:
                 unit = "" if what == "kernel error" else ", sd" if SETS[name][1] else ", %"
                 axis.set_ylabel(f"{name}: {what}{unit}", fontsize=8)
             if i == 2 * len(names) - 1:
-                axis.set_xlabel("columns", fontsize=8)
+                axis.set_xlabel("components", fontsize=8)
                 axis.legend(fontsize=6.5, loc="upper center", bbox_to_anchor=(0.5, -0.25), frameon=False)
     figure.tight_layout()
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -231,8 +231,8 @@ def main() -> None:
     parser.add_argument(
         "--table",
         type=int,
-        metavar="COLUMNS",
-        help="print the table of dkernel/features/README.md, at this number of columns",
+        metavar="COMPONENTS",
+        help="print the table of dkernel/features/README.md, at this number of components",
     )
     parser.add_argument("--json", action="store_true", help="print the JSON line alone")
     options = parser.parse_args()

@@ -35,7 +35,7 @@ from dkernel.features import FeatureMap, FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.local.binning import Binning, add_scores, add_sums
-from dkernel.model import Model, ScaledColumns
+from dkernel.model import Model, ScaledComponents
 from dkernel.numerics import tiling
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.objective import Gradient, Problem
@@ -69,7 +69,7 @@ def limits(repeats: int) -> dict[str, float]:
     sgemm = 2 * CUBE**3 / best(lambda: np.matmul(A, A, out=out), repeats) / 1e9
     long = np.ones(STREAM, np.float32)
     memory = long.nbytes / best(lambda: np.dot(long, long), repeats) / 1e9
-    tile = rng.random((tiling.ROWS, tiling.COLUMNS), np.float32)
+    tile = rng.random((tiling.ROWS, tiling.TILE_COMPONENTS), np.float32)
 
     def nanoseconds(function: Callable[[Any], None], values: Any) -> float:
         def often() -> None:
@@ -111,7 +111,7 @@ def lines(p: int, D: int, which: str, roof: dict[str, float], repeats: int) -> l
         products, function = float(p), roof["sincos_ns"]
     model = model_of(map, X)
     targets = Targets(np.array([0, 1]))
-    problem = Problem(ScaledColumns(model.scaling, map), loss_named("squared_hinge"), targets)
+    problem = Problem(ScaledComponents(model.scaling, map), loss_named("squared_hinge"), targets)
     block, pieces = Block(X, rng.integers(0, 2, rows)), cut_pieces([[rows]])
     sent = model.coef.astype(np.float32), np.zeros(1, np.float32)
 

@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -44,6 +45,27 @@ def run():
         return CliRunner().invoke(main, [str(a) for a in args], env={n: str(v) for n, v in env.items()})
 
     return call
+
+
+@pytest.fixture
+def run_to(run):
+    """A command whose exit code is `code`, 0 if nothing is said."""
+
+    def call(*args, code=0):
+        done = run(*args)
+        assert done.exit_code == code, done.output
+        return done
+
+    return call
+
+
+@pytest.fixture(scope="session")
+def stripes(tmp_path_factory):
+    """A file of rows whose class changes along fine stripes."""
+    X = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
+    path = tmp_path_factory.mktemp("stripes") / "rows.parquet"
+    pd.DataFrame(X, columns=["a", "b"]).assign(y=np.sin(14 * X[:, 0]) > 0).to_parquet(path, row_group_size=300)
+    return path
 
 
 FEATURES = ["--exclude", "price,id,note", "--kernel", "gaussian", "--metric", "identity"]

@@ -6,21 +6,8 @@ import subprocess
 import sys
 from functools import partial
 
-import numpy as np
-import pandas as pd
-import pytest
-
 JOB = ["--label", "y", "--gamma", "1.0", "--kernel", "gaussian", "--metric", "identity", "--n-components", "32"]
 JOB += ["--alpha", "1e-4", "--local", "cells", "--cell-rows", "200", "--cell-overlap", "0.25", "--baselines", "off"]
-
-
-@pytest.fixture(scope="module")
-def stripes(tmp_path_factory):
-    """A file of rows whose class changes along fine stripes."""
-    X = np.random.default_rng(0).uniform(-1, 1, (1200, 2)).astype(np.float32)
-    path = tmp_path_factory.mktemp("stripes") / "rows.parquet"
-    pd.DataFrame(X, columns=["a", "b"]).assign(y=np.sin(14 * X[:, 0]) > 0).to_parquet(path, row_group_size=300)
-    return path
 
 
 def test_cells_from_file_to_file(run, stripes, tmp_path):

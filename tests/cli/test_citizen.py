@@ -195,6 +195,8 @@ VALUES |= {
     "cell_overlap": 0.25,
     "cell_partitions": 2,
     "max_model_size": "200MiB",
+    "effort": "low",
+    "max_seconds": 90.0,
     "delimiter": ";",
     "max_bad_rows": 7,
     "class_weight": "balanced",

@@ -3,20 +3,10 @@
 import json
 
 import numpy as np
-import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
 JOB = ["--label", "y", "--features", "none", "--local", "grids", "--n-grids", "64", "--baselines", "off"]
-
-
-@pytest.fixture(scope="module")
-def stripes(tmp_path_factory):
-    """A file of rows whose class changes along fine stripes."""
-    X = np.random.default_rng(0).uniform(-1, 1, (1500, 2)).astype(np.float32)
-    path = tmp_path_factory.mktemp("stripes") / "rows.parquet"
-    pd.DataFrame(X, columns=["a", "b"]).assign(y=np.sin(14 * X[:, 0]) > 0).to_parquet(path, row_group_size=300)
-    return path
 
 
 def test_grids_from_file_to_file(run, stripes, tmp_path):
@@ -45,6 +35,20 @@ def test_the_plan_states_readings_and_the_model(run, stripes, tmp_path):
     assert (plan["columns"], plan["local"]) == (1, ["grids"])
     assert plan["readings"] >= 64 // 16
     refused = run("train", stripes, "--out", tmp_path / "m", "--quiet", *JOB, "--max-model-size", "100kB")
-    assert "max_model_size" in refused.output + refused.stderr
+    assert "bytes and --max-model-size 100000. Use fewer grids or components, or --local none" in refused.stderr
     assert refused.exit_code == 1
     assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    ("groups", "said"),
+    [("a,nothing", "--one-hot nothing is like no feature"), (";", "--one-hot ; is not valid"), ("a", "--one-hot a is")],
+)
+def test_groups_that_are_none_are_refused_in_words_of_the_command(run, stripes, tmp_path, groups, said):
+    """A dry run took them, and features of many values were one category, all of whose rows were equal."""
+    words = ["train", stripes, "--out", tmp_path / "m", *JOB, "--one-hot", groups]
+    refused = run(*words)
+    assert refused.exit_code == 2, refused.output
+    assert said in refused.stderr
+    if groups != "a":  # that a feature has many values the rows say, which a dry run does not read
+        assert run(*words, "--dry-run").stderr == refused.stderr

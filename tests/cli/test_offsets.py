@@ -28,16 +28,6 @@ from dkernel.errors import DataError
 OPTIONS = ("--label", "y", "--task", "classify", "--n-components", 128, "--kernel", "gaussian")
 
 
-@pytest.fixture
-def run(run):
-    def call(*args, code=0):
-        done = run(*args)
-        assert done.exit_code == code, done.output
-        return done
-
-    return call
-
-
 def rows(offset, n=3000, seed=0):
     X = np.random.default_rng(seed).normal(size=(n, 3))
     return X + offset, (X**2).sum(axis=1) > 2.4
@@ -56,22 +46,22 @@ def written(folder, form, offset, seed=0):
 
 
 @pytest.mark.parametrize("form", ["parquet", "csv", "npy"])
-def test_files_with_an_offset_are_as_good_as_without(run, tmp_path, form):
+def test_files_with_an_offset_are_as_good_as_without(run_to, tmp_path, form):
     found = {}
     for offset in (0.0, 1e9):
         path = written(tmp_path, form, offset)
         options = ("--label", "3", *OPTIONS[2:]) if form == "npy" else OPTIONS
-        run("train", path, *options, "--out", tmp_path / "m", "--overwrite", "--quiet")
+        run_to("train", path, *options, "--out", tmp_path / "m", "--overwrite", "--quiet")
         new = written(tmp_path, form, offset, seed=1)
-        told = run("evaluate", tmp_path / "m", new, "--label", "3" if form == "npy" else "y", "--json")
+        told = run_to("evaluate", tmp_path / "m", new, "--label", "3" if form == "npy" else "y", "--json")
         found[offset] = json.loads(told.stdout)["accuracy"]
-        assert json.loads(run("show", tmp_path / "m", "--json").stdout)["recipe"]["dtype"] == (
+        assert json.loads(run_to("show", tmp_path / "m", "--json").stdout)["recipe"]["dtype"] == (
             "float64" if offset else "float32"
         )
     assert found[0.0] > 0.95
     assert found[1e9] > found[0.0] - 0.02
-    run("train", path, *options, "--out", tmp_path / "m", "--overwrite", "--dtype", "float32", "--quiet")
-    assert json.loads(run("show", tmp_path / "m", "--json").stdout)["recipe"]["dtype"] == "float32"
+    run_to("train", path, *options, "--out", tmp_path / "m", "--overwrite", "--dtype", "float32", "--quiet")
+    assert json.loads(run_to("show", tmp_path / "m", "--json").stdout)["recipe"]["dtype"] == "float32"
 
 
 @pytest.mark.parametrize("solver", ["auto", "psgd"])
@@ -94,12 +84,12 @@ def test_blocks_that_come_one_by_one_and_sources():
     assert machine.score(X, y) > 0.9
 
 
-def test_a_printed_config_is_as_good(run, tmp_path):
+def test_a_printed_config_is_as_good(run_to, tmp_path):
     path = written(tmp_path, "parquet", 1e9)
-    text = run("train", path, *OPTIONS, "--out", tmp_path / "m", "--quiet", "--print-config").stdout
+    text = run_to("train", path, *OPTIONS, "--out", tmp_path / "m", "--quiet", "--print-config").stdout
     (tmp_path / "c.toml").write_text(text)
-    run("train", "--config", tmp_path / "c.toml")
-    assert json.loads(run("show", tmp_path / "m", "--json").stdout)["recipe"]["dtype"] == "float64"
+    run_to("train", "--config", tmp_path / "c.toml")
+    assert json.loads(run_to("show", tmp_path / "m", "--json").stdout)["recipe"]["dtype"] == "float64"
 
 
 def in_dask(X):

@@ -6,17 +6,6 @@ import numpy as np
 import pandas as pd
 import pytest
 
-
-@pytest.fixture
-def run(run):
-    def call(*args, code=0):
-        done = run(*args)
-        assert done.exit_code == code, done.output
-        return done
-
-    return call
-
-
 OPTIONS = ("--label", "t", "--kernel", "gaussian", "--gamma", 0.3, "--n-components", 128)
 
 
@@ -33,44 +22,44 @@ def rmse(found, wanted):
 @pytest.mark.parametrize(
     ("center", "width"), [(1.7e9, 100.0), (1e8, 1.0), (0.0, 1e-150), (1e39, 1e39), (0.0, 1e100), (-3e12, 1.0)]
 )
-def test_the_file_that_is_scored_is_as_good_as_the_holdout(run, tmp_path, center, width):
+def test_the_file_that_is_scored_is_as_good_as_the_holdout(run_to, tmp_path, center, width):
     table(3000, center, width).to_parquet(tmp_path / "ts.parquet")
-    run("train", tmp_path / "ts.parquet", *OPTIONS, "--out", tmp_path / "m", "--quiet")
-    header = json.loads(run("show", tmp_path / "m", "--json").stdout)
+    run_to("train", tmp_path / "ts.parquet", *OPTIONS, "--out", tmp_path / "m", "--quiet")
+    header = json.loads(run_to("show", tmp_path / "m", "--json").stdout)
     holdout = header["facts"]["holdout"]["rmse"]
     assert holdout < 0.2 * width
     new = table(3000, center, width, seed=1)
     new.to_parquet(tmp_path / "new.parquet")
     for out in ("s.parquet", "s.csv", "s.npy"):
-        run("score", tmp_path / "m", tmp_path / "new.parquet", "--out", tmp_path / out, "--quiet")
+        run_to("score", tmp_path / "m", tmp_path / "new.parquet", "--out", tmp_path / out, "--quiet")
     found = pd.read_parquet(tmp_path / "s.parquet")["score"]
     assert found.dtype == np.float64
     assert rmse(found, new["t"]) < 1.5 * holdout
     text = (tmp_path / "s.csv").read_text().split()[1:]
     assert [float(value) for value in text] == found.tolist()
     assert np.array_equal(np.load(tmp_path / "s.npy").reshape(-1), found)
-    told = json.loads(run("evaluate", tmp_path / "m", tmp_path / "new.parquet", "--label", "t", "--json").stdout)
+    told = json.loads(run_to("evaluate", tmp_path / "m", tmp_path / "new.parquet", "--label", "t", "--json").stdout)
     assert told["rmse"] == pytest.approx(rmse(found, new["t"]), rel=1e-6)
 
 
-def test_a_label_whose_digits_are_few_is_not_called_constant(run, tmp_path):
+def test_a_label_whose_digits_are_few_is_not_called_constant(run_to, tmp_path):
     frame = table(2000, 1e12, 1.0)
     frame.to_parquet(tmp_path / "ts.parquet")
-    run("train", tmp_path / "ts.parquet", *OPTIONS, "--out", tmp_path / "m", "--quiet")
-    run("score", tmp_path / "m", tmp_path / "ts.parquet", "--out", tmp_path / "s.parquet", "--quiet")
+    run_to("train", tmp_path / "ts.parquet", *OPTIONS, "--out", tmp_path / "m", "--quiet")
+    run_to("score", tmp_path / "m", tmp_path / "ts.parquet", "--out", tmp_path / "s.parquet", "--quiet")
     assert rmse(pd.read_parquet(tmp_path / "s.parquet")["score"], frame["t"]) < 0.2
 
 
 @pytest.mark.parametrize("value", [0.0, 0.1, 1e12 + 0.1, -1e300])
-def test_a_constant_label_is_refused_as_such(run, tmp_path, value):
+def test_a_constant_label_is_refused_as_such(run_to, tmp_path, value):
     table(500, 0.0, 1.0).assign(t=value).to_parquet(tmp_path / "ts.parquet")
-    done = run("train", tmp_path / "ts.parquet", *OPTIONS, "--out", tmp_path / "m", code=65)
+    done = run_to("train", tmp_path / "ts.parquet", *OPTIONS, "--out", tmp_path / "m", code=65)
     assert "has one value in all rows" in done.stderr
 
 
 @pytest.mark.parametrize("width", [1e200, 1e-200])
-def test_a_label_without_squares_is_refused_in_words(run, tmp_path, width):
+def test_a_label_without_squares_is_refused_in_words(run_to, tmp_path, width):
     table(500, 0.0, width).to_parquet(tmp_path / "ts.parquet")
-    done = run("train", tmp_path / "ts.parquet", *OPTIONS, "--out", tmp_path / "m", code=65)
+    done = run_to("train", tmp_path / "ts.parquet", *OPTIONS, "--out", tmp_path / "m", code=65)
     assert "does not fit float64" in done.stderr
     assert "Multiply it" in done.stderr

@@ -19,16 +19,6 @@ KERNELS = {
 }
 
 
-@pytest.fixture
-def run(run):
-    def call(*args, code=0):
-        done = run(*args)
-        assert done.exit_code == code, done.output
-        return done
-
-    return call
-
-
 def frame(n, seed=0):
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n, 2)).astype(np.float32)
@@ -36,14 +26,14 @@ def frame(n, seed=0):
 
 
 @pytest.fixture(params=list(KERNELS))
-def model(request, run, tmp_path):
+def model(request, run_to, tmp_path):
     frame(600).to_parquet(tmp_path / "t.parquet")
-    run("train", tmp_path / "t.parquet", "--label", "y", "--out", tmp_path / "m", "--n-components", 32, "--quiet",
+    run_to("train", tmp_path / "t.parquet", "--label", "y", "--out", tmp_path / "m", "--n-components", 32, "--quiet",
         "--loss", "logistic", "--scale", "none", "--metric", "identity", *KERNELS[request.param])  # fmt: skip
     return tmp_path / "m"
 
 
-def test_score_lists_them_and_evaluate_names_them(run, model, tmp_path):
+def test_score_lists_them_and_evaluate_names_them(run_to, model, tmp_path):
     rows = frame(500, 1)
     rows["id"] = np.arange(500)
     good = rows.drop(index=[7, 400])
@@ -54,12 +44,12 @@ def test_score_lists_them_and_evaluate_names_them(run, model, tmp_path):
     (tmp_path / "new.csv").write_text("\n".join(text) + "\n")
     good[["a", "b", "id"]].to_parquet(tmp_path / "good.parquet")
     words = ("--write", "label,score,probability", "--keep", "id", "--quiet")
-    run("score", model, tmp_path / "good.parquet", "--out", tmp_path / "good", *words)
+    run_to("score", model, tmp_path / "good.parquet", "--out", tmp_path / "good", *words)
     wanted = pd.read_parquet(tmp_path / "good")
     for name, bad in (("new.parquet", ["8", "401"]), ("new.csv", ["5", "10", "403"])):
-        refused = run("score", model, tmp_path / name, "--out", tmp_path / "no.parquet", *words, code=65)
+        refused = run_to("score", model, tmp_path / name, "--out", tmp_path / "no.parquet", *words, code=65)
         assert name in refused.stderr
-        told = run("score", model, tmp_path / name, "--out", tmp_path / "out.parquet", *words[:-1], "--json",
+        told = run_to("score", model, tmp_path / name, "--out", tmp_path / "out.parquet", *words[:-1], "--json",
                    "--max-bad-rows", 3, "--overwrite")  # fmt: skip
         with open(json.loads(told.stdout)["rejects"], newline="") as stream:
             listed = list(csv.DictReader(stream))
@@ -68,7 +58,7 @@ def test_score_lists_them_and_evaluate_names_them(run, model, tmp_path):
         assert all("too large for this model" in row["reason"] for row in listed[-2:])
         assert pd.read_parquet(tmp_path / "out.parquet").equals(wanted)
     rows[["a", "b", "y"]].to_parquet(tmp_path / "labelled.parquet")
-    told = run("evaluate", model, tmp_path / "labelled.parquet", "--label", "y", code=65)
+    told = run_to("evaluate", model, tmp_path / "labelled.parquet", "--label", "y", code=65)
     assert "labelled.parquet, row 8" in told.stderr
     assert "too large for this model" in told.stderr
 

@@ -13,7 +13,7 @@ from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.features import FourierMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.problem.gram import FoldedGram, Gram
 from dkernel.problem.objective import Gradient, LossStatistic, Problem
 from dkernel.problem.reservoir_split import pieces_of
@@ -149,7 +149,7 @@ def test_with_a_map_that_is_there_objective_and_gradient_are_those_of_the_copies
     classes = None if loss == "huber" else np.array([0, 1, 2])
     y = X[:, 0] if classes is None else np.digitize((X**2).sum(axis=1), [1.5, 3.5])
     map = FourierMap.draw(Gaussian(gamma=0.3), 3, 24, 0)
-    columns = ScaledColumns(Scaling("none", np.zeros(3), np.ones(3)), map)
+    columns = ScaledComponents(Scaling("none", np.zeros(3), np.ones(3)), map)
     targets = Targets(classes)
     balanced = None if classes is None else targets.weights_of("balanced", dict(enumerate(np.bincount(y, K).tolist())))
     problem = Problem(columns, loss_named(loss).of(targets.outputs), targets, balanced)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from dkernel.errors import DataError, RecipeError, UnsupportedError
-from dkernel.features import Chi2Map, StackedMap, choose_map, features_named, words_of
+from dkernel.features import Chi2Map, StackedMap, choose_map, features_named
 from dkernel.kernels import (
     AdditiveChi2,
     ArcCosine,
@@ -43,7 +43,7 @@ CUBIC = Polynomial(degree=3)
     ids=repr,
 )
 def test_the_map_that_suits_the_kernel(kernel, n_in, words):
-    assert words_of(choose_map(kernel, n_in, 128, "random")) == words
+    assert choose_map(kernel, n_in, 128, "random").text == words
 
 
 def test_auto_is_nystrom_where_landmarks_are_few_or_nothing_else_fits():

@@ -9,7 +9,7 @@ import pytest
 from dkernel.features import Scaling, map_from
 from dkernel.model import Model
 from dkernel.numerics import tiling
-from dkernel.numerics.tiling import COLUMNS, ROWS
+from dkernel.numerics.tiling import ROWS, TILE_COMPONENTS
 from dkernel.persistence.model_file import load, save
 from dkernel.recipe import Recipe
 from tests.features.catalogue import CATALOGUE, EXACT, RANDOM
@@ -96,7 +96,7 @@ def test_float32_tiles_are_the_float64_columns(member, columns):
     covered = []
     rows = map.rows(X)
     for first, k, width in map.groups:
-        assert k * width <= 2 * COLUMNS
+        assert k * width <= 2 * TILE_COMPONENTS
         out = np.full((k, ROWS, width), np.nan, np.float32)
         map.fill(rows, first, out)
         for t in range(k):

@@ -10,7 +10,7 @@ import pytest
 from dkernel.errors import RecipeError
 from dkernel.features import NystromMap, map_from
 from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
-from dkernel.numerics.tiling import COLUMNS, ROWS
+from dkernel.numerics.tiling import ROWS, TILE_COMPONENTS
 from tests.reference import truncated_approximation
 
 KERNELS = [
@@ -116,7 +116,7 @@ def test_float32_columns_are_the_float64_ones(kernel, m):
         covered += range(first, first + tiles * width)
         np.testing.assert_allclose(out[0], K[:, first : first + width], rtol=2e-5, atol=1e-5)
     assert covered == list(range(m))
-    assert all(tiles * width <= COLUMNS for _, tiles, width in map.groups)
+    assert all(tiles * width <= TILE_COMPONENTS for _, tiles, width in map.groups)
 
 
 def test_landmarks_that_stand_twice_are_one():

@@ -29,6 +29,7 @@ NUMBERS: dict[str, tuple[Any, ...]] = {
     "seed": (1, 12345),
     "cell_partitions": (1, 2),
     "max_model_size": (10**5, 10**9),
+    "max_seconds": (1.0, 20.0),
     "loss": ("huber(0.5)", "epsilon_insensitive(0.01)", "quantile(0.9)"),
 }
 COMMAND_ONLY = ("rank", "sampling", "form", "holdout", "dtype", "seed", "task", "categorical")

@@ -132,7 +132,7 @@ def test_a_holdout_that_leaves_one_row_is_named(weighted, tmp_path):
     asked = ["train", str(tmp_path / "t.parquet"), "--label", "label", "--holdout", "0.9", "--out", str(tmp_path / "m")]
     result = CliRunner().invoke(main, [*asked, *(["--weight", "w"] if weighted else ["--exclude", "w"])])
     assert result.exit_code == 65, result.output
-    assert "holdout=0.9 keeps 9 of the 10 rows" in result.stderr
+    assert "--holdout 0.9 keeps 9 of the 10 rows" in result.stderr
 
 
 def test_a_label_of_rows_of_weight_0_may_be_unknown_to_the_model(tmp_path, monkeypatch):

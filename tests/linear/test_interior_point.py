@@ -8,7 +8,7 @@ from sklearn.svm import SVC, SVR
 
 from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import LOSSES, EpsilonInsensitive, Hinge, Quantile
-from dkernel.linear.solvers.interior_point import Interior, sides_of
+from dkernel.linear.solvers.interior_point import Interior
 from dkernel.numerics.threads import one_blas_thread
 
 
@@ -73,7 +73,7 @@ def test_a_general_solver_finds_the_same(loss, alpha):
     K, y, t = (each[:14] for each in rows())
     K, target, w = K[:, :14], y if loss.name == "hinge" else t, np.arange(1.0, 15.0) / 105
     found = Interior(K, target[:, None], w, loss).optimum(alpha)
-    origin, sides = sides_of(loss, target, w)
+    origin, sides = loss.sides(target, w)
     sign, upper, cost = (np.concatenate(part) for part in zip(*sides, strict=True))
     fold = np.concatenate([np.diag(side[0]) for side in sides], axis=1)
 
@@ -115,4 +115,4 @@ def test_each_output_is_solved_alone_and_rows_that_are_equal_are_no_matter():
 @pytest.mark.parametrize("name", [name for name, loss in LOSSES.items() if not loss.boxed])
 def test_losses_without_a_box_are_refused(name):
     with pytest.raises(UnsupportedError, match="has no box"):
-        sides_of(LOSSES[name], np.ones(2), np.ones(2))
+        LOSSES[name].sides(np.ones(2), np.ones(2))

@@ -4,11 +4,18 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
+from dkernel.linear.losses import loss_named
 from dkernel.local.cells import Cell, CellSettings, fit_cell, median_distance
 
 SETTINGS = CellSettings(1.0, 0.1)
+
+
+def fitted(X, root, Y, weight, settings, loss="squared"):
+    """The machine that learns these targets from nothing."""
+    return fit_cell(X, root, loss_named(loss), Y, np.zeros_like(Y), weight, settings)
 
 
 def problem(n=400, p=4, outputs=2, seed=0):
@@ -21,7 +28,7 @@ def problem(n=400, p=4, outputs=2, seed=0):
 def test_a_cell_is_kernel_ridge_regression():
     X, root, R = problem()
     weight = np.random.default_rng(1).uniform(0.5, 2, len(X))
-    cell = fit_cell(X, root, R, weight, SETTINGS)
+    cell = fitted(X, root, R, weight, SETTINGS)
     Z = (X @ root).astype(np.float64)
     length = median_distance(X @ root)
     K = np.exp(-cdist(Z, Z) / length)
@@ -29,14 +36,33 @@ def test_a_cell_is_kernel_ridge_regression():
     np.testing.assert_allclose(cell.scores(X), truth, atol=1e-4 * np.abs(truth).max())
 
 
+@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+def test_the_steps_come_near_the_minimum_of_the_loss(loss):
+    X, root, R = problem(150, outputs=1)
+    Y, S = np.sign(R), (0.5 * R[::-1]).astype(np.float32)
+    weight, loss = np.random.default_rng(1).uniform(0.5, 2, len(X)), loss_named(loss)
+    cell = fit_cell(X, root, loss, Y, S, weight, SETTINGS)
+    Z = (X @ root).astype(np.float64)
+    K = np.exp(-cdist(Z, Z) / median_distance(X @ root))
+
+    def objective(coef):
+        f = K @ coef
+        value = weight @ loss.value(Y, S + f[:, None])[:, 0] + 0.5 * 0.1 * loss.curvature * coef @ f
+        slope = weight * loss.derivative(Y, S + f[:, None])[:, 0] + 0.1 * loss.curvature * coef
+        return value, K @ slope
+
+    least = minimize(objective, np.zeros(len(X)), jac=True, method="L-BFGS-B", options={"maxiter": 5000}).fun
+    assert objective(cell.coef[:, 0])[0] < 1.1 * least
+
+
 def test_a_row_of_weight_two_is_two_rows_and_equal_rows_are_one():
     X, root, R = problem(200)
     weight = np.ones(200)
     weight[:50] = 2
-    twice = fit_cell(np.r_[X, X[:50]], root, np.r_[R, R[:50]], np.ones(250), SETTINGS)
+    twice = fitted(np.r_[X, X[:50]], root, np.r_[R, R[:50]], np.ones(250), SETTINGS)
     # The median distance is that of other rows: the same length is needed to compare.
     length = median_distance(X @ root) / median_distance(np.r_[X, X[:50]] @ root)
-    once = fit_cell(X, root, R, weight, CellSettings(1 / length, 0.1))
+    once = fitted(X, root, R, weight, CellSettings(1 / length, 0.1))
     assert len(twice.Z) == 200
     np.testing.assert_allclose(twice.scores(X), once.scores(X), atol=1e-4)
 
@@ -44,10 +70,10 @@ def test_a_row_of_weight_two_is_two_rows_and_equal_rows_are_one():
 def test_equal_rows_of_other_answers_and_no_ridge_to_speak_of_end_well():
     X = np.repeat(np.eye(4, dtype=np.float32), 50, axis=0)
     R = np.random.default_rng(0).standard_normal((200, 1)).astype(np.float32)
-    cell = fit_cell(X, np.eye(4, dtype=np.float32), R, np.ones(200), CellSettings(1.0, 1e-6))
+    cell = fitted(X, np.eye(4, dtype=np.float32), R, np.ones(200), CellSettings(1.0, 1e-6))
     np.testing.assert_allclose(cell.scores(X[::50]), R.reshape(4, 50).mean(axis=1, keepdims=True), atol=1e-4)
     near = (X + 1e-7 * np.arange(200)[:, None]).astype(np.float32)
-    wide = fit_cell(near, np.eye(4, dtype=np.float32), R, np.ones(200), CellSettings(1e6, 1e-12))
+    wide = fitted(near, np.eye(4, dtype=np.float32), R, np.ones(200), CellSettings(1e6, 1e-12))
     assert np.isfinite(wide.scores(near)).all()
 
 
@@ -55,7 +81,7 @@ def test_equal_rows_of_other_answers_and_no_ridge_to_speak_of_end_well():
 @pytest.mark.parametrize("n", [0, 1, 2, 3])
 def test_cells_of_few_rows(n, rounds):
     X, root, R = problem(n)
-    found = fit_cell(X, root, R, np.ones(n), replace(SETTINGS, rounds=rounds))
+    found = fitted(X, root, R, np.ones(n), replace(SETTINGS, rounds=rounds))
     assert np.isfinite(found.scores(problem(5)[0])).all()
 
 
@@ -63,7 +89,7 @@ def test_cells_of_few_rows(n, rounds):
 def test_a_cell_finds_the_feature_that_counts(nu):
     X = problem(900, p=6)[0]
     y, one = np.sin(3 * X[:, :1]), np.eye(6, dtype=np.float32)
-    plain, own = (fit_cell(X[:700], one, y[:700], np.ones(700), CellSettings(1.0, 1e-2, nu, k)) for k in (0, 1))
+    plain, own = (fitted(X[:700], one, y[:700], np.ones(700), CellSettings(1.0, 1e-2, nu, k)) for k in (0, 1))
     metric = own.root @ own.root
     assert metric[0, 0] > 3 * np.diag(metric)[1:].max()
     error, better = (np.mean((cell.scores(X[700:]) - y[700:]) ** 2) for cell in (plain, own))
@@ -72,7 +98,7 @@ def test_a_cell_finds_the_feature_that_counts(nu):
 
 def test_a_row_has_the_same_scores_alone_and_in_any_block():
     X, root, R = problem(1300)
-    cell = fit_cell(X[:1000], root, R[:1000], np.ones(1000), SETTINGS)
+    cell = fitted(X[:1000], root, R[:1000], np.ones(1000), SETTINGS)
     whole = cell.scores(X)
     np.testing.assert_array_equal(cell.scores(X[77:78])[0], whole[77])
     np.testing.assert_array_equal(cell.scores(X[::-1])[::-1], whole)

@@ -1,11 +1,16 @@
 """The compiled loops are their numpy twins, and the walk over tiles is a plain product."""
 
+import os
+import tempfile
+
 import numpy as np
 import pytest
+from numba.core import caching
+from numba.core import config as settings
 
 from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian, Laplacian
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
 from tests.numerics import references
 
@@ -77,7 +82,7 @@ def maps(p):
 
 def case(name, p, outputs, n):
     scaling = Scaling("standard", rng(3).standard_normal(p), 1 + rng(4).random(p))
-    columns = ScaledColumns(scaling, maps(p)[name])
+    columns = ScaledComponents(scaling, maps(p)[name])
     D = columns.map.n_components
     coef, intercept = rng(5).standard_normal((D, outputs)) / D**0.5, rng(6).standard_normal(outputs)
     return columns, rng(7).standard_normal((n, p)).astype(np.float32), coef, intercept
@@ -152,3 +157,27 @@ def test_an_empty_block_has_no_scores_and_no_gradient():
     G, g = tiling.accumulate(columns, X, coef, intercept, lambda S, _: S)
     assert not G.any()
     assert not g.any()
+
+
+def doubled(x):
+    for i in range(x.size):
+        x[i] *= 2
+
+
+@pytest.mark.parametrize(("others", "kept"), [(0o700, True), (0o777, False)])
+def test_loops_are_kept_among_temporary_files_where_no_other_place_can_be_written(
+    monkeypatch, tmp_path, others, kept
+):  # fmt: skip
+    """Neither the code nor the home can be written; and a folder that others can write is not trusted."""
+    monkeypatch.setattr(caching.CacheImpl, "_locator_classes", [caching.UserProvidedCacheLocator])
+    monkeypatch.setattr(settings, "CACHE_DIR", "")
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    folder = tmp_path / f"dkernel-loops-{os.getuid()}"
+    folder.mkdir()
+    folder.chmod(others)
+    for _ in range(2):
+        x = np.ones(3, np.float32)
+        tiling.compiled("void(float32[::1])")(doubled)(x)
+        assert x.tolist() == [2.0, 2.0, 2.0]
+    assert bool(list(folder.rglob("*.nbi"))) is kept
+    assert settings.CACHE_DIR == ""

@@ -9,9 +9,9 @@ from dkernel.features import FourierMap, NystromMap, Scaling
 from dkernel.kernels import Gaussian, Laplacian
 from dkernel.linear.losses import loss_named
 from dkernel.linear.preconditioner import factorize, ridge_for
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.numerics.random_streams import stream
-from dkernel.problem.components import column_dtype, with_intercept
+from dkernel.problem.components import component_dtype, with_intercept
 from dkernel.problem.gram import FoldedGram, Gram
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import pieces_of
@@ -22,7 +22,9 @@ KERNEL, ROWS = Gaussian(gamma=0.02), 1500
 
 def problem_of(map):
     p = map.n_in
-    return Problem(ScaledColumns(Scaling("none", np.zeros(p), np.ones(p)), map), loss_named("squared"), Targets(None))
+    return Problem(
+        ScaledComponents(Scaling("none", np.zeros(p), np.ones(p)), map), loss_named("squared"), Targets(None)
+    )
 
 
 def rows_of(p, seed=0):
@@ -42,11 +44,11 @@ def test_a_step_that_the_landmarks_quick_columns_allow_is_stable_on_exact_ones(p
     the other: steps have some room for that."""
     X = rows_of(p)
     map = NystromMap(KERNEL, X[:300])
-    assert column_dtype(map) == "tiles"
+    assert component_dtype(map) == "tiles"
     found, exact = grams(map, X)
     metric = map.coordinates().metric
     rho = ridge_for(found, metric, 225, 0.0, stream(0, "trace"))
-    L = factorize(found, metric, rho, with_intercept(problem_of(map).columns, X[:9])).factor
+    L = factorize(found, metric, rho, with_intercept(problem_of(map).components, X[:9])).factor
     ridge = rho * sl.block_diag(metric, [[1.0]])
     ratio = sl.eigvalsh(sl.solve_triangular(L, sl.solve_triangular(L, exact + ridge, lower=True).T, lower=True))
     assert least < ratio[0] <= ratio[-1] < most
@@ -61,7 +63,7 @@ def test_fourier_columns_have_that_of_float64():
 def test_columns_of_a_kernel_without_a_compiled_walk_are_made_in_float64():
     X = rows_of(5)
     map = NystromMap(Laplacian(gamma=0.1), X[:40])
-    assert column_dtype(map) == "float64"
+    assert component_dtype(map) == "float64"
     np.testing.assert_array_equal(*grams(map, X))
 
 
@@ -70,8 +72,8 @@ def test_columns_made_by_tiles_are_those_of_the_map(kept):
     X = rows_of(7)[:700]
     map = NystromMap(KERNEL, X[:90])
     F = np.full((len(X), 91), np.nan, kept)
-    assert with_intercept(problem_of(map).columns, X, "tiles", F) is F
-    np.testing.assert_allclose(F, with_intercept(problem_of(map).columns, X), atol=3e-6)
+    assert with_intercept(problem_of(map).components, X, "tiles", F) is F
+    np.testing.assert_allclose(F, with_intercept(problem_of(map).components, X), atol=3e-6)
 
 
 def test_columns_made_in_tiles_are_of_the_scaled_rows_and_these_of_float64():
@@ -80,6 +82,6 @@ def test_columns_made_in_tiles_are_of_the_scaled_rows_and_these_of_float64():
     map = NystromMap(KERNEL, x[:20].astype(np.float32))
     for shift, size in ((1e9, 1.0), (0.0, 1e200)):
         scaling = Scaling("standard", np.full(3, shift), np.full(3, 1 / size))
-        found = with_intercept(ScaledColumns(scaling, map), shift + size * x, "tiles")
+        found = with_intercept(ScaledComponents(scaling, map), shift + size * x, "tiles")
         expected = np.exp2(-np.log2(np.e) * KERNEL.gamma * np.square(x[:, None] - x[None, :20]).sum(axis=2))
         np.testing.assert_allclose(found[:, :20], expected, rtol=0, atol=2e-6)

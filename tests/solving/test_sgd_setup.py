@@ -10,7 +10,7 @@ from dkernel.features import NystromMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.linear.preconditioner import factorize
-from dkernel.model import ScaledColumns
+from dkernel.model import ScaledComponents
 from dkernel.problem.components import with_intercept
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit
@@ -24,10 +24,10 @@ def tamed(columns, rows=2000):
     landmarks, sample, unseen = np.split(X, [columns, 4 * columns])
     map = NystromMap(Gaussian(gamma=0.3), landmarks)
     problem = Problem(
-        ScaledColumns(Scaling("none", np.zeros(6), np.ones(6)), map), loss_named("squared"), Targets(None)
+        ScaledComponents(Scaling("none", np.zeros(6), np.ones(6)), map), loss_named("squared"), Targets(None)
     )
     evaluator = SampleEvaluator(SerialExecutor(), "test", problem, map.coordinates())
-    F, G = (with_intercept(problem.columns, part) for part in (sample, unseen))
+    F, G = (with_intercept(problem.components, part) for part in (sample, unseen))
     P = factorize(F.T @ F / len(F), evaluator.coordinates.metric, 1e-5, G[:100])
     blocks = [Block(part, np.zeros(len(part))) for part in (unseen, sample, landmarks)]
     holdout, fitted, chosen = blocks

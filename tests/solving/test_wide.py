@@ -88,11 +88,11 @@ def made(X, weight, map, n=512):
     from dkernel.data.block import Block
     from dkernel.features import Scaling
     from dkernel.linear.losses import loss_named
-    from dkernel.model import ScaledColumns
+    from dkernel.model import ScaledComponents
     from dkernel.problem.objective import Problem
     from dkernel.problem.targets import Targets
 
-    columns = ScaledColumns(Scaling("none", np.zeros(3), np.ones(3)), map)
+    columns = ScaledComponents(Scaling("none", np.zeros(3), np.ones(3)), map)
     problem = Problem(columns, loss_named("squared"), Targets(None))
     coordinates = Coordinates(n, 1.0, map.blocks)
     return sketch.sketch_covariance(SerialExecutor(), "k", problem, coordinates, Block(X, np.zeros(len(X)), weight))
@@ -184,13 +184,13 @@ def made_gram(F):
     from dkernel.data.block import Block
     from dkernel.features import Scaling
     from dkernel.linear.losses import loss_named
-    from dkernel.model import ScaledColumns
+    from dkernel.model import ScaledComponents
     from dkernel.problem.gram import FoldedGram
     from dkernel.problem.objective import Problem
     from dkernel.problem.reservoir_split import pieces_of
     from dkernel.problem.targets import Targets
 
-    columns = ScaledColumns(Scaling("none", np.zeros(31), np.ones(31)), NystromMap(*kernel_and_landmarks(F)))
+    columns = ScaledComponents(Scaling("none", np.zeros(31), np.ones(31)), NystromMap(*kernel_and_landmarks(F)))
     problem = Problem(columns, loss_named("squared"), Targets(None))
     (piece,) = pieces_of(len(F), len(F))
     statistic = FoldedGram(problem, 1)

@@ -8,7 +8,9 @@ import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
-from dkernel.training.cell_stage import SIZES, cell_cost, lowest
+from dkernel.solving.cell_fits import fit_cells
+from dkernel.training import cell_stage, local_stage
+from dkernel.training.cell_stage import MIDDLE, SIZES, cell_cost, lowest
 from tests.training.fits import RECIPE, digest, fit
 from tests.training.test_local_stage import machine, rough
 
@@ -70,6 +72,35 @@ def test_the_search_finds_each_smoothness_with_the_ridge_that_it_wants(best):
 
     assert lowest(loss) == best
     assert len(tried) < sum(SIZES) + 4
+
+
+def test_the_search_ends_where_the_middle_width_wins_too_little():
+    tried = set()
+
+    def loss(place):
+        tried.add(place)
+        return 1.0 - 0.001 * place[1] - 0.5 * (place[0] == 3)  # a width further on would win much
+
+    assert lowest(loss, wanted=0.99)[0] == MIDDLE[0]
+    assert {place[0] for place in tried} == {MIDDLE[0]}
+    assert lowest(loss, wanted=1.0)[0] == 3
+
+
+@pytest.mark.parametrize(("local", "wins"), [("auto", False), ("cells", False), ("auto", True)])
+def test_cells_that_nobody_asked_for_are_not_all_fitted_where_a_few_win_nothing(monkeypatch, local, wins):
+    X, y = rough(1500)
+    labels = y > 0 if wins else np.random.default_rng(0).normal(size=1500) > 0
+    monkeypatch.setattr(local_stage, "OPEN", ())
+    monkeypatch.setattr(local_stage, "AUTO_HOLDOUT", 50)
+    monkeypatch.setattr(local_stage, "MOST_WORK", np.inf)
+    monkeypatch.setattr(local_stage, "LOCAL_STAGES", {"cells": local_stage.LOCAL_STAGES["cells"]})
+    fitted = []
+    monkeypatch.setattr(cell_stage, "fit_cells", lambda *args: fitted.append(1) or fit_cells(*args))
+    found = machine(local=local, cell_rows=300).fit(X, labels)
+    assert bool(fitted) is (wins or local == "cells")
+    assert (found.model_.local is not None) is wins
+    if not fitted:
+        assert "win less than 1%" in found.chosen_["local"]
 
 
 def test_weights_count_and_their_unit_does_not():

@@ -1,6 +1,7 @@
 """Grids with all that a fit can have: no components, groups that are given, weights, a limited size, callbacks."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,8 +12,10 @@ from dkernel.data import from_arrays
 from dkernel.errors import MemoryBudgetError, RecipeError, UnsupportedError
 from dkernel.execution.local import SerialExecutor
 from dkernel.recipe import Recipe
-from dkernel.training import local_stage
+from dkernel.selection.model_selection import select_model
+from dkernel.training import local_stage, stages
 from dkernel.training.fit import plan, train
+from dkernel.training.result import LocalStage
 from tests.training.test_local_stage import rough
 
 ALONE = {"features": "none", "local": "grids", "n_grids": 64}
@@ -35,8 +38,8 @@ def test_grids_alone_learn_without_components(tmp_path):
         ({"features": "none", "local": "none"}, "Use local='grids'"),
         (ALONE | {"kernel": "gaussian"}, "kernel='gaussian' has no part"),
         (ALONE | {"n_components": 64}, "n_components=64 has no part"),
-        (ALONE | {"one_hot": "soil*"}, "one_hot names 'soil"),
-        (ALONE | {"one_hot": "2,3;3,4"}, "one_hot names '3', and no feature that is left"),
+        (ALONE | {"one_hot": "soil*"}, r"one_hot='soil\*' is like no feature"),
+        (ALONE | {"one_hot": "2,3;3,4"}, "one_hot='3' is like no feature that is left"),
         (ALONE | {"one_hot": ";"}, "groups of names"),
         (ALONE | {"max_model_size": "much"}, "bytes, as 200MiB"),
     ],
@@ -70,7 +73,7 @@ def test_a_limit_of_the_size_takes_fewer_grids_and_refuses_what_is_larger(tmp_pa
     dkernel.save(small, tmp_path / "m")
     assert (tmp_path / "m").stat().st_size < planned["model_bytes"] <= 2e6
     assert plan(from_arrays(X, y > 0), free._recipe(), SerialExecutor())["model_bytes"] > 2e6
-    with pytest.raises(MemoryBudgetError, match="The model file may have 4 MiB and max_model_size is 2 MiB"):
+    with pytest.raises(MemoryBudgetError, match=r"The model file may have 4,\d+,\d+ bytes and max_model_size=2000000"):
         small.set_params(n_grids=512).fit(X, y > 0)
     with pytest.raises(MemoryBudgetError, match="max_model_size"):  # by the number of classes, which the rows say
         small.set_params(n_grids=128).fit(X, np.arange(1500) % 7)
@@ -139,6 +142,20 @@ def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
                   callback=lambda line: line.get("grids") == 32)  # fmt: skip
     assert began == []
     assert max(line.get("grids", 0) for line in found.history) == 32
+
+
+@pytest.mark.parametrize("enough", [None, 1024])
+def test_cells_are_not_tried_where_more_components_win_next_to_nothing(monkeypatch, enough):
+    began = []
+    cells = local_stage.LOCAL_STAGES["cells"]
+    stage = local_stage.LocalKind(lambda *some: began.append(some) or LocalStage(None, [], {}, "none"), cells.cost)
+    monkeypatch.setitem(local_stage.LOCAL_STAGES, "cells", stage)
+    monkeypatch.setattr("dkernel.training.memory_plan.local_kinds", lambda *_: ("cells",))
+    monkeypatch.setattr(stages, "select_model", lambda *some: replace(select_model(*some), enough=enough))
+    X, y = rough(1200)
+    recipe = Recipe(kernel="gaussian", gamma=1.0, scale="none", metric="identity", n_components=64, local="auto")
+    train(from_arrays(X, y > 0), recipe, SerialExecutor())
+    assert bool(began) is (enough is None)
 
 
 def test_what_grids_do_not_have_is_refused_by_name():

@@ -77,7 +77,7 @@ def kinds_of(table: Any, columns: Sequence[str], kernel: Kernel) -> dict[str, st
 
 
 def _kind(dtype: Any) -> str:
-    """Of a column of a data frame; object columns, categories and lists are of text, or of what the kernel will say."""
+    """The kind of a column of a data frame: object columns, categories and lists are text, or what the kernel says."""
     return {"b": "bool", "i": "int", "u": "int", "f": "float", "M": "other", "m": "other"}.get(
         getattr(dtype, "kind", "O"), "text"
     )

@@ -37,7 +37,7 @@ def member(key: str, shape: Sequence[int], dtype: Any, step: int = 1) -> Member:
 
 
 def table_of_members(file: File, members: Sequence[Member], exclude: Sequence[str] = ()) -> FileSchema:
-    """What the file holds as one table; its `extra` is the key of the matrix ('' is a key, None is no matrix)."""
+    """The content of the file as one table; its `extra` is the key of the matrix ('' is a key, None is no matrix)."""
     matrix = _matrix(file, members)
     flat = [m for m in members if m is not matrix and _is_column(m)]
     odd = [m for m in members if m is not matrix and not _is_column(m)]

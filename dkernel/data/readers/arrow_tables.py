@@ -16,7 +16,6 @@ from dkernel.errors import MissingValueError
 # Bytes of the piece of the block that is filled at a time: it stays in cache while every column of it is written, so
 # each of its cache lines travels once.
 _TILE_BYTES = 2**20
-_LEAST_TILE = 64  # rows of a tile of very wide tables: a cache line is 16 numbers
 
 
 def kind_of_type(t: pa.DataType) -> str:
@@ -102,7 +101,8 @@ def _mixed(features: pa.Table, objects: Sequence[str]) -> NDArray[Any]:
 def _fill(X: NDArray[Any], arrays: list[NDArray[Any]]) -> None:
     """X[:, j] = arrays[j], tile by tile of rows."""
     rows, p = X.shape
-    tile = max(_LEAST_TILE, _TILE_BYTES // max(1, p * X.itemsize))
+    # Rows of a tile of very wide tables: a cache line is 16 numbers
+    tile = max(64, _TILE_BYTES // max(1, p * X.itemsize))
     with np.errstate(over="raise"):
         for start in range(0, rows, tile):
             stop = min(rows, start + tile)

@@ -23,8 +23,6 @@ from dkernel.data.readers.text_rows import Steps, line_ends, row_blocks, row_end
 from dkernel.errors import DataError
 from dkernel.numerics.tiling import PIECE_ROWS
 
-_HEADER_BYTES = 64 * 1024  # read first, for the header; doubled until its end is there
-_LONGEST_HEADER = 64 * 2**20  # a million names; a longer first line is no header
 _FIRST = 1000  # values of a column that tell what it was meant to hold
 _BOM = b"\xef\xbb\xbf"
 _DELIMITERS = (",", ";", "\t", "|")
@@ -43,7 +41,7 @@ def read_schema(files: Sequence[File], request: ReadOptions) -> list[FileSchema]
 
 def _header(file: File, request: ReadOptions | None = None) -> Header:
     request = request or ReadOptions()
-    data, size = b"", _HEADER_BYTES
+    data, size = b"", 64 * 1024  # read first, for the header; doubled until its end is there
     delimiter = request.delimiter or ("\t" if file.suffix == ".tsv" else ",")
     while True:
         data = file.read(0, size)
@@ -56,7 +54,7 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
         ends, _, _ = row_ends(data[skip:], delimiter.encode(), final)
         if len(ends) or final:
             break
-        if size > _LONGEST_HEADER:
+        if size > 64 * 2**20:  # a million names; a longer first line is no header
             raise DataError(f"{file.name}: no end of the first line within {size} bytes: is this a CSV file?")
         size *= 4
     if not len(ends):

@@ -100,7 +100,7 @@ def _no_numbers(column: pa.ChunkedArray, kind: pa.DataType, fills: bool) -> dict
 
 
 def _verdict(word: bytes, kind: pa.DataType) -> str:
-    """Why pyarrow.csv does not read the word as a value of this type; nothing if it does."""
+    """The reason why pyarrow.csv does not read the word as a value of this type; nothing if it does."""
     quoted = b'"' + word.replace(b'"', b'""') + b'"\n'
     options: Any = {
         "read_options": arrow_csv.ReadOptions(column_names=["x"], block_size=len(quoted) + 64, use_threads=False),

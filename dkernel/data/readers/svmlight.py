@@ -30,7 +30,6 @@ from dkernel.numerics.tiling import PIECE_ROWS
 
 LABEL = "label"
 _BLANK = re.compile(rb"(?:^|\n)[ \t\r\v\f]+(?:\n|$)")
-_SPACE = 32  # blanks and line ends; no other byte up to it belongs in the text
 
 
 @dataclass(frozen=True)
@@ -182,7 +181,7 @@ def bad_lines(lines: Lines) -> dict[int, str]:
 
 
 def _reason(text: bytes, n: int) -> str:
-    """Why these n lines cannot be read; nothing if they can."""
+    """The reason why these n lines cannot be read; nothing if they can."""
     try:
         rows = parse(text, "", 0)
     except DataError:
@@ -277,7 +276,7 @@ def parse(data: bytes, name: str, first_row: int) -> Rows:
         lines = (line.split(b"#", 1)[0] for line in data.split(b"\n"))
         data = b"\n".join(b" ".join(t for t in line.split() if not t.startswith(b"qid:")) for line in lines)
     text = np.frombuffer(data, np.uint8)
-    space = text <= _SPACE
+    space = text <= 32  # blanks and line ends; no other byte up to it belongs in the text
     begins = ~space & np.concatenate([[True], space[:-1]]) if len(text) else space
     starts = np.flatnonzero(begins)
     if not len(starts):

@@ -1,4 +1,4 @@
-"""Where the rows of a text file end: newlines outside quotes, found in blocks that always begin at a row."""
+"""Ends of the rows of a text file: newlines outside quotes, found in blocks that always begin at a row."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -43,7 +43,7 @@ def row_blocks(file: File, start: int, scan_bytes: int, quote: bytes) -> Iterato
 
 
 def row_ends(block: bytes, quote: bytes, final: bool) -> tuple[NDArray[np.int64], int, bool]:
-    """Where each row of a block ends (exclusive, with its newline), where the last whole one ends, if a quote is open.
+    """The end of each row of a block (exclusive, with its newline), of the last whole one, and if a quote is open.
 
     Examples
     --------
@@ -116,7 +116,7 @@ def _quoted_texts(block: bytes, quote: bytes) -> tuple[NDArray[np.int64], NDArra
 
 
 def row_starts(data: bytes, ends: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Where rows begin that end at `ends`: where the one before ends, or after the blank lines that follow it.
+    """Starts of the rows that end at `ends`: the end of the row before, or of the blank lines after it.
 
     Examples
     --------

@@ -15,7 +15,7 @@ from dkernel.errors import RecipeError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import Seed
 from dkernel.estimators.prediction import BlockPrediction, apply
-from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of
+from dkernel.estimators.transforms.base import TransformerBase, dtype_of
 from dkernel.estimators.validation import checked_rows, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.local.binning import MOST_BITS, Binning

@@ -14,9 +14,9 @@ from dkernel.data.collections.dask_arrays import as_array, is_dask
 from dkernel.errors import DataError, RecipeError, UnsupportedError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
+from dkernel.estimators.transforms.base import dtype_of
 from dkernel.estimators.transforms.decomposition import component_rows
 from dkernel.estimators.transforms.embedding import OnFeatures
-from dkernel.estimators.transforms.kernel_maps import dtype_of
 from dkernel.estimators.validation import checked_rows, is_frame
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi, over

@@ -11,8 +11,8 @@ from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.prediction import BlockPrediction, apply, content_key
+from dkernel.estimators.transforms.base import dtype_of
 from dkernel.estimators.transforms.embedding import OnFeatures, joined_rows, linear_model
-from dkernel.estimators.transforms.kernel_maps import dtype_of
 from dkernel.estimators.validation import checked_rows
 from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import Clusters, Phi, nearest, over

@@ -13,8 +13,6 @@ from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi, over
 from dkernel.numerics.threads import one_blas_thread
 
-FLOOR = 1e-10  # of the largest eigenvalue: below it a component is rounding
-
 
 class KernelPCA(OnFeatures):
     """Kernel principal component analysis: z(x) = (φ(x) - mean φ)^T V, V the eigenvectors of cov φ.
@@ -125,7 +123,8 @@ class KernelPCA(OnFeatures):
             covariance = sums.gram - sums.n * np.outer(self.mean_, self.mean_)
             values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-        keep = max(1, int(np.count_nonzero(values > FLOOR * values[0])))
+        # Of the largest eigenvalue: below it a component is rounding
+        keep = max(1, int(np.count_nonzero(values > 1e-10 * values[0])))
         keep = keep if wanted is None else min(int(wanted), len(values))
         V = vectors[:, :keep].T
         # An eigenvector has no sign of its own: the entry of the largest size is positive.

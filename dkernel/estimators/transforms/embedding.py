@@ -9,7 +9,8 @@ from sklearn.base import BaseEstimator
 from dkernel.data import Source
 from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.prediction import content_key
-from dkernel.estimators.transforms.kernel_maps import TransformerBase, dtype_of, nystrom_rows, random_rows
+from dkernel.estimators.transforms.base import TransformerBase, dtype_of, random_rows
+from dkernel.estimators.transforms.kernel_maps import nystrom_rows
 from dkernel.estimators.transforms.sketches import KernelFeatures
 from dkernel.estimators.validation import seed_of, source_of
 from dkernel.execution.base import Executor

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 from dkernel.data import Source
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import UnsupportedError
-from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.transforms.kernel_maps import NystromFeatures, TransformerBase, columns_of, random_rows
+from dkernel.estimators.transforms.base import MapTransformer, columns_of
+from dkernel.estimators.transforms.kernel_maps import NystromFeatures
 from dkernel.estimators.validation import seed_of
 from dkernel.features import by_landmarks, choose_map, features_named, is_complete
 from dkernel.kernels import parse
@@ -24,7 +24,7 @@ def _width(X: Any) -> int:
     return max(int(shape[1]), 1) if len(shape) == 2 else 1
 
 
-class _Chosen(TransformerBase):
+class _Chosen(MapTransformer):
     """A transformer whose map `choose_map` makes."""
 
     kernel: Any
@@ -52,29 +52,6 @@ class _Chosen(TransformerBase):
         assert not isinstance(map, str)
         self.map_, self.n_components_ = map, map.n_components
         return self
-
-    def transform(self, X: Any) -> Any:
-        """Compute the features φ of the rows.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples, n_components_)
-            Features, in the dtype of X. Lazy for Dask collections.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
-        """
-        require_fitted(self, "map_")
-        return self._transform(X, random_rows, self.map_, *self.map_.arrays().values())
 
 
 class _Sketch(_Chosen):
@@ -313,25 +290,5 @@ class KernelFeatures(_Chosen):
         self.nystrom_ = inner
         return self
 
-    def transform(self, X: Any) -> Any:
-        """Compute the features φ of the rows.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples, n_components_)
-            Features, in the dtype of X. Lazy for Dask collections.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
-        """
-        require_fitted(self, "map_")
-        return super().transform(X) if self.nystrom_ is None else self.nystrom_.transform(X)
+    def _features_of(self, X: Any) -> Any:
+        return super()._features_of(X) if self.nystrom_ is None else self.nystrom_.transform(X)

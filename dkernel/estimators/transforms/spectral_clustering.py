@@ -11,8 +11,6 @@ from dkernel.execution.connect import default_executor
 from dkernel.inference.feature_moments import FeatureMoments, Phi, over
 from dkernel.numerics.threads import one_blas_thread
 
-TINY = 1e-12  # of the largest possible degree: a row that nothing is like
-
 
 class SpectralClustering(Clustering):
     """Spectral clustering: k-means on the eigenvectors of D^{-1/2} K D^{-1/2}, K the kernel of all pairs.
@@ -124,7 +122,8 @@ class SpectralClustering(Clustering):
 def normed_rows(carried: tuple[Phi, NDArray[np.float64]], X: NDArray[Any]) -> NDArray[np.float64]:
     """φ(x) / d(x)^{1/2} of a block."""
     phi, total = carried
-    parts = [F / np.sqrt(np.maximum(F @ total, TINY * (total @ total) ** 0.5))[:, None] for F in phi.strips(X)]
+    # Of the largest possible degree: a row that nothing is like
+    parts = [F / np.sqrt(np.maximum(F @ total, 1e-12 * (total @ total) ** 0.5))[:, None] for F in phi.strips(X)]
     return np.concatenate(parts) if parts else np.empty((0, len(total)))
 
 

@@ -15,14 +15,14 @@ from dkernel.features.base import Coordinates, FeatureMap, in_tiles
 from dkernel.features.random.projections import FAST, MOST_STORED, Dense, Projection, Seeded, projected
 from dkernel.features.random.sparse_frequencies import SCATTERED, Scattered
 from dkernel.kernels import Kernel
-from dkernel.numerics.fused_gradient import PackedColumns
+from dkernel.numerics.fused_gradient import PackedComponents
 from dkernel.numerics.fused_products import fits, sincos_products
 from dkernel.numerics.random_streams import stream
-from dkernel.numerics.tiling import COLUMNS, cos_turns_inplace, sincos_turns_inplace
+from dkernel.numerics.tiling import TILE_COMPONENTS, cos_turns_inplace, sincos_turns_inplace
 
 FORMS = ("pairs", "offset", "exponential")
 MOST_DRAWN = 2**28  # frequencies of a model file that go by their seed
-_PAIR = COLUMNS // 2  # frequencies a group of tiles: its cosines and sines together have the size of one tile
+_PAIR = TILE_COMPONENTS // 2  # frequencies a group of tiles: its cosines and sines together have the size of one tile
 
 
 class FourierMap(FeatureMap):
@@ -65,7 +65,7 @@ class FourierMap(FeatureMap):
         self.form = form if self.pairs else "offset"
         self.n_components = self.n_out = 2 * m if self.pairs else m
         tiles = 2 if self.pairs else 1
-        widths = self.projection.widths(_PAIR if self.pairs else COLUMNS)
+        widths = self.projection.widths(_PAIR if self.pairs else TILE_COMPONENTS)
         self.groups_ = tuple(
             (tiles * first, tiles, width) for first, width in zip(accumulate([0, *widths]), widths, strict=False)
         )
@@ -125,7 +125,7 @@ class FourierMap(FeatureMap):
         return self.groups_
 
     @cached_property
-    def panels(self) -> PackedColumns | None:
+    def panels(self) -> PackedComponents | None:
         whole = self._turns.whole if self.pairs else None
         if whole is None:
             return None
@@ -188,6 +188,10 @@ class FourierMap(FeatureMap):
 
     def coordinates(self) -> Coordinates:
         return Coordinates(self.n_components, self.n_components / 2.0)
+
+    @property
+    def text(self) -> str:
+        return f"{self.kind} ({self.sampling})" if self.sampling else self.kind
 
     def spec(self) -> dict[str, Any]:
         spec: dict[str, Any] = {"kind": self.kind, "kernel": repr(self.kernel), "form": self.form}

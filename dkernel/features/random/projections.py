@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from dkernel.errors import DKernelError, UnsupportedError
 from dkernel.features.base import FromArguments
 from dkernel.kernels import Kernel
-from dkernel.numerics.fused_gradient import PackedColumns
+from dkernel.numerics.fused_gradient import PackedComponents
 from dkernel.numerics.fused_products import supports_avx512
 from dkernel.numerics.random_streams import stream
 
@@ -54,7 +54,7 @@ class Projection(FromArguments, ABC):
         """Write z of the frequencies from `first` on into out, float32 (ROWS, width)."""
 
     @property
-    def whole(self) -> PackedColumns | None:
+    def whole(self) -> PackedComponents | None:
         """All frequencies as one block; of a matrix that is held."""
         return None
 
@@ -107,8 +107,8 @@ class Dense(Projection):
         return {}
 
     @cached_property
-    def whole(self) -> PackedColumns | None:
-        return PackedColumns.of("sincos", self._block(0, self.m)) if supports_avx512(self.p) else None
+    def whole(self) -> PackedComponents | None:
+        return PackedComponents.of("sincos", self._block(0, self.m)) if supports_avx512(self.p) else None
 
     def _block(self, first: int, width: int) -> NDArray[np.float32]:
         return np.ascontiguousarray(self._frequencies[first : first + width].T, dtype=np.float32)

@@ -13,7 +13,7 @@ from dkernel.features.base import in_tiles
 from dkernel.features.dense_maps import PlainMap, same_dtype
 from dkernel.features.random.projections import FAST, Projection, projected
 from dkernel.kernels import ArcCosine, Gaussian, Kernel
-from dkernel.numerics.tiling import COLUMNS
+from dkernel.numerics.tiling import TILE_COMPONENTS
 
 NORMAL = Gaussian(gamma=0.5)  # its spectral law is the standard normal one
 
@@ -41,7 +41,7 @@ class ReluMap(PlainMap):
             raise UnsupportedError(f"{kernel!r} has no ReLU features; ArcCosine has. Use features='nystrom'.")
         self.kernel, self.order, self.projection = kernel, kernel.order, projection
         self.n_in, self.n_components = projection.p, projection.m
-        widths = projection.widths(COLUMNS)
+        widths = projection.widths(TILE_COMPONENTS)
         firsts = accumulate([0, *widths])
         self._groups = tuple((first, 1, width) for first, width in zip(firsts, widths, strict=False))
 

@@ -15,10 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.numerics import tiling
-from dkernel.numerics.fused_gradient import PackedColumns
+from dkernel.numerics.fused_gradient import PackedComponents
 from dkernel.numerics.fused_products import exp2_products, fits
 
-COLUMN_BLOCK = tiling.COLUMNS
+COLUMN_BLOCK = tiling.TILE_COMPONENTS
 LOG2_E = 1.4426950408889634  # turns exp into exp2
 FAR = 1e36  # of a squared norm: twice the product of two such is a float32 number still
 
@@ -36,7 +36,7 @@ class LandmarkColumns(ABC):
     n: int
 
     @property
-    def panels(self) -> PackedColumns | None:
+    def panels(self) -> PackedComponents | None:
         """All columns as products of `rows` with one block, where a compiled walk can make them; else None."""
         return None
 
@@ -129,8 +129,8 @@ class GaussianColumns(LandmarkColumns):
         self._landmarks = blocks_of(np.vstack([2 * self._g * centred.T, -self._g * norms, ones]))
 
     @cached_property
-    def panels(self) -> PackedColumns | None:
-        return PackedColumns.of("exp2", np.concatenate(self._landmarks, axis=1))
+    def panels(self) -> PackedComponents | None:
+        return PackedComponents.of("exp2", np.concatenate(self._landmarks, axis=1))
 
     def rows(self, X: F32) -> F32:
         """The augmented rows, (r, p + 2)."""

@@ -18,11 +18,8 @@ from dkernel.linear.solvers.psgd import PSGD
 
 Array = NDArray[np.float64]
 
-MEMORY = 12  # pairs that L-BFGS remembers
 STEPS = (1.0, 0.5, 0.25)  # along its direction, all judged by one reading
-DECREASE = 1e-4  # of what the slope promises: a step that gives less is none (Armijo)
 ROUNDING, FLATTER = 1e-6, 0.8  # what a sum of float32 losses may be off by; how much smaller a slope must be then
-MOST_FAILURES = 3  # readings without a better point: what is left to gain is below the rounding of the gradients
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,7 +75,8 @@ class Batch(ABC):
 
     def is_over(self, state: BatchState) -> bool:
         """True if every α has come to its end."""
-        return bool(((state.decrement <= self.tolerance) | (state.failures >= MOST_FAILURES)).all())
+        # Readings without a better point: what is left to gain is below the rounding of the gradients
+        return bool(((state.decrement <= self.tolerance) | (state.failures >= 3)).all())
 
     @abstractmethod
     def candidates(self, state: BatchState) -> Array:
@@ -185,7 +183,8 @@ class LBFGS(Batch):
             v=v,
             gradient=g,
             value=np.where(better, np.take_along_axis(values, best[None], axis=0)[0], state.value),
-            pairs=(*state.pairs, (v - state.v, g - state.gradient))[-MEMORY:] if better.any() else state.pairs,
+            # Pairs that L-BFGS remembers
+            pairs=(*state.pairs, (v - state.v, g - state.gradient))[-12:] if better.any() else state.pairs,
             scale=np.where(better, 1.0, state.scale / 8),
             failures=np.where(better, 0.0, state.failures + 1),
             passes=state.passes + 1,
@@ -200,7 +199,8 @@ class LBFGS(Batch):
         rounding (the approximate conditions of Hager and Zhang 2005).
         """
         slope = state.scale * self._dot(state.gradient, state.direction)
-        fell = np.stack([value <= state.value + DECREASE * t * slope for t, value in zip(STEPS, values, strict=True)])
+        # A step that gives less than this share of what the slope promises is none (Armijo)
+        fell = np.stack([value <= state.value + 1e-4 * t * slope for t, value in zip(STEPS, values, strict=True)])
         slopes = np.stack([state.scale * self._dot(g, state.direction) for g in gradients])
         level = values <= state.value + ROUNDING * np.abs(state.value)
         flat = level & (np.abs(slopes) <= FLATTER * np.abs(slope))

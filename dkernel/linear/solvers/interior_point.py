@@ -18,34 +18,12 @@ import numpy as np
 import scipy.linalg as sl
 from numpy.typing import NDArray
 
-from dkernel.errors import UnsupportedError
-from dkernel.linear.losses import EpsilonInsensitive, Hinge, Loss, Quantile
+from dkernel.linear.losses import Loss
 from dkernel.linear.solvers.newton import MOST_STEPS, Reached, raised
 
 Array = NDArray[np.float64]
-Side = tuple[Array, Array, Array]
 
 INSIDE = 0.995  # of the way to the nearest wall
-STALLED = 1e-10  # steps shorter than that lead nowhere
-
-
-def sides_of(loss: Loss, y: Array, w: Array) -> tuple[Array, list[Side]]:
-    """β⁰ (n,), and of each side its signs, upper bounds and costs (n,): the conjugate of w ℓ(y, .).
-
-    Examples
-    --------
-    >>> beta, [(sign, upper, cost)] = sides_of(Hinge(), np.array([1.0, -1.0]), np.ones(2))
-    >>> sign.tolist(), upper.tolist(), cost.tolist()
-    ([1.0, -1.0], [1.0, 1.0], [-1.0, -1.0])
-    """
-    one, none = np.ones_like(y), np.zeros_like(y)
-    if isinstance(loss, Hinge):
-        return none, [(y, w, -one)]
-    if isinstance(loss, Quantile):
-        return -(1 - loss.q) * w, [(one, w, -y)]
-    if isinstance(loss, EpsilonInsensitive):
-        return none, [(one, w, loss.epsilon - y), (-one, w, loss.epsilon + y)]
-    raise UnsupportedError(f"The loss {loss.text} has no box: hinge, epsilon_insensitive and quantile have one.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +71,7 @@ class _Path:
     def __init__(self, K: Array, y: Array, w: Array, loss: Loss, alpha: float) -> None:
         n = len(y)
         self.K, self.y, self.w, self.loss, self.alpha = K, y, n * w, loss, n * alpha
-        self.origin, sides = sides_of(loss, y, self.w)
+        self.origin, sides = loss.sides(y, self.w)
         self.sign, self.upper, self.cost = (np.stack(part) for part in zip(*sides, strict=True))
         # Both distances to the walls are kept: upper - x is nothing but rounding where x is near it.
         self.x, self.left = self.upper / 2, self.upper / 2
@@ -110,7 +88,7 @@ class _Path:
         """a, b, the steps, and the gap over the primal objective."""
         steps, gap = 0, self._gap()
         while gap > tolerance and steps < MOST_STEPS:
-            if self._step() < STALLED:
+            if self._step() < 1e-10:  # steps shorter than that lead nowhere
                 break
             steps, gap = steps + 1, self._gap()
         return self.beta / self.alpha, self.b, steps, gap

@@ -17,11 +17,9 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 NARROW = 1e-3  # of the spread of the scores at the start: the last width
-SHRINK = 4.0  # of the width from zone to zone: Newton's method follows in one or two steps
 # Of the objective: what a step would gain where a zone is done, the last one and those before it.
 DONE, NEAR = 1e-6, 1e-3
 SHARES = 0.5 ** np.arange(1, 8)  # of a step, tried beside the whole of it
-SMALLEST = 1e-9  # share of a step
 TINY = 1e-12  # of the largest entry of Newton's matrix, against rounding
 
 
@@ -97,7 +95,8 @@ def widths(first: float) -> list[float]:
     """
     found = [first]
     while found[-1] > NARROW * first:
-        found.append(max(found[-1] / SHRINK, NARROW * first))
+        # Of the width from zone to zone: Newton's method follows in one or two steps
+        found.append(max(found[-1] / 4.0, NARROW * first))
     return found
 
 
@@ -142,7 +141,7 @@ class Path:
         """Go on from the sums at `points`; returns whether the first of them is `v` now."""
         found = values(total, self.points, self.nu)
         share = self._share
-        if found[0] > self._best - 1e-4 * share * self._slope and share > SMALLEST:
+        if found[0] > self._best - 1e-4 * share * self._slope and share > 1e-9:  # share of a step
             self._try(share * float(SHARES[int(np.argmin(found[1:]))]))
             return False
         self.v, self._best = np.ascontiguousarray(self.points[:, 0]), float(found[0])

@@ -37,8 +37,6 @@ WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
 CLIP = 2.0  # times its usual length a gradient may have
 MEMORY = 8  # rounds that the usual length is a mean of
 
-REACH = 0.25  # of the rounds of a pass, at most, is what 1 / (1 - β) may be
-
 
 @dataclass(frozen=True, eq=False)
 class State:
@@ -146,7 +144,8 @@ class PSGD:
         batch : b / R^2, as so many steps the noise of one allows
         rounds : of the pass: what a move is still felt in should be a small part of them
         """
-        return np.asarray(1 - 1 / np.clip(shares, 1.0, max(1.0, min(batch, REACH * rounds))))
+        # Of the rounds of a pass, at most, is what 1 / (1 - β) may be
+        return np.asarray(1 - 1 / np.clip(shares, 1.0, max(1.0, min(batch, 0.25 * rounds))))
 
     @staticmethod
     def counted(window: str, rounds: int) -> int:

@@ -1,0 +1,81 @@
+"""The work of a fit, predicted from sizes before it runs."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import sqrt
+
+from dkernel.data.source import Source
+from dkernel.features import by_landmarks
+from dkernel.features.base import MOST_DENSE
+from dkernel.linear.solvers.catalogue import SOLVERS
+from dkernel.problem.budget import choice_flops, core_seconds
+from dkernel.problem.sizes import LEAST_COLUMNS, Sizes
+from dkernel.recipe import Recipe
+from dkernel.selection.predicted_work import choice_work
+from dkernel.solving.driver import solver_class
+from dkernel.solving.sketch import sketch_flops
+from dkernel.training.local_stage import LOCAL_STAGES, local_kinds
+
+SURVEY = 400.0  # flops of a value: moments, quantiles of the reservoir, checks, digests
+
+
+@dataclass(frozen=True)
+class Work:
+    """Predicted flops of the parts of a fit.
+
+    Parameters
+    ----------
+    passes : of all rows
+    turn : of a pass
+    local : of each local stage that is tried
+    seconds : of one core for all of it. Where the sample may find fewer components to be enough, the geometric mean
+        of the times with the fewest and with the most
+    """
+
+    passes: int
+    survey: float
+    choice: float
+    setup: float
+    turn: float
+    local: Mapping[str, float]
+    seconds: float
+
+    @classmethod
+    def of(cls, source: Source, recipe: Recipe, sizes: Sizes, outputs: int) -> "Work":
+        """The work of a source."""
+        passes, turn, setup = global_work(sizes, recipe, outputs)
+        work = {"global": setup + passes * turn, "survey": SURVEY * source.n_rows * sizes.p}
+        drawn, budget = not by_landmarks(recipe.features, auto=True), choice_flops(recipe, work["global"])
+        rows = sizes.reservoir - sizes.holdout
+        work["choice"] = choice_work(recipe, sizes.p, rows, sizes.columns, drawn, budget)
+        kinds = local_kinds(recipe, source, sizes, work)
+        local = {kind: LOCAL_STAGES[kind].cost(sizes.n, sizes.p, recipe, outputs).flops for kind in kinds}
+        most = least = core_seconds(work | local)
+        if may_shrink(recipe, sizes):
+            fewest = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=LEAST_COLUMNS))
+            passes_then, turn_then, setup_then = global_work(fewest, recipe, outputs)
+            least = core_seconds(work | local | {"global": setup_then + passes_then * turn_then})
+        return cls(passes, work["survey"], work["choice"], setup, turn, local, sqrt(most * least))
+
+    @property
+    def most_seconds(self) -> float:
+        """Seconds of one core if no components are left out."""
+        work = {"survey": self.survey, "choice": self.choice, "global": self.setup + self.passes * self.turn}
+        return core_seconds({**work, **self.local})
+
+
+def may_shrink(recipe: Recipe, sizes: Sizes) -> bool:
+    """True if the sample may find fewer components to be enough."""
+    is_open = recipe.n_components == "auto" and recipe.landmarks == "uniform" and sizes.columns > LEAST_COLUMNS
+    return is_open and by_landmarks(recipe.features, auto=True) and not SOLVERS[recipe.solver].in_memory
+
+
+def global_work(sizes: Sizes, recipe: Recipe, outputs: int) -> tuple[int, float, float]:
+    """Passes, the flops of one, and those of the setup."""
+    p, D = sizes.p, sizes.columns
+    solver = solver_class(recipe.solver)
+    wide = D > MOST_DENSE and recipe.rank is None and SOLVERS[recipe.solver].prepared
+    products = sketch_flops(D, p) if wide else float(sizes.sample) * D * D + 2.0 * D**3
+    picking = float(sizes.candidates) * D * (D + 2 * p + 20) if sizes.candidates > D else 0.0
+    setup = products + float(sizes.sample) * D * (2 * p + 20) + picking
+    return solver.readings(sizes), solver.flops(sizes, outputs), setup

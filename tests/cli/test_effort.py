@@ -1,0 +1,108 @@
+"""Effort and max_seconds: what a fit may cost is predicted, never measured, and both faces say it alike."""
+
+import json
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from dkernel import KernelClassifier
+from dkernel.data import from_arrays
+from dkernel.errors import RecipeError
+from dkernel.execution.local import SerialExecutor
+from dkernel.problem.budget import choice_flops
+from dkernel.problem.sizes import Sizes
+from dkernel.recipe import Recipe
+from dkernel.recipe_checks import EFFORTS
+from dkernel.training.fit import plan
+
+
+def rows(n=3000, p=3):
+    X = np.random.default_rng(0).standard_normal((n, p)).astype(np.float32)
+    return X, (X[:, 0] * X[:, 1] > 0).astype(int)
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    X, y = rows()
+    path = tmp_path_factory.mktemp("effort") / "rows.parquet"
+    pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y).to_parquet(path)
+    return path
+
+
+def planned(n=60_000, **given):
+    return plan(from_arrays(*rows(n)), Recipe(**given), SerialExecutor())
+
+
+def test_effort_multiplies_what_the_choice_may_cost():
+    normal = choice_flops(Recipe(), 1e13)
+    assert [choice_flops(Recipe(effort=word), 1e13) for word in EFFORTS] == [EFFORTS[word] * normal for word in EFFORTS]
+    assert list(EFFORTS) == ["low", "normal", "high"]
+
+
+def test_less_effort_tries_fewer_local_stages():
+    tried = [planned(effort=effort)["local"] for effort in EFFORTS]
+    assert set(tried[0]) <= set(tried[1]) <= set(tried[2])
+    assert tried[0] != tried[2]
+
+
+@pytest.mark.parametrize("seconds", [4, 10, 100, 1e5])
+def test_a_limit_of_seconds_holds_for_the_predicted_work(seconds):
+    found = planned(max_seconds=seconds)
+    assert 0 < found["most_seconds"] <= seconds
+    free = planned()
+    assert found["columns"] <= free["columns"]
+    if seconds == 1e5:
+        assert found == free
+
+
+def test_a_limit_leaves_what_is_given_and_lowers_what_is_open():
+    sizes = [Sizes.of(500_000, 20, Recipe(max_seconds=seconds)).columns for seconds in (10, 30, 100, 1e4)]
+    assert sizes == sorted(sizes)
+    assert sizes[0] < sizes[-1]
+    assert Sizes.of(500_000, 20, Recipe(max_seconds=10, n_components=4096)).columns == 4096
+
+
+def test_the_command_and_the_estimator_take_both_and_record_them(run, table, tmp_path):
+    words = ["--effort", "low", "--max-seconds", "20", "--n-components", "64", "--gamma", "0.5", "--baselines", "off"]
+    model = tmp_path / "m.safetensors"
+    done = run("train", table, "--label", "y", "--out", model, "--quiet", *words)
+    assert done.exit_code == 0, done.output
+    recipe = json.loads(run("show", model, "--json").stdout)["recipe"]
+    assert (recipe["effort"], recipe["max_seconds"]) == ("low", 20.0)
+    X, y = rows()
+    machine = KernelClassifier(effort="low", max_seconds=20, n_components=64, gamma=0.5, solver="psgd").fit(X, y)
+    found = machine.model_.recipe
+    assert (found.effort, found.max_seconds) == ("low", 20.0)
+    assert "effort" not in Recipe().to_dict()
+
+
+def test_the_plan_of_the_command_follows_both(run, table):
+    def stated(*words):
+        return json.loads(run("train", table, "--label", "y", "--dry-run", "--json", *words).stdout)
+
+    assert stated("--max-seconds", "0.05")["columns"] < stated()["columns"]
+    assert stated("--effort", "low")["choice_flops"] < stated("--effort", "high")["choice_flops"]
+
+
+def test_a_fit_that_needs_more_is_refused_with_both_numbers(run, table, tmp_path):
+    words = ["--label", "y", "--out", tmp_path / "m", "--n-components", "2800", "--max-seconds", "0.5", "--quiet"]
+    done = run("train", table, *words)
+    assert done.exit_code == 2
+    assert "max_seconds is 0.5" in done.output + done.stderr
+    with pytest.raises(RecipeError, match=r"max_seconds is 0\.5\. Raise it to \d+"):
+        KernelClassifier(max_seconds=0.5, n_components=2800, solver="psgd").fit(*rows())
+
+
+@pytest.mark.parametrize("given", [{"effort": "much"}, {"max_seconds": 0}, {"max_seconds": "1h"}])
+def test_other_words_are_refused(given):
+    with pytest.raises(RecipeError, match="is not valid"):
+        Recipe(**given)
+
+
+def test_the_same_limit_gives_the_same_model_whatever_the_clock_says(monkeypatch):
+    given = {"max_seconds": 1.5, "kernel": "gaussian", "gamma": "auto", "n_components": 64, "solver": "psgd"}
+    first = KernelClassifier(**given).fit(*rows(600))
+    monkeypatch.setattr("time.perf_counter", iter(range(10**9)).__next__)
+    second = KernelClassifier(**given).fit(*rows(600))
+    np.testing.assert_array_equal(first.coef_, second.coef_)
