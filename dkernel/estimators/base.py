@@ -106,17 +106,13 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self.one_hot = one_hot
         self.max_model_size = max_model_size
         self.effort, self.max_seconds = effort, max_seconds
-        self.scale = scale
-        self.metric = metric
-        self.holdout = holdout
-        self.dtype = dtype
+        self.scale, self.metric = scale, metric
+        self.holdout, self.dtype = holdout, dtype
         self.random_state = random_state
         self.categorical_features = categorical_features
         self.missing, self.dates = missing, dates
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.verbose = verbose
+        self.checkpoint, self.warm_start = checkpoint, warm_start
+        self.callbacks, self.verbose = callbacks, verbose
 
     def _recipe(self) -> Recipe:
         """The recipe that the command would make of the same words."""

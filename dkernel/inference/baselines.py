@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.errors import RecipeError, UnsupportedError
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.numerics.object_values import numbers_of
 from dkernel.numerics.threads import one_blas_thread
@@ -64,8 +65,8 @@ def baselines(model: Model, sample: Block | None, holdout: Block | None, which: 
     the name of the best. Empty where the model was not judged, or for data that are no numbers.
     """
     check(which)
-    judged = model.facts.get("holdout") if holdout is None else None
-    if which == "off" or sample is None or model.objects or not (judged if holdout is None else len(holdout.X)):
+    judged = model.facts.get("holdout") if SOLVERS[model.recipe.solver].in_memory else None
+    if which == "off" or sample is None or model.objects or not (judged or (holdout is not None and len(holdout.X))):
         return {}
     sample = _some(sample)
     rows = sample if holdout is None else holdout
