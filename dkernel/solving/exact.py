@@ -84,7 +84,7 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
     )
     return replace(
         made, label=source.label, weight=None if rows.weight is None else source.weight or "weight",
-        encoding=source.encoding, notes=source.notes,
+        encoding=source.encoding, notes=source.notes, passed_over=source.passed_over,
     )  # fmt: skip
 
 
