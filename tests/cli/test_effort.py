@@ -79,7 +79,7 @@ def test_the_command_and_the_estimator_take_both_and_record_them(run, table, tmp
 
 def test_the_plan_of_the_command_follows_both(run, table):
     def stated(*words):
-        return json.loads(run("train", table, "--label", "y", "--dry-run", "--json", *words).stdout)
+        return json.loads(run("train", table, "--label", "y", "--solver", "psgd", "--dry-run", "--json", *words).stdout)
 
     assert stated("--max-seconds", "0.05")["columns"] < stated()["columns"]
     assert stated("--effort", "low")["choice_flops"] < stated("--effort", "high")["choice_flops"]
