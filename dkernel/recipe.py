@@ -55,7 +55,8 @@ class Recipe:
     alpha : a number; "auto"; or "C=10", as of support vector machines: 1 / (C n), n the weight of the rows learned from
     solver : "psgd", preconditioned stochastic gradients; the others find the optimum: "normal" (squared loss, one pass,
         every alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and "exact" (every loss but the perceptron's, up to
-        4,096 rows, all of them landmarks and none held out)
+        4,096 rows, all of them landmarks and none held out); "auto" is "exact" for so few rows where nothing asks for
+        passes or held-out rows, else "psgd"
     passes : passes over the data; "auto" is 1 or 2 by sizes; upper limit for "pcg" and "lbfgs", 100 if it is 1
     patience : passes of "psgd" in a row without a lower loss on the holdout after which they stop; 0 for no limit
     rounds : updates of each pass; "auto" is 32 to 64, more for few rows per component or much work

@@ -77,6 +77,25 @@ def test_files_that_it_names_are_there(page):
         assert (ROOT / name).exists(), name
 
 
+def test_every_picture_has_the_command_that_makes_it():
+    commands = {line for page in ALL_PAGES for line in re.findall(r"`(python scripts/[^`]*)`", text_of(page))}
+    commands = {line for line in commands if "..." not in line.split()[1]}
+    for picture in sorted((ROOT / "scripts").rglob("*.png")):
+        name = str(picture.relative_to(ROOT))
+        scripts = {line: text_of(line.split()[1]) for line in commands}
+        assert [line for line, code in scripts.items() if name in line or f'FIGURES / "{picture.name}"' in code], (
+            f"no page says how {name} is made"
+        )
+
+
+def test_code_cites_only_what_the_repository_has():
+    for file in sorted((ROOT / "dkernel").rglob("*.py")):
+        text = file.read_text()
+        for name in re.findall(r"[\w/]+\.md\b", text):
+            assert (ROOT / name).exists() or list(ROOT.glob(f"dkernel/**/{name}")), f"{file.name} cites {name}"
+        assert not re.findall(r"\b[A-Z]{6,} \d+\.\d", text), f"{file.name} cites a section of a page that is not there"
+
+
 def test_the_table_of_options_is_that_of_the_command():
     assert table_of_options() in text_of("dkernel/cli/OPTIONS.md"), "python -m tests.pages prints it"
 

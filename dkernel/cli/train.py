@@ -60,10 +60,10 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     "class_weight": ("balanced", "", "Give all classes the same total weight."),
     "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Regularization; C=10 is 1 / (10 n)."),
     "solver": (
-        "psgd|exact|normal|pcg|lbfgs",
-        "psgd",
+        "auto|psgd|exact|normal|pcg|lbfgs",
+        "auto",
         "psgd: stochastic gradients; exact: the optimum, up to 4,096 rows; normal: ridge regression with every alpha "
-        "in one pass; pcg (squared loss) and lbfgs: until converged.",
+        "in one pass; pcg (squared loss) and lbfgs: until converged. auto: exact for so few rows, else psgd.",
     ),
     "passes": (
         "auto|N",
@@ -226,7 +226,7 @@ def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     from dkernel.linear.solvers.catalogue import SOLVERS
     from dkernel.recipe import Recipe
 
-    given = {name: values[name] for name in RECIPE if values[name] is not None}
+    given = {"solver": "auto"} | {name: values[name] for name in RECIPE if values[name] is not None}
     solver = SOLVERS.get(given.get("solver", ""))
     if given.get("task") == "regress" or (solver is not None and solver.quadratic_only):
         given.setdefault("loss", "squared")

@@ -8,6 +8,8 @@ from dask.delayed import Delayed
 from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import NUMBERS, domains_of
 from dkernel.encoding import Encoding, TableCounts
+from dkernel.encoding.counts import CategoryCount
+from dkernel.encoding.notation import is_date, is_iso
 from dkernel.errors import DataError
 from dkernel.validation import nearest_name
 
@@ -49,8 +51,9 @@ def encoded_kinds(
 
 
 def learned(
-    tasks: Sequence[Delayed], kinds: Mapping[str, str], request: ReadOptions, compute: Callable[..., Any]
-) -> tuple[Encoding, dict[str, str]]:
+    tasks: Sequence[Delayed], kinds: Mapping[str, str], request: ReadOptions, compute: Callable[..., Any],
+    coded: frozenset[str], where: str,
+) -> tuple[Encoding, dict[str, str]]:  # fmt: skip
     """The encoding that the counts of all parts decide, and what is worth saying of it.
 
     The parts are merged in their order, so workers decide nothing.
@@ -58,13 +61,44 @@ def learned(
     Parameters
     ----------
     tasks : the TableCounts of each part
+    coded : columns that are stored as categories
+    where : the file, or X, for messages
     """
     total: TableCounts | None = None
     for first in range(0, len(tasks), AT_ONCE):
         for counts in compute(*tasks[first : first + AT_ONCE]):
             total = counts if total is None else total.merge(counts)
     assert total is not None
-    return total.encoding(kinds, request.missing, request.dates), total.notes(kinds)
+    notes = {**total.notes(kinds), **_notations(total, kinds, coded, request, where)}
+    return total.encoding(kinds, request.missing, request.dates), notes
+
+
+def _notations(
+    total: TableCounts, kinds: Mapping[str, str], coded: frozenset[str], request: ReadOptions, where: str
+) -> dict[str, str]:
+    """A note about ISO dates that are texts, and a refusal of texts that are numbers or dates in another notation.
+
+    A column that is named as a category is one.
+    """
+    texts: list[str] = []
+    asked = {*coded, *(request.categorical if isinstance(request.categorical, tuple) else ())}
+    for name, count in zip(kinds, total.columns, strict=True):
+        example = count.notation if isinstance(count, CategoryCount) else None
+        if not example or name in asked:
+            continue
+        if is_iso(example):
+            texts.append(f"{name} ({example})")
+            continue
+        what, advice = "numbers", "as 1234.5, without separators and units (pandas.read_csv has decimal and thousands)"
+        if is_date(example):
+            what, advice = "dates", "as 2024-12-31 (pandas.to_datetime), or store them as dates"
+        raise DataError(
+            f"{where}, column {name!r}: its values are texts such as {example!r}, {what} that are not written as such. "
+            f"Write them {advice}, exclude the column, or name it as a category (--categorical {name}; "
+            f"categorical_features=[{name!r}])."
+        )
+    said = f"{', '.join(texts)}: texts, so a category; pandas.to_datetime makes dates of them"
+    return {"dates": said} if texts else {}
 
 
 def reading_of(model: Any) -> dict[str, Any]:

@@ -204,7 +204,8 @@ def _with_encoding(
             tasks.append(Delayed(key, {key: (count_part, table.file, part, wanted)}))
     if not tasks:
         return replace(wanted, encoded=None), {}
-    encoding, notes = learned(tasks, wanted.encoded, request, request.compute)
+    coded, where = frozenset(name for table in tables for name in table.coded), tables[0].file.name
+    encoding, notes = learned(tasks, wanted.encoded, request, request.compute, coded, where)
     if not encoding.names:
         raise DataError(f"{tables[0].file.name}: no feature holds a value that came twice: nothing can be learned.")
     return replace(wanted, encoding=encoding), notes

@@ -15,6 +15,7 @@ import pyarrow as pa
 from dkernel.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.encoding.encoding import Encoding
 from dkernel.encoding.label_means import FOLDS, LabelCounts, LabelPart, folds_of, places_of
+from dkernel.encoding.notation import example_of
 from dkernel.encoding.tables import coded, numbers
 
 MOST_VALUES = 1000
@@ -57,12 +58,16 @@ class NumberCount:
 
 @dataclass(frozen=True)
 class CategoryCount:
-    """Counts of the values, and means of their labels; `exact` until there are too many."""
+    """Counts of the values, and means of their labels; `exact` until there are too many.
+
+    `notation` is an example where all values are numbers or dates in another notation, see `notation.example_of`.
+    """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     missing: int = 0
     exact: bool = True
     label: LabelCounts | None = None
+    notation: str | None = None
 
     @classmethod
     def of(
@@ -75,7 +80,10 @@ class CategoryCount:
         if len(places) > MOST_VALUES:  # as _bounded, before very many values become a dict
             less = int(np.sort(found[places])[-MOST_VALUES - 1])
             places = np.flatnonzero(found > less)
-        bounded = cls({words[i] or "": int(found[i]) - less for i in places.tolist()}, missing, exact=not less)
+        bounded = cls(
+            {words[i] or "": int(found[i]) - less for i in places.tolist()}, missing, not less,
+            notation=example_of(words),
+        )  # fmt: skip
         if label is None:
             return bounded
         values = ("", *bounded.counts)
@@ -89,7 +97,10 @@ class CategoryCount:
         label = None
         if self.label is not None and other.label is not None:
             label = self.label.merge(other.label)
-        return CategoryCount(counts, self.missing + other.missing, self.exact and other.exact, label)._bounded()
+        plain = "" in (self.notation, other.notation)
+        notation = "" if plain else self.notation or other.notation
+        missing, exact = self.missing + other.missing, self.exact and other.exact
+        return CategoryCount(counts, missing, exact, label, notation)._bounded()
 
     def _bounded(self) -> "CategoryCount":
         if len(self.counts) <= MOST_VALUES:
@@ -97,7 +108,7 @@ class CategoryCount:
         less = sorted(self.counts.values(), reverse=True)[MOST_VALUES]
         kept = {w: n - less for w, n in self.counts.items() if n > less}
         label = None if self.label is None else self.label.among(("", *kept))
-        return CategoryCount(kept, self.missing, exact=False, label=label)
+        return CategoryCount(kept, self.missing, False, label, self.notation)
 
     def column(self, name: str) -> CategoryColumn:
         if self.exact and len(self.counts) <= MOST_LEVELS:

@@ -27,14 +27,12 @@ from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
 from dkernel.inference.score import digest_of
 from dkernel.kernels import Kernel
-from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.reservoir_split import counted, rows_of
 from dkernel.problem.sizes import MOST_HOLDOUT
 from dkernel.recipe import Recipe
-from dkernel.solving.exact import deduplicate, is_few
 from dkernel.streaming.progress import Progress
 from dkernel.training.fit import train
 from dkernel.training.missing_values import with_missing_values
@@ -80,6 +78,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
         max_seconds: float | None,
         scale: str | None,
         metric: str,
+        holdout: float,
+        dtype: str,
         random_state: Seed,
         categorical_features: Any,
         missing: str,
@@ -106,15 +106,13 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self.one_hot = one_hot
         self.max_model_size = max_model_size
         self.effort, self.max_seconds = effort, max_seconds
-        self.scale = scale
-        self.metric = metric
+        self.scale, self.metric = scale, metric
+        self.holdout, self.dtype = holdout, dtype
         self.random_state = random_state
         self.categorical_features = categorical_features
         self.missing, self.dates = missing, dates
-        self.checkpoint = checkpoint
-        self.warm_start = warm_start
-        self.callbacks = callbacks
-        self.verbose = verbose
+        self.checkpoint, self.warm_start = checkpoint, warm_start
+        self.callbacks, self.verbose = callbacks, verbose
 
     def _recipe(self) -> Recipe:
         """The recipe that the command would make of the same words."""
@@ -122,11 +120,18 @@ class KernelMachine(NamedParameters, BaseEstimator):
         seed = seed_of(parameters.pop("random_state"))
         for name in _OF_THE_RUN:
             del parameters[name]
+        if parameters["dtype"] == "auto":  # the first rows decide
+            del parameters["dtype"]
         parameters["categorical"] = categorical_of(parameters.pop("categorical_features"))
-        if parameters["solver"] == "auto":
-            parameters["solver"] = "psgd"
         parameters["landmarks"], _ = rule_of(parameters["landmarks"])
         return Recipe(task=self._task, seed=seed, **parameters)
+
+    def _dtype_of(self, X: Any) -> str:
+        """The dtype in which X is read."""
+        found = dtype_of_rows(X)
+        if self.dtype in ("auto", found) or not isinstance(X, Source):
+            return found if self.dtype == "auto" else self.dtype
+        raise DataError(f"The source is of {found} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
 
     def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any = None) -> Any:
         if self.warm_start and hasattr(self, "model_"):
@@ -136,7 +141,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
         self._partial = None
         recipe = self._recipe()
         check_callbacks(self.callbacks)
-        recipe = recipe.replace(dtype=dtype_of_rows(X))
+        recipe = recipe.replace(dtype=self._dtype_of(X))
         source = source_of(
             self, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing, "dates": recipe.dates}
         )
@@ -145,9 +150,6 @@ class KernelMachine(NamedParameters, BaseEstimator):
         def run(source: Source, recipe: Recipe) -> TrainResult:
             source = counted(source, executor)
             judges = None if validation is None else self._judges(validation, recipe, source.encoding, executor)
-            if self._merges(X, source):
-                source = deduplicate(source, recipe, executor)
-                recipe = recipe.replace(solver="exact") if self._is_exact(recipe, validation) else recipe
             landmarks = rule_of(self.landmarks)[1]
             return train(replace(source, filled=None), recipe, executor, progress=progress, landmarks=landmarks,
                          checkpoint=checkpoint, validation=judges,
@@ -212,27 +214,6 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 stacklevel=4,
             )
 
-    def _merges(self, X: Any, source: Source) -> bool:
-        """True if equal rows become one, so that weights k are k copies of a row to whatever solver.
-
-        Rows of Dask's are gathered as those in memory are: the same rows are the same model. Asked for by name, "psgd"
-        gets the rows as they come, and so does a Source: either has the bytes of the command.
-        """
-        in_rounds = self.solver in SOLVERS and SOLVERS[self.solver].in_rounds
-        return not in_rounds and not isinstance(X, Source) and is_few(source)
-
-    def _is_exact(self, recipe: Recipe, validation: Any) -> bool:
-        """True if few rows are solved exactly: nothing asks for passes or for rows that are held out."""
-        streams = (
-            recipe.passes not in ("auto", 1)
-            or recipe.polish not in ("auto", 0)
-            or recipe.calibration
-            or recipe.local not in ("auto", "none")
-            or validation is not None
-        )
-        loss = loss_named(recipe.loss)
-        return self.solver == "auto" and (loss.smooth or loss.boxed) and not streams
-
     def _judges(self, validation: Any, recipe: Recipe, encoding: Encoding | None, executor: Executor) -> Block:
         """The rows of a validation set, a uniform sample of them where they are many."""
         pair = validation[0] if isinstance(validation, list) and len(validation) == 1 else validation
@@ -268,7 +249,9 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 "This model has a local stage, which is fitted to all rows at once, and partial_fit has a block of "
                 "them. Fit all rows together, or use local='none'."
             )
-        recipe = self._recipe().replace(dtype=dtype_of_rows(X)) if before is None else before.recipe
+        recipe = self._recipe().replace(dtype=self._dtype_of(X)) if before is None else before.recipe
+        if recipe.solver == "auto":
+            recipe = recipe.replace(solver="psgd")
         if before is None and fitted:
             recipe = recipe.replace(dtype=self.model_.recipe.dtype)
         if self._task == "regress":

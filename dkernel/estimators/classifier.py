@@ -59,7 +59,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Solver. "psgd" is preconditioned stochastic gradient descent. The others find the optimum: "normal" (squared
         loss, one pass for every alpha), "pcg" (squared loss), "lbfgs" (losses without kinks) and "exact" (all losses
         but the perceptron, up to 4,096 rows, all of them landmarks and none held out). "auto" is "exact" for so few
-        rows, unless X is a Source, else "psgd". `partial_fit` always uses "psgd".
+        rows, unless passes, patience, calibration, local, holdout or eval_set ask for another way, else "psgd".
+        `partial_fit` always uses "psgd".
     passes : int or "auto", default="auto"
         Passes over the data; "auto" is 1, or 2 if there are fewer than 64 rows per component. For "pcg" and "lbfgs" it
         is the upper limit, 100 if it is 1.
@@ -105,6 +106,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     calibration : {"platt", "isotonic"}, default=None
         Curve for each class that turns scores into probabilities, fitted to the holdout. For all losses but softmax.
         Labels remain those of the scores, and there is no `partial_fit`.
+    holdout : float, default=0.05
+        Share of the rows kept out of the fit, by which alpha and iterate are judged; 0 for none. "exact" keeps none.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Precision in which X is read; "auto" is float64 if its first rows have digits that float32 cannot hold.
     random_state : int, numpy Generator or RandomState, default=None
         Seed; None is 0, so a fit can always be repeated. A RandomState draws the seed.
     categorical_features : "from_dtype", None or list, default="from_dtype"
@@ -202,6 +207,8 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         metric: str = "auto",
         class_weight: ClassWeight = None,
         calibration: str | None = None,
+        holdout: float = 0.05,
+        dtype: str = "auto",
         random_state: Seed = None,
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
@@ -216,10 +223,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
             n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap,
             cell_partitions=cell_partitions, one_hot=one_hot,
-            max_model_size=max_model_size, effort=effort, max_seconds=max_seconds,
-            scale=scale, metric=metric, random_state=random_state,
-            categorical_features=categorical_features, missing=missing, dates=dates,
-            checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
+            max_model_size=max_model_size, effort=effort, max_seconds=max_seconds, scale=scale, metric=metric,
+            holdout=holdout, dtype=dtype, random_state=random_state, categorical_features=categorical_features,
+            missing=missing, dates=dates, checkpoint=checkpoint, warm_start=warm_start,
+            callbacks=callbacks, verbose=verbose,
         )  # fmt: skip
         self.class_weight = class_weight
         self.calibration = calibration

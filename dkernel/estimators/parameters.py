@@ -38,7 +38,8 @@ SYNONYMS: Mapping[str, tuple[str, ...]] = {
     "coef0": ("kernel='Polynomial(degree=3, c=1.0)'",), "sigma": ("kernel='Gaussian(sigma=1.0)'",),
     "epsilon": ("loss='epsilon_insensitive(0.1)'",), "seed": ("random_state",), "grid": ("param_grid",),
     "param_distributions": ("param_grid",), "early_stopping": ("patience",), "n_iter_no_change": ("patience",),
-    "penalty": ("alpha",), "reg_lambda": ("alpha",), "learning_rate": (), "tol": ("passes",),
+    "validation_fraction": ("holdout",), "penalty": ("alpha",), "reg_lambda": ("alpha",), "learning_rate": (),
+    "tol": ("passes",),
 }  # fmt: skip
 """Parameter of another library, or of an earlier version -> what says it here; nothing where nothing is needed."""
 

@@ -89,7 +89,7 @@ class Partial:
             rows.X, rows.y, rows.weight, columns=self.columns, dtype=self.recipe.dtype, kernel=self.recipe.kernels[0]
         )
         source = counted(source, executor)
-        if is_few(source):
+        if is_few(source):  # whose rows are merged as those of a fit are
             source = deduplicate(source, self.recipe, executor)
         model = replace(train(source, self.recipe, executor, landmarks=landmarks).model, label=self.label)
         model = model if self.classes is None else with_classes(model, self.classes)

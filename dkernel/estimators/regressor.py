@@ -40,8 +40,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     solver : {"auto", "psgd", "normal", "pcg", "lbfgs", "exact"}, default="auto"
         Solver. "psgd" is preconditioned stochastic gradient descent. The others find the optimum: "normal" (squared
         loss, one pass for every alpha), "pcg" (squared loss), "lbfgs" (losses without kinks) and "exact" (up to 4,096
-        rows, all of them landmarks and none held out). "auto" is "exact" for so few rows, unless X is a Source, else
-        "psgd". `partial_fit` always uses "psgd".
+        rows, all of them landmarks and none held out). "auto" is "exact" for so few rows, unless passes,
+        patience, local, holdout or eval_set ask for another way, else "psgd". `partial_fit` always uses "psgd".
     passes : int or "auto", default="auto"
         Passes over the data; "auto" is 1, or 2 if there are fewer than 64 rows per component. For "pcg" and "lbfgs" it
         is the upper limit, 100 if it is 1.
@@ -82,6 +82,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     metric : {"auto", "identity", "diagonal", "full"}, default="auto"
         Inner product of the features, learned from the gradients of a first fit to the sample; "auto" uses it if it
         lowers the loss and gamma is not given.
+    holdout : float, default=0.05
+        Share of the rows kept out of the fit, by which alpha and iterate are judged; 0 for none. "exact" keeps none.
+    dtype : {"auto", "float32", "float64"}, default="auto"
+        Precision in which X is read; "auto" is float64 if its first rows have digits that float32 cannot hold.
     random_state : int, numpy Generator or RandomState, default=None
         Seed; None is 0, so a fit can always be repeated. A RandomState draws the seed.
     categorical_features : "from_dtype", None or list, default="from_dtype"
@@ -174,6 +178,8 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         max_seconds: float | None = None,
         scale: str | None = "auto",
         metric: str = "auto",
+        holdout: float = 0.05,
+        dtype: str = "auto",
         random_state: Seed = None,
         categorical_features: Any = "from_dtype",
         missing: str = "indicator",
@@ -188,10 +194,10 @@ class KernelRegressor(RegressorMixin, KernelMachine):
             alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
             n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap,
             cell_partitions=cell_partitions, one_hot=one_hot,
-            max_model_size=max_model_size, effort=effort, max_seconds=max_seconds,
-            scale=scale, metric=metric, random_state=random_state,
-            categorical_features=categorical_features, missing=missing, dates=dates,
-            checkpoint=checkpoint, warm_start=warm_start, callbacks=callbacks, verbose=verbose,
+            max_model_size=max_model_size, effort=effort, max_seconds=max_seconds, scale=scale, metric=metric,
+            holdout=holdout, dtype=dtype, random_state=random_state, categorical_features=categorical_features,
+            missing=missing, dates=dates, checkpoint=checkpoint, warm_start=warm_start,
+            callbacks=callbacks, verbose=verbose,
         )  # fmt: skip
 
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None) -> "KernelRegressor":

@@ -15,12 +15,10 @@ from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters
-from dkernel.estimators.validation import dtype_of_rows, rule_of, source_of
+from dkernel.estimators.validation import rule_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.persistence.checkpoint import Checkpoint
-from dkernel.problem.reservoir_split import counted
 from dkernel.recipe import Recipe
-from dkernel.solving.exact import deduplicate
 from dkernel.training.missing_values import with_missing_values
 from dkernel.tuning.search import TuneResult, tune
 
@@ -171,16 +169,13 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
                 f"{machine!r} is none."
             )
         best = clone(machine)
-        recipe = best._recipe().replace(dtype=dtype_of_rows(X))
+        recipe = best._recipe().replace(dtype=best._dtype_of(X))
         source = source_of(
             best, X, y, sample_weight, recipe.dtype, encode={"missing": recipe.missing, "dates": recipe.dates}
         )
         checkpoint = None if self.checkpoint is None else Checkpoint(self.checkpoint)
 
         def run(source: Source, recipe: Recipe) -> TuneResult:
-            source = counted(source, executor)
-            if best._merges(X, source):
-                source = deduplicate(source, recipe, executor)
             return tune(
                 source, recipe, executor, self.param_grid, self.budget, progress=progress, checkpoint=checkpoint
             )

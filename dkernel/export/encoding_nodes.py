@@ -29,8 +29,9 @@ def encoded(to: Nodes, encoding: Encoding, dtype: str) -> tuple[str, list[onnx.V
         infos.append(helper.make_tensor_value_info(column.name, _type(kind), ["rows", 1]))
         if isinstance(column, NumberColumn):
             parts += _number(to, column, encoding.strict)
-        elif column.names:
-            parts.append(_one_hot(to, column))
+        else:
+            parts += [_one_hot(to, column)] if column.one_hot else []
+            parts += [_means(to, column)] if column.means else []
     return to("Concat", *parts, axis=1), infos
 
 
@@ -90,6 +91,16 @@ def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:
             circle = to.scaled(to("Sin", to.plus(angle, shift)), RADIUS)
             found.append(to("Where", missing, to.constant(0.0), circle))
     return found
+
+
+def _means(to: Nodes, column: CategoryColumn) -> str:
+    """The means of the label: the line of a table, whose last one is for a value that training never saw."""
+    means = column.means
+    assert means is not None
+    words, lines = zip(*means.values, strict=True)
+    line = to("LabelEncoder", column.name, domain=ML, keys_strings=words, values_int64s=range(len(words)),
+              default_int64=len(words))  # fmt: skip
+    return to("Squeeze", to("Gather", to.constant([*lines, means.base]), line), to.constant([1], np.int64))
 
 
 def _one_hot(to: Nodes, column: CategoryColumn) -> str:

@@ -24,7 +24,9 @@ def encoder_of(encoding: Encoding) -> Any:
     parts: list[Any] = []
     for j, (name, column) in enumerate(zip(names, encoding.columns, strict=True)):
         parts.append((name, _part(column, encoding.strict), [j if by_place else name]))
-        if isinstance(column, NumberColumn) and column.calendar:
+        if isinstance(column, CategoryColumn):
+            parts += [(f"{name}:{output}", steps, [name]) for output, steps in _means(column).items()]
+        elif column.calendar:
             parts += [(f"{name}.{part}", steps, name) for part, steps in _calendar(column).items()]
     rows = pd.DataFrame({column.name: _made(column) for column in encoding.columns})
     return ColumnTransformer(parts).fit(rows.to_numpy() if by_place else rows)
@@ -32,8 +34,8 @@ def encoder_of(encoding: Encoding) -> Any:
 
 def units_of(encoding: Encoding) -> NDArray[np.float64]:
     """The value of each input where the made one is 1."""
-    units = [ONE_HOT if isinstance(c, CategoryColumn) else 1.0 for c in encoding.columns for _ in c.names]
-    return np.array(units)
+    categories = [[isinstance(c, CategoryColumn)] * len(c.names) for c in encoding.columns]
+    return np.where(np.concatenate(categories) & encoding.unscaled, ONE_HOT, 1.0)
 
 
 def _has_texts(encoding: Encoding) -> bool:
@@ -51,15 +53,43 @@ def _part(column: NumberColumn | CategoryColumn, strict: bool) -> Any:
     return first if strict else Pipeline([("number", first), ("missing", imputer)])
 
 
+def _texts() -> list[Any]:
+    """Values as texts: 3 and 3.0 are "3" and a missing value is "", as the encoding has them."""
+    return [
+        ("whole", FunctionTransformer(pd.DataFrame.convert_dtypes)),
+        ("text", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "string"})),
+        ("missing", FunctionTransformer(pd.DataFrame.fillna, kw_args={"value": ""})),
+        ("objects", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "object"})),
+    ]
+
+
+def _means(column: CategoryColumn) -> dict[str, Pipeline]:
+    """Each mean of the label as a dictionary: scikit-learn's TargetEncoder learns its means, and is given none."""
+    means = column.means
+    if means is None:
+        return {}
+    return {
+        output: Pipeline(
+            [
+                *_texts(),
+                (
+                    "mean",
+                    FunctionTransformer(pd.DataFrame.map, kw_args={"func": {v: x[j] for v, x in means.values}.get}),
+                ),
+                ("float", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "float64"})),
+                ("unknown", FunctionTransformer(pd.DataFrame.fillna, kw_args={"value": means.base[j]})),
+            ]
+        )
+        for j, output in enumerate(means.outputs)
+    }
+
+
 def _one_hot(column: CategoryColumn) -> Pipeline:
-    """One-hot inputs of texts, in which 3 and 3.0 are "3" and a missing value is "", as the encoding has them."""
+    """One-hot inputs of texts."""
     levels = [*column.levels, *[""] * column.missing]
     return Pipeline(
         [
-            ("whole", FunctionTransformer(pd.DataFrame.convert_dtypes)),
-            ("text", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "string"})),
-            ("missing", FunctionTransformer(pd.DataFrame.fillna, kw_args={"value": ""})),
-            ("objects", FunctionTransformer(pd.DataFrame.astype, kw_args={"dtype": "object"})),
+            *_texts(),
             (
                 "levels",
                 OneHotEncoder(

@@ -30,13 +30,12 @@ def model_of(model: Any) -> Model:
 
 
 def leaving(encoding: Encoding, form: str) -> None:
-    """Refuse an encoding with a hash or means of the label, which only dkernel computes."""
-    many = [c.name for c in encoding.columns if isinstance(c, CategoryColumn) and (c.buckets or c.means)]
+    """Refuse an encoding with a hash, which only dkernel computes."""
+    many = [c.name for c in encoding.columns if isinstance(c, CategoryColumn) and c.buckets]
     if many:
         raise UnsupportedError(
-            f"The columns {', '.join(map(repr, many))} have so many values that rare ones share inputs, by a hash or "
-            f"as means of the label, and {form} has none. Score with dkernel, or train with --exclude of these "
-            "columns."
+            f"The columns {', '.join(map(repr, many))} have so many values that rare ones share inputs by a hash, and "
+            f"{form} has none. Score with dkernel, or train with --exclude of these columns."
         )
 
 

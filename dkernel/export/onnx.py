@@ -38,7 +38,7 @@ def to_onnx(model: Any, dtype: str = "float32") -> Any:
     ------
     UnsupportedError
         If the operators cannot compute the kernel or map (the message lists those that they can), or coefficients are
-        too large for float32; and categories of so many values that the rare ones share inputs by a hash.
+        too large for float32; and categories of many values that say nothing of the label, and share inputs by a hash.
     RecipeError
         If dtype has another value.
 

@@ -57,8 +57,8 @@ def to_sklearn(model: Any) -> Pipeline:
     Raises
     ------
     UnsupportedError
-        If scikit-learn does not have the kernel or map (the message lists those that it has), or categories of so
-        many values that rare ones share inputs by a hash.
+        If scikit-learn does not have the kernel or map (the message lists those that it has), or categories of many
+        values say nothing of the label, and share inputs by a hash.
 
     See Also
     --------

@@ -84,7 +84,7 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
     )
     return replace(
         made, label=source.label, weight=None if rows.weight is None else source.weight or "weight",
-        encoding=source.encoding, notes=source.notes,
+        encoding=source.encoding, notes=source.notes, passed_over=source.passed_over,
     )  # fmt: skip
 
 
@@ -125,7 +125,7 @@ class Exact(Solver[Found]):
 
     @classmethod
     def flops(cls, sizes: Sizes, outputs: int) -> float:  # noqa: ARG003
-        n, D = float(sizes.n), sizes.columns
+        n, D = float(sizes.n), sizes.components
         return flops_of(sizes.n, sizes.p, D) + 2 * n * D**2 + 2.0 * D**3
 
     def start(self) -> Found:

@@ -11,25 +11,54 @@ from dkernel.problem.reservoir_split import counted
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
-from dkernel.solving.exact import deduplicate
+from dkernel.solving.exact import deduplicate, is_few
 from dkernel.training.local_stage import check_local
 
 
-def checked_source(
+def with_solver(recipe: Recipe, source: Source, validation: Block | None = None) -> Recipe:
+    """The recipe with the solver that "auto" stands for: few rows are solved exactly, which is as quick and errs less.
+
+    Errors of "psgd" and "exact": digits 2.0, 0.4 %, banana 11.0, 8.0 %, 2,000 rows of magic 14.1, 14.0 %, 3,000 of
+    california .469, .445 deviations. What asks for passes or for held-out rows gets them.
+    """
+    if recipe.solver != "auto":
+        return recipe
+    asks = (
+        recipe.passes not in ("auto", 1)
+        or recipe.polish not in ("auto", 0)
+        or recipe.rounds != "auto"
+        or recipe.patience
+        or recipe.holdout not in (0, Recipe.holdout)
+        or recipe.calibration
+        or recipe.local not in ("auto", "none")
+        or validation is not None
+    )
+    solvable = SOLVERS["exact"].takes(loss_named(recipe.loss))
+    return recipe.replace(solver="exact" if solvable and is_few(source) and not asks else "psgd")
+
+
+def merged(source: Source, recipe: Recipe, executor: Executor) -> Source:
+    """The source, and of few rows, where the recipe's solver merges them, each different one once."""
+    source = counted(source, executor)
+    return deduplicate(source, recipe, executor) if SOLVERS[recipe.solver].merges and is_few(source) else source
+
+
+def checked(
     source: Source, recipe: Recipe, executor: Executor, chosen: SelectedModel | None, validation: Block | None
-) -> Source:
-    """The source as it is learned from, or a refusal of what does not go together."""
+) -> tuple[Source, Recipe]:
+    """The source as it is learned from, and the recipe with its solver; or a refusal of what does not go together."""
     source = counted(source, executor)
     if source.n_counted < 2:
         raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")
     check_together(source, recipe, chosen)
-    if SOLVERS[recipe.solver].in_memory:
-        if validation is not None:
-            raise RecipeError(
-                f"solver={recipe.solver!r} judges alpha on its own rows. Use solver='psgd' with a validation set."
-            )
-        source = deduplicate(source, recipe, executor)
-    return source
+    settled = with_solver(recipe, source, validation)
+    if not SOLVERS[settled.solver].in_memory:
+        return merged(source, recipe, executor), settled
+    if validation is not None:
+        raise RecipeError(
+            f"solver={recipe.solver!r} judges alpha on its own rows. Use solver='psgd' with a validation set."
+        )
+    return deduplicate(source, recipe, executor), settled
 
 
 def check_together(source: Source, recipe: Recipe, chosen: SelectedModel | None = None) -> None:

@@ -25,7 +25,7 @@ from dkernel.streaming.shuffle import folder_of
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
-from dkernel.training.checks import check_together, checked_source
+from dkernel.training.checks import check_together, checked, with_solver
 from dkernel.training.job import Job
 from dkernel.training.local_stage import fit_local, local_pieces, residual_context
 from dkernel.training.memory_plan import Plan
@@ -50,7 +50,7 @@ from dkernel.validation import silent_overflow
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
     """Plan of `train`: what it needs and does; nothing is read."""
     check_together(source, recipe)
-    return Plan.of(source, recipe.for_columns(source.columns), executor).as_dict()
+    return Plan.of(source, with_solver(recipe.for_columns(source.columns), source), executor).as_dict()
 
 
 def train(
@@ -74,7 +74,7 @@ def train(
         raise DataError("The data have no label to learn: open the source with one.")
 
     def run(source: Source, recipe: Recipe) -> TrainResult:
-        source = checked_source(source, recipe, executor, chosen, validation)
+        source, recipe = checked(source, recipe, executor, chosen, validation)
         with one_blas_thread(), progress or Progress("none") as shown:
             job = Job.of(source, recipe, executor, shown, scratch, landmarks, chosen, validation, callback)
             return _run(job, checkpoint)

@@ -34,7 +34,7 @@ from dkernel.linear.solvers.psgd import PSGD
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint, run_of
 from dkernel.persistence.journal import Journal
-from dkernel.problem.reservoir_split import ReservoirSplit, counted, split_reservoir
+from dkernel.problem.reservoir_split import ReservoirSplit, split_reservoir
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.metric_learning import check_metric
@@ -42,6 +42,7 @@ from dkernel.solving.sgd_setup import SampleEvaluator, prepare
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.survey import SurveyResult
+from dkernel.training.checks import merged
 from dkernel.training.fit import train
 from dkernel.training.job import Job
 from dkernel.training.result import TrainResult
@@ -95,9 +96,10 @@ def tune(
     """
     if source.label is None:
         raise DataError("The data have no label to learn: open the source with one.")
-    source = counted(source, executor)
+    source = merged(source, recipe, executor)
     if source.n_counted < 2:
         raise DataError(f"The data have {source.n_counted} row(s) that count; a search needs at least two.")
+    recipe = recipe.replace(solver="psgd") if recipe.solver == "auto" else recipe
     shown = progress or Progress("none")
     search = _Search(source, recipe, executor, grid, Budget.of(budget), shown, scratch, clock)
     with ExitStack() as opened:
@@ -146,7 +148,7 @@ class _Search:
             check_metric(job.recipe.metric, kernel, source.n_in, bool(source.objects))
         for gamma in {job.recipe.gamma: None for job in self.jobs.values()}:
             check_gamma([job.recipe.kernels[0] for job in self.jobs.values()], gamma)
-        most = max(job.sizes.columns for job in self.jobs.values())
+        most = max(job.sizes.components for job in self.jobs.values())
         self.shrink = max(1.0, most / RACED)
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
         self.shares = 2**rungs - 1
@@ -219,7 +221,7 @@ class _Search:
             of_loss = [number for number in mine if self.candidates[number].recipe.loss == loss]
             recipe = full.recipe.replace(
                 kernel=repr(chosen.kernel), loss=loss, features=full.features,
-                n_components=self._raced(full.sizes.columns),
+                n_components=self._raced(full.sizes.components),
             )  # fmt: skip
             job = self._job(recipe, Progress("none"))
             split = split_reservoir(survey.reservoir, job.sizes)

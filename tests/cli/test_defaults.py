@@ -1,7 +1,10 @@
 """Command and estimator begin with one recipe, and a holdout of few rows says how uncertain it is."""
 
+import numpy as np
+import pandas as pd
 import pytest
 
+import dkernel
 from dkernel import KernelClassifier, KernelRegressor
 from dkernel.cli.train import RECIPE, _uncertainty, recipe_of
 
@@ -10,6 +13,52 @@ from dkernel.cli.train import RECIPE, _uncertainty, recipe_of
 def test_with_nothing_given_both_make_the_same_recipe(machine):
     values = dict.fromkeys(RECIPE) | ({"task": "regress"} if machine is KernelRegressor else {"task": "classify"})
     assert machine(random_state=0)._recipe() == recipe_of(values)
+
+
+@pytest.fixture(scope="module")
+def few(tmp_path_factory):
+    """A table of 120 rows, some of them twice, and its file."""
+    rng = np.random.default_rng(0)
+    rows = pd.DataFrame(rng.normal(size=(100, 2)), columns=["a", "b"])
+    rows = rows.assign(y=np.where(rows.a**2 + rows.b > 0.5, "in", "out"), price=rows.a * 2 + rows.b**2)
+    table = pd.concat([rows, rows[:20]], ignore_index=True)
+    path = tmp_path_factory.mktemp("few") / "few.csv"
+    table.to_csv(path, index=False)
+    return table, path
+
+
+@pytest.mark.parametrize(
+    ("label", "options"),
+    [
+        ("y", {}),
+        ("price", {}),
+        ("y", {"calibration": "platt"}),
+        ("price", {"solver": "normal"}),
+        ("y", {"holdout": 0.2}),
+    ],
+)
+def test_few_rows_make_the_same_model_from_the_command_and_from_pandas(few, run, tmp_path, label, options):
+    table = few[0].drop(columns="price" if label == "y" else "y")
+    table.to_csv(tmp_path / "few.csv", index=False)
+    said = [word for name, value in options.items() for word in (f"--{name}", value)]
+    known = ["--kernel", "gaussian", "--gamma", 0.5, "--metric", "identity", "--quiet"]
+    result = run("train", tmp_path / "few.csv", "--label", label, "--out", tmp_path / "command", *known, *said)
+    assert result.exit_code == 0, result.output
+    machine = (KernelClassifier if label == "y" else KernelRegressor)(
+        "gaussian", gamma=0.5, metric="identity", **options
+    )
+    dkernel.save(machine.fit(table[["a", "b"]], table[label]), tmp_path / "pandas")
+    assert (tmp_path / "command").read_bytes() == (tmp_path / "pandas").read_bytes()
+    # what asks for rows that are held out gets them, and else so few are solved exactly
+    assert machine.model_.recipe.solver == options.get("solver", "psgd" if options else "exact")
+
+
+def test_the_summary_of_an_exact_fit_compares_with_a_linear_model(few, run, tmp_path):
+    args = ["--exclude", "price", "--kernel", "gaussian", "--gamma", 0.5, "--metric", "identity"]
+    result = run("train", few[1], "--label", "y", "--out", tmp_path / "m", *args)
+    assert "holdout" in result.stdout
+    assert "on 100 rows" in result.stdout  # each left out once
+    assert "this model wins" in result.stdout
 
 
 def test_a_figure_of_few_rows_has_its_standard_error():

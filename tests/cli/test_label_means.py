@@ -10,6 +10,7 @@ from tests.encoding.test_label_means import table
 
 SETTINGS = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
 WORDS = [w for name, value in SETTINGS.items() for w in (f"--{name.replace('_', '-')}", str(value))]
+WORDS += ["--solver", "psgd"]  # with a holdout
 
 
 def test_every_kind_of_rows_gives_one_model_as_good_on_new_rows_as_on_the_holdout(run, tmp_path, monkeypatch):

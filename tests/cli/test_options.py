@@ -35,6 +35,7 @@ def config(tmp_path):
 def test_defaults_are_those_of_the_recipe():
     found = settings()
     recipe = {name: getattr(Recipe(), name) for name in RECIPE} | {"loss": None}  # the label decides it
+    recipe |= {"solver": "auto"}  # the rows decide
     assert {name: found.get(name) for name in RECIPE} == recipe | {"dtype": None}  # so do the first rows
     for name, (_, default, _) in RECIPE.items():
         assert default == ("" if recipe[name] is None else str(recipe[name]))

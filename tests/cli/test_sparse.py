@@ -42,7 +42,7 @@ def test_a_fit_of_a_file_is_that_of_its_rows(model, files):
     loaded = dkernel.load(model).model_
     assert loaded.columns == RangeNames(1, P)
     assert isinstance(loaded.map.landmarks, SparseRows)
-    given = {"n_components": 48, "gamma": 0.5, "alpha": 1e-4, "scale": "maxabs", "solver": "psgd"}
+    given = {"n_components": 48, "gamma": 0.5, "alpha": 1e-4, "scale": "maxabs"}
     machine = KernelClassifier(**given).fit(X[:2500], y[:2500])
     np.testing.assert_allclose(loaded.scores(X)[:, 0], machine.decision_function(X), atol=1e-3)
 

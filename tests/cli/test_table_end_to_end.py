@@ -66,7 +66,7 @@ def test_workers_make_the_same_model(run, tmp_path, name):
 def test_from_frames_to_every_answer(run, tmp_path, table, new):
     X, y, rows = table.drop(columns="y"), table["y"], new.drop(columns="y")
     ok(run, "train", "t.parquet", "--label", "y", "--out", "m", *FIXED)
-    machine = dkernel.KernelClassifier("gaussian", solver="psgd", **SETTINGS)
+    machine = dkernel.KernelClassifier("gaussian", **SETTINGS)
     answers = {"file": dkernel.load("m").decision_function(rows)}
     answers["pandas"] = machine.fit(X, y).decision_function(rows)
     dkernel.save(machine, tmp_path / "saved")

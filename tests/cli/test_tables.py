@@ -68,7 +68,7 @@ def test_every_file_and_frame_gives_the_same_encoding(run, there):
         ok(run, "train", name, "--label", "y", "--out", f"{name}.m", *FIXED)
     parquet, csv = (dkernel.load(f"{name}.m").model_ for name in ("train.parquet", "train.csv"))
     settings = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
-    machine = dkernel.KernelClassifier("gaussian", solver="psgd", **settings)
+    machine = dkernel.KernelClassifier("gaussian", **settings)
     frame = machine.fit(there.drop(columns="y"), there["y"]).model_
     lazy = dd.from_pandas(there, npartitions=1)
     dask = machine.fit(lazy.drop(columns="y"), lazy["y"]).model_
@@ -187,6 +187,7 @@ def test_a_label_that_leaves_the_task_in_doubt_is_said_or_refused(run, there):
     assert "--task classify makes classes of them" in said
 
 
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, which pandas will drop
 def test_folders_of_values_train_evaluate_and_score(run, there):
     there["year"] = np.where(there["y"] == "yes", 2020, 2021)
     there.drop(columns="city").to_parquet("hive", partition_cols=["year", "size"])
@@ -197,6 +198,12 @@ def test_folders_of_values_train_evaluate_and_score(run, there):
         ok(run, "score", "m", "hive", "--out", out, "--keep", "year", "--quiet")
         scored = pd.read_csv(out) if out == "s.csv" else pd.read_parquet(out)
         assert (scored["label"] == np.where(scored["year"] == 2020, "yes", "no")).mean() > 0.97
+    ok(run, "score", "m", "hive", "--out", "scores", "--keep", "year,size", "--quiet")
+    rows = pd.read_parquet("scores")  # one folder in the order of the input, which Dask divides by the keys again
+    assert rows["year"].tolist() == pd.read_parquet("hive")["year"].astype(int).tolist()
+    dd.read_parquet("scores").to_parquet("scores by year", partition_on=["year", "size"])
+    divided = pd.read_parquet("scores by year/year=2020").groupby("size", observed=True)["label"].count()
+    assert divided.to_dict() == rows[rows["year"] == 2020].groupby("size")["label"].count().to_dict()
     flat = there.drop(columns=["city", "y"])[["x", "when", "flag", "year", "size"]]
     assert (dkernel.load("m").predict(flat) == there["y"]).mean() > 0.97
     flat.to_parquet("flat.parq", index=False)
@@ -283,7 +290,7 @@ def test_a_calendar_on_request(run, tmp_path, monkeypatch):
         figures = json.loads(ok(run, "evaluate", f"{name}.m", "t.parquet", "--json", "--quiet").stdout)
         assert figures["accuracy"] > 0.97  # of seconds alone it is 0.71
     settings = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
-    machine = dkernel.KernelClassifier("gaussian", solver="psgd", dates="calendar", **settings)
+    machine = dkernel.KernelClassifier("gaussian", dates="calendar", **settings)
     machine.fit(frame[["when"]], frame["y"])
     np.testing.assert_array_equal(machine.coef_, dkernel.load("t.parquet.m").coef_)
     expected = machine.decision_function(frame[["when"]])

@@ -13,6 +13,7 @@ from dkernel.errors import RecipeError
 from dkernel.recipe import Recipe
 
 FEATURES = ["--exclude", "price,id,note", "--n-components", "64", "--gamma", "0.3", "--alpha", "1e-6"]
+FEATURES += ["--solver", "psgd"]
 
 
 def test_trains_a_model_and_says_what_was_chosen(run, data, tmp_path):

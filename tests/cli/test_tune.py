@@ -94,6 +94,7 @@ def test_a_report_shows_the_search(data, run, tmp_path):
 
 def test_a_fit_says_what_a_linear_model_does(data, run, tmp_path):
     command = ["train", data / "train.parquet", *SETTINGS, "--gamma", "0.3", "--alpha", "1e-6", "--progress", "none"]
+    command += ["--solver", "psgd"]  # with a holdout
     told = run(*command, "--out", tmp_path / "m", "--json")
     found = json.loads(told.stdout)["baselines"]
     assert found["wins"] == "model"

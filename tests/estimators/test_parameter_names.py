@@ -1,11 +1,15 @@
 """Parameters that an estimator does not have are answered by the one that is meant."""
 
 import inspect
+from pathlib import Path
 
+import numpy as np
+import pandas as pd
 import pytest
 from sklearn.base import clone
 
 import dkernel
+from dkernel.cli.train import RECIPE
 from dkernel.estimators.parameters import UnknownParameterError
 
 
@@ -33,3 +37,29 @@ def test_the_signature_is_as_written_and_clones_are_equal():
     assert "n_components" in inspect.signature(dkernel.KernelClassifier).parameters
     machine = dkernel.KernelPCA(2, n_map_components=16)
     assert clone(machine).get_params() == machine.get_params()
+
+
+@pytest.mark.parametrize("machine", [dkernel.KernelClassifier, dkernel.KernelRegressor])
+def test_every_option_of_the_command_is_a_parameter_or_the_page_says_what_is_instead(machine):
+    page = Path(dkernel.__file__).with_name("estimators").joinpath("README.md").read_text()
+    parameters = inspect.signature(machine).parameters
+    if machine is dkernel.KernelRegressor:
+        parameters = {*parameters, "class_weight", "calibration"}  # of classes
+    missing = [name for name in RECIPE if name not in parameters and f"`--{name}`" not in page.replace(" VALUE", "")]
+    assert missing == []
+
+
+def test_holdout_and_precision_are_those_that_were_asked_for():
+    X = np.random.default_rng(0).normal(size=(400, 2))
+    settings = {"gamma": 0.5, "n_components": 16, "metric": "identity", "alpha": 1e-4, "random_state": 0}
+    machine = dkernel.KernelRegressor("gaussian", holdout=0.25, dtype="float64", **settings).fit(X, X[:, 0])
+    assert machine.model_.facts["holdout"]["rows"] == 100
+    assert machine.model_.recipe.dtype == "float64"
+    assert machine.model_.recipe.solver == "psgd"  # few rows are solved exactly, unless a holdout is asked for
+
+
+def test_a_source_of_another_precision_is_refused_with_what_to_do(tmp_path):
+    pd.DataFrame({"a": np.arange(9.0), "y": np.arange(9.0)}).to_csv(tmp_path / "t.csv", index=False)
+    source = dkernel.open_source(str(tmp_path / "t.csv"), label="y")
+    with pytest.raises(dkernel.errors.DataError, match=r"Open it with dtype='float64'"):
+        dkernel.KernelRegressor(dtype="float64").fit(source)

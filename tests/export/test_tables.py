@@ -108,7 +108,32 @@ def test_numbers_with_missing_values_leave_as_arrays():
 @pytest.mark.parametrize("leave", [dkernel.to_sklearn, dkernel.to_onnx])
 def test_a_category_of_many_values_is_refused_by_name(leave):
     frame, y = table(2000)
-    frame["zip"] = [f"z{i % 400}" for i in range(len(frame))]
+    alike = pd.Series(y).groupby(y).cumcount() % 400  # each value has all labels equally often
+    frame["zip"] = [f"z{i}" for i in alike]
     machine = KernelClassifier(**SETTINGS).fit(frame, y)
-    with pytest.raises(UnsupportedError, match="'zip' have so many values that rare ones share inputs, by a hash"):
+    with pytest.raises(UnsupportedError, match="'zip' have so many values that rare ones share inputs by a hash"):
         leave(machine)
+
+
+@pytest.mark.filterwarnings("ignore:.*unknown categories")
+@pytest.mark.parametrize("classes", [0, 2, 3])
+def test_the_means_of_many_values_leave_too(classes):
+    rng = np.random.default_rng(0)
+    shop = rng.integers(0, 150, 1500)
+    y = rng.normal(size=150)[shop] + 0.2 * rng.normal(size=1500)
+    words = np.array([f"shop {i}" for i in shop], object)
+    words[rng.random(1500) < 0.05] = None
+    frame = pd.DataFrame({"x": rng.normal(size=1500), "shop": words})
+    label = y if not classes else np.array(["a", "b", "c"])[np.digitize(y, [0.0, 1.0][: classes - 1])]
+    machine = (KernelClassifier if classes else KernelRegressor)(**SETTINGS).fit(frame, label)
+    assert len(machine.model_.encoding.columns[1].means.outputs) == {0: 1, 2: 1, 3: 3}[classes]
+    frame.loc[:3, "shop"] = "one that nobody saw"
+    expected = machine.decision_function(frame) if classes else machine.predict(frame)
+    pipeline = pickle.loads(pickle.dumps(machine.to_sklearn()))
+    own = pipeline.decision_function(frame) if classes else pipeline.predict(frame)
+    np.testing.assert_allclose(own, expected, rtol=0, atol=5e-5 * np.abs(expected).max())
+    session = onnxruntime.InferenceSession(
+        dkernel.to_onnx(machine, "float64").SerializeToString(), providers=["CPUExecutionProvider"]
+    )
+    (score,) = session.run(["score"], feeds(machine, frame, "float64"))
+    np.testing.assert_allclose(score.reshape(expected.shape), expected, rtol=0, atol=5e-5 * np.abs(expected).max())

@@ -25,7 +25,7 @@ N, P, NEW = 600, 5, 200
 COLUMNS = list("abcde")
 CLASSES = np.array(["core", "crust é", "mantle, outer"])
 KNOWN = {"gamma": 0.3, "n_components": 32, "alpha": 1e-4, "metric": "identity"}
-GIVEN = "--n-components 32 --alpha 1e-4 --metric identity --baselines off --quiet"
+GIVEN = "--n-components 32 --solver psgd --alpha 1e-4 --metric identity --baselines off --quiet"
 
 
 @dataclass(frozen=True)

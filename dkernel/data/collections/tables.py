@@ -53,7 +53,7 @@ def encoding_of(
                 f"Column {name!r} of X is text, or holds values of several types, lists or bytes, and no category: "
                 "leave it out, or make text or numbers of it."
             )
-    encoding, notes = learned(_tasks(X, columns, encoded, beside), encoded, request, compute)
+    encoding, notes = learned(_tasks(X, columns, encoded, beside), encoded, request, compute, stored, "X")
     if not encoding.names:
         raise DataError("No column of X holds a value that came twice: nothing can be learned from it.")
     return encoding, notes

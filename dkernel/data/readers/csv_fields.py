@@ -132,7 +132,8 @@ def explained(
                 if name in types and not fits(value, types[name]):
                     return DataError(
                         f"{file.name}, row {row}, column {name!r}: {value!r} where the column's other values, from the "
-                        f"first rows on, are of type {types[name]}."
+                        f"first rows on, are of type {types[name]}. Correct it, leave it empty, or name the column as "
+                        "a category."
                     )
     except UnicodeDecodeError as failure:
         row = first_row + data.count(b"\n", 0, failure.start) + 1

@@ -1,7 +1,7 @@
 """The solvers by their names, each with the properties that the rest of the package asks for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dkernel.linear.losses import Loss
 
@@ -19,6 +19,7 @@ class SolverEntry:
     in_memory : holds all of few rows at one time: each may be a landmark, and none is held out
     quadratic_only : for losses whose optimum solves linear equations
     kinks, boxes : takes every loss; of losses with kinks those whose dual is a quadratic program in a box
+    merges : few rows are held, equal ones as one with the sum of their weights: weight k is then k copies of a row
     """
 
     implementation: str
@@ -29,14 +30,18 @@ class SolverEntry:
     quadratic_only: bool = False
     kinks: bool = False
     boxes: bool = False
+    merges: bool = True
 
     def takes(self, loss: Loss) -> bool:
         """True if the solver can minimize this loss."""
         return loss.quadratic if self.quadratic_only else loss.smooth or self.kinks or (self.boxes and loss.boxed)
 
 
+_PSGD = SolverEntry("dkernel.solving.sgd:Passes", in_rounds=True, prepared=True, kinks=True)
+
 SOLVERS: Mapping[str, SolverEntry] = {
-    "psgd": SolverEntry("dkernel.solving.sgd:Passes", in_rounds=True, prepared=True, kinks=True),
+    "auto": replace(_PSGD, merges=True),  # "psgd", or "exact" for few rows: `dkernel.training.checks` decides
+    "psgd": replace(_PSGD, merges=False),
     "exact": SolverEntry("dkernel.solving.exact:Exact", in_memory=True, boxes=True),
     "normal": SolverEntry("dkernel.solving.normal_equations:NormalEquations", quadratic_only=True),
     "pcg": SolverEntry(

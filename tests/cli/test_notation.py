@@ -1,0 +1,57 @@
+"""Texts that are numbers or dates in another notation are refused by name, and never a category without a word."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dkernel
+from dkernel.encoding.notation import example_of
+from dkernel.errors import DataError
+
+NUMBERS = ["0,5", "-1.234,5", "1,234.5", "1 234", "1'000", "7 %", "7%", "$12.50", "12.50 €", "(12)", "\u22120.5"]
+DATES = ["5/1/2024", "05.01.2024", "5/1/24", "Jan 5, 2024", "5-Jan-2024", "5 January 2024", "05/01/2024 10:30"]
+
+
+@pytest.mark.parametrize("word", [*NUMBERS, *DATES, "2024-01-05", "2024-01-05 10:30"])
+def test_a_notation_is_known(word):
+    assert example_of([None, word, ""]) == word
+
+
+@pytest.mark.parametrize("word", ["02138", "a", "555-12-1234", "20-29", "1.2.3", "10:30", "5 kg", "<5", "Q1 2024"])
+def test_a_category_is_one(word):
+    assert example_of(["0,5", word]) == ""
+
+
+def table(words):
+    x = np.linspace(-1, 1, 40)
+    return pd.DataFrame({"x": x, "text": [words[i % len(words)] for i in range(40)], "y": np.where(x > 0, "in", "out")})
+
+
+@pytest.mark.parametrize(
+    ("words", "advice"),
+    [
+        (["0,5", "1,5"], "such as '0,5', numbers that are not written as such"),
+        (["5/1/2024", "2024-01-05", "Jan 5, 2024"], "pandas.to_datetime"),
+        (["1,000", "2,000"], "thousands"),
+    ],
+)
+def test_it_is_refused_with_what_to_do_or_taken_as_a_category_on_request(run, tmp_path, words, advice):
+    rows, path, out = table(words), tmp_path / "t.csv", tmp_path / "m"
+    rows.to_csv(path, index=False, sep=";")
+    job = ["train", path, "--label", "y", "--out", out, "--kernel", "gaussian", "--gamma", 0.5, "--metric", "identity"]
+    refused = run(*job)
+    assert refused.exit_code == 65
+    assert "t.csv, column 'text'" in refused.stderr
+    assert advice in refused.stderr
+    assert run(*job, "--categorical", "text", "--quiet").exit_code == 0
+    machine = dkernel.KernelClassifier("gaussian", gamma=0.5, metric="identity")
+    with pytest.raises(DataError, match="X, column 'text'"):
+        machine.fit(rows[["x", "text"]], rows["y"])
+    stored = rows[["x", "text"]].astype({"text": "category"})
+    assert machine.fit(stored, rows["y"]).model_.encoding.kinds["text"] == "category"
+
+
+def test_iso_dates_in_text_are_told_of():
+    rows = table(["2024-01-05", "2024-02-06"])
+    machine = dkernel.KernelClassifier("gaussian", gamma=0.5, metric="identity").fit(rows[["x", "text"]], rows["y"])
+    assert "pandas.to_datetime" in machine.chosen_["dates"]
