@@ -44,7 +44,7 @@ def evaluate(ctx: click.Context, /, **values: Any) -> None:
     """Measure MODEL on the labelled rows of DATA: files, folders, globs or URLs.
 
     Classification: accuracy, error, auc (two classes), log_loss, precision and recall of each class. Regression: rmse,
-    mae and r2.
+    mae and r2. Of landmarks also the share of rows that are far from those of the training, with their error.
 
     \b
     dkernel evaluate model.safetensors test.parquet --label y
@@ -132,6 +132,9 @@ def _lines(figures: Mapping[str, Any]) -> Iterator[str]:
             yield from _table(value)
         elif name == "filled":
             yield from described(value)
+        elif name == "far":
+            error = "".join(f", with {word} {_text(value[word])}" for word in ("error", "rmse") if word in value)
+            yield f"{name:<10} {100 * value['share']:.3g} % of the rows are unlike all of the training{error}"
         elif value is not None:
             yield f"{name:<10} {_text(value)}"
 

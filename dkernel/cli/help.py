@@ -51,6 +51,7 @@ SYNONYMS = {
     "--validation": "--holdout", "--test-size": "--holdout", "--validation-fraction": "--holdout",
     "--early-stopping": "--patience", "--standardize": "--scale standard", "--scaling": "--scale",
     "--scaler": "--scale",
+    "--timeout": "--cluster-timeout",
     "--memory": "--memory-limit", "--address": "--scheduler", "--client": "--scheduler",
     "--objective": "--loss", "--kernels": "--kernel", "--force": "--overwrite",
     "--plan": "--dry-run", "--html": "--report",
@@ -172,4 +173,4 @@ def in_options(message: str, command: click.Command) -> str:
 
     pattern = rf"(?<![\w(.,'/-])(?<![,(] )(?P<name>{names})=(?:'(?P<text>[^']*)'|(?P<value>[\w.+-]*\w)(?![\w/]))"
     message = re.sub(pattern, flag, message)
-    return re.sub(rf"\b([Ll]eave|[Ll]ower|[Rr]aise) ({names})\b", lambda m: f"{m[1]} {flags[m[2]]}", message)
+    return re.sub(rf"\b([Ll]eave|[Ll]ower|[Rr]aise) (?!out\b)({names})\b", lambda m: f"{m[1]} {flags[m[2]]}", message)

@@ -162,7 +162,7 @@ def _objects(
     kinds = {name: table.kinds[name] for name in columns if not _fits(table, name, encoded.get(name))}
     if table.inferred:
         kinds = {name: "guess" if kind in NUMBERS else kind for name, kind in kinds.items()}
-    return object_columns(request.kernel, kinds, table.file.name, flag=True)
+    return object_columns(request.kernel, kinds, table.file.name, True, request.columns is not None)
 
 
 def _fits(table: FileSchema, name: str, encoded: str | None) -> bool:

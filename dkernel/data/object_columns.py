@@ -34,7 +34,7 @@ def known_numbers(request: Any) -> tuple[str, ...]:
 
 
 def object_columns(
-    kernel: Kernel | str | None, kinds: Mapping[str, str], where: str, flag: bool = False
+    kernel: Kernel | str | None, kinds: Mapping[str, str], where: str, flag: bool = False, fitted: bool = False
 ) -> tuple[str, ...]:
     """The columns that are to be read as objects, or a DataError where kernel and data do not fit together.
 
@@ -44,6 +44,7 @@ def object_columns(
     kinds : of each feature, as in block.KINDS; "empty" fits everything, and a "guess" is a number that may be text
     where : the file, or X
     flag : whether the reader has an option --exclude
+    fitted : whether the columns are those of a model, which needs them all
 
     Examples
     --------
@@ -61,6 +62,8 @@ def object_columns(
             )
         if domain == "objects" or (domain == "any" and not is_number and kind != "empty"):
             found.append(name)
+        elif not is_number and kind != "empty" and fitted:
+            raise DataError(f"{where}: column {name!r} holds {word_of(kind)}, and the model takes numbers there.")
         elif not is_number and kind != "empty":
             raise DataError(_refusal(name, kind, where, None if domain else kernel, flag))
     return tuple(found)
@@ -74,11 +77,12 @@ def _refusal(name: str, kind: str, where: str, passed_over_by: Kernel | str | No
             f"{exclude}, or add a kernel of it, as in ... + SpectrumKernel(3).on([{name!r}])."
         )
     advice = {
-        "text": f"give it a kernel of texts, such as Gaussian().on([...]) + SpectrumKernel(3).on([{name!r}])",
-        "date": "store it as a date or as seconds",
-    }.get(kind, "make columns of numbers or text of its parts")
+        "text": f"take it as a category (`--categorical {name}`), or give it a kernel of texts, such as "
+        f"Gaussian().on([...]) + SpectrumKernel(3).on([{name!r}])",
+        "date": "or store it as a date or as seconds",
+    }.get(kind, "or make columns of numbers or text of its parts")
     what = f"{where}: column {name!r} holds {word_of(kind)}, not numbers, so it cannot be a feature"
-    return f"{what}: {exclude}, or {advice}."
+    return f"{what}: {exclude}, {advice}."
 
 
 def word_of(kind: str) -> str:

@@ -14,9 +14,12 @@ from dkernel.encoding import Encoding
 from dkernel.encoding.encoding import Counted, added
 from dkernel.errors import DataError, TooLargeError
 from dkernel.execution.base import Executor
+from dkernel.features import NystromMap
 from dkernel.inference.score import digest_of
 from dkernel.linear.metrics import ScoreHistogram, area_under_curve
 from dkernel.model import Model
+from dkernel.numerics.random_streams import row_hash
+from dkernel.numerics.rows import wide
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.problem.targets import Targets
 from dkernel.streaming.block_reader import BlockReader
@@ -26,6 +29,9 @@ from dkernel.streaming.schedule import RowSlice, cut_pieces
 
 Array = NDArray[np.float64]
 
+FAR_FLOPS = 5e10  # of the rows that are compared with the landmarks, a second or so
+ROUNDING = 1e-6  # of k(x, x): a novelty below it is none
+
 
 def evaluate(model: Model, source: Source, executor: Executor, progress: Progress | None = None) -> dict[str, Any]:
     """Figures of a model on the labelled rows of a source, weighted where it has weights; a row of weight 0 is none.
@@ -33,8 +39,10 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     For classes n, accuracy, error, auc (two classes), log_loss (of a model that gives probabilities) and per_class,
     a list of label, n, precision, recall; for a regression n, rmse, mae, r2, of several targets their means. Fractions;
     None where a figure has no meaning: auc with rows of one class, the precision of a class that is never predicted, r2
-    of a constant label. `filled` is there where values came that training never saw: "missing" or "unknown" ->
-    column -> how many.
+    of a constant label. `far` has the share of rows that are far from the model's data, and their error or rmse: rows
+    whose novelty is above that of every row that the training compared with its landmarks. A uniform sample of `rows`
+    is looked at; there is no `far` where there are no landmarks, or too many for that. `filled` is there where values
+    came that training never saw: "missing" or "unknown" -> column -> how many.
     """
     if source.label is None:
         raise DataError("Evaluation needs a label: open the source with one.")
@@ -51,6 +59,10 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     where = _Rows.of(source)
     targets = Targets(model.classes, model.recipe.positive)
     statistic: Any = _Regression(model, where) if model.classes is None else _Classes(model, where, targets)
+    rows = _affordable(model)
+    if rows > 0:
+        threshold = min(1.0, rows / source.n_rows) * float(2**64 - 2**12)
+        statistic = _Far(statistic, model, where, np.uint64(threshold))
     if model.reading is not None:
         statistic = _Counting(statistic, model.reading)
     key = f"dkernel-evaluate-{digest_of(model)[:16]}-{source.token}"
@@ -112,6 +124,70 @@ class _Rows:
         if len(some) == len(weight):
             return X, y, weight, partial(self.name, piece)
         return X[some], y[some], weight[some], lambda row: self.name(piece, int(some[row]))
+
+
+def _affordable(model: Model) -> int:
+    """Rows whose novelty is cheap beside the factor that it needs; 0 for none."""
+    if not isinstance(model.map, NystromMap) or "trace_largest" not in (model.facts.get("certificate") or {}):
+        return 0
+    c = float(model.map.n_components)
+    return max(0, int((FAR_FLOPS - c**3 / 3) / c**2))
+
+
+@dataclass(frozen=True, eq=False)
+class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
+    """Another statistic, and beside it of some rows: how many, their weight, that of the far ones, their errors.
+
+    Parameters
+    ----------
+    threshold : hashes up to it are those rows
+    """
+
+    inner: Any
+    model: Model
+    where: _Rows
+    threshold: np.uint64
+
+    def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, Array]:
+        inner = self.inner.step(block, piece, broadcast)
+        X, y, weight, name = self.where.parts(block, piece)
+        some = row_hash(0, "far", piece.first, piece.n, piece.step) <= self.threshold
+        some = some if block.weight is None else some[block.weight[piece.place.rows] > 0]
+        X, y, weight = X[some], y[some], weight[some]
+        if not len(X):
+            return inner, np.zeros(4)
+        largest = self.model.facts["certificate"]["trace_largest"]
+        own = self.model.map.kernel.diag(wide(self.model.scaling.apply(self.model.block(X))))
+        far = self.model.novelty(X) > np.maximum(largest, ROUNDING * own)
+        return inner, np.array(
+            [len(X), weight.sum(), weight[far].sum(), self._errors(X[far], y[far], weight[far], name)]
+        )
+
+    def _errors(self, X: NDArray[Any], y: NDArray[Any], weight: Array, name: Callable[[int], str]) -> float:
+        """Weight of the wrong answers; of a regression the sum of squared errors, over its targets their mean."""
+        if not len(X):
+            return 0.0
+        S = self.where.scores(self.model, X, name)
+        if self.model.classes is None:
+            Y = (y[:, None] if y.ndim == 1 else y).astype(np.float64)
+            return float(weight @ ((S - Y) ** 2).mean(axis=1))
+        found = (S[:, 0] > 0).astype(np.intp) if S.shape[1] == 1 else S.argmax(axis=1)
+        codes = Targets(self.model.classes, self.model.recipe.positive).codes(y, name)
+        return float(weight @ (found != codes))
+
+    def merge(self, left: tuple[Any, Array], right: tuple[Any, Array]) -> tuple[Any, Array]:
+        return self.inner.merge(left[0], right[0]), left[1] + right[1]
+
+    def finish(self, total: tuple[Any, Array]) -> dict[str, Any]:
+        figures, (rows, weight, far, errors) = self.inner.finish(total[0]), total[1].tolist()
+        if not weight > 0:
+            return dict(figures)
+        found: dict[str, Any] = {"rows": int(rows), "share": far / weight}
+        if far > 0:
+            classes = self.model.classes is not None
+            found |= {"error": errors / far} if classes else {"rmse": (errors / far) ** 0.5}
+        last = {"per_class": figures.pop("per_class")} if "per_class" in figures else {}
+        return {**figures, "far": found, **last}
 
 
 @dataclass(frozen=True, eq=False)

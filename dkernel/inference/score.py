@@ -20,27 +20,23 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 from dask.local import get_sync
 
 from dkernel.data import Block, Source, Unit
-from dkernel.data.arrow import as_column
 from dkernel.data.bad_rows import SHOWN
 from dkernel.data.rejected_rows import described
 from dkernel.data.writers.collisions import Location, check_apart
 from dkernel.data.writers.manifest import Manifest, OutputPart, OutputPlace
 from dkernel.data.writers.object_store import AnyDestination, AnyStaging, destination_of
 from dkernel.encoding.encoding import Counted, unseen_values
-from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
+from dkernel.errors import DataError, TooLargeError
 from dkernel.execution.base import Call, Executor, Handle
+from dkernel.inference.score_columns import output_columns, rows_too_large, tables, words_for
 from dkernel.model import Model
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.model_file import save
 from dkernel.streaming.read_groups import Task, grouped
-
-WORDS = ("label", "score", "std", "probability", "novelty")
-"""What can be written for every row, in the order of the columns."""
 
 
 @dataclass(frozen=True)
@@ -101,7 +97,7 @@ def score(
         ends with a DataError that shows the first ten
     progress : gets the rows as they are written (streaming/progress.py)
     """
-    words = _words(model, write)
+    words = words_for(model, write)
     columns = output_columns(model, source.kept, words)
     units = [unit for unit in source.units if sum(unit.rows)]
     if not units:
@@ -191,50 +187,6 @@ def _refusal(staging: AnyStaging, parts: dict[int, OutputPart], why: str) -> str
         return f"{shown[0]}; {why}. {advice}"
     which = f" The first {SHOWN}:" if rejected > SHOWN else ""
     return "\n".join([f"{rejected} bad rows so far, {why}. {advice}{which}", *(f"  {line}" for line in shown)])
-
-
-def _words(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
-    """The words to write, in the order of WORDS; refuses those that mean nothing or that this model cannot answer."""
-    regression = model.classes is None
-    if write is None:
-        return ("score",) if regression else ("label", "score")
-    unknown = [word for word in write if word not in WORDS]
-    if unknown or not write:
-        found = ", ".join(map(repr, unknown)) or "nothing"
-        raise RecipeError(f"Scoring cannot write {found}. Possible: {', '.join(WORDS)}, one or more of them.")
-    words = tuple(word for word in WORDS if word in write)
-    if regression and (others := [word for word in words if word in ("label", "probability")]):
-        raise UnsupportedError(
-            f"This model is a regression, whose prediction is the column 'score': it has no {' and no '.join(others)}. "
-            "Write score, std or novelty."
-        )
-    if "std" in words:
-        model.known_variance()
-    if "novelty" in words:
-        model.landmark_map()
-    if "probability" in words:
-        # Asked once here, so that a loss without probabilities is refused before anything is read.
-        model.probabilities(np.zeros((1, len(model.intercept)), np.float32))
-    return words
-
-
-def output_columns(model: Model, kept: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
-    """Names of the output's columns: the kept ones, then those that the words stand for."""
-    classes = [] if model.classes is None else [str(c) for c in model.classes.tolist()]
-    made: list[str] = []
-    for word in words:
-        if word == "probability":
-            made += [f"probability_{c}" for c in classes]
-        elif word in ("score", "std") and len(model.intercept) > 1:
-            made += [f"{word}_{c}" for c in classes or range(len(model.intercept))]
-        else:
-            made.append(word)
-    if twice := sorted(set(made) & set(kept)):
-        raise DataError(
-            f"The kept column {twice[0]!r} has the name of a column that scoring writes. Do not keep it, rename it in "
-            "the input, or leave that column out of what is written."
-        )
-    return (*kept, *made)
 
 
 def digest_of(model: Model) -> str:
@@ -352,14 +304,14 @@ def score_part(
     def written(blocks: Sequence[Block]) -> OutputPart:
         refused = [block.refused for block in blocks if block.refused is not None]
         listed = pa.concat_tables(refused) if refused else None
-        return place.write(_tables(model, blocks, words, kept), listed, _unseen(model, blocks))
+        return place.write(tables(model, blocks, words, kept), listed, _unseen(model, blocks))
 
     try:
         return written(blocks)
     except TooLargeError as error:
         if without is None:
             raise
-        again = without(_too_large(model, blocks, words), error.reason)
+        again = without(rows_too_large(model, blocks, words), error.reason)
     return written(again)
 
 
@@ -372,45 +324,3 @@ def _unseen(model: Model, blocks: Sequence[Block]) -> Counted:
 def _without(graph: Mapping[str, Any], key: str, rows: Sequence[int], reason: str) -> Sequence[Block]:
     read, *arguments = graph[key]
     return read(*arguments, rows, reason)  # type: ignore[no-any-return]
-
-
-def _too_large(model: Model, blocks: Sequence[Block], words: Sequence[str]) -> list[int]:
-    """Numbers of the rows without finite answers, counted through all blocks."""
-    found: set[int] = set()
-    asked = [model.scores, *(getattr(model, word) for word in ("std", "novelty") if word in words)]
-    first = 0
-    for block in blocks:
-        for ask in asked:
-            try:
-                ask(block.X)
-            except TooLargeError as error:
-                found |= {first + row for row in error.rows}
-        first += len(block.X)
-    return sorted(found)
-
-
-def _arrays(found: Any) -> list[Any]:
-    """The columns of (n, k), or the one that (n,) is."""
-    return [as_column(column) for column in found.reshape(len(found), -1).T]
-
-
-def _tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str]) -> Iterator[pa.Table]:
-    names = output_columns(model, kept, words)
-    for block in blocks:
-        if not len(block.X):
-            continue
-        arrays: list[Any] = [block.kept.column(name) for name in kept] if block.kept is not None else []
-        # Their fields say more than their types: which of them is CSV text.
-        fields = [block.kept.schema.field(name) for name in kept] if block.kept is not None else []
-        S = model.scores(block.X)
-        for word in words:
-            if word == "label":
-                arrays.append(as_column(model.labels(S)))
-            elif word == "novelty":
-                arrays.append(as_column(model.novelty(block.X)))
-            elif word == "std":
-                arrays += _arrays(model.std(block.X))
-            else:
-                arrays += _arrays(S if word == "score" else model.probabilities(S))
-        made = zip(names[len(fields) :], arrays[len(fields) :], strict=True)
-        yield pa.table(arrays, pa.schema([*fields, *(pa.field(name, array.type) for name, array in made)]))

@@ -14,7 +14,7 @@ LEAST_CHOICE = 1e11  # that no fit is too small for: some seconds
 LOCAL = 3.0  # times the global stage's flops: what each local stage of local="auto" may take
 # Counted flops that a core of today does in a second, by the part of a fit: products of tiles and Cholesky factors in
 # float32 are near its roof, exponentials in float64 and walks through tables are not.
-SPEEDS: Mapping[str, float] = {"survey": 15e9, "choice": 15e9, "global": 45e9, "grids": 5e9, "cells": 36e9}
+SPEEDS: Mapping[str, float] = {"survey": 15e9, "choice": 15e9, "global": 45e9, "grids": 12e9, "cells": 36e9}
 CORES = 2  # whose seconds max_seconds counts, on every machine
 # Of a limit: what the global stage may take where its size is open, and the choice. The rest is the local stage's.
 GLOBAL_PART, CHOICE_PART = 0.5, 0.25

@@ -67,9 +67,9 @@ def split_reservoir(reservoir: Reservoir, sizes: Sizes) -> ReservoirSplit:
     rest = np.arange(start, len(reservoir))
     if not len(rest):
         rest = np.arange(n_holdout, len(reservoir))
-    landmarks = rest[: sizes.columns]
+    landmarks = rest[: sizes.components]
     # The sample begins behind the landmarks, whose leverage is not that of other rows, and comes round to them.
-    sample = np.concatenate([rest[sizes.columns :], landmarks])[: sizes.sample]
+    sample = np.concatenate([rest[sizes.components :], landmarks])[: sizes.sample]
     return ReservoirSplit(
         reservoir.part(slice(0, n_holdout)),
         reservoir.part(slice(n_holdout, start)),

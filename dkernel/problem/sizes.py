@@ -12,30 +12,30 @@ from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.problem.budget import global_flops
 from dkernel.recipe import GIVEN, Recipe
 
-LEAST_COLUMNS, MOST_COLUMNS = 1024, 16_384  # of n_components="auto"
+LEAST_COMPONENTS, MOST_COMPONENTS = 1024, 16_384  # of n_components="auto"
 STEP = 256  # components between two numbers that "auto" may be: half a tile
 MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
 HELD = 2_000  # rows outside the preconditioner's sample that measure its leverage
 CANDIDATES = 20_000  # rows, or four for each landmark, that a rule other than the uniform one chooses landmarks from
 # Flops of the setup that no data set is too small for: some seconds.
 FREE_FLOPS = 4e11
-# The sample is six rows a column (three at least), and as many more as are multiplied at once: what is known
-# of the covariance decides the step, and epochs on the sample are cheap passes. With many rows a column a pass
-# teaches what a smaller sample does not know: so many rows a column -> rows of the sample, and covtype's errors are the
-# same (15.3 % at 2,000 columns, 12.2 % at 5,000), as are those of a quadratic form of 28 columns. Of 260 rows a column
-# a sample of three cost covtype 0.3 points, and one of two 0.7 (2,000 columns, the mean of four seeds).
+# The sample is six rows a component (three at least), and as many more as are multiplied at once: what is known of the
+# covariance decides the step, and epochs on the sample are cheap passes. With many rows a component a pass teaches what
+# a smaller sample does not know: so many rows a component -> rows of the sample, and covtype's errors are the same
+# (15.3 % at 2,000 components, 12.2 % at 5,000), as are those of a quadratic form of 28 features. Of 260 rows a
+# component a sample of three cost covtype 0.3 points, and one of two 0.7 (2,000 components, the mean of four seeds).
 SAMPLED = ((100, 4), (0, 6))
-SAMPLE_FLOPS = 1e10  # of its Gram matrix, a fraction of a second: few columns can have more rows
+SAMPLE_FLOPS = 1e10  # of its Gram matrix, a fraction of a second: few components can have more rows
 # A round has its price whatever its work, a message to a scheduler and one back and a step of the client. A pass of 32
-# rounds learns nearly what one of 64 does where there are rows enough for each column: covtype with 2,000 columns the
-# same, a million rows of a quadratic form 1.62 in place of 1.55 % (16 rounds: 1.99); of 105 rows a column it cost
-# covtype 0.2 points. So their number falls with the square of that; where a round is much work, it does not fall.
+# rounds learns nearly what one of 64 does where there are rows enough for each component: covtype with 2,000 components
+# the same, a million rows of a quadratic form 1.62 in place of 1.55 % (16 rounds: 1.99); of 105 rows a component it
+# cost covtype 0.2 points. So their number falls with the square of that; where a round is much work, it does not fall.
 MOST_ROUNDS, LEAST_ROUNDS = 64, 32
 ROUND_FLOPS = 4e10  # of a round that is much work, a second of one core
-SETTLED = 204  # rows a column with which the least rounds do
+SETTLED = 204  # rows a component with which the least rounds do
 MANY_ROWS = 2**18  # of fewer a pass is short whatever its rounds
-# Rows for a column that teach all that a pass can: of fewer the second pass taught covtype another 0.3 points (15,000
-# columns, 35 rows for each), and it costs less than the setup did.
+# Rows for a component that teach all that a pass can: of fewer the second pass taught covtype another 0.3 points
+# (15,000 components, 35 rows for each), and it costs less than the setup did.
 ENOUGH_ROWS = 64
 MOST_SAMPLE = 65_536  # rows that are held by the client
 LARGE = 4  # times its sample a source must be, for the sample's epochs to be a small part of what it teaches
@@ -43,10 +43,10 @@ LARGE = 4  # times its sample a source must be, for the sample's epochs to be a 
 # 8 epochs without them and of 2 with: kin40k 9.4, 8.3 -> 8.5, 6.6 hundredths of the targets' deviation; 10,000 rows of
 # covtype 19.8, 20.7 -> 19.1, 20.5 %, 40,000 15.4 -> 14.4 %; california, letter and magic as good. Of large ones with
 # few rows per component as many as cost as much as the setup, LEAST_POLISH or none: 110,000 rows of covtype and 4,096
-# columns, after two passes, 14.9 -> 13.6 % with ten, 200,000 13.8 -> 13.6 with four; all rows, class 2 against the
-# rest, and 10,000 columns 10.6 -> 10.1 %, in a sixth more of the time.
+# components, after two passes, 14.9 -> 13.6 % with ten, 200,000 13.8 -> 13.6 with four; all rows, class 2 against the
+# rest, and 10,000 components 10.6 -> 10.1 %, in a sixth more of the time.
 POLISH, LEAST_POLISH = 10, 3
-SETUP = 6  # times D^3 flops: the Gram matrix of six rows a column
+SETUP = 6  # times D^3 flops: the Gram matrix of six rows a component
 WIDE_SAMPLE = 16_384  # where a sketch of some of them does in place of a square: twice as many, for the start
 
 
@@ -55,14 +55,14 @@ def is_large(n: int, sample: int) -> bool:
     return n >= LARGE * sample
 
 
-def flops_of(n: int, p: int, columns: int) -> float:
+def flops_of(n: int, p: int, components: int) -> float:
     """Flops of a pass: the products, and some twenty for the function of a component and the work on it."""
-    return float(n) * columns * (2 * p + 20)
+    return float(n) * components * (2 * p + 20)
 
 
-def _setup_flops(columns: int) -> float:
+def _setup_flops(components: int) -> float:
     """Flops of the Gram matrix of a sample and its factors."""
-    return SETUP * float(columns) ** 3
+    return SETUP * float(components) ** 3
 
 
 def _is_open(recipe: Recipe) -> bool:
@@ -78,11 +78,11 @@ class Sizes:
     Parameters
     ----------
     n, p : of the source
-    columns : D
+    components : D
     holdout : rows that no gradient sees
     held : rows outside the sample, for the leverage
     sample : rows of the preconditioner's Gram matrix and of the warm start
-    candidates : rows to choose landmarks from, which may be in the sample; as many as columns where all are taken
+    candidates : rows to choose landmarks from, which may be in the sample; as many as components where all are taken
     rounds : of a pass
     passes : of the steps
     polish : passes after them, at most
@@ -90,7 +90,7 @@ class Sizes:
 
     n: int
     p: int
-    columns: int
+    components: int
     holdout: int
     held: int
     sample: int
@@ -105,21 +105,21 @@ class Sizes:
 
         Examples
         --------
-        >>> Sizes.of(15_000, 16, Recipe()).columns
+        >>> Sizes.of(15_000, 16, Recipe()).components
         3840
         """
         few = SOLVERS[recipe.solver].in_memory  # every row is a landmark, and in the sample
         auto = n if few and by_landmarks(recipe.features, auto=True) else cls.automatic(n, p)
-        columns = recipe.n_components if isinstance(recipe.n_components, int) else auto
-        columns = 1 if recipe.constant_map else columns
-        sizes = cls._with(columns, n, p, recipe)
+        components = recipe.n_components if isinstance(recipe.n_components, int) else auto
+        components = 1 if recipe.constant_map else components
+        sizes = cls._with(components, n, p, recipe)
         if recipe.n_components == "auto" and not few:
-            while sizes.columns > STEP and sizes._flops() > global_flops(recipe):
-                sizes = cls._with(sizes.columns - STEP, n, p, recipe)
+            while sizes.components > STEP and sizes._flops() > global_flops(recipe):
+                sizes = cls._with(sizes.components - STEP, n, p, recipe)
         return sizes
 
     @classmethod
-    def _with(cls, columns: int, n: int, p: int, recipe: Recipe) -> "Sizes":
+    def _with(cls, components: int, n: int, p: int, recipe: Recipe) -> "Sizes":
         few = SOLVERS[recipe.solver].in_memory
         held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0
@@ -130,29 +130,31 @@ class Sizes:
                 "from: at least two are needed. Lower the holdout, or set it to 0."
             )
         held = 0 if few else min(HELD, max(1, rest // 10))
-        each = next(rows for least, rows in SAMPLED if n >= least * columns)
-        wanted = max(each * columns, 8192, int(SAMPLE_FLOPS / columns**2)) if columns <= MOST_DENSE else WIDE_SAMPLE
+        each = next(rows for least, rows in SAMPLED if n >= least * components)
+        wanted = (
+            max(each * components, 8192, int(SAMPLE_FLOPS / components**2)) if components <= MOST_DENSE else WIDE_SAMPLE
+        )
         sample = min(wanted, MOST_SAMPLE, max(rest - held, 1))
-        candidates = columns
+        candidates = components
         if recipe.landmarks not in ("uniform", GIVEN):
-            candidates = max(1, min(max(CANDIDATES, 4 * columns), rest - held))
+            candidates = max(1, min(max(CANDIDATES, 4 * components), rest - held))
         # The epochs on a sample of most rows teach what rounds can. Of letter, magic, kin40k, california and
         # 10,000 rows of covtype (two seeds each) 64 rounds find what 32 do: a hundredth of the error more or less, in a
         # tenth more of the time.
-        taught = columns <= MOST_DENSE and not is_large(n, sample)
-        auto = LEAST_ROUNDS if taught else cls.rounds_of(n, p, columns)
+        taught = components <= MOST_DENSE and not is_large(n, sample)
+        auto = LEAST_ROUNDS if taught else cls.rounds_of(n, p, components)
         rounds = recipe.rounds if isinstance(recipe.rounds, int) else auto
         passes = recipe.passes if isinstance(recipe.passes, int) else 1
         if recipe.passes == "auto" and SOLVERS[recipe.solver].in_rounds:
-            passes = cls.passes_of(n, p, columns, sample)
+            passes = cls.passes_of(n, p, components, sample)
         polish = 0 if recipe.polish == "auto" else int(recipe.polish)
         if recipe.polish == "auto" and _is_open(recipe):
-            polish = POLISH if taught else cls.polish_of(n, p, columns)
-        return cls(n, p, columns, holdout, held, sample, candidates, rounds, passes, polish)
+            polish = POLISH if taught else cls.polish_of(n, p, components)
+        return cls(n, p, components, holdout, held, sample, candidates, rounds, passes, polish)
 
     @staticmethod
-    def rounds_of(n: int, p: int, columns: int) -> int:
-        """Rounds of a source that is large: 64; of many rows a column and little work fewer, but not under 32.
+    def rounds_of(n: int, p: int, components: int) -> int:
+        """Rounds of a source that is large: 64; of many rows a component and little work fewer, but not under 32.
 
         Examples
         --------
@@ -161,33 +163,33 @@ class Sizes:
         """
         if n < MANY_ROWS:
             return MOST_ROUNDS
-        wanted = max(flops_of(n, p, columns) / ROUND_FLOPS, LEAST_ROUNDS * (SETTLED * columns / n) ** 2)
+        wanted = max(flops_of(n, p, components) / ROUND_FLOPS, LEAST_ROUNDS * (SETTLED * components / n) ** 2)
         return int(min(MOST_ROUNDS, max(LEAST_ROUNDS, wanted)))
 
     @staticmethod
-    def passes_of(n: int, p: int, columns: int, sample: int) -> int:
-        """One pass; two of a large source with few rows for its columns, where the second is cheaper than the setup.
+    def passes_of(n: int, p: int, components: int, sample: int) -> int:
+        """One pass; two of a large source with few rows for its components, where the second is cheaper than the setup.
 
         Examples
         --------
         >>> [Sizes.passes_of(n, 54, D, 6 * D) for n, D in [(520_000, 5000), (520_000, 10_000), (30_000, 5000)]]
         [1, 2, 1]
         """
-        few = is_large(n, sample) and n < ENOUGH_ROWS * columns
-        return 2 if few and flops_of(n, p, columns) < _setup_flops(columns) else 1
+        few = is_large(n, sample) and n < ENOUGH_ROWS * components
+        return 2 if few and flops_of(n, p, components) < _setup_flops(components) else 1
 
     @staticmethod
-    def polish_of(n: int, p: int, columns: int) -> int:
-        """Passes of a polish of a source that is large: of few rows for its columns as many as the setup pays for.
+    def polish_of(n: int, p: int, components: int) -> int:
+        """Passes of a polish of a source that is large: of few rows for its components as many as the setup pays for.
 
         Examples
         --------
         >>> [Sizes.polish_of(n, 54, D) for n, D in [(520_000, 5000), (200_000, 4096), (520_000, 10_000)]]
         [0, 3, 9]
         """
-        if columns > MOST_DENSE or n >= ENOUGH_ROWS * columns:
+        if components > MOST_DENSE or n >= ENOUGH_ROWS * components:
             return 0
-        paid = int(_setup_flops(columns) / flops_of(n, p, columns))
+        paid = int(_setup_flops(components) / flops_of(n, p, components))
         return min(POLISH, paid) if paid >= LEAST_POLISH else 0
 
     @staticmethod
@@ -197,17 +199,17 @@ class Sizes:
         The setup is 6 D^3 flops (the Gram matrix of 6 D rows), a pass n D (2 p + 20): the setup may cost half a pass,
         or FREE_FLOPS. Rounded to half tiles.
         """
-        wanted = float(np.clip(max(8 * n**0.5, n / 4), LEAST_COLUMNS, MOST_COLUMNS))
+        wanted = float(np.clip(max(8 * n**0.5, n / 4), LEAST_COMPONENTS, MOST_COMPONENTS))
         affordable: float = max((FREE_FLOPS / SETUP) ** (1 / 3), (flops_of(n, p, 1) / (2 * SETUP)) ** 0.5)
-        return max(LEAST_COLUMNS, STEP * round(min(wanted, affordable) / STEP))
+        return max(LEAST_COMPONENTS, STEP * round(min(wanted, affordable) / STEP))
 
     def _flops(self) -> float:
         """Flops of setup and passes, about."""
-        return _setup_flops(self.columns) + (self.passes + self.polish) * flops_of(self.n, self.p, self.columns)
+        return _setup_flops(self.components) + (self.passes + self.polish) * flops_of(self.n, self.p, self.components)
 
     def model_bytes(self, outputs: int) -> int:
         """Bytes of the components in a model file, about: landmarks or frequencies, and coefficients."""
-        return 8 * self.columns * (self.p + outputs)
+        return 8 * self.components * (self.p + outputs)
 
     @property
     def large(self) -> bool:
@@ -217,4 +219,4 @@ class Sizes:
     @property
     def reservoir(self) -> int:
         """Rows to keep in all."""
-        return min(self.n, self.holdout + self.held + max(self.columns + self.sample, self.candidates))
+        return min(self.n, self.holdout + self.held + max(self.components + self.sample, self.candidates))

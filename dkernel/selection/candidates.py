@@ -1,5 +1,6 @@
 """A candidate of the choice of kernel, scale and metric, and what the choice leads to."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -50,3 +51,13 @@ class SelectedModel:
     enough: int | None = None
     rough: bool = False
     alpha: float | None = None
+
+
+def has(candidates: Sequence[Candidate], family: Kernel) -> bool:
+    """True if one of them is of this family."""
+    return any(candidate.family is family for candidate in candidates)
+
+
+def is_next(candidate: Candidate, best: Candidate) -> bool:
+    """True if it differs from `best` by one step of gamma upwards."""
+    return (candidate.family, candidate.scaling) == (best.family, best.scaling) and candidate.factor == 2 * best.factor

@@ -1,4 +1,4 @@
-"""Evaluation of a choice: ridge regression on a few columns, and the loss that is to be fitted on other rows."""
+"""Evaluation of a choice: ridge regression on a few components, and the loss that is to be fitted on other rows."""
 
 from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -31,30 +31,30 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Fidelity:
-    """Fidelity of an evaluation: columns (landmarks are the first rows), rows to fit on and to judge on.
+    """Fidelity of an evaluation: components (landmarks are the first rows), rows to fit on and to judge on.
 
     Parameters
     ----------
     halved : whether half of the landmarks are judged too
     """
 
-    columns: int
+    components: int
     rows: int
     judged: int
     halved: bool = False
 
-    def within(self, columns: int, half: "FitValidationSplit") -> "Fidelity":
-        """The level with no more columns than a fit will have, nor rows than there are."""
+    def within(self, components: int, half: "FitValidationSplit") -> "Fidelity":
+        """The level with no more components than a fit will have, nor rows than there are."""
         rows, judged = min(self.rows, len(half.X)), min(self.judged, len(half.X_judged))
-        return replace(self, columns=min(self.columns, columns, rows), rows=rows, judged=judged)
+        return replace(self, components=min(self.components, components, rows), rows=rows, judged=judged)
 
     def flops(self, kernel: Kernel, p: int, drawn: bool = False) -> float:
-        """Predicted, of one candidate: columns in float64, their Gram matrix, a factorization for each alpha.
+        """Predicted, of one candidate: components in float64, their Gram matrix, a factorization for each alpha.
 
         An exponential in float64, with the passes over memory around it, is as long as some 200 multiplications and
-        additions in a product of matrices; a term of an L1 distance as 30. Drawn columns are what they are in a pass.
+        additions in a product of matrices; a term of an L1 distance as 30. Drawn components cost as in a pass.
         """
-        c, value = self.columns, (2.0 if is_radial(kernel) else 30.0) * p + 200
+        c, value = self.components, (2.0 if is_radial(kernel) else 30.0) * p + 200
         value = 2.0 * p + 20 if drawn else value
         return (self.rows + self.judged) * c * value + float(self.rows) * c * c + len(PATH) * c**3 / 3
 
@@ -83,7 +83,7 @@ class FitValidationSplit:
 
 @dataclass(frozen=True, eq=False)
 class CandidateLoss:
-    """The smallest mean loss over the path of alpha, and the coefficients (columns, outputs) that have it.
+    """The smallest mean loss over the path of alpha, and the coefficients (components, outputs) that have it.
 
     Parameters
     ----------
@@ -108,17 +108,17 @@ def evaluate_candidate(
     """
     map: FeatureMap
     if drawing is None:
-        map = NystromMap(kernel, scaling.apply(half.X[: level.columns]))
+        map = NystromMap(kernel, scaling.apply(half.X[: level.components]))
     else:
-        map = drawing.map(kernel, level.columns)
-    columns = ScaledComponents(scaling, map)
-    judged = with_intercept(columns, half.X_judged[: level.judged], component_dtype(map))
+        map = drawing.map(kernel, level.components)
+    components = ScaledComponents(scaling, map)
+    judged = with_intercept(components, half.X_judged[: level.judged], component_dtype(map))
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
     nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
     silent = partial(np.seterr, over="ignore", invalid="ignore")  # as the thread of this call is
     with ThreadPoolExecutor(min(threads, PARTS), initializer=silent) as pool:
-        covariance, moment = _means(columns, half, targets, level.rows, pool)
+        covariance, moment = _means(components, half, targets, level.rows, pool)
         metric = np.zeros_like(covariance)
         own = map.coordinates().metric
         metric[:-1, :-1] = own * np.eye(map.n_components) if isinstance(own, float) else own
@@ -158,16 +158,16 @@ def _ridge(covariance: Array, metric: Array, moment: Array, alpha: float) -> Arr
 
 
 def _means(
-    columns: ScaledComponents, half: FitValidationSplit, targets: Targets, rows: int, pool: Executor
+    components: ScaledComponents, half: FitValidationSplit, targets: Targets, rows: int, pool: Executor
 ) -> tuple[Array, Array]:
     """Means over the first rows, in PARTS, of the products of components, and of these with the targets."""
     # In float32, as the fit will have them, where that takes a quarter of the time.
-    made, Y = component_dtype(columns.map), targets.of(half.y[:rows])
+    made, Y = component_dtype(components.map), targets.of(half.y[:rows])
     weight = None if half.weight is None else half.weight[:rows, None]
 
     def part(first: int, stop: int) -> GramSum:
         own = slice(first, stop)
-        return gram_of(columns, half.X[own], Y[own], None if weight is None else weight[own], made)
+        return gram_of(components, half.X[own], Y[own], None if weight is None else weight[own], made)
 
     ends = [rows * i // PARTS for i in range(PARTS + 1)]
     total = reduce(GramSum.merge, pool.map(part, ends, ends[1:]))

@@ -67,7 +67,7 @@ def landmarks_of(
     if recipe.landmarks == "stratified":  # of a rare class there are few rows: none is left out
         assert pool.y is not None
         classes, n = targets.codes(pool.y), len(pool.X)
-    found = select(recipe.landmarks, kernel, scaling.apply(pool.X[:n]), sizes.columns, recipe.seed, classes)
+    found = select(recipe.landmarks, kernel, scaling.apply(pool.X[:n]), sizes.components, recipe.seed, classes)
     return found.points, split if found.rows is None else split.with_landmarks(found.rows)
 
 

@@ -11,13 +11,13 @@ LEARNED = 6  # candidates of the third level for each kernel: three widths and t
 SUMS = 4  # of two kernels
 
 
-def choice_work(recipe: Recipe, p: int, rows: int, columns: int, drawn: bool, budget: float) -> float:
+def choice_work(recipe: Recipe, p: int, rows: int, components: int, drawn: bool, budget: float) -> float:
     """Predicted flops of the choice: its levels as they usually go, the later ones within the budget.
 
     Parameters
     ----------
     rows : of the sample
-    columns : of the fit to come
+    components : of the fit to come
     drawn : whether its components are drawn
     """
     kernels = recipe.kernels
@@ -32,7 +32,7 @@ def choice_work(recipe: Recipe, p: int, rows: int, columns: int, drawn: bool, bu
     fitted = min(LAST.rows, max(1, rows - judged))
 
     def each(level: Fidelity) -> float:
-        within = Fidelity(min(level.columns, columns, fitted), min(level.rows, fitted), min(level.judged, judged))
+        within = Fidelity(min(level.components, components, fitted), min(level.rows, fitted), min(level.judged, judged))
         return sum(within.flops(kernel, p, drawn) for kernel in kernels) / len(kernels)
 
     first, second = candidates * each(FIRST), min(candidates, JUDGED_AGAIN) * each(SECOND)

@@ -254,7 +254,7 @@ class Solver(StateMachine[S, SolverResult]):
     @classmethod
     def flops(cls, sizes: Sizes, outputs: int) -> float:
         """Predicted, of a reading."""
-        return flops_of(sizes.n, sizes.p, sizes.columns) + 4.0 * outputs * sizes.n * sizes.columns
+        return flops_of(sizes.n, sizes.p, sizes.components) + 4.0 * outputs * sizes.n * sizes.components
 
     @classmethod
     def squares(cls, columns: int) -> int:  # noqa: ARG003

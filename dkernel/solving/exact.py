@@ -125,7 +125,7 @@ class Exact(Solver[Found]):
 
     @classmethod
     def flops(cls, sizes: Sizes, outputs: int) -> float:  # noqa: ARG003
-        n, D = float(sizes.n), sizes.columns
+        n, D = float(sizes.n), sizes.components
         return flops_of(sizes.n, sizes.p, D) + 2 * n * D**2 + 2.0 * D**3
 
     def start(self) -> Found:

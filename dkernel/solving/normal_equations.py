@@ -56,7 +56,7 @@ class NormalEquations(Solver[Found]):
 
     @classmethod
     def flops(cls, sizes: Sizes, outputs: int) -> float:  # noqa: ARG003
-        return flops_of(sizes.n, sizes.p, sizes.columns) + float(sizes.n) * sizes.columns**2
+        return flops_of(sizes.n, sizes.p, sizes.components) + float(sizes.n) * sizes.components**2
 
     @classmethod
     def squares(cls, columns: int) -> int:

@@ -206,7 +206,7 @@ def lowest(loss: Callable[[tuple[int, ...]], float], wanted: float = inf) -> tup
 
     Parameters
     ----------
-    wanted : loss that the middle width must have, or the search ends there
+    wanted : loss that the middle width must have with the first smoothness, or the search ends there
     """
 
     def walk(best: tuple[int, ...], axes: tuple[int, ...]) -> tuple[int, ...]:
@@ -219,7 +219,11 @@ def lowest(loss: Callable[[tuple[int, ...]], float], wanted: float = inf) -> tup
                     best = other
         return best
 
-    found = min((walk((*MIDDLE, smoothness, 0), FIRST) for smoothness in range(len(SMOOTHNESS))), key=loss)
-    while loss(found) <= wanted and (further := walk(found, THEN)) != found:
+    starts = (walk((*MIDDLE, smoothness, 0), FIRST) for smoothness in range(len(SMOOTHNESS)))
+    found = next(starts)
+    if loss(found) > wanted:
+        return found
+    found = min((found, *starts), key=loss)
+    while (further := walk(found, THEN)) != found:
         found = further
     return found

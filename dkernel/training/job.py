@@ -115,5 +115,5 @@ def _features(source: Source, recipe: Recipe, sizes: Sizes, given: Any) -> str:
         return "nystrom"
     kernel = recipe.kernels[0].bind_columns(source.columns)
     if source.sparse:
-        return features_of_sparse(kernel, sizes.columns, recipe.features)
-    return features_named(kernel, sizes.p, sizes.columns, recipe.features, recipe.sampling)
+        return features_of_sparse(kernel, sizes.components, recipe.features)
+    return features_named(kernel, sizes.p, sizes.components, recipe.features, recipe.sampling)

@@ -90,7 +90,7 @@ class Plan:
     def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1) -> "Plan":
         """The plan for a source."""
         sizes, outputs = Sizes.of(source.n_counted, source.n_terms, recipe), max(outputs, source.targets)
-        n, p, D = sizes.n, sizes.p, sizes.columns
+        n, p, D = sizes.n, sizes.p, sizes.components
         row, matrix = source.row_bytes + 16, 8 * D * D
         unit = max((unit.n_rows for unit in source.units), default=0) * row
         # While one bundle is used the next is read, and one worker may have got all of it; reading holds a unit twice,

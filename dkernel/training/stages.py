@@ -16,7 +16,7 @@ from dkernel.model import ScaledComponents
 from dkernel.problem.finite_check import LOOKED_AT, check_products
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit, split_reservoir
-from dkernel.problem.sizes import LEAST_COLUMNS, Sizes
+from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.problem.targets import Targets, doubtful_task, make_targets, resolve_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
@@ -144,27 +144,34 @@ def split_rows(job: Job, survey: SurveyResult) -> ReservoirSplit:
 def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple[Job, ReservoirSplit]:
     """Settle the number of components, divide the rows for it, and report the sizes."""
     job, why = _with_enough(job, chosen)
-    if chosen.enough is not None and job.recipe.local == "auto":
-        # Cells hold what the same function of many more components would.
-        kinds = tuple(kind for kind in job.plan.local if kind != "cells")
-        job = replace(job, plan=replace(job.plan, local=kinds))
+    if job.recipe.local == "auto":
+        job = replace(job, plan=replace(job.plan, local=_worth_trying(job.plan.local, chosen)))
     split, sizes, recipe = split_rows(job, survey), job.sizes, job.recipe
     if said := _components_said(job, split, why):
         job.note("n_components", said)
     if recipe.passes == "auto" and sizes.passes > 1:
-        job.note("passes", f"{sizes.passes}: {sizes.n / sizes.columns:.0f} rows per component are few")
+        job.note("passes", f"{sizes.passes}: {sizes.n / sizes.components:.0f} rows per component are few")
     if recipe.polish == "auto" and sizes.polish:
         job.note("polish", f"{sizes.polish} passes, which are cheap compared with the setup")
     return job, split
 
 
+def _worth_trying(kinds: Sequence[str], chosen: SelectedModel) -> tuple[str, ...]:
+    """The local stages that may be a gain: cells hold what the same function of many more components would, and beside
+    them grids, which have kinks, are no match where each doubling of the components nearly halves the loss."""
+    without = {"cells"} if chosen.enough is not None else set()
+    if chosen.rough and "cells" in kinds:
+        without = {"grids"}
+    return tuple(kind for kind in kinds if kind not in without)
+
+
 def _with_enough(job: Job, chosen: SelectedModel) -> tuple[Job, str]:
     """The job with no more components than the choice found to be enough, and the reason if they are fewer."""
-    recipe, most = job.recipe, job.sizes.columns
-    enough = most if chosen.enough is None else max(chosen.enough, LEAST_COLUMNS)
+    recipe, most = job.recipe, job.sizes.components
+    enough = most if chosen.enough is None else max(chosen.enough, LEAST_COMPONENTS)
     why = f"{most:,} would have a loss that is smaller by some 1 % at most"
     if chosen.rough and recipe.local == "auto" and "cells" in job.plan.local:
-        enough, why = LEAST_COLUMNS, "each doubling nearly halves the loss, so cells learn the rest"
+        enough, why = LEAST_COMPONENTS, "each doubling nearly halves the loss, so cells learn the rest"
     is_open = recipe.n_components == "auto" and recipe.landmarks == "uniform" and not job.solver.in_memory
     if not is_open or enough >= most:
         return job, ""
@@ -173,7 +180,7 @@ def _with_enough(job: Job, chosen: SelectedModel) -> tuple[Job, str]:
 
 def _components_said(job: Job, split: ReservoirSplit, why: str) -> str:
     """The number of components with its reason; nothing of a number that was given and is kept."""
-    exact, landmarks, asked = job.solver.in_memory, by_landmarks(job.features), job.sizes.columns
+    exact, landmarks, asked = job.solver.in_memory, by_landmarks(job.features), job.sizes.components
     auto, which = job.recipe.n_components == "auto", "all different rows" if exact else "all rows except the holdout"
     if landmarks and job.given is None and len(split.landmarks.X) < asked:
         text = f"{len(split.landmarks.X):,}: {which}"
@@ -196,7 +203,7 @@ def choose_model(
     job.progress.phase("choose scale and gamma")
     rest = job.plan.flops, job.executor, f"{job.key}-{stage}", job.drawing, job.source.encoding
     chosen = job.journal.stage(
-        stage, lambda: select_model(recipe, survey, split.fitted, targets, loss, job.sizes.columns, *rest)
+        stage, lambda: select_model(recipe, survey, split.fitted, targets, loss, job.sizes.components, *rest)
     )
     rows = chosen.scaling.apply(split.fitted.X[:LOOKED_AT], recipe.dtype)
     check_products(chosen.kernel, rows, job.source.columns)
@@ -230,9 +237,9 @@ def _map(
 ) -> tuple[FeatureMap, ReservoirSplit]:
     kernel, scaling, drawing = chosen.kernel, chosen.scaling, job.drawing
     if drawing is not None:
-        map = drawing.map(kernel, job.sizes.columns)
+        map = drawing.map(kernel, job.sizes.components)
         job.note("features", map.text)
-        if recipe.n_components == "auto" and map.n_components < job.sizes.columns:
+        if recipe.n_components == "auto" and map.n_components < job.sizes.components:
             job.note("n_components", f"{map.n_components:,}: the kernel has no more")
         return map, split
     if job.given is not None:

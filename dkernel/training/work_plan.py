@@ -9,7 +9,7 @@ from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
 from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.problem.budget import choice_flops, core_seconds
-from dkernel.problem.sizes import LEAST_COLUMNS, Sizes
+from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.recipe import Recipe
 from dkernel.selection.predicted_work import choice_work
 from dkernel.solving.driver import solver_class
@@ -47,12 +47,12 @@ class Work:
         work = {"global": setup + passes * turn, "survey": SURVEY * source.n_rows * sizes.p}
         drawn, budget = not by_landmarks(recipe.features, auto=True), choice_flops(recipe, work["global"])
         rows = sizes.reservoir - sizes.holdout
-        work["choice"] = choice_work(recipe, sizes.p, rows, sizes.columns, drawn, budget)
+        work["choice"] = choice_work(recipe, sizes.p, rows, sizes.components, drawn, budget)
         kinds = local_kinds(recipe, source, sizes, work)
         local = {kind: LOCAL_STAGES[kind].cost(sizes.n, sizes.p, recipe, outputs).flops for kind in kinds}
         most = least = core_seconds(work | local)
         if may_shrink(recipe, sizes):
-            fewest = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=LEAST_COLUMNS))
+            fewest = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=LEAST_COMPONENTS))
             passes_then, turn_then, setup_then = global_work(fewest, recipe, outputs)
             least = core_seconds(work | local | {"global": setup_then + passes_then * turn_then})
         return cls(passes, work["survey"], work["choice"], setup, turn, local, sqrt(most * least))
@@ -66,13 +66,13 @@ class Work:
 
 def may_shrink(recipe: Recipe, sizes: Sizes) -> bool:
     """True if the sample may find fewer components to be enough."""
-    is_open = recipe.n_components == "auto" and recipe.landmarks == "uniform" and sizes.columns > LEAST_COLUMNS
+    is_open = recipe.n_components == "auto" and recipe.landmarks == "uniform" and sizes.components > LEAST_COMPONENTS
     return is_open and by_landmarks(recipe.features, auto=True) and not SOLVERS[recipe.solver].in_memory
 
 
 def global_work(sizes: Sizes, recipe: Recipe, outputs: int) -> tuple[int, float, float]:
     """Passes, the flops of one, and those of the setup."""
-    p, D = sizes.p, sizes.columns
+    p, D = sizes.p, sizes.components
     solver = solver_class(recipe.solver)
     wide = D > MOST_DENSE and recipe.rank is None and SOLVERS[recipe.solver].prepared
     products = sketch_flops(D, p) if wide else float(sizes.sample) * D * D + 2.0 * D**3

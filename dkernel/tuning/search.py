@@ -148,7 +148,7 @@ class _Search:
             check_metric(job.recipe.metric, kernel, source.n_in, bool(source.objects))
         for gamma in {job.recipe.gamma: None for job in self.jobs.values()}:
             check_gamma([job.recipe.kernels[0] for job in self.jobs.values()], gamma)
-        most = max(job.sizes.columns for job in self.jobs.values())
+        most = max(job.sizes.components for job in self.jobs.values())
         self.shrink = max(1.0, most / RACED)
         rungs = math.ceil(math.log2(max(len(self.candidates), 2)))
         self.shares = 2**rungs - 1
@@ -221,7 +221,7 @@ class _Search:
             of_loss = [number for number in mine if self.candidates[number].recipe.loss == loss]
             recipe = full.recipe.replace(
                 kernel=repr(chosen.kernel), loss=loss, features=full.features,
-                n_components=self._raced(full.sizes.columns),
+                n_components=self._raced(full.sizes.components),
             )  # fmt: skip
             job = self._job(recipe, Progress("none"))
             split = split_reservoir(survey.reservoir, job.sizes)

@@ -57,10 +57,10 @@ def test_a_limit_of_seconds_holds_for_the_predicted_work(seconds):
 
 
 def test_a_limit_leaves_what_is_given_and_lowers_what_is_open():
-    sizes = [Sizes.of(500_000, 20, Recipe(max_seconds=seconds)).columns for seconds in (10, 30, 100, 1e4)]
+    sizes = [Sizes.of(500_000, 20, Recipe(max_seconds=seconds)).components for seconds in (10, 30, 100, 1e4)]
     assert sizes == sorted(sizes)
     assert sizes[0] < sizes[-1]
-    assert Sizes.of(500_000, 20, Recipe(max_seconds=10, n_components=4096)).columns == 4096
+    assert Sizes.of(500_000, 20, Recipe(max_seconds=10, n_components=4096)).components == 4096
 
 
 def test_the_command_and_the_estimator_take_both_and_record_them(run, table, tmp_path):

@@ -59,6 +59,7 @@ def test_few_options_are_not_grouped():
         ("--epochs", "--passes"),
         ("--n_components", "--n-components"),
         ("--random-state", "--seed"),
+        ("--timeout", "--cluster-timeout"),
         ("--lable", "--label"),
     ],
 )

@@ -89,6 +89,27 @@ def test_a_model_knows_which_columns_are_numbers(run, model, tmp_path, every, fi
     assert "'?' is not a number" in refused.stderr
 
 
+def test_text_where_a_model_takes_numbers_is_no_column_to_exclude(run, model, tmp_path):
+    """It was advised to exclude the column, which the model needs, or to give it a kernel of texts."""
+    pd.DataFrame({"a": ["x"] * 50, "b": 0.5, "c": 0.5}).to_parquet(tmp_path / "x.parquet")
+    for more in ([], ["--max-bad-rows", 50]):
+        result = run("score", model, tmp_path / "x.parquet", "--out", tmp_path / "s.csv", *more)
+        assert result.exit_code == 65, result.output
+        assert "x.parquet: column 'a' holds text, and the model takes numbers there." in result.stderr
+
+
+def test_a_column_that_is_text_in_some_files_may_be_a_category(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rows = pd.DataFrame({"x": np.arange(200.0), "kind": np.arange(200) % 3, "y": np.arange(200) % 2})
+    rows.to_parquet("1.parquet")
+    rows.assign(kind=rows["kind"].astype(str)).to_parquet("2.parquet")
+    fit = ("train", "1.parquet", "2.parquet", "--label", "y", "--n-components", "8", "--out", "m", "--quiet")
+    refused = run(*fit)
+    assert refused.exit_code == 65, refused.output
+    assert "(`--categorical kind`)" in refused.stderr
+    assert run(*fit, "--categorical", "kind").exit_code == 0
+
+
 def test_true_and_false_are_numbers_that_a_model_knows(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rows = "".join(f"{i % 7},{str(i % 2 == 0).lower()},{i % 2}\n" for i in range(300))

@@ -145,14 +145,18 @@ class Plan:
         return [(key, int(pid)) for said, of, key, pid in words if (said, of) == (what, kind)]
 
 
+def ended(cluster):
+    """Names of the workers that ended with their nannies."""
+    return [name for name, nanny in cluster.workers.items() if nanny.status == Status.closed]
+
+
 def settle(executor, seconds):
-    """Two workers again: a new one also for a worker that ended with its nanny, which may still be about to."""
+    """Two workers again: a new one also for a worker that ended with its nanny."""
     cluster = executor.client.cluster
 
     def both():
-        for name, nanny in list(cluster.workers.items()):
-            if nanny.status == Status.closed:
-                del cluster.workers[name]
+        for name in ended(cluster):
+            del cluster.workers[name]
         if len(cluster.workers) != 2:
             cluster.scale(2)
         return len(cluster.workers) == executor.workers == 2

@@ -90,7 +90,7 @@ def zombie(folder: Path, step: int) -> dict:
 
     def tables(index):
         blocks = source.units[index].task.compute(scheduler="sync")
-        return scoring._tables(model, blocks, ("score",), source.kept)
+        return scoring.tables(model, blocks, ("score",), source.kept)
 
     destination = Destination(path)
     with destination.stage(job) as staging:

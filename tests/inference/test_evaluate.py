@@ -40,7 +40,7 @@ def test_two_classes_as_scikit_learn_has_them(two):
     S = two.scores(X)
     p = two.probabilities(S)
     called = two.labels(S)
-    assert list(found) == ["n", "accuracy", "error", "auc", "log_loss", "per_class"]
+    assert list(found) == ["n", "accuracy", "error", "auc", "log_loss", "far", "per_class"]
     assert found["n"] == 5000
     assert found["accuracy"] == pytest.approx(metrics.accuracy_score(y, called), abs=1e-12)
     assert found["error"] == pytest.approx(1 - found["accuracy"])
@@ -142,6 +142,7 @@ def test_a_regression_with_and_without_weights():
     model = fitted(X, s, loss="squared")
     called = model.predict(X)
     found = evaluate(model, from_arrays(X, s), SerialExecutor())
+    assert found.pop("far")["rows"] == 3000
     assert found == {
         "n": 3000,
         "rmse": pytest.approx(metrics.root_mean_squared_error(s, called)),

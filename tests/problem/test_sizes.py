@@ -63,13 +63,13 @@ def test_rounds_are_fewer_where_many_rows_a_column_have_little_work(n, p, column
     ("n", "p", "low", "high"), [(1000, 5, 1024, 1024), (15_000, 16, 3328, 3840), (10**7, 28, 6144, 12288)]
 )
 def test_the_automatic_number_of_columns_grows_with_the_rows(n, p, low, high):
-    columns = Sizes.of(n, p, Recipe()).columns
+    columns = Sizes.of(n, p, Recipe()).components
     assert low <= columns <= high
     assert columns % 256 == 0
 
 
 def test_the_number_asked_for_is_taken():
-    assert Sizes.of(10**6, 5, Recipe(n_components=77)).columns == 77
+    assert Sizes.of(10**6, 5, Recipe(n_components=77)).components == 77
 
 
 def test_the_sample_is_fewer_rows_a_column_where_rows_a_column_are_many():

@@ -23,7 +23,7 @@ def halves(weighted):
 
 def plain(kernel, half, loss):
     """The smallest loss of the path, with float64 columns and a solver of its own."""
-    Z, y = half.X[: LEVEL.columns].astype(float), 2.0 * half.y[:, None] - 1
+    Z, y = half.X[: LEVEL.components].astype(float), 2.0 * half.y[:, None] - 1
     w = np.ones(len(y)) if half.weight is None else half.weight
     F, G = (np.c_[kernel(X.astype(float), Z), np.ones(len(X))] for X in (half.X, half.X_judged))
     ridge = np.zeros((len(Z) + 1,) * 2)
@@ -42,7 +42,7 @@ def test_the_best_of_the_path_is_that_of_numpy_and_threads_move_no_bit(kernel, w
     half, loss, targets = halves(weighted), loss_named("squared_hinge"), Targets(np.array([0, 1]))
     found = evaluate_candidate(kernel, SCALING, half, loss, targets, LEVEL)
     assert found.loss == pytest.approx(plain(kernel, half, loss), rel=2e-3)
-    assert found.coef.shape == (LEVEL.columns, 1)
+    assert found.coef.shape == (LEVEL.components, 1)
     for threads in (2, 5):
         again = evaluate_candidate(kernel, SCALING, half, loss, targets, LEVEL, threads)
         assert again.loss == found.loss

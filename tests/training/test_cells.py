@@ -92,7 +92,7 @@ def test_cells_that_nobody_asked_for_are_not_all_fitted_where_a_few_win_nothing(
     labels = y > 0 if wins else np.random.default_rng(0).normal(size=1500) > 0
     monkeypatch.setattr(local_stage, "OPEN", ())
     monkeypatch.setattr(local_stage, "AUTO_HOLDOUT", 50)
-    monkeypatch.setattr(local_stage, "MOST_WORK", np.inf)
+    monkeypatch.setattr(local_stage, "affords", lambda *_: True)
     monkeypatch.setattr(local_stage, "LOCAL_STAGES", {"cells": local_stage.LOCAL_STAGES["cells"]})
     fitted = []
     monkeypatch.setattr(cell_stage, "fit_cells", lambda *args: fitted.append(1) or fit_cells(*args))

@@ -136,7 +136,7 @@ def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
     stage = local_stage.LocalKind(lambda *some: began.append(some), cells.cost)
     monkeypatch.setitem(local_stage.LOCAL_STAGES, "cells", stage)
     monkeypatch.setattr(local_stage, "local_kinds", lambda *_: ("grids", "cells"))
-    monkeypatch.setattr("dkernel.training.memory_plan.local_kinds", lambda *_: ("grids", "cells"))
+    monkeypatch.setattr("dkernel.training.work_plan.local_kinds", lambda *_: ("grids", "cells"))
     X, y = rough(1200)
     found = train(from_arrays(X, y > 0), Recipe(local="auto", n_grids=64), SerialExecutor(),
                   callback=lambda line: line.get("grids") == 32)  # fmt: skip
@@ -144,18 +144,24 @@ def test_a_callback_that_ends_the_grids_leaves_the_cells_unbegun(monkeypatch):
     assert max(line.get("grids", 0) for line in found.history) == 32
 
 
-@pytest.mark.parametrize("enough", [None, 1024])
-def test_cells_are_not_tried_where_more_components_win_next_to_nothing(monkeypatch, enough):
+@pytest.mark.parametrize(
+    ("found", "tried"),
+    [({}, ["grids", "cells"]), ({"enough": 1024}, ["grids"]), ({"rough": True}, ["cells"])],
+)
+def test_the_learning_curve_says_which_local_stages_are_tried(monkeypatch, found, tried):
+    """Cells are no use where more components win next to nothing, nor grids where each doubling halves the loss."""
     began = []
-    cells = local_stage.LOCAL_STAGES["cells"]
-    stage = local_stage.LocalKind(lambda *some: began.append(some) or LocalStage(None, [], {}, "none"), cells.cost)
-    monkeypatch.setitem(local_stage.LOCAL_STAGES, "cells", stage)
-    monkeypatch.setattr("dkernel.training.memory_plan.local_kinds", lambda *_: ("cells",))
-    monkeypatch.setattr(stages, "select_model", lambda *some: replace(select_model(*some), enough=enough))
+    for name, stage in local_stage.LOCAL_STAGES.items():
+        kind = local_stage.LocalKind(
+            lambda *_, name=name: began.append(name) or LocalStage(None, [], {}, "none"), stage.cost
+        )
+        monkeypatch.setitem(local_stage.LOCAL_STAGES, name, kind)
+    monkeypatch.setattr("dkernel.training.work_plan.local_kinds", lambda *_: ("grids", "cells"))
+    monkeypatch.setattr(stages, "select_model", lambda *some: replace(select_model(*some), **found))
     X, y = rough(1200)
     recipe = Recipe(kernel="gaussian", gamma=1.0, scale="none", metric="identity", n_components=64, local="auto")
     train(from_arrays(X, y > 0), recipe, SerialExecutor())
-    assert bool(began) is (enough is None)
+    assert began == tried
 
 
 def test_what_grids_do_not_have_is_refused_by_name():

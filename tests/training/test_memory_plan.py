@@ -130,3 +130,16 @@ def test_a_worker_holds_the_matrices_of_a_sums_levels():
     psgd, normal = (plan(rows, recipe.replace(solver=solver), SerialExecutor()) for solver in ("psgd", "normal"))
     matrices = (normal["worker_bytes"] - psgd["worker_bytes"]) / (8 * 1024**2)
     assert matrices > 5 * 6
+
+
+@pytest.mark.parametrize(
+    ("rows", "targets", "tried"), [(12_000, 1, ["grids", "cells"]), (12_000, 8, ["cells"]), (40_000, 8, [])]
+)
+def test_local_stages_that_are_tried_leave_the_model_of_all_targets_its_size(rows, targets, tried):
+    """Of one target they fit into 2 MB; a stage of several is left out where those of all do not."""
+    Y = np.zeros((rows, targets), np.float32)
+    source = from_arrays(np.zeros((rows, 2), np.float32), Y if targets > 1 else Y[:, 0])
+    recipe = Recipe(task="regress", loss="squared", max_model_size=2_000_000)
+    found = plan(source, recipe, ThreadsExecutor(2))
+    assert found["local"] == tried
+    assert found["model_bytes"] <= 2_000_000

@@ -1,6 +1,6 @@
 """The base class of transformers, which have a feature map and answer Dask collections lazily."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any
 
@@ -60,18 +60,28 @@ class TransformerBase(NamedParameters, ClassNamePrefixFeaturesOutMixin, Transfor
     def _transform(
         self, X: Any, function: Any, carried: Any, *arrays: NDArray[Any], made: Mapping[str, str] | None = None
     ) -> Any:
-        def key() -> str:
-            return f"map-{content_key(repr(self.map_.spec()), *arrays)}"
+        """The features of the rows, in their dtype or in what `made` has for it."""
+        X = checked_rows(self, X, objects=bool(self.map_.objects))
+        dtype = (made or {}).get(dtype_of(X), dtype_of(X))
+        return self._answer(X, function, carried, arrays, dtype, self._n_features_out, self.get_feature_names_out)
 
-        names, places = self._names(), self.map_.objects
-        X = checked_rows(self, X, objects=bool(places))
-        dtype = dtype_of(X)
-        made_dtype = (made or {}).get(dtype, dtype)
-        objects = tuple(names[j] for j in places)
-        answer = BlockPrediction(
-            function, carried, key, names, dtype, made_dtype, self._n_features_out, objects, self.get_feature_names_out
-        )
-        return apply(answer, X)
+    def _answer(
+        self, X: Any, function: Any, carried: Any, arrays: Sequence[NDArray[Any]], made: Any, width: int | None = None,
+        named: Callable[[], Sequence[Any]] | None = None,
+    ) -> Any:  # fmt: skip
+        """The answers function(carried, block) to rows that were checked.
+
+        Parameters
+        ----------
+        arrays : that the answers depend on, beside the spec of the map
+        """
+
+        def key() -> str:
+            return f"{function.__name__}-{content_key(repr(self.map_.spec()), *arrays)}"
+
+        names = self._names()
+        objects = tuple(names[j] for j in self.map_.objects)
+        return apply(BlockPrediction(function, carried, key, names, dtype_of(X), made, width, objects, named), X)
 
     @property
     def _n_features_out(self) -> int:

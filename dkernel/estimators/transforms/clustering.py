@@ -10,8 +10,6 @@ from dkernel.data import Source
 from dkernel.errors import DataError
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.prediction import BlockPrediction, apply, content_key
-from dkernel.estimators.transforms.base import dtype_of
 from dkernel.estimators.transforms.embedding import OnFeatures, joined_rows, linear_model
 from dkernel.estimators.validation import checked_rows
 from dkernel.execution.connect import default_executor
@@ -124,16 +122,9 @@ class Clustering(ClusterMixin, OnFeatures):
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
         require_fitted(self, "cluster_centers_")
-        names = self._names()
         X = checked_rows(self, X, objects=bool(self.map_.objects))
-        objects = tuple(names[j] for j in self.map_.objects)
-        centers = self.cluster_centers_
-        key = content_key(repr(self.map_.spec()), *self.map_.arrays().values(), centers)
-        carried = (self._phi, centers)
-        answer = BlockPrediction(
-            cluster_rows, carried, lambda: f"clusters-{key}", names, dtype_of(X), np.int64, None, objects
-        )
-        return apply(answer, X)
+        carried, arrays = (self._phi, self.cluster_centers_), (*self.map_.arrays().values(), self.cluster_centers_)
+        return self._answer(X, cluster_rows, carried, arrays, np.int64)
 
     def transform(self, X: Any) -> Any:
         """Compute the distance |φ(x) - c| of each row to each centre.

@@ -1,0 +1,102 @@
+"""Columns that scoring writes: label, scores, deviations, probabilities and novelty of the rows of blocks."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dkernel.data import Block
+from dkernel.data.arrow import as_column
+from dkernel.errors import DataError, RecipeError, TooLargeError, UnsupportedError
+from dkernel.model import Model
+
+WORDS = ("label", "score", "std", "probability", "novelty")
+"""What can be written for every row, in the order of the columns."""
+
+
+def words_for(model: Model, write: Sequence[str] | None) -> tuple[str, ...]:
+    """The words to write, in the order of WORDS; refuses those that mean nothing or that this model cannot answer."""
+    regression = model.classes is None
+    if write is None:
+        return ("score",) if regression else ("label", "score")
+    unknown = [word for word in write if word not in WORDS]
+    if unknown or not write:
+        found = ", ".join(map(repr, unknown)) or "nothing"
+        raise RecipeError(f"Scoring cannot write {found}. Possible: {', '.join(WORDS)}, one or more of them.")
+    words = tuple(word for word in WORDS if word in write)
+    if regression and (others := [word for word in words if word in ("label", "probability")]):
+        raise UnsupportedError(
+            f"This model is a regression, whose prediction is the column 'score': it has no {' and no '.join(others)}. "
+            "Write score, std or novelty."
+        )
+    if "std" in words:
+        model.known_variance()
+    if "novelty" in words:
+        model.landmark_map()
+    if "probability" in words:
+        # Asked once here, so that a loss without probabilities is refused before anything is read.
+        model.probabilities(np.zeros((1, len(model.intercept)), np.float32))
+    return words
+
+
+def output_columns(model: Model, kept: Sequence[str], words: Sequence[str]) -> tuple[str, ...]:
+    """Names of the output's columns: the kept ones, then those that the words stand for."""
+    classes = [] if model.classes is None else [str(c) for c in model.classes.tolist()]
+    made: list[str] = []
+    for word in words:
+        if word == "probability":
+            made += [f"probability_{c}" for c in classes]
+        elif word in ("score", "std") and len(model.intercept) > 1:
+            made += [f"{word}_{c}" for c in classes or range(len(model.intercept))]
+        else:
+            made.append(word)
+    if twice := sorted(set(made) & set(kept)):
+        raise DataError(
+            f"The kept column {twice[0]!r} has the name of a column that scoring writes. Do not keep it, rename it in "
+            "the input, or leave that column out of what is written."
+        )
+    return (*kept, *made)
+
+
+def rows_too_large(model: Model, blocks: Sequence[Block], words: Sequence[str]) -> list[int]:
+    """Numbers of the rows without finite answers, counted through all blocks."""
+    found: set[int] = set()
+    asked = [model.scores, *(getattr(model, word) for word in ("std", "novelty") if word in words)]
+    first = 0
+    for block in blocks:
+        for ask in asked:
+            try:
+                ask(block.X)
+            except TooLargeError as error:
+                found |= {first + row for row in error.rows}
+        first += len(block.X)
+    return sorted(found)
+
+
+def tables(model: Model, blocks: Sequence[Block], words: Sequence[str], kept: Sequence[str]) -> Iterator[pa.Table]:
+    """The kept columns of blocks with those that the words stand for, a table a block."""
+    names = output_columns(model, kept, words)
+    for block in blocks:
+        if not len(block.X):
+            continue
+        arrays: list[Any] = [block.kept.column(name) for name in kept] if block.kept is not None else []
+        # Their fields say more than their types: which of them is CSV text.
+        fields = [block.kept.schema.field(name) for name in kept] if block.kept is not None else []
+        S = model.scores(block.X)
+        for word in words:
+            if word == "label":
+                arrays.append(as_column(model.labels(S)))
+            elif word == "novelty":
+                arrays.append(as_column(model.novelty(block.X)))
+            elif word == "std":
+                arrays += _arrays(model.std(block.X))
+            else:
+                arrays += _arrays(S if word == "score" else model.probabilities(S))
+        made = zip(names[len(fields) :], arrays[len(fields) :], strict=True)
+        yield pa.table(arrays, pa.schema([*fields, *(pa.field(name, array.type) for name, array in made)]))
+
+
+def _arrays(found: Any) -> list[Any]:
+    """The columns of (n, k), or the one that (n,) is."""
+    return [as_column(column) for column in found.reshape(len(found), -1).T]
