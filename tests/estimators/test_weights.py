@@ -162,7 +162,7 @@ def test_with_a_map_that_is_there_objective_and_gradient_are_those_of_the_copies
 
     blocks = Block(X, y, K.astype(float)), Block(X[COPIES], y[COPIES], None)
     one, other = (total(Gradient(problem), block) for block in blocks)
-    for name in ("columns", "intercept", "loss", "weight"):
+    for name in ("components", "intercept", "loss", "weight"):
         np.testing.assert_allclose(getattr(one, name), getattr(other, name), rtol=1e-4, atol=1e-3)
     one, other = (total(LossStatistic(problem), block) for block in blocks)
     np.testing.assert_allclose([*one.loss, one.weight], [*other.loss, other.weight], rtol=1e-5)
