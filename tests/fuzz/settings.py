@@ -106,8 +106,7 @@ def _compare(data: Dataset, settings: dict[str, Any], files: list[Path], folder:
     if any(name in settings for name in ("rank", "sampling", "form", "holdout", "dtype", "positive", "categorical")):
         return False
     model = dkernel.load(folder / "m.safetensors").model_
-    given = {**settings, "solver": settings.get("solver", "psgd"), "loss": model.recipe.loss}
-    machine = _estimator(data, {**given, "task": model.task})
+    machine = _estimator(data, {**settings, "loss": model.recipe.loss, "task": model.task})
     source = dkernel.open_source([str(file) for file in files], label=LABEL,
                                  weight=WEIGHT if data.weight is not None else None)  # fmt: skip
     with warnings.catch_warnings():
