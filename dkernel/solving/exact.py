@@ -79,12 +79,10 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
             "'pcg' or 'lbfgs' for the exact optimum on fewer columns."
         )
     rows = _distinct(rows_of(source, executor, n))
-    made = from_arrays(
-        rows.X, rows.y, rows.weight, columns=source.columns, dtype=recipe.dtype, kernel=recipe.kernels[0]
-    )
+    made = from_arrays(rows.X, rows.y, rows.weight, dtype=recipe.dtype, kernel=recipe.kernels[0])
     return replace(
-        made, label=source.label, weight=None if rows.weight is None else source.weight or "weight",
-        encoding=source.encoding, notes=source.notes, passed_over=source.passed_over,
+        made, columns=source.columns, label=source.label, encoding=source.encoding, notes=source.notes,
+        passed_over=source.passed_over, weight=None if rows.weight is None else source.weight or "weight",
     )  # fmt: skip
 
 

@@ -75,7 +75,7 @@ def quoted_newline(at: Doors) -> None:
         blocks = [block for unit in source.units for block in unit.task.compute(scheduler="sync")]
         assert np.concatenate([block.y for block in blocks]).tolist() == expected["label"].tolist()
         assert np.concatenate([block.X[:, 0] for block in blocks]).tolist() == expected["a"].tolist()
-    assert at.trains(text(rows)).facts["rows"] == 80
+    assert at.trains(text(rows), "--solver", "psgd").facts["rows"] == 80
 
 
 @bad("files", "row with too few or too many values", REFUSED, "file and row are named", rejects=True)
@@ -184,7 +184,7 @@ def zarr_chunk(at: Doors) -> None:
     chunk = next(path for path in sorted((store / "X").rglob("*")) if path.is_file() and "1" in path.parts[-2:])
     kept = chunk.read_bytes()
     chunk.unlink()
-    model = at.trains(lambda _: [str(store)])
+    model = at.trains(lambda _: [str(store)], "--solver", "psgd")
     assert model.facts["rows"] == ROWS
     source = open_source(store, label="label")
     rows = np.concatenate([b.X for unit in source.units for b in unit.task.compute(scheduler="sync")])

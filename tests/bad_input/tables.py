@@ -163,9 +163,11 @@ def truths(at: Doors) -> None:
     assert at.trains(arrow(s=words("yes", "no"))).encoding.columns[-1].levels == ("no", "yes")
 
 
-@bad("tables", "numbers with commas", HANDLED, "'1,5' and '1,234' are text, with a warning; numbers are not guessed")
+@bad("tables", "numbers with commas", BOTH, "'1,5' and '1,234' are refused with the remedies, or text that was named")
 def commas(at: Doors) -> None:
-    at.trains(one(with_column(s=[f"{i},5" for i in range(ROWS)]), ".csv"))
+    made = one(with_column(s=[f"{i},5" for i in range(ROWS)]), ".csv")
+    at.train_refuses(made, "column 's'", "texts such as '0,5'", "--categorical s")
+    at.trains(made, "--categorical", "s")
     assert "identifiers  s" in at.said
 
 

@@ -213,13 +213,14 @@ def booleans(at: Doors) -> None:
     "values",
     "numbers as text",
     BOTH,
-    "a column of text is a category, with `--categorical none` refused by name; a CSV has no types, so quoted numbers "
-    "are read",
+    "a column of text that holds numbers is refused, or a category where it is named; a CSV has no types, so quoted "
+    "numbers are read",
 )
 def numeric_text(at: Doors) -> None:
     data = with_column(b=lambda f: f["b"].astype(str))
     at.train_refuses(one(data, ".parquet", "--categorical", "none"), "x.parquet: column 'b' holds text", "--exclude b")
-    assert "b 300" in at.trains(one(data)).facts["chosen"]["categories"]
+    at.train_refuses(one(data), "column 'b'", "numbers that are not written as such", "--categorical b")
+    assert "b 300" in at.trains(one(data), "--categorical", "b").facts["chosen"]["categories"]
     at.score_refuses(one(data), "x.parquet: column 'b'")
     quoted = frame().astype(str).map('"{}"'.format).to_csv(index=False, quoting=3)
     (at.place / "quoted.csv").write_text(quoted)

@@ -25,6 +25,7 @@ from dkernel.recipe import Recipe
 from dkernel.solving.exact import deduplicate
 from dkernel.training.fit import train
 
+MANY = 4200  # rows: fewer are in an order that the label decides too
 SET = {"kernel": "gaussian", "gamma": 0.4, "n_components": 64, "alpha": 1e-4, "scale": "standard"}
 
 
@@ -66,7 +67,7 @@ def test_kernel_ridge_of_scikit_learn(solver):
 @pytest.mark.parametrize(
     ("changes", "off"),
     [
-        ({"solver": "normal"}, 2e-5),  # of a float32 score
+        ({"solver": "normal"}, 1e-4),  # of a float32 score
         ({"solver": "exact", "n_components": "auto"}, 2e-5),
         ({"solver": "exact", "n_components": "auto", "loss": "quantile(0.7)"}, 1e-4),
         ({"solver": "pcg"}, 1e-3),
@@ -78,7 +79,7 @@ def test_kernel_ridge_of_scikit_learn(solver):
     ids=lambda value: " ".join(map(str, value.values())) if isinstance(value, dict) else "",
 )
 def test_each_column_is_the_fit_of_that_target_alone(changes, off):
-    X, Y = pair(1000)
+    X, Y = pair(1000 if changes["solver"] in ("exact", "psgd") else MANY)
     weight = np.random.default_rng(2).uniform(0.2, 2.0, len(X))
     both = fit(X, Y, weight, **changes)
     found = both.predict(X)
@@ -89,8 +90,8 @@ def test_each_column_is_the_fit_of_that_target_alone(changes, off):
 
 
 def test_alpha_is_that_of_the_sum_of_the_standardized_targets():
-    X, Y = pair(900)
-    Y[:, 1] = np.random.default_rng(1).normal(size=900)  # nothing to learn, which wants another alpha
+    X, Y = pair(MANY)
+    Y[:, 1] = np.random.default_rng(1).normal(size=MANY)  # nothing to learn, which wants another alpha
     both, *alone = (fit(X, y, alpha="auto", solver="normal").facts["ridge"] for y in (Y, Y[:, 0], Y[:, 1]))
     for figure in ("kfold", "loo", "mse", "gcv"):
         wanted = sum(np.array(each[figure]) / Y[:, j].var() for j, each in enumerate(alone))
@@ -139,7 +140,7 @@ def test_score_is_r2_of_all_targets_alike():
 
 
 def test_deviations_are_those_of_each_target_alone():
-    X, Y = pair(900)
+    X, Y = pair(MANY)
     both, new = fit(X, Y, solver="normal"), pair(50, seed=5)[0]
     for j in range(2):
         alone = fit(X, Y[:, j], solver="normal")

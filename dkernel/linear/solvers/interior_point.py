@@ -36,6 +36,7 @@ class Interior:
 
     Examples
     --------
+    >>> from dkernel.linear.losses import Hinge
     >>> K, Y = np.eye(2), np.array([[1.0], [-1.0]])
     >>> Interior(K, Y, np.array([0.5, 0.5]), Hinge()).optimum(0.1).v[:, 0].round(6).tolist()
     [1.0, -1.0, 0.0]
