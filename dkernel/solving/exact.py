@@ -79,7 +79,9 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
             "'pcg' or 'lbfgs' for the exact optimum on fewer columns."
         )
     rows = _distinct(rows_of(source, executor, n))
-    made = from_arrays(rows.X, rows.y, rows.weight, dtype=recipe.dtype, kernel=recipe.kernels[0])
+    # The inputs that an encoding made may have equal names; a kernel finds columns of objects by theirs.
+    columns = source.columns if source.objects else None
+    made = from_arrays(rows.X, rows.y, rows.weight, columns=columns, dtype=recipe.dtype, kernel=recipe.kernels[0])
     return replace(
         made, columns=source.columns, label=source.label, encoding=source.encoding, notes=source.notes,
         passed_over=source.passed_over, weight=None if rows.weight is None else source.weight or "weight",
