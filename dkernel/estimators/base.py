@@ -39,7 +39,7 @@ from dkernel.training.missing_values import with_missing_values
 from dkernel.training.result import TrainResult
 
 _OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters that decide no result
-SEEN = 1e-3  # of a score: what is left of the way is worth a warning
+SEEN = 1e-3  # a score this far from the optimum is worth a warning
 
 
 class KernelMachine(NamedParameters, BaseEstimator):

@@ -157,7 +157,7 @@ class OneClassSVM(OutlierMixin, Embedding):
         if self.whitening_ is None:
             return phi
         eigenvalues = 1.0 / np.square(self.whitening_).sum(axis=0)
-        # Of the largest eigenvalue of the landmarks: under it float32 columns say nothing
+        # Under 1e-6 of the largest eigenvalue of the landmarks float32 columns are rounding.
         self.whitening_ = np.ascontiguousarray(self.whitening_[:, eigenvalues > 1e-6 * eigenvalues.max()])
         self.n_components_ = self.whitening_.shape[1]
         return Phi(phi.function, (*phi.carried[:-1], self.whitening_))

@@ -123,7 +123,7 @@ class KernelPCA(OnFeatures):
             covariance = sums.gram - sums.n * np.outer(self.mean_, self.mean_)
             values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-        # Of the largest eigenvalue: below it a component is rounding
+        # A component below 1e-10 of the largest eigenvalue is rounding.
         keep = max(1, int(np.count_nonzero(values > 1e-10 * values[0])))
         keep = keep if wanted is None else min(int(wanted), len(values))
         V = vectors[:, :keep].T

@@ -122,7 +122,7 @@ class SpectralClustering(Clustering):
 def normed_rows(carried: tuple[Phi, NDArray[np.float64]], X: NDArray[Any]) -> NDArray[np.float64]:
     """φ(x) / d(x)^{1/2} of a block."""
     phi, total = carried
-    # Of the largest possible degree: a row that nothing is like
+    # A row that no other row is like has a degree of at least 1e-12 of the largest possible one.
     parts = [F / np.sqrt(np.maximum(F @ total, 1e-12 * (total @ total) ** 0.5))[:, None] for F in phi.strips(X)]
     return np.concatenate(parts) if parts else np.empty((0, len(total)))
 
