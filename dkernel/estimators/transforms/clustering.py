@@ -77,30 +77,6 @@ class Clustering(ClusterMixin, OnFeatures):
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)
 
-    def fit_predict(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
-        """Find the clusters of X, and give those of its rows.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples,)
-            Clusters, int64.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
-        return self.fit(X).labels_
-
     def predict(self, X: Any) -> Any:
         """Find the nearest centre of each row.
 
