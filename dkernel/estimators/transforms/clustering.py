@@ -192,28 +192,8 @@ class KernelKMeans(Clustering):
     (1, 1)
     """
 
-    def fit(self, X: Any, y: Any = None) -> "KernelKMeans":  # noqa: ARG002
-        """Find the clusters of X.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        KernelKMeans
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
+    def _learn(self, X: Any) -> None:
+        """Find the clusters of X."""
         source, phi, seed = self._embed(X)
         self._clusters_asked(source)
         with default_executor() as executor:
@@ -229,7 +209,6 @@ class KernelKMeans(Clustering):
             self.model_ = linear_model(
                 self, source, weights, offsets, np.arange(len(C)), {"inertia": float(self.inertia_)}
             )
-        return self
 
 
 def cluster_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray[np.int64]:

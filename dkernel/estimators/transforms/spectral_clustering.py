@@ -79,28 +79,8 @@ class SpectralClustering(Clustering):
     (1, 1)
     """
 
-    def fit(self, X: Any, y: Any = None) -> "SpectralClustering":  # noqa: ARG002
-        """Find the clusters of X.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        SpectralClustering
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
+    def _learn(self, X: Any) -> None:
+        """Find the clusters of X."""
         source, phi, seed = self._embed(X)
         k, key = self._clusters_asked(source), self._key(source)
         with default_executor() as executor:
@@ -116,7 +96,6 @@ class SpectralClustering(Clustering):
         self._phi = Phi(spectral_rows, (normed, np.ascontiguousarray(basis)))
         self._cluster(source, self._phi, rows, seed)
         self.labels_ = None if isinstance(X, Source) else self.predict(X)
-        return self
 
 
 def normed_rows(carried: tuple[Phi, NDArray[np.float64]], X: NDArray[Any]) -> NDArray[np.float64]:
