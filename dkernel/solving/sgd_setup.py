@@ -1,6 +1,5 @@
 """Setup of the passes from the reservoir: preconditioner, step and warm start."""
 
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -67,6 +66,7 @@ MOST_HEADS = 64  # alphas and outputs together; more are not read for the price 
 ENOUGH_HOLDOUT, FEW_HOLDOUT = 1000, 250
 SHARE = 0.25  # heads for noisy labels take this share of the step
 FAR = 16.0  # heads for clean labels go this many steps with momentum
+LITTLE_FLOPS = 1e9  # a smaller round of the start is done by the client: to ask a worker takes as long, some 20 ms
 FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap beside the columns, or one is
 
 
@@ -79,10 +79,11 @@ class SampleEvaluator:
     problem: Problem
     coordinates: Coordinates
 
-    def at_home(self) -> "SampleEvaluator":
-        """The evaluator in this process, where the work on the reservoir is done there; its handles are of its own."""
-        here = self.executor.name == "cluster" and runs_on_client(self.executor, is_wide(self.coordinates))
-        return replace(self, executor=ThreadsExecutor(self.executor.slots)) if here else self
+    def at_home(self, little: bool = False) -> "SampleEvaluator":
+        """The evaluator of this process, with its own handles, if the work is `little` or `runs_on_client` says so."""
+        here = little or runs_on_client(self.executor, is_wide(self.coordinates))
+        slots = min(self.executor.slots, usable_cores())
+        return replace(self, executor=ThreadsExecutor(slots)) if here and self.executor.name == "cluster" else self
 
     def coefficients(self, v: Array) -> Coefficients:
         """The value that workers get for v, (n + 1, heads)."""
@@ -94,19 +95,13 @@ class SampleEvaluator:
         """The statistic of the n rows of a kept block."""
         return self.part(statistic, [(block, piece) for piece in pieces_of(n, size)], name, v)
 
-    def part(
-        self, statistic: Statistic[Any, R], items: Sequence[Item], name: str, v: Array | None = None, many: bool = False
-    ) -> R:
-        """The statistic of some pieces of kept blocks; `many`, where there are many such one after the other."""
+    def part(self, statistic: Statistic[Any, R], items: Sequence[Item], name: str, v: Array | None = None) -> R:
+        """The statistic of some pieces of kept blocks."""
         key = f"{self.key}-{name}"
         held = self.executor.keep(statistic, f"{self.key}-{type(statistic).__name__}")
         broadcast = None if v is None else self.executor.keep(self.coefficients(v), key)
-        flops = math.inf
-        if many and v is not None:
-            each = flops_of(1, self.problem.components.map.n_in, 1) + 4 * v.shape[1]
-            flops = sum(piece.n for _, piece in items) * self.problem.components.map.n_components * each
         try:
-            return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast, flops=flops)
+            return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast)
         finally:
             self.executor.release([held] if broadcast is None else [held, broadcast])
 
@@ -354,6 +349,9 @@ def warm_start(
     evaluator: SampleEvaluator, solver: PSGD, start: Array, rows: Block, epochs: range, rounds: int = WARM_ROUNDS
 ) -> Array:
     """The same rounds as a pass, over the sample: several epochs, the mean of the last one's second half."""
+    map = evaluator.problem.components.map
+    flops = len(rows.X) * map.n_components * (flops_of(1, map.n_in, 1) + 4 * start.shape[1])
+    evaluator = evaluator.at_home(flops <= rounds * LITTLE_FLOPS)
     sample = evaluator.executor.keep(rows, f"{evaluator.key}-sample")
     pieces = pieces_of(len(rows.X), ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
@@ -365,7 +363,7 @@ def warm_start(
             items = [(sample, piece) for piece in turns[i]]
             with ThreadPoolExecutor(1) as beside:
                 pull = beside.submit(solver.regularizer, state.v)
-                total = evaluator.part(Gradient(evaluator.problem), items, f"warm-{epoch}-{done}", state.v, many=True)
+                total = evaluator.part(Gradient(evaluator.problem), items, f"warm-{epoch}-{done}", state.v)
             mean, factor = mean_gradient(evaluator.coordinates, total), 1 / (1 + epoch)
             state = solver.advance(state, mean, total.n, len(turns), factor, pull.result())
     evaluator.executor.release([sample])
