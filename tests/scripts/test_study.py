@@ -1,6 +1,7 @@
 """The study of maps, grids and cells: what it would run, how it goes on after a kill, and the page from its lines."""
 
 import json
+import re
 import sys
 from pathlib import Path
 
@@ -10,8 +11,11 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "scripts" / "bench"))
 
 import study  # noqa: E402  (a script is no package: it is found by path)
+import study_page  # noqa: E402
 import study_points  # noqa: E402
-from study_points import METHODS, Point, choice  # noqa: E402
+import study_verdicts  # noqa: E402
+from study_lines import Lines, components_for  # noqa: E402
+from study_points import METHODS, SETS, SIZES, Point, choice, full_rows  # noqa: E402
 
 A, B, C = (Point("smooth", 60_000, "grids", size) for size in study_points.SIZES)
 
@@ -83,6 +87,66 @@ def test_points_of_sets_that_are_absent_are_left_out(tmp_path, capsys):
     found = study.available([A, Point("magic", 15_216, "grids", 256)], tmp_path)
     assert found == [A]
     assert "skipped" in capsys.readouterr().err
+
+
+def made_lines(errors):
+    """Lines of (method, size) -> error, on every set, and the choices."""
+    points = {
+        Point(name, full_rows(name), method, size): error for name in SETS for (method, size), error in errors.items()
+    }
+    lines = [
+        line_of(choice(name, kernel), gamma=0.1, alpha=1e-6) for name in SETS for kernel in ("gaussian", "polynomial")
+    ]
+    return Lines(
+        {line["point"]: line for line in (*lines, *(line_of(p, error=e, kernel_error=e) for p, e in points.items()))}
+    )
+
+
+@pytest.mark.parametrize("drawn", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_page_is_made_of_a_few_lines(tmp_path, monkeypatch, drawn):
+    if not drawn:
+        monkeypatch.setattr(study_page, "draw_all", lambda *_: None)
+    lines = tmp_path / "study.jsonl"
+    few = made_lines({("grids", 256): 0.25}).by_key
+    lines.write_text("".join(json.dumps(line) + "\n" for line in few.values()))
+    assert study_page.main(["--lines", str(lines), "--out", str(tmp_path)]) == 0
+    page = (tmp_path / "STUDY.md").read_text()
+    assert f"{len(few)} of " in page
+    assert "0 of 6 hypotheses have a verdict" in page
+    assert "| grids | 0.25 | 0.25 | 0.25 | 0.250 |" in page
+    assert "2. **Open.**" in page
+    assert len(list((tmp_path / "figures").glob("*.svg"))) == 6 * drawn
+    assert "Failed" not in page
+
+
+def test_the_page_of_the_repository_is_that_of_its_lines():
+    text = study_page.PAGE.read_text()
+    assert study_page.filled(text, Lines(study.read(study.LINES))) == text, (
+        "python scripts/bench/study_page.py makes it"
+    )
+    assert set(study_page.PARTS) == set(re.findall(r"<!-- made: ([\w-]+) -->", text))
+
+
+def test_verdicts_follow_their_rules():
+    curve = {("metric off", size): error for size, error in zip(SIZES, (0.4, 0.2, 0.1), strict=True)}
+    assert study_verdicts.metrics(made_lines({**curve, ("metric on", 1024): 0.1}))[0] == "holds"
+    assert study_verdicts.metrics(made_lines({**curve, ("metric on", 1024): 0.2}))[0] == "refuted"
+    assert study_verdicts.metrics(made_lines({("metric on", 1024): 0.2}))[0] == "open"
+    rules = {(rule, 4096): 0.2 for rule in study_points.MAPS if rule.startswith("Nystrom")}
+    assert study_verdicts.landmarks(made_lines(rules))[0] == "holds"
+    assert study_verdicts.landmarks(made_lines({**rules, ("Nystrom, k-means", 4096): 0.15}))[0] == "refuted"
+    equal = {(map, 1024): 0.2 for map in study_points.MAPS}
+    assert study_verdicts.narrowing(made_lines(equal))[0] == "refuted"
+    assert study_verdicts.frequencies(made_lines(equal))[0] == "refuted"  # neither is quicker
+    ranked = {(map, 1024): 0.2 + 0.01 * i for i, map in enumerate(study_points.MAPS)}
+    assert study_verdicts.kernel_errors(made_lines(ranked))[0] == "refuted"
+    assert study_verdicts.rows_grow(made_lines(equal))[0] == "open"
+
+
+def test_components_are_read_between_the_points_of_a_curve():
+    assert components_for(0.2, [(256, 0.4), (1024, 0.2), (4096, 0.1)]) == pytest.approx(1024)
+    assert components_for(0.1 * 2**0.5, [(1024, 0.2), (4096, 0.1)]) == pytest.approx(2048)
+    assert components_for(0.01, [(1024, 0.2), (4096, 0.1)]) == pytest.approx(4096)
 
 
 @pytest.mark.slow
