@@ -6,13 +6,14 @@ out. A choice of width and alpha, of seed 0, goes before the points of its set.
 
     python scripts/bench/study.py --dry-run
     python scripts/bench/study.py
-    python scripts/bench/study.py --stages 1e6 --hours 1
+    python scripts/bench/study.py --stages 1e6 --only "smooth/.*/(grids|cells)/1024"
     python scripts/bench/study.py --small && python scripts/bench/study_page.py --small
 """
 
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -151,13 +152,18 @@ def main(arguments: list[str] | None = None) -> int:
     ask.add_argument("--place", type=Path, default=Path(tempfile.gettempdir()) / "dkernel-study", help="of made rows")
     ask.add_argument("--lines", type=Path, help=f"default: {LINES.relative_to(ROOT)}, small: {SMALL}/study.jsonl")
     ask.add_argument("--stages", nargs="+", choices=list(stages()), help="only these")
+    ask.add_argument("--only", default="", metavar="PATTERN", help="points whose name has this regular expression")
     ask.add_argument("--hours", type=float, default=HOURS, help="of one core, predicted, that the list may have")
     ask.add_argument("--jobs", type=int, help="processes at a time; default 1, small: 2")
     ask.add_argument("--small", action="store_true", help="the first stage alone, into a folder of its own")
     ask.add_argument("--dry-run", action="store_true", help="print the points and their predicted hours")
     args = ask.parse_args(arguments)
     names = ["small"] if args.small else args.stages or list(stages())
-    asked = {name: points for name, points in stages().items() if name in names}
+    asked = {
+        name: [point for point in points if re.search(args.only, point.key)]
+        for name, points in stages().items()
+        if name in names
+    }
     taken, left = within(asked, args.hours)
     path = args.lines or (SMALL / "study.jsonl" if args.small else LINES)
     if args.dry_run:

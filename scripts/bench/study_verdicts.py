@@ -26,13 +26,17 @@ def narrowing(lines: Lines) -> Verdict:
     ratios = lines.ratios(iid, uniform, BELOW)
     if len(ratios) < ENOUGH_SETS:
         return "open", f"{len(ratios)} of {len(SETS)} sets were run."
+    said = [f"At 1,024 components independent frequencies have {_said(ratios)} times the error of uniform landmarks."]
     factors = {}
     for name in ratios:
-        curve = [(size, lines.mean(name, iid, size)) for size in lines.sizes(name, iid)]
-        factors[name] = components_for(lines.mean(name, uniform, BELOW), curve) / BELOW
-    ended = " or more" if max(factors.values()) >= TOP / BELOW else ""
-    said = [f"Independent frequencies have {_said(ratios)} times the error of uniform landmarks at 1,024 components, "
-            f"and need {geometric(factors.values()):.1f} times the components{ended} for that error."]  # fmt: skip
+        curve = [(size, lines.mean(name, iid, size)) for size in SIZES]
+        if all(error is not None for _, error in curve):
+            factors[name] = components_for(lines.mean(name, uniform, BELOW), curve) / BELOW
+    if factors:
+        ends = sum(factor >= TOP / BELOW for factor in factors.values())
+        said.append(
+            f"They need {_said(factors)} times the components for that error, four times or more on {ends} of these sets."
+        )
     refuted, missing = geometric(ratios.values()) < 1.03, False
     for name in WIDTH_SETS:
         gaps = [lines.ratios(iid, uniform, BELOW, width=width).get(name) for width in (WIDTHS[0], 1.0, *WIDTHS[1:])]

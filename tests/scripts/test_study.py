@@ -35,6 +35,8 @@ def test_a_dry_run_prints_the_points_and_their_hours_and_runs_none(capsys, tmp_p
     assert sum(" s  " in line for line in said) == len(points) == len(set(points))
     assert f"{A.key}  there" in "\n".join(said)
     assert float(said[-1].split(" h")[0]) <= study_points.HOURS
+    assert study.main(["--dry-run", "--lines", str(lines), "--only", "rough/1000000/(grids|cells)/1024"]) == 0
+    assert sum(" s  rough/1000000/" in line for line in capsys.readouterr().out.splitlines()) == 2
 
 
 def test_the_hours_are_cut_to_what_is_worth_most():
