@@ -34,9 +34,7 @@ def narrowing(lines: Lines) -> Verdict:
             factors[name] = components_for(lines.mean(name, uniform, BELOW), curve) / BELOW
     if factors:
         ends = sum(factor >= TOP / BELOW for factor in factors.values())
-        said.append(
-            f"They need {_said(factors)} times the components for that error, four times or more on {ends} of these sets."
-        )
+        said.append(f"They need {_said(factors)} times the components for that error; 4, on {ends}, stands for more.")
     refuted, missing = geometric(ratios.values()) < 1.03, False
     for name in WIDTH_SETS:
         gaps = [lines.ratios(iid, uniform, BELOW, width=width).get(name) for width in (WIDTHS[0], 1.0, *WIDTHS[1:])]
