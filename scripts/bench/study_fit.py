@@ -36,7 +36,8 @@ PREDICTED = 20_000  # rows, at least, whose prediction is timed: the test rows a
 BLOCK = 8192  # rows of a prediction
 NOISE = 0.1  # of the made sets, in deviations of what there is to learn
 WAVES = 256  # cosines of a made target
-SCALES = {"smooth": 0.6, "rough": 0.25}
+LAWS = {"smooth": (0.6, 6), "rough": (0.25, 5)}
+"""Made set -> scale of its frequencies, seed."""
 KERNEL_ROWS = 1000  # test rows on which the map is compared with its kernel
 
 
@@ -46,8 +47,9 @@ def target(name: str, inputs: int) -> tuple[NDArray[np.float32], NDArray[np.floa
     Frequencies are those of a Gaussian kernel (smooth), or of the exponential kernel exp(-s |x - z|), whose law has
     heavy tails (rough). So the target is nearly a draw from the Gaussian process of that kernel.
     """
-    rng = np.random.default_rng([len(name), inputs])
-    W = SCALES[name] * rng.standard_normal((inputs, WAVES))
+    scale, law = LAWS[name]
+    rng = np.random.default_rng([law, inputs])
+    W = scale * rng.standard_normal((inputs, WAVES))
     if name == "rough":
         W /= np.abs(rng.standard_normal(WAVES))
     shifts, weights = rng.uniform(0, 2 * np.pi, WAVES), rng.standard_normal(WAVES)
@@ -57,7 +59,7 @@ def target(name: str, inputs: int) -> tuple[NDArray[np.float32], NDArray[np.floa
 
 def draw(name: str, first: int, n: int, columns: int, seed: int) -> tuple[NDArray[np.float32], NDArray[Any]]:
     """X and y of the step of a made set that begins with row `first`."""
-    rng = np.random.default_rng([seed, first, len(name)])
+    rng = np.random.default_rng([seed, first, LAWS[name][1]])
     X = rng.standard_normal((n, columns), np.float32)
     W, shifts, weights = target(name, columns)
     y = np.concatenate([np.cos(part @ W + shifts) @ weights for part in np.array_split(X, 1 + n // 4096)])
