@@ -34,7 +34,7 @@ from dkernel.training.fit import train
 TESTED = 20_000  # rows of the made sets
 PREDICTED = 20_000  # rows, at least, whose prediction is timed: the test rows as often as that needs
 BLOCK = 8192  # rows of a prediction
-NOISE = 0.1  # of the made sets, in deviations of what there is to learn
+NOISE = 0.1  # deviation of that of the made sets; over frequencies and shifts the cosines' is 1
 WAVES = 256  # cosines of a made target
 LAWS = {"smooth": (0.6, 6), "rough": (0.25, 5)}
 """Made set -> scale of its frequencies, seed."""
