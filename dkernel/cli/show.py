@@ -32,8 +32,6 @@ def show(model: str, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug i
 
 
 def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
-    from dkernel.linear.solvers.catalogue import SOLVERS
-
     recipe, classes, columns = header["recipe"], header["classes"], header["columns"]
     what = "regression" if classes is None else f"classifier of {len(classes['values'])} classes"
     yield f"{path}: {what}, protocol {header['protocol']}"
@@ -52,8 +50,6 @@ def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
         del facts["weights"]
         strongest = sorted(zip(columns, weights, strict=True), key=lambda pair: -pair[1])
         yield from _fact("weights", _some([f"{name} {weight:.3g}" for name, weight in strongest]))
-    if SOLVERS[recipe.get("solver", "psgd")].in_memory and "rows" in facts:  # equal rows are one
-        facts["rows"] = f"{facts['rows']:,} different ones"
     for name in _FIRST:
         if name in facts:
             yield from _fact(name, facts.pop(name))
