@@ -67,7 +67,7 @@ def test_kernel_ridge_of_scikit_learn(solver):
 @pytest.mark.parametrize(
     ("changes", "off"),
     [
-        ({"solver": "normal"}, 1e-4),  # of a float32 score
+        ({"solver": "normal"}, 5e-5),  # of a float32 score; the rows are in another order, which rounds otherwise
         ({"solver": "exact", "n_components": "auto"}, 2e-5),
         ({"solver": "exact", "n_components": "auto", "loss": "quantile(0.7)"}, 1e-4),
         ({"solver": "pcg"}, 1e-3),
@@ -79,13 +79,15 @@ def test_kernel_ridge_of_scikit_learn(solver):
     ids=lambda value: " ".join(map(str, value.values())) if isinstance(value, dict) else "",
 )
 def test_each_column_is_the_fit_of_that_target_alone(changes, off):
-    X, Y = pair(1000 if changes["solver"] in ("exact", "psgd") else MANY)
+    X, Y = pair(1000)
     weight = np.random.default_rng(2).uniform(0.2, 2.0, len(X))
-    both = fit(X, Y, weight, **changes)
+    # Few rows are merged in an order that the label decides too, and landmarks would be drawn in it.
+    landmarks = None if changes["solver"] in ("exact", "psgd") else X[:64]
+    both = fit(X, Y, weight, landmarks, **changes)
     found = both.predict(X)
     assert both.coef.shape == (both.map.n_components, 2)
     for j in range(2):
-        apart = np.abs(found[:, j] - fit(X, Y[:, j], weight, **changes).predict(X))
+        apart = np.abs(found[:, j] - fit(X, Y[:, j], weight, landmarks, **changes).predict(X))
         assert apart.max() < off * Y[:, j].std(), j
 
 
@@ -140,10 +142,10 @@ def test_score_is_r2_of_all_targets_alike():
 
 
 def test_deviations_are_those_of_each_target_alone():
-    X, Y = pair(MANY)
-    both, new = fit(X, Y, solver="normal"), pair(50, seed=5)[0]
+    X, Y = pair(900)
+    both, new = fit(X, Y, landmarks=X[:64], solver="normal"), pair(50, seed=5)[0]
     for j in range(2):
-        alone = fit(X, Y[:, j], solver="normal")
+        alone = fit(X, Y[:, j], landmarks=X[:64], solver="normal")
         assert both.facts["noise"][j] == pytest.approx(alone.facts["noise"])
         np.testing.assert_allclose(both.std(new)[:, j], alone.std(new), rtol=1e-6)
 

@@ -16,6 +16,7 @@ import numpy as np
 import pandas  # noqa: F401 - pyarrow and the writers would import these two again in every child
 import pyarrow as pa
 import zarr  # noqa: F401
+from dask.base import tokenize
 from dask.delayed import Delayed
 
 from dkernel.data import Block, Source, Unit
@@ -60,7 +61,8 @@ def a_source(rows=ROWS, fingerprint="f1", text=True, seed=0):
             kept = {"id": ids} | ({"name": pa.array([f'n"{i},\n' for i in ids], pa.string())} if text else {})
             blocks.append(Block(X[first : first + n], kept=pa.table(kept)))
             first += n
-        key = f"unit-{fingerprint}-{number}-{seed}"
+        # A scheduler takes equal keys for equal values, so the key names all that the blocks depend on.
+        key = f"unit-{number}-{tokenize(rows, fingerprint, text, seed)}"
         units.append(Unit(sizes, Delayed(key, {key: (tuple, blocks)}), f"file{number}"))
     kept = ("id", "name") if text else ("id",)
     return Source(tuple(units), ("a", "b", "c"), kept=kept, fingerprint=fingerprint), X

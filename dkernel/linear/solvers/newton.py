@@ -26,8 +26,9 @@ from dkernel.linear.losses import Loss
 
 Array = NDArray[np.float64]
 
-MOST_STEPS = 100  # some ten or twenty are needed
-MOST_ITERATIONS, ROUGHLY = 40, 0.1  # of conjugate gradients in a step; its error at most, less near the optimum
+MOST_STEPS = 100  # a fit takes some ten or twenty
+MOST_ITERATIONS = 40  # conjugate gradients take some ten in a step
+ROUGHLY = 0.1  # a step may miss the minimum of its model by this share of its length, and by less near the optimum
 
 
 def raised(K: Array, diagonal: Array) -> tuple[Array, bool]:
