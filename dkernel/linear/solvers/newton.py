@@ -40,7 +40,8 @@ def raised(K: Array, diagonal: Array) -> tuple[Array, bool]:
     2.0
     """
     n = len(K)
-    for ridge in (0.0, 1e-14, 1e-12, 1e-10):  # of the mean of K's diagonal, where rounding leaves it no Cholesky factor
+    # rounding may leave K no Cholesky factor: shares of the mean of its diagonal are added
+    for ridge in (0.0, 1e-14, 1e-12, 1e-10):
         A = K.copy()
         A.flat[:: n + 1] += diagonal + ridge * float(np.trace(K)) / n
         try:
@@ -146,7 +147,7 @@ class Newton:
         h = self.loss.hessian(Y, s)[0]
         r, rest, beta = -(w * slope + alpha * a), -self.w @ slope, np.zeros(a.shape[1])
         mean = h.mean(axis=1)
-        curved = (mean > 1e-12) & (self.w > 0)  # curvatures below it are none
+        curved = (mean > 1e-12) & (self.w > 0)  # smaller curvatures are rounding
         d = np.where(curved[:, None], 0.0, r / alpha)
         if not curved.any():
             return d, beta, np.zeros(len(beta), dtype=bool)
@@ -196,8 +197,8 @@ class Newton:
 
         now = objective(np.zeros(1))
         t, falls = np.ones(len(now)), np.zeros(len(now), dtype=bool)
-        for _ in range(30):  # a step of 1e-9 is none
-            falls = objective(t) <= now + 1e-14 * abs(now)  # of the objective: what falls by less does not fall
+        for _ in range(30):  # the last of these steps is 1e-9
+            falls = objective(t) <= now + 1e-14 * abs(now)  # one that falls by less does not fall
             if falls.all():
                 return t
             t = np.where(falls, t, t / 2)
