@@ -180,7 +180,7 @@ def _small(sets: Sequence[str]) -> Iterator[Point]:
         yield from (Point(name, full_rows(name), "metric off", size) for size in SIZES[:1])
     yield from _grid(sets, TWO, (0,))
     for name in MADE:
-        yield from _widths(name, TWO)
+        yield from _widths(name, TWO) if name in WIDTH_SETS else ()
         yield from (Point(name, 100_000, method, size) for method in MOST for size in TWO)
 
 
