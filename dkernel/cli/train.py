@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
 
-FEW_ROWS = 2000  # of a holdout: the standard error of an error of 10 % is 0.7 % then, and is said of fewer
-SEEN = 1e-3  # of a score: what is left of the way to the optimum is worth a line
+FEW_ROWS = 2000  # a smaller holdout is shown with a standard error: that of an error of 10 % is 0.7 % here
+SEEN = 1e-3  # a score this far from the optimum is worth a line
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
 RECIPE: dict[str, tuple[str, str, str]] = {
     "task": ("auto|classify|regress", "auto", "auto: regression if the label is float."),
@@ -363,9 +363,9 @@ def _uncertainty(name: str, value: float, rows: float) -> str:
     """
     if rows >= FEW_ROWS or name not in ("accuracy", "rmse"):
         return ""
-    if name == "rmse":  # of normal errors
+    if name == "rmse":  # the formula holds for normal errors
         return f" (standard error {value / math.sqrt(2 * rows):.1g})"
-    share = (value * rows + 2) / (rows + 4)  # of Agresti and Coull: that of 20 right answers of 20 is not 0
+    share = (value * rows + 2) / (rows + 4)  # by Agresti and Coull, so 20 right answers of 20 have an error above 0
     return f" (standard error {math.sqrt(share * (1 - share) / (rows + 4)):.1g})"
 
 

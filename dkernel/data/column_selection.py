@@ -161,6 +161,11 @@ def _objects(
         raise DataError(f"{table.file.name}: the weight column {request.weight!r} holds {kind}, not numbers.")
     kinds = {name: table.kinds[name] for name in columns if not _fits(table, name, encoded.get(name))}
     if table.inferred:
+        if undecoded := next((name for name, kind in kinds.items() if kind == "other"), None):
+            raise DataError(
+                f"{table.file.name}: column {undecoded!r} holds text that is not UTF-8. Give its --encoding (latin-1, "
+                f"...), save the file as UTF-8, or exclude the column, as with `--exclude {undecoded}`."
+            )
         kinds = {name: "guess" if kind in NUMBERS else kind for name, kind in kinds.items()}
     return object_columns(request.kernel, kinds, table.file.name, True, request.columns is not None)
 

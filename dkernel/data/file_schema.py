@@ -1,5 +1,6 @@
 """The schema of a file before it is read: column names and kinds, and the steps that it can be read in."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -11,6 +12,9 @@ from dkernel.data.paths import File
 from dkernel.encoding import Encoding
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
+
+UNNAMED = re.compile(r"\s*|Unnamed: 0|__index_level_\d+__")
+"""Names of a column without one, as pandas writes its index to CSV, reads that again, and writes it to Parquet."""
 
 # Marks a kept column whose values are fields of a CSV file as they stand there, quotes included.
 CSV_TEXT = {b"dkernel": b"csv"}
@@ -64,12 +68,13 @@ class FileSchema:
 
     `steps`: rows of the smallest parts that can be read alone, in order; or one number, the rows of every step but the
     last. `marks`: for text, where each step begins (bytes), and where the last ends; `lines`: the lines of the file
-    before each of these. `hidden` columns are only used by name. `inferred`: kinds were guessed from text, so int
-    may become float. `numbered`: the columns have no names but numbers, so "-1" means the last one. `extra` is the
-    format's own. `width`: bytes of a row as stored, all columns together, 0 where that is not known; it tells how large
-    rows of text are. `sparse`: the names of the features, where the rows stay sparse; they are not in `kinds`, and
-    `width` is then that of a block's rows. `coded`: columns that are stored as categories, of numbers too. `keys`:
-    columns that the names of its folders hold, and their value in all of its rows. `left_out`: numbers of bad rows.
+    before each of these. `indices` are columns of pandas that the file says are an index. `inferred`: kinds were
+    guessed from text, so int may become float. `numbered`: the columns have no names but numbers, so "-1" means the
+    last one. `extra` is the format's own. `width`: bytes of a row as stored, all columns together, 0 where that is not
+    known; it tells how large rows of text are. `sparse`: the names of the features, where the rows stay sparse; they
+    are not in `kinds`, and `width` is then that of a block's rows. `coded`: columns that are stored as categories, of
+    numbers too. `keys`: columns that the names of its folders hold, and their value in all of its rows. `left_out`:
+    numbers of bad rows.
     """
 
     file: File
@@ -78,7 +83,7 @@ class FileSchema:
     steps: tuple[int, ...] | int = 1
     marks: tuple[int, ...] = ()
     lines: tuple[int, ...] = ()
-    hidden: frozenset[str] = frozenset()
+    indices: frozenset[str] = frozenset()
     inferred: bool = False
     numbered: bool = False
     extra: Any = None
@@ -87,6 +92,11 @@ class FileSchema:
     coded: frozenset[str] = frozenset()
     keys: Mapping[str, str | None] = field(default_factory=dict)
     left_out: tuple[int, ...] = ()
+
+    @property
+    def hidden(self) -> tuple[str, ...]:
+        """Columns that are only used by name: they number the rows, or have no name."""
+        return tuple(name for name in self.kinds if name in self.indices or UNNAMED.fullmatch(name))
 
 
 @dataclass(frozen=True)

@@ -167,6 +167,7 @@ def open_source(
     if max_bad_rows:
         tables, rejected = without_bad_rows(tables, chosen, request)
     chosen, notes = _with_encoding(tables, chosen, request)
+    notes |= _left_out(tables[0], request)
     if dtype == "auto":
         chosen = replace(chosen, dtype=dtype_for(_head(tables, chosen)))
     source = replace(_source(files, tables, chosen, request.exclude), notes=notes, rejected=rejected)
@@ -209,6 +210,14 @@ def _with_encoding(
     if not encoding.names:
         raise DataError(f"{tables[0].file.name}: no feature holds a value that came twice: nothing can be learned.")
     return replace(wanted, encoding=encoding), notes
+
+
+def _left_out(table: FileSchema, request: ReadOptions) -> dict[str, str]:
+    """A note about the columns that are no features unless they are named."""
+    named = (request.label, request.weight, *request.keep, *request.exclude)
+    left = [repr(name) for name in table.hidden if request.columns is None and name not in named]
+    said = f"{', '.join(left)}: an index or a column without a name; rename it to learn from it"
+    return {"left out": said} if left else {}
 
 
 def _head(tables: Sequence[FileSchema], wanted: ReadColumns) -> NDArray[Any] | None:

@@ -1,17 +1,19 @@
-"""Cautions of a survey, which are no errors: a class of one row, a constant feature, a copied label."""
+"""Cautions of a survey, which are no errors: a class of one row, a constant feature, a copied label and the like."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.data.source import Source
+from dkernel.encoding import CategoryColumn, NumberColumn
 from dkernel.problem.targets import Targets
 from dkernel.streaming.survey import SurveyResult
 
-LOOKED_AT = 4096  # rows in which the label is compared with the features
-NAMED = 8  # of many names the first fill a line
+LOOKED_AT = 4096  # rows in which the label is compared with the features, and values with each other
+FREQUENT = 0.01  # share of the rows that no tail of a distribution has in one value
+NAMED = 8  # names that fill a line
 
 
 def cautions(
@@ -22,19 +24,81 @@ def cautions(
     single = [repr(label) for label, n in counts.items() if n == 1] if classes and source.weight is None else []
     if single:
         yield "rare classes", f"{_listed(single)}: one row each, learned from it alone or, held out, from none"
+    encoded = source.encoding.columns if source.encoding else ()
+    levels = [column.levels for column in encoded if isinstance(column, CategoryColumn)]
+    if alike := [pair for words in (counts if classes else (), *levels) for pair in _alike(words)]:
+        yield "alike", f"{_listed(alike)}: only spaces or capitals differ, and these are different values"
     if source.sparse or source.objects:
         return
     columns = _columns(source)
     level = survey.low == survey.high
     if constant := [name for name, places in columns.items() if len(places) and level[places].all()]:
         yield "constant", f"{_listed(constant)}: one value in all rows, so useless"
+    numbers = {name: places[0] for name, places in columns.items() if len(places) and not level[places[0]]}
+    if counting := [name for name, j in numbers.items() if source.weight is None and _counts_rows(survey, j)]:
+        yield "row numbers", f"{_listed(counting)}: these number the rows, so exclude them"
     sample = survey.reservoir
     X, y = sample.X[:LOOKED_AT], sample.y[:LOOKED_AT]
-    if len(X) >= 20 and y.ndim == 1:  # rows: fewer are alike by chance
+    values = {name: X[:, j] for name, j in numbers.items()}
+    if not classes and y.ndim == 1:
+        values[source.label or "the label"] = y
+    starts = {
+        column.name: column.offset for column in encoded if isinstance(column, NumberColumn) and column.kind == "date"
+    }
+    if far := [f"{name} {_shown(x, starts.get(name))}" for name, column in values.items() for x in _far_values(column)]:
+        text = "frequent and far from all others; where this means missing, leave the field empty"
+        yield "far values", f"{_listed(far)}: {text}"
+    if len(X) >= 20 and y.ndim == 1:  # fewer rows are alike by chance
         names = {name: places for name, places in columns.items() if not level[places].all()}
         if copies := (_same_groups if classes else _same_lines)(X, y, names):
             text = "exclude what is not known when predictions are made"
             yield "copies", f"{_listed(copies)}: on {len(X):,} rows these say the label exactly; {text}"
+
+
+def _alike(words: Iterable[Any]) -> list[str]:
+    """Pairs of texts that differ only in spaces or capitals.
+
+    Examples
+    --------
+    >>> _alike(["no", "yes", "yes "]), _alike([1, 2])
+    (["'yes' and 'yes '"], [])
+    """
+    first: dict[str, str] = {}
+    found = []
+    for word in (str(word) for word in words if isinstance(word, str)):
+        other = first.setdefault(" ".join(word.split()).casefold(), word)
+        if other != word:
+            found.append(f"{other!r} and {word!r}")
+    return found
+
+
+def _counts_rows(survey: SurveyResult, j: int) -> bool:
+    """True if a column has the range, mean and variance of n successive whole numbers."""
+    n, low, high = survey.moments.n, survey.low[j], survey.high[j]
+    if n < 20 or low % 1 or high - low != n - 1:
+        return False
+    found = survey.moments.mean[j] - low, survey.moments.squares[j] / n
+    return bool(np.allclose(found, ((n - 1) / 2, (n * n - 1) / 12), rtol=1e-6))
+
+
+def _shown(value: float, start: float | None) -> str:
+    return f"{value:.7g}" if start is None else str(np.datetime64(round(value + start), "s"))
+
+
+def _far_values(x: NDArray[Any]) -> list[float]:
+    """The smallest and the largest of many values, where it is frequent and farther off than the others are apart.
+
+    Examples
+    --------
+    >>> _far_values(np.append(np.arange(100), [-999, -999])), _far_values(np.arange(100))
+    ([-999.0], [])
+    """
+    found, counts = np.unique(x.astype(np.float64), return_counts=True)
+    if len(found) < 12:  # codes of a few values, which may be anything
+        return []
+    width = found[-2] - found[1]
+    ends = ((0, found[1] - found[0]), (-1, found[-1] - found[-2]))
+    return [float(found[i]) for i, gap in ends if gap > width and counts[i] >= max(2, FREQUENT * len(x))]
 
 
 def _columns(source: Source) -> dict[str, list[int]]:
@@ -48,7 +112,7 @@ def _same_groups(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequenc
     """The columns with one value for each class, and another one for each other."""
     _, codes = np.unique(y, return_inverse=True)
     n = int(codes.max()) + 1
-    first = np.sort(X[:64], axis=0)  # rows that tell most features from the label
+    first = np.sort(X[:64], axis=0)  # so many rows tell most features from the label
     different = (first[1:] != first[:-1]).sum(axis=0) + 1
     found = []
     for name, places in columns.items():
@@ -73,7 +137,7 @@ def _same_lines(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence
         size = float(np.sqrt(x @ x))
         if size and width:
             left = target / width - x / size * float(target @ x) / (size * width)
-            if float(np.sqrt(left @ left)) < 1e-5:  # of the label's deviation: what float32 leaves of a copy
+            if float(np.sqrt(left @ left)) < 1e-5:  # float32 leaves this share of the deviation of a copy
                 found.append(name)
     return found
 

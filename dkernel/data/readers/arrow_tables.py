@@ -18,6 +18,9 @@ from dkernel.errors import MissingValueError
 _TILE_BYTES = 2**20
 
 
+WITHOUT_THEM = "Fill these rows, or leave them out with --max-bad-rows N (max_bad_rows=N)."
+
+
 def kind_of_type(t: pa.DataType) -> str:
     """Kind of an Arrow type, one of block.KINDS.
 
@@ -113,7 +116,7 @@ def _fill(X: NDArray[Any], arrays: list[NDArray[Any]]) -> None:
 def _refuse_null(column: pa.ChunkedArray, name: str, place: Place) -> None:
     row = pc.index(pc.is_null(column), True).as_py()
     more = f" (and {column.null_count - 1} more in this block)" if column.null_count > 1 else ""
-    raise MissingValueError(f"{place(row)}, column {name!r}: the value is missing{more}. Remove or fill these rows.")
+    raise MissingValueError(f"{place(row)}, column {name!r}: the value is missing{more}. {WITHOUT_THEM}")
 
 
 def _values(column: pa.ChunkedArray) -> NDArray[Any]:

@@ -2,6 +2,7 @@
 
 import csv as text_csv
 import io
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,7 +14,7 @@ from dkernel.data.block import Place, UncheckedBlock
 from dkernel.data.file_schema import FilePart, FileSchema, ReadColumns, ReadOptions
 from dkernel.data.object_columns import known_numbers
 from dkernel.data.paths import File
-from dkernel.data.readers.arrow_tables import kind_of_type, raw_of_table
+from dkernel.data.readers.arrow_tables import WITHOUT_THEM, kind_of_type, raw_of_table
 from dkernel.data.readers.csv_bad_rows import read_valid as read_valid
 from dkernel.data.readers.csv_bad_rows import well_formed
 from dkernel.data.readers.csv_categories import typed
@@ -66,6 +67,7 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
         raise DataError(
             f"{file.name}: the header is not UTF-8 text. Give its --encoding (latin-1, ...), or save it as UTF-8."
         ) from None
+    below = data[start:].decode("utf-8", "replace").splitlines()[: 21 if final else -1][:20]
     if request.delimiter is None:
         delimiter = _delimiter_of(text, delimiter)
     names = tuple(next(text_csv.reader(io.StringIO(text, newline=""), delimiter=delimiter)))
@@ -77,10 +79,27 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
             "expected. Add --no-header if the file has no names (the columns are then 0, 1, ...), or write a first row "
             "with names."
         )
+    _check_width(file, names, below, request.delimiter or delimiter)
     twice = next((n for n in names if names.count(n) > 1), None) if len(set(names)) < len(names) else None
     if twice is not None:
         raise DataError(f"{file.name}: the column {twice!r} occurs twice in the header; each name must be unique.")
     return Header(names, start, delimiter, len(line_ends(data[:start])))
+
+
+def _check_width(file: File, names: Sequence[str], below: Sequence[str], delimiter: str) -> None:
+    """Refuse a first line that is a title: one name where the lines below have more values, or hardly a name."""
+    rows = [line for line in below if line.strip()]
+    delimiter = _delimiter_of(max(rows, key=len, default=""), delimiter)
+    widths = Counter(len(values) for values in text_csv.reader(rows, delimiter=delimiter))
+    width, lines = widths.most_common(1)[0] if widths else (0, 0)
+    blank = sum(not name.strip() for name in names)
+    if (lines > 1 and width > len(names) == 1) or blank > max(1, len(names) / 2):
+        shown = delimiter.join(names)[:60]
+        raise DataError(
+            f"{file.name}: the first line ({shown!r}) names {len(names) - blank} of the {width} columns that the lines "
+            "below have. Delete what stands above the names (a title, a comment, sep=;), name every column, or give "
+            "the --delimiter."
+        )
 
 
 def _delimiter_of(header: str, usual: str) -> str:
@@ -220,9 +239,7 @@ def read_part(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> 
     if wanted.label is not None and types[wanted.label] == pa.string():
         empty = pc.index(table.column(wanted.label), "").as_py()
         if empty >= 0:
-            raise DataError(
-                f"{place(empty)}, column {wanted.label!r}: the label is missing. Remove or fill these rows."
-            )
+            raise DataError(f"{place(empty)}, column {wanted.label!r}: the label is missing. {WITHOUT_THEM}")
     read = typed(table, wanted, place)
     return replace(raw_of_table(read, wanted, place), kept=kept_columns(data, table, header, wanted))
 

@@ -125,8 +125,9 @@ def explained(
                 continue
             row += 1
             if len(values) != len(header.names):
+                title = " Nothing may stand above the names of the columns, and each column needs one." * (row == 1)
                 return DataError(
-                    f"{file.name}, row {row}: the row has {len(values)} values, the header {len(header.names)}."
+                    f"{file.name}, row {row}: the row has {len(values)} values, the header {len(header.names)}.{title}"
                 )
             for name, value in zip(header.names, values, strict=True):
                 if name in types and not fits(value, types[name]):

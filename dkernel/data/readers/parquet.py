@@ -84,7 +84,7 @@ def _look(file: File) -> FileSchema:
             {field.name: kind_of_type(field.type) for field in schema},
             footer.num_rows,
             steps=tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups)),
-            hidden=_index_columns(schema),
+            indices=_index_columns(schema),
             coded=frozenset(field.name for field in schema if pa.types.is_dictionary(field.type)),
             width=-(-sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups)) // footer.num_rows)
             if footer.num_rows

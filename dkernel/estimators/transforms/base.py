@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,42 @@ from dkernel.selection.landmark_selection import sample_rows
 STRIP_VALUES = 1 << 22  # of columns that exist at one time beside the answer
 
 
-class TransformerBase(NamedParameters, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class Unsupervised(NamedParameters, BaseEstimator):
+    """Base class of estimators that learn from rows without a label."""
+
+    def fit(self, X: Any, y: Any = None) -> Self:  # noqa: ARG002
+        """Learn from the rows.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : object, default=None
+            Ignored.
+
+        Returns
+        -------
+        object
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        UnsupportedError
+            If the kernel has no such map.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        """
+        self._learn(X)
+        return self
+
+    def _learn(self, X: Any) -> None:
+        """Set the fitted attributes."""
+        raise NotImplementedError
+
+
+class TransformerBase(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Unsupervised):
     """Base class of transformers of unscaled rows."""
 
     map_: Any

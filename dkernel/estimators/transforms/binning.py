@@ -82,28 +82,8 @@ class BinningFeatures(TransformerBase):
 
     kernel = "laplacian"
 
-    def fit(self, X: Any, y: Any = None) -> "BinningFeatures":  # noqa: ARG002
-        """Draw the grids.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows, read once, for the center and for a gamma that asks for it.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        BinningFeatures
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If X holds values that are not finite numbers.
-        """
+    def _learn(self, X: Any) -> None:
+        """Draw the grids; the rows are read once, for the center and for a gamma that asks for it."""
         n_grids, bits = _count(self.n_grids), _bits(self.n_bins)
         if stays_sparse(X):
             raise UnsupportedError("BinningFeatures divides every feature, zeros too: X must be dense.")
@@ -115,7 +95,6 @@ class BinningFeatures(TransformerBase):
         gamma: float = self.kernel_.gamma  # type: ignore[attr-defined]
         self.binning_ = Binning.draw(gamma, self.n_features_in_, n_grids, bits, recipe.seed)
         self.n_components_ = n_grids << bits
-        return self
 
     def transform(self, X: Any) -> Any:
         """Compute the bins of the rows.

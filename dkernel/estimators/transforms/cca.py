@@ -43,7 +43,7 @@ class View(OnFeatures):
         self.n_map_components = n_map_components
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> "View":  # noqa: ARG002
+    def _learn(self, X: Any) -> None:
         """Choose the map."""
         source, self._phi, _ = self._embed(X)
         if source.sparse:
@@ -53,7 +53,6 @@ class View(OnFeatures):
             )
         if source.objects:
             raise DataError("A view of KernelCCA holds numbers; KernelFeatures makes them of texts, lists and sets.")
-        return self
 
     def project(self, mean: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
         """Leave what `transform` needs: (φ - mean) @ weights."""

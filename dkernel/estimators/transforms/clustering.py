@@ -77,30 +77,6 @@ class Clustering(ClusterMixin, OnFeatures):
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)
 
-    def fit_predict(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
-        """Find the clusters of X, and give those of its rows.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples,)
-            Clusters, int64.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
-        return self.fit(X).labels_
-
     def predict(self, X: Any) -> Any:
         """Find the nearest centre of each row.
 
@@ -216,28 +192,8 @@ class KernelKMeans(Clustering):
     (1, 1)
     """
 
-    def fit(self, X: Any, y: Any = None) -> "KernelKMeans":  # noqa: ARG002
-        """Find the clusters of X.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        KernelKMeans
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
+    def _learn(self, X: Any) -> None:
+        """Find the clusters of X."""
         source, phi, seed = self._embed(X)
         self._clusters_asked(source)
         with default_executor() as executor:
@@ -253,7 +209,6 @@ class KernelKMeans(Clustering):
             self.model_ = linear_model(
                 self, source, weights, offsets, np.arange(len(C)), {"inertia": float(self.inertia_)}
             )
-        return self
 
 
 def cluster_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray[np.int64]:

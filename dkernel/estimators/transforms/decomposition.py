@@ -90,28 +90,8 @@ class KernelPCA(OnFeatures):
         self.n_map_components = n_map_components
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> "KernelPCA":  # noqa: ARG002
-        """Choose the map, and sum the covariance in one more pass over X.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        KernelPCA
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
+    def _learn(self, X: Any) -> None:
+        """Choose the map, and sum the covariance in one more pass over X."""
         wanted = self.n_components
         if wanted is not None and (not isinstance(wanted, int | np.integer) or wanted < 1):
             raise RecipeError(f"n_components={wanted!r}: a positive whole number, or None, is needed.")
@@ -123,7 +103,7 @@ class KernelPCA(OnFeatures):
             covariance = sums.gram - sums.n * np.outer(self.mean_, self.mean_)
             values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-        # Of the largest eigenvalue: below it a component is rounding
+        # A component below 1e-10 of the largest eigenvalue is rounding.
         keep = max(1, int(np.count_nonzero(values > 1e-10 * values[0])))
         keep = keep if wanted is None else min(int(wanted), len(values))
         V = vectors[:, :keep].T
@@ -132,7 +112,6 @@ class KernelPCA(OnFeatures):
         self.components_, self.eigenvalues_ = np.ascontiguousarray(V), values[:keep]
         self.explained_variance_ratio_ = values[:keep] / max(values.sum(), 1e-300)
         self.n_components_ = keep
-        return self
 
     def transform(self, X: Any) -> Any:
         """Compute the components of the rows.

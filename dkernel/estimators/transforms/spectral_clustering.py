@@ -79,28 +79,8 @@ class SpectralClustering(Clustering):
     (1, 1)
     """
 
-    def fit(self, X: Any, y: Any = None) -> "SpectralClustering":  # noqa: ARG002
-        """Find the clusters of X.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        SpectralClustering
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
+    def _learn(self, X: Any) -> None:
+        """Find the clusters of X."""
         source, phi, seed = self._embed(X)
         k, key = self._clusters_asked(source), self._key(source)
         with default_executor() as executor:
@@ -116,13 +96,12 @@ class SpectralClustering(Clustering):
         self._phi = Phi(spectral_rows, (normed, np.ascontiguousarray(basis)))
         self._cluster(source, self._phi, rows, seed)
         self.labels_ = None if isinstance(X, Source) else self.predict(X)
-        return self
 
 
 def normed_rows(carried: tuple[Phi, NDArray[np.float64]], X: NDArray[Any]) -> NDArray[np.float64]:
     """φ(x) / d(x)^{1/2} of a block."""
     phi, total = carried
-    # Of the largest possible degree: a row that nothing is like
+    # A row that no other row is like has a degree of at least 1e-12 of the largest possible one.
     parts = [F / np.sqrt(np.maximum(F @ total, 1e-12 * (total @ total) ** 0.5))[:, None] for F in phi.strips(X)]
     return np.concatenate(parts) if parts else np.empty((0, len(total)))
 

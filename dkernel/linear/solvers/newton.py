@@ -22,8 +22,8 @@ from dkernel.linear.losses import Loss
 
 Array = NDArray[np.float64]
 
-MOST_STEPS = 100  # some ten or twenty are needed
-APART = 1e-5  # of the scores whose slopes are compared, for the curvature
+MOST_STEPS = 100  # a fit takes some ten or twenty
+APART = 1e-5  # difference of the two scores whose slopes give the curvature
 
 
 def raised(K: Array, diagonal: Array) -> tuple[Array, bool]:
@@ -35,7 +35,8 @@ def raised(K: Array, diagonal: Array) -> tuple[Array, bool]:
     2.0
     """
     n = len(K)
-    for ridge in (0.0, 1e-14, 1e-12, 1e-10):  # of the mean of K's diagonal, where rounding leaves it no Cholesky factor
+    # rounding may leave K no Cholesky factor: shares of the mean of its diagonal are added
+    for ridge in (0.0, 1e-14, 1e-12, 1e-10):
         A = K.copy()
         A.flat[:: n + 1] += diagonal + ridge * float(np.trace(K)) / n
         try:
@@ -117,7 +118,7 @@ class Newton:
         slope = self.loss.derivative(y, s[:, None])[:, 0]
         ahead, behind = (self.loss.derivative(y, s[:, None] + e)[:, 0] for e in (APART, -APART))
         h = (ahead - behind) / (2 * APART)
-        curved = (h > 1e-12) & (self.w > 0)  # curvatures below it are none
+        curved = (h > 1e-12) & (self.w > 0)  # smaller curvatures are rounding
         to = -self.w * slope / alpha
         if not curved.any():
             return to, b
@@ -140,7 +141,7 @@ class Newton:
             return float(self.w @ self.loss.value(y, s)[:, 0] + 0.5 * alpha * (at @ inner))
 
         now = objective(0.0)
-        for i in range(30):  # a step of 1e-9 is none
-            if objective(0.5**i) <= now + 1e-14 * abs(now):  # of the objective: what falls by less does not fall
+        for i in range(30):  # the last of these steps is 1e-9
+            if objective(0.5**i) <= now + 1e-14 * abs(now):  # an objective that falls by less does not fall
                 return 0.5**i
         return 0.0

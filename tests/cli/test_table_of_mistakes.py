@@ -1,0 +1,168 @@
+"""What users get wrong at first, a line each: a fresh folder, one command, and an answer that helps or a model."""
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import dkernel
+
+FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "32", "--alpha", "1e-4", "--metric", "identity"]
+FIXED += ["--baselines", "off"]
+
+
+def table(n=300):
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"a": rng.normal(size=n), "b": rng.normal(size=n)})
+    return frame.assign(y=np.where(frame["a"] * frame["b"] > 0, "yes", "no"))
+
+
+def csv(name="t.csv", above="", frame=None, **how):
+    text = (table() if frame is None else frame).to_csv(**{"index": False, "lineterminator": "\n", **how})
+    Path(name).write_bytes((above + text).encode(how.get("encoding", "utf-8")))
+    return name
+
+
+def parquet(name="t.parquet", frame=None, **columns):
+    (table() if frame is None else frame).assign(**columns).to_parquet(name, index=False)
+    return name
+
+
+def numbers(**columns):
+    return table().assign(**columns)
+
+
+def with_gaps(share, value, column="b", seed=1):
+    frame = table()
+    frame.loc[np.random.default_rng(seed).random(len(frame)) < share, column] = value
+    return frame
+
+
+def hive():
+    table().assign(year=np.arange(300) % 2 + 2020).to_parquet("hive", partition_cols=["year"], index=False)
+    return "hive"
+
+
+def cities():
+    return np.resize(["Basel", "Genève", "Zug"], 300)
+
+
+REFUSED, USAGE = 65, 2
+
+# line -> the data, arguments beside the label, the exit code, words of the answer
+LINES = {
+    "a file that is not there": (
+        lambda: parquet("s.parquet") and "nosuch.parquet", "", REFUSED, "no such file or folder. Did you mean",
+    ),
+    "a label that is not there": (parquet, "--label target", REFUSED, "has no column 'target'"),
+    "a label in capitals": (parquet, "--label Y", REFUSED, "Did you mean 'y'?"),
+    "a label that is missing": (lambda: parquet(frame=with_gaps(0.01, None, "y")), "", REFUSED, "--max-bad-rows"),
+    "labels that may be missing": (
+        lambda: parquet(frame=with_gaps(0.01, None, "y")), "--max-bad-rows 9", 0, "bad rows, left out",
+    ),
+    "text": (lambda: parquet(city=cities()), "", 0, "categories   city 3"),
+    "a category of pandas": (lambda: parquet(city=pd.Categorical(cities())), "", 0, "categories   city 3"),
+    "yes and no": (lambda: parquet(flag=np.resize(["yes", "no"], 300)), "", 0, "categories   flag 2"),
+    "dates": (lambda: parquet(when=pd.date_range("2024", periods=300)), "", 0, "m: 300 rows"),
+    "dates in a CSV": (lambda: csv(frame=numbers(when=pd.date_range("2024", periods=300))), "", 0, "m: 300 rows"),
+    "a constant feature": (lambda: parquet(c=1.0), "", 0, "constant     c: one value in all rows"),
+    "a class of one row": (
+        lambda: parquet(y=["rare", *table()["y"][1:]]), "", 0, "rare classes 'rare': one row each",
+    ),
+    "Latin-1": (lambda: csv(frame=numbers(city=cities()), encoding="latin-1"), "", REFUSED, "Give its --encoding"),
+    "Latin-1 that is given": (
+        lambda: csv(frame=numbers(city=cities()), encoding="latin-1"), "--encoding latin-1", 0, "categories   city 3",
+    ),
+    "a CSV without names": (
+        lambda: csv(frame=numbers(y=np.arange(300) % 2), header=False), "", REFUSED, "Add --no-header",
+    ),
+    "a CSV without names that is said": (
+        lambda: csv(header=False), "--no-header --label -1", 0, "300 rows",
+    ),
+    "semicolons": (lambda: csv(sep=";"), "", 0, "m: 300 rows"),
+    "bars": (lambda: csv(sep="|"), "", 0, "m: 300 rows"),
+    "tabs": (lambda: csv(sep="\t"), "", 0, "m: 300 rows"),
+    "another delimiter": (lambda: csv(sep="~"), "", REFUSED, "has no column 'y'"),
+    "another delimiter that is given": (lambda: csv(sep="~"), "--delimiter ~", 0, "m: 300 rows"),
+    "lists": (lambda: parquet(v=[[1.0, 2.0]] * 300), "", REFUSED, "make columns of numbers or text of its parts"),
+    "an output that is there": (lambda: shutil.copy(parquet(), "m") and "t.parquet", "", REFUSED, "--overwrite"),
+    "a gamma of letters": (parquet, "--gamma abc", USAGE, "Possible: auto | median | scale"),
+    "folders of values": (hive, "", 0, "categories   year 2"),
+    "a price of whole numbers": (
+        lambda: parquet(y=np.arange(300) * 7 % 251), "", REFUSED, "--task regress",
+    ),
+    "the index of pandas in a CSV": (lambda: csv(index=True), "", 0, "left out     '': an index or a column without"),
+    "the index of pandas, read and written": (
+        lambda: csv(frame=numbers().assign(**{"Unnamed: 0": np.arange(300)})), "", 0, "left out     'Unnamed: 0'",
+    ),
+    "the index of pandas in Parquet": (
+        lambda: parquet(__index_level_0__=np.arange(300)), "", 0, "left out     '__index_level_0__'",
+    ),
+    "numbers of rows": (
+        lambda: parquet(id=np.random.default_rng(0).permutation(300) + 7), "", 0,
+        "row numbers  id: these number the rows, so exclude them",
+    ),
+    "a number for missing values": (
+        lambda: csv(frame=with_gaps(0.1, -999)), "", 0, "far values   b -999: frequent and far from all others",
+    ),
+    "a number for a missing target": (
+        lambda: parquet(y=np.where(np.arange(300) % 9, table()["a"], 9999.0)), "", 0, "far values   y 9999: frequent",
+    ),
+    "a date for missing dates": (
+        lambda: csv(frame=numbers(when=[f"2024-01-{i % 28 + 1:02}" if i % 9 else "1900-01-01" for i in range(300)])),
+        "", 0,
+        "far values   when 1900-01-01T00:00:00: frequent",
+    ),
+    "blanks after a class": (
+        lambda: csv(frame=numbers(y=["yes " if i % 7 == 0 else w for i, w in enumerate(table()["y"])])), "", 0,
+        "alike        'yes' and 'yes ': only spaces or capitals differ",
+    ),
+    "capitals of a category": (
+        lambda: csv(frame=numbers(city=np.resize(["Basel", "basel", "Zug"], 300))), "", 0,
+        "alike        'Basel' and 'basel': only spaces or capitals differ",
+    ),
+    "a line of the delimiter": (lambda: csv(above="sep=;\n", sep=";"), "", REFUSED, "Delete what stands above"),
+    "a title above the names": (lambda: csv(above="Sales\n\n"), "", REFUSED, "('Sales') names 1 of the 3 columns"),
+    "a title of a spreadsheet": (lambda: csv(above="Sales,,\n"), "", REFUSED, "('Sales,,') names 1 of the 3 columns"),
+    "a title with a comma": (lambda: csv(above="Sales, 2024\n"), "", REFUSED, "Nothing may stand above the names"),
+    "a comment above the names": (lambda: csv(above="# by me\n# 2024\n"), "", REFUSED, "Delete what stands above"),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("default")
+@pytest.mark.parametrize("line", LINES)
+def test_a_mistake_is_answered(run, tmp_path, monkeypatch, line):
+    monkeypatch.chdir(tmp_path)
+    make, more, code, words = LINES[line]
+    usual = [word for option in ("--label y", "--out m") if option.split()[0] not in more for word in option.split()]
+    fixed = FIXED if "--gamma" not in more else []
+    said = run("train", make(), *usual, *fixed, *more.split())
+    assert said.exit_code == code, said.output
+    assert words in said.output
+    assert code == 0 or not Path("m").exists() or line == "an output that is there"
+
+
+def test_an_index_of_pandas_is_no_feature_and_no_extra_column(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for name, frame in (("bare.csv", table()), ("index.csv", table().sample(frac=1.0, random_state=0))):
+        frame.to_csv(name, index=name == "index.csv")
+    models = {}
+    for name in ("bare.csv", "index.csv"):
+        assert run("train", name, "--label", "y", "--out", f"{name}.m", *FIXED).exit_code == 0
+        models[name] = dkernel.load(f"{name}.m")
+        assert list(models[name].feature_names_in_) == ["a", "b"]
+        for other in ("bare.csv", "index.csv"):
+            assert run("evaluate", f"{name}.m", other, "--quiet").exit_code == 0
+
+
+def test_counts_and_codes_are_no_mistakes(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = table().assign(
+        flag=rng.integers(0, 2, 300), many=rng.exponential(size=300).round(1), zero=rng.poisson(3, 300)
+    )
+    said = run("train", parquet(frame=frame), "--label", "y", "--out", "m", *FIXED)
+    assert said.exit_code == 0
+    assert not any(word in said.stdout for word in ("far values", "row numbers", "alike", "left out"))
