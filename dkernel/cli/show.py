@@ -50,8 +50,6 @@ def _lines(path: str, header: Mapping[str, Any]) -> Iterator[str]:
         del facts["weights"]
         strongest = sorted(zip(columns, weights, strict=True), key=lambda pair: -pair[1])
         yield from _fact("weights", _some([f"{name} {weight:.3g}" for name, weight in strongest]))
-    if "exact" in facts:  # it merges equal rows
-        facts["rows"] = f"{facts['rows']:,} different ones"
     for name in _FIRST:
         if name in facts:
             yield from _fact(name, facts.pop(name))
