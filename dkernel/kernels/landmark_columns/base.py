@@ -37,7 +37,7 @@ class LandmarkColumns(ABC):
 
     @property
     def panels(self) -> PackedComponents | None:
-        """Give all columns as products of `rows` with one block, where a compiled walk can make them; else None."""
+        """All columns as products of `rows` with one block, where a compiled walk can make them; else None."""
         return None
 
     def rows(self, X: F32) -> Any:
