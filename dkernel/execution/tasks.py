@@ -39,4 +39,9 @@ def apply(payload: Payload, *values: Any) -> Any:
 
 def open_state(settings: Settings, payload: Payload) -> Any:
     """The task of a value that all calls of a round need: it can run again on any worker."""
-    return prepared(settings, payload.open)
+    return prepared(settings, lambda: open_value(payload))
+
+
+def open_value(payload: Payload) -> Any:
+    """The value of a payload."""
+    return payload.open()
