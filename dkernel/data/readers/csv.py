@@ -93,7 +93,8 @@ def _check_width(file: File, names: Sequence[str], below: Sequence[str], delimit
     widths = Counter(len(values) for values in text_csv.reader(rows, delimiter=delimiter))
     width, lines = widths.most_common(1)[0] if widths else (0, 0)
     blank = sum(not name.strip() for name in names)
-    if (lines > 1 and width > len(names) == 1) or blank > max(1, len(names) / 2):
+    title = names[0].startswith("sep=") or (lines > 1 and width > len(names) == 1)
+    if title or blank > max(1, len(names) / 2):
         shown = delimiter.join(names)[:60]
         raise DataError(
             f"{file.name}: the first line ({shown!r}) names {len(names) - blank} of the {width} columns that the lines "
