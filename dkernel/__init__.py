@@ -108,52 +108,27 @@ __all__ = [
     "to_sklearn",
 ]
 
-_HOME = {
-    "AdditiveChi2": "dkernel.kernels",
-    "ArcCosine": "dkernel.kernels",
-    "BinningFeatures": "dkernel.estimators",
-    "Cauchy": "dkernel.kernels",
-    "Exp": "dkernel.kernels",
-    "Exponential": "dkernel.kernels",
-    "FeatureMapKernel": "dkernel.kernels",
-    "FourierFeatures": "dkernel.estimators",
-    "FunctionKernel": "dkernel.kernels",
-    "Gaussian": "dkernel.kernels",
-    "KernelCCA": "dkernel.estimators",
-    "KernelClassifier": "dkernel.estimators",
-    "KernelFeatures": "dkernel.estimators",
-    "KernelKMeans": "dkernel.estimators",
-    "KernelPCA": "dkernel.estimators",
-    "KernelPerceptron": "dkernel.estimators",
-    "KernelRegressor": "dkernel.estimators",
-    "Laplacian": "dkernel.kernels",
-    "Linear": "dkernel.kernels",
-    "MaclaurinFeatures": "dkernel.estimators",
-    "Matern": "dkernel.kernels",
-    "Normalized": "dkernel.kernels",
-    "NystromFeatures": "dkernel.estimators",
-    "OneClassSVM": "dkernel.estimators",
-    "Polynomial": "dkernel.kernels",
-    "PowerSeries": "dkernel.kernels",
-    "ProductCauchy": "dkernel.kernels",
-    "RationalQuadratic": "dkernel.kernels",
-    "SetKernel": "dkernel.kernels",
-    "SpectralClustering": "dkernel.estimators",
-    "SpectrumKernel": "dkernel.kernels",
-    "TensorSketchFeatures": "dkernel.estimators",
-    "Tuner": "dkernel.estimators",
-    "Weighted": "dkernel.kernels",
-    "gram": "dkernel.inference.gram_matrix",
-    "is_psd": "dkernel.kernels",
-    "load": "dkernel.estimators.loading",
-    "nystrom_operator": "dkernel.inference.nystrom_operator",
-    "open_source": "dkernel.data",
-    "parse": "dkernel.kernels",
-    "register": "dkernel.kernels",
-    "save": "dkernel.persistence.model_file",
-    "to_onnx": "dkernel.export.onnx",
-    "to_sklearn": "dkernel.export.pipeline",
+_NAMES = {
+    "dkernel.data": "open_source",
+    "dkernel.estimators": (
+        "BinningFeatures FourierFeatures KernelCCA KernelClassifier KernelFeatures KernelKMeans KernelPCA "
+        "KernelPerceptron KernelRegressor MaclaurinFeatures NystromFeatures OneClassSVM SpectralClustering "
+        "TensorSketchFeatures Tuner"
+    ),
+    "dkernel.estimators.loading": "load",
+    "dkernel.export.onnx": "to_onnx",
+    "dkernel.export.pipeline": "to_sklearn",
+    "dkernel.inference.gram_matrix": "gram",
+    "dkernel.inference.nystrom_operator": "nystrom_operator",
+    "dkernel.kernels": (
+        "AdditiveChi2 ArcCosine Cauchy Exp Exponential FeatureMapKernel FunctionKernel Gaussian Laplacian Linear "
+        "Matern Normalized Polynomial PowerSeries ProductCauchy RationalQuadratic SetKernel SpectrumKernel Weighted "
+        "is_psd parse register"
+    ),
+    "dkernel.persistence.model_file": "save",
 }
+"""Module -> its public names."""
+_HOME = {name: module for module, names in _NAMES.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> Any:

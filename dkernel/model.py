@@ -263,7 +263,7 @@ class Model:
 
 def _finite(answers: NDArray[_Number], what: str) -> NDArray[_Number]:
     """The answers to rows, unless one is not finite: rows that pass every gate may overflow on the way."""
-    if not np.isfinite(answers.sum()):  # a sum is not where a number is not; of finite ones it may be too large itself
+    if not np.isfinite(answers.sum()):  # the sum of finite numbers may overflow too
         rows = np.flatnonzero(~np.isfinite(answers.reshape(len(answers), -1)).all(axis=1)).tolist()
         if rows:
             raise TooLargeError(f"the numbers are too large for this model, whose {what} is not finite", tuple(rows))
@@ -274,5 +274,5 @@ def _of_classes(p: NDArray[np.float64]) -> NDArray[np.float64]:
     """Probabilities (n, n_classes) of those of one of two classes, or of each class against the rest."""
     if p.shape[1] == 1:
         return np.concatenate([1.0 - p, p], axis=1)
-    p = np.maximum(p, 1e-300)  # of a row that all classes refuse
+    p = np.maximum(p, 1e-300)  # all classes may refuse a row
     return np.asarray(p / p.sum(axis=1, keepdims=True))

@@ -44,7 +44,7 @@ def doctor(ctx: click.Context, /, **values: Any) -> None:
         click.echo(config_text(ctx, values))
         return
     place = place_of(ctx, values)
-    patience = place.pop("patience")  # of the run; a diagnosis waits for nobody
+    patience = place.pop("patience")  # only a run waits for workers
     found = _diagnosis(values, place, patience)
     if values["json"]:
         click.echo(json.dumps({"ok": not found["findings"], **found}))

@@ -34,9 +34,9 @@ from dkernel.errors import (
 )
 
 BAD_DATA, AGAIN = 65, 75  # as in sysexits.h: EX_DATAERR, EX_TEMPFAIL
-GRACE = 8.0  # seconds from SIGTERM to the end, of a run with a checkpoint; job schedulers kill after 10 or 30
+GRACE = 8.0  # a run with a checkpoint ends so many seconds after SIGTERM; job schedulers kill after 10 or 30
 
-# The first that fits. An invalid recipe or combination needs other options.
+# The first type that fits decides. An invalid recipe or combination needs other options.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (
     (DataError, BAD_DATA),
     (ModelFileError, BAD_DATA),

@@ -32,7 +32,7 @@ USUAL = (
 )  # fmt: skip
 IN_PYTHON = {"random_state": "seed", "text_encoding": "encoding"}
 """Parameters of Python -> the option of another name."""
-FEW = 12  # options of a command that has no need of groups
+FEW = 12  # so few options need no groups
 SYNONYMS = {
     "--target": "--label", "--y": "--label", "-y": "--label", "--label-column": "--label", "--response": "--label",
     "--output": "--out", "--model": "--out",
@@ -92,7 +92,7 @@ class Grouped(click.Command):
         for group, options in grouped([p for p in params if p.name != "help"], every).items():
             with formatter.section(group):
                 formatter.write_dl(
-                    # Letters of the column of options
+                    # The column of options has at most 34 letters.
                     [record for option in options if (record := _record(option, ctx, every))],
                     col_max=34,
                 )
@@ -114,7 +114,7 @@ def _record(option: click.Option, ctx: click.Context, every: bool) -> tuple[str,
     """A line of the help; words that would fill a line are left to --help-all."""
     record = option.get_help_record(ctx)
     words = option.metavar or ""
-    if record is None or every or len(words) <= 40:  # letters of an option's words
+    if record is None or every or len(words) <= 40:  # longer words fill a line
         return record
     first = ", ".join(words.split("|")[:3])
     return record[0].replace(words, "NAME"), f"{first}, ... {record[1]}"

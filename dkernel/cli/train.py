@@ -12,13 +12,13 @@ from dkernel.cli.options import (
     NAMES,
     WORD_OR_NUMBER,
     Label,
-    Setting,
     bad_rows_option,
     config_text,
     place_of,
     rejected_of,
     require,
     run_options,
+    setting,
     svmlight_of,
     svmlight_options,
 )
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from dkernel.persistence.checkpoint import Checkpoint
     from dkernel.recipe import Recipe
 
-FEW_ROWS = 2000  # of a holdout: the standard error of an error of 10 % is 0.7 % then, and is said of fewer
-SEEN = 1e-3  # of a score: what is left of the way to the optimum is worth a line
+FEW_ROWS = 2000  # a smaller holdout is shown with a standard error: that of an error of 10 % is 0.7 % here
+SEEN = 1e-3  # a score this far from the optimum is worth a line
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
 RECIPE: dict[str, tuple[str, str, str]] = {
     "task": ("auto|classify|regress", "auto", "auto: regression if the label is float."),
@@ -122,9 +122,8 @@ RECIPE: dict[str, tuple[str, str, str]] = {
 def recipe_options(command: Any) -> Any:
     """Adds an option for everything that decides a result."""
     for name, (words, default, text) in reversed(RECIPE.items()):
-        command = click.option(
+        command = setting(
             f"--{name.replace('_', '-')}",
-            cls=Setting,
             type=click.STRING if name in ("positive", "kernel", "categorical", "one_hot") else WORD_OR_NUMBER,
             metavar=words,
             help=f"{text} Default: {default}." if default and words.split("|")[0] != default else text,
@@ -135,33 +134,31 @@ def recipe_options(command: Any) -> Any:
 @click.command(cls=Job, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
-@click.option("-o", "--out", cls=Setting, metavar="MODEL", help="Model file to write. [required]")
-@click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an existing model.")
+@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
+@setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @recipe_options
-@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
-@click.option("--weight", cls=Setting, metavar="COL", help="Column of sample weights.")
-@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
+@setting("--weight", metavar="COL", help="Column of sample weights.")
+@setting("--scratch", metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
 @bad_rows_option
 @svmlight_options
-@click.option("--checkpoint", cls=Setting, metavar="DIR", help="Folder in which progress is saved.")
-@click.option("--resume", cls=Setting, is_flag=True, help="Continue from --checkpoint, if it holds anything.")
-@click.option(
+@setting("--checkpoint", metavar="DIR", help="Folder in which progress is saved.")
+@setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
+@setting(
     "--checkpoint-every",
-    cls=Setting,
     type=click.IntRange(min=1),
     default=4,
     metavar="N",
     help="Rounds between two checkpoints, of 32 to 64 per pass. Default: 4.",
 )
-@click.option("--report", cls=Setting, metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
-@click.option(
+@setting("--report", metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
+@setting(
     "--baselines",
-    cls=Setting,
     default="linear",
     metavar="off|linear|all",
     help="Compare with a linear model on the holdout; all: with boosted trees too (LightGBM). Default: linear.",
 )
-@click.option("--dry-run", cls=Setting, is_flag=True, help="Print the plan (memory, work, time) and stop.")
+@setting("--dry-run", is_flag=True, help="Print the plan (memory, work, time) and stop.")
 @run_options
 @click.pass_context
 def train(ctx: click.Context, /, **values: Any) -> None:
@@ -363,9 +360,9 @@ def _uncertainty(name: str, value: float, rows: float) -> str:
     """
     if rows >= FEW_ROWS or name not in ("accuracy", "rmse"):
         return ""
-    if name == "rmse":  # of normal errors
+    if name == "rmse":  # the formula holds for normal errors
         return f" (standard error {value / math.sqrt(2 * rows):.1g})"
-    share = (value * rows + 2) / (rows + 4)  # of Agresti and Coull: that of 20 right answers of 20 is not 0
+    share = (value * rows + 2) / (rows + 4)  # by Agresti and Coull, so 20 right answers of 20 have an error above 0
     return f" (standard error {math.sqrt(share * (1 - share) / (rows + 4)):.1g})"
 
 

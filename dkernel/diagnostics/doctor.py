@@ -15,7 +15,7 @@ from dkernel.execution.versions import versions
 from dkernel.numerics.threads import usable_cores
 from dkernel.training.memory_plan import Plan
 
-# What is looked at, and what is said of it when nothing is wrong.
+# The checks, each with its sentence when nothing is wrong.
 CHECKS = {
     "workers": "there are workers, and they answer",
     "versions": "equal on the client, the scheduler and every worker",
@@ -30,9 +30,10 @@ CHECKS = {
     "limits": "scheduler and workers do not give up what a run waits for",
     "job": "the job can be planned",
 }
-LEAST_FREE = 2**30  # bytes of a disk: a model and a checkpoint of 10,000 columns
-# Times after which Dask gives up what does not answer, and the shortest that does a run no harm: Dask's own for a
-# connection, a minute's silence of a worker, whose work goes to others; None where a run would end before its time.
+LEAST_FREE = 2**30  # a model and a checkpoint of 10,000 columns need so many bytes
+# Dask gives up what does not answer after these times; each is with the shortest one that does a run no harm: Dask's
+# own for a connection, and a minute's silence of a worker, whose work goes to others. None: whatever the limit, a run
+# would end before its time.
 LIMITS: dict[str, float | None] = {
     "distributed.comm.timeouts.connect": 30.0,
     "distributed.comm.timeouts.tcp": 30.0,
@@ -303,7 +304,7 @@ def _speed(workers: Mapping[str, Mapping[str, Any]]) -> Iterator[Finding]:
                 "sets one thread by itself; what else runs there does not.",
             )  # fmt: skip
         ahead = facts.get("clock_ahead", 0.0)
-        # Seconds apart: certificates and the heartbeats of run records allow for more
+        # Certificates and the heartbeats of run records allow clocks to be two seconds apart.
         if abs(ahead) > 2.0 + facts.get("clock_unsure", 0.0):
             yield Finding(
                 "clock", name, f"its clock is {abs(ahead):,.0f} s {'ahead of' if ahead > 0 else 'behind'} the client's",

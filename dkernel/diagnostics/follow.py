@@ -12,7 +12,7 @@ import psutil
 from dkernel.errors import ClusterError, DataError
 
 HEARTBEAT = 2.0  # seconds between two renewals of a run record
-PATIENCE = 15 * HEARTBEAT  # without a renewal, after which a run counts as dead
+PATIENCE = 15 * HEARTBEAT  # a run counts as dead so many seconds after its last renewal
 LOOK_EVERY = HEARTBEAT / 4  # a renewal is seen soon after it is made
 
 
@@ -68,7 +68,7 @@ def _read(where: str) -> dict[str, Any] | None:
     return _checked(found, where) if isinstance(found, dict) and "status" in found else None
 
 
-# What is read of a record, where it is there; of its progress, once it has begun, all is.
+# Fields of a record that are read where they are there; its progress is read whole.
 _FIELDS: dict[str, Any] = {
     "status": str,
     "exit_code": int | None,

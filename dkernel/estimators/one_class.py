@@ -7,10 +7,9 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from dkernel.errors import RecipeError
-from dkernel.estimators.base import predicted
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.prediction import BlockPrediction, apply
+from dkernel.estimators.prediction import BlockPrediction, apply, predicted
 from dkernel.estimators.transforms.embedding import Embedding, linear_model
 from dkernel.estimators.validation import checked_rows
 from dkernel.execution.connect import default_executor
@@ -103,28 +102,8 @@ class OneClassSVM(OutlierMixin, Embedding):
         self.max_iter = max_iter
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> "OneClassSVM":  # noqa: ARG002
-        """Find the region of X.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        OneClassSVM
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
+    def _learn(self, X: Any) -> None:
+        """Find the region of X."""
         nu = self.nu
         if isinstance(nu, bool) or not isinstance(nu, int | float | np.number) or not 0 < nu <= 1:
             raise RecipeError(f"nu={nu!r}: a share above 0 and at most 1 is needed.")
@@ -150,14 +129,13 @@ class OneClassSVM(OutlierMixin, Embedding):
         self.model_ = linear_model(
             self, source, self.coef_[:, None], np.array([-self.offset_]), np.array([-1, 1]), facts, alpha=float(nu)
         )
-        return self
 
     def _told_in_float32(self, phi: Phi) -> Phi:
         """φ without the directions that only float64 columns tell: the model's are float32."""
         if self.whitening_ is None:
             return phi
         eigenvalues = 1.0 / np.square(self.whitening_).sum(axis=0)
-        # Of the largest eigenvalue of the landmarks: under it float32 columns say nothing
+        # Under 1e-6 of the largest eigenvalue of the landmarks float32 columns are rounding.
         self.whitening_ = np.ascontiguousarray(self.whitening_[:, eigenvalues > 1e-6 * eigenvalues.max()])
         self.n_components_ = self.whitening_.shape[1]
         return Phi(phi.function, (*phi.carried[:-1], self.whitening_))

@@ -5,9 +5,9 @@ from typing import Any, ClassVar
 from sklearn.base import RegressorMixin
 
 from dkernel.data.collections.dask_arrays import is_dask
-from dkernel.estimators.base import KernelMachine, deviating, predicted
+from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.errors import require_fitted
-from dkernel.estimators.parameters import Callbacks, Folder, KernelLike, Landmarks, Seed
+from dkernel.estimators.prediction import deviating, predicted
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -152,85 +152,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     """
 
     _task: ClassVar[str] = "regress"
-
-    def __init__(
-        self,
-        kernel: KernelLike = "auto",
-        *,
-        gamma: str | float = "auto",
-        features: str = "auto",
-        n_components: str | int = "auto",
-        landmarks: Landmarks = "uniform",
-        loss: str = "squared",
-        alpha: str | float = "auto",
-        solver: str = "auto",
-        passes: str | int = "auto",
-        patience: int = 0,
-        polish: str | int = "auto",
-        local: str = "auto",
-        n_grids: str | int = "auto",
-        cell_rows: str | int = "auto",
-        cell_overlap: str | float = "auto",
-        cell_partitions: int = 1,
-        one_hot: Any = "auto",
-        max_model_size: str | int | None = None,
-        effort: str = "normal",
-        max_seconds: float | None = None,
-        scale: str | None = "auto",
-        metric: str = "auto",
-        holdout: float = 0.05,
-        dtype: str = "auto",
-        random_state: Seed = None,
-        categorical_features: Any = "from_dtype",
-        missing: str = "indicator",
-        dates: str = "calendar",
-        checkpoint: Folder = None,
-        warm_start: bool = False,
-        callbacks: Callbacks = None,
-        verbose: bool = False,
-    ) -> None:
-        super().__init__(
-            kernel=kernel, gamma=gamma, features=features, n_components=n_components, landmarks=landmarks, loss=loss,
-            alpha=alpha, solver=solver, passes=passes, patience=patience, polish=polish, local=local,
-            n_grids=n_grids, cell_rows=cell_rows, cell_overlap=cell_overlap,
-            cell_partitions=cell_partitions, one_hot=one_hot,
-            max_model_size=max_model_size, effort=effort, max_seconds=max_seconds, scale=scale, metric=metric,
-            holdout=holdout, dtype=dtype, random_state=random_state, categorical_features=categorical_features,
-            missing=missing, dates=dates, checkpoint=checkpoint, warm_start=warm_start,
-            callbacks=callbacks, verbose=verbose,
-        )  # fmt: skip
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None) -> "KernelRegressor":
-        """Learn from rows and numbers.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : array of shape (n_samples,) or (n_samples, k), default=None
-            Numbers; None for a Source, which has a label.
-        sample_weight : array of shape (n_samples,), default=None
-            Weights; a row of weight k is k rows, and one of weight 0 is none.
-        eval_set : (X, y), (X, y, sample_weight) or Source, default=None
-            Rows by which alpha, iterate and the end of the passes are judged, in place of a holdout; up to 16,384 of
-            them. The fit then learns from all rows of X.
-
-        Returns
-        -------
-        KernelRegressor
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        ClusterError
-            If the workers are lost, or refuse the versions of this process.
-        """
-        self._fit(X, y, sample_weight, eval_set)
-        return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelRegressor":
         """Learn from one more block of rows, each of which is used once: see `KernelClassifier.partial_fit`.

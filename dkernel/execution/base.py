@@ -142,10 +142,6 @@ class Executor(ABC):
     def keep(self, value: Any, key: str) -> Handle:
         """`value` made available to every call, once per process; `key` is made from its content."""
 
-    def at_hand(self, handles: Sequence[Handle]) -> list[Any] | None:  # noqa: ARG002
-        """Their values, where calls run elsewhere and this process has them all; else None."""
-        return None
-
     @abstractmethod
     def pick(self, handle: Handle, item: int) -> Handle:
         """Handle of item `item` of the tuple that `handle` stands for."""

@@ -142,10 +142,6 @@ class ClusterExecutor(Executor):
 
         return self._remember(Remote(submit, value=value, payload=payload))
 
-    def at_hand(self, handles: Sequence[Handle]) -> list[Any] | None:
-        remotes = [self._remote(handle) for handle in handles]
-        return None if any(remote.payload is None for remote in remotes) else [remote.value for remote in remotes]
-
     def pick(self, handle: Handle, item: int) -> Handle:
         return Item(self._remote(handle), (*(handle.numbers if isinstance(handle, Item) else ()), item))
 

@@ -17,7 +17,7 @@ from dkernel.features.monomials import MonomialMap
 from dkernel.linear.calibration import Isotonic, Platt
 from dkernel.model import Model
 
-OPSET, OPSET_ML, IR = 17, 3, 8  # of 2022: what a runtime of the last years reads
+OPSET, OPSET_ML, IR = 17, 3, 8  # runtimes since 2022 read these versions
 QUARTER = np.pi / 2  # turns a cosine into a sine
 _MAPS = f"{KERNELS} Fourier and exact maps, and sums of them, can be exported too."
 
@@ -29,7 +29,7 @@ def graph_of(model: Model, dtype: str) -> onnx.ModelProto:
             f"ONNX has no {model.local.kind}: this model has a local stage. Score with dkernel, or train with "
             "local='none'."
         )
-    # Bytes of a protobuf message
+    # A protobuf message holds at most 2 GB.
     if 8 * model.map.n_components * (model.map.n_in + model.coef.shape[1]) > 2_000_000_000:
         raise UnsupportedError(
             f"This model has {model.map.n_components:,} components of {model.map.n_in:,} features; an ONNX file holds "
@@ -75,8 +75,8 @@ def _is_delicate(map: NystromMap, coef: NDArray[np.float64]) -> bool:
     """
     if wants_double(map.kernel):
         return True
-    scores = map.components(map.landmarks[:256]) @ coef  # landmarks whose scores are looked at
-    # Times the scores: longer coefficients lose more than 1e-5 of these
+    scores = map.components(map.landmarks[:256]) @ coef  # the first landmarks stand for all
+    # Coefficients longer than 30 times the scores lose more than 1e-5 of these.
     return bool((np.linalg.norm(coef, axis=0) > 30.0 * np.abs(scores).max(axis=0)).any())
 
 

@@ -23,10 +23,10 @@ Array = NDArray[np.float64]
 
 RULES = ("uniform", "stratified", "kmeans", "leverage", "rpcholesky")
 
-# Leverage scores: rows of the first, exact sample; those that measure the spectrum; landmarks for each effective
-# dimension; members of a dictionary for each effective dimension, and at least.
+# Leverage scores: the first, exact sample and the one that measures the spectrum have so many rows, and each effective
+# dimension gets so many landmarks.
 EXACT_ROWS, SPECTRUM_ROWS, LANDMARKS_A_DIMENSION = 512, 2048, 4
-MEMBERS_A_DIMENSION, LEAST_MEMBERS = 3, 200  # see above
+MEMBERS_A_DIMENSION, LEAST_MEMBERS = 3, 200  # rows of a dictionary for each effective dimension, and at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,8 +86,8 @@ def _stratified(classes: NDArray[np.intp] | None, n: int) -> NDArray[np.intp]:
     if classes is None:
         raise DataError("landmarks='stratified' takes rows of every class, and there are no labels: pass y.")
     found, codes, counts = np.unique(classes, return_inverse=True, return_counts=True)
-    # Where the cut leaves fewer rows than landmarks, it is made at a higher level.
-    # Rows of a class that landmarks are drawn from: three times those of the rarest
+    # A class gives at most three times the rows of the rarest one, and more where that leaves fewer rows than
+    # landmarks.
     level = 3 * int(counts.min())
     while np.minimum(counts, level).sum() < n:
         level *= 2
@@ -107,13 +107,14 @@ def _centres(X: NDArray[np.floating], n: int) -> NDArray[np.floating]:
             "landmarks='kmeans' takes means of rows, and those of sparse rows are dense. Use landmarks='rpcholesky', "
             "'leverage' or 'uniform', which are rows."
         )
-    from scipy.cluster.vq import vq  # with scipy.spatial: a sixth of a second, which every command would pay
+    # imports scipy.spatial, which takes a sixth of a second that every command would pay
+    from scipy.cluster.vq import vq
 
     mean = X.mean(axis=0, dtype=np.float64)
     points = X - mean  # distances by scalar products lose no digits to a common offset
     centres = points[:n].copy()
     before = np.full(len(points), -1)
-    for _ in range(10):  # more move the centres by little, and landmarks need no optimum
+    for _ in range(10):  # further turns move the centres by little, and landmarks need no optimum
         nearest = np.concatenate(
             [vq(points[i : i + PIECE_ROWS], centres)[0] for i in range(0, len(points), PIECE_ROWS)]
         )
@@ -202,14 +203,14 @@ def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: 
     """
     X, rng = wide(X), stream(seed, "pivots")
     left = np.array(kernel.diag(X), np.float64)
-    if left.min() < -1e-12 * np.abs(left).max():  # below 0 by more than rounding
+    if left.min() < -1e-12 * np.abs(left).max():  # rounding goes less far below 0
         raise indefinite(kernel)
     np.maximum(left, 0.0, out=left)
     enough = 1e-13 * float(left.sum())
     F = np.zeros((len(X), n))
     pivots = np.empty(0, dtype=np.intp)
     while len(pivots) < n and float(left.sum()) > enough:
-        # One step of the accelerated pivoted Cholesky draws so many at once
+        # A step of the accelerated pivoted Cholesky draws up to 128 rows.
         drawn = rng.choice(len(X), size=min(128, 2 * n), p=left / left.sum())
         mine = F[drawn, : len(pivots)]
         taken, factor = _accepted(kernel(X[drawn], X[drawn]) - mine @ mine.T, left[drawn], rng, n - len(pivots))

@@ -82,7 +82,7 @@ class FunctionKernel(OfFunction):
         values = self._shaped(self.function(X, Z), (len(X), len(Z)))  # type: ignore[operator]
         if X is not Z:
             return values
-        if np.abs(values - values.T).max() > 1e-9 * np.abs(values).max():  # of the largest value: far above rounding
+        if np.abs(values - values.T).max() > 1e-9 * np.abs(values).max():  # far above rounding
             i, j = np.unravel_index(np.abs(values - values.T).argmax(), values.shape)
             raise DataError(
                 f"{self!r} is not symmetric: k(x, z) = {values[i, j]:.6g} and k(z, x) = {values[j, i]:.6g} for rows "

@@ -31,7 +31,7 @@ from dkernel.kernels.spectra import laws, mixtures
 __all__ = ["Cauchy", "Exponential", "Matern", "ProductCauchy", "RationalQuadratic"]
 
 F64 = NDArray[np.float64]
-# The error allowed in a distance over the length.
+# A distance may be wrong by this share of the length.
 TOLERANCE = 1e-12
 LARGEST_NU = 50.0  # beyond it the kernel is Gaussian for all purposes
 

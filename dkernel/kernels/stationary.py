@@ -23,7 +23,7 @@ from dkernel.kernels.spectra import laws
 __all__ = ["Gaussian", "Laplacian", "Stationary"]
 
 F64 = NDArray[np.float64]
-# The error allowed in the exponent of a float64 kernel value.
+# The exponent of a float64 kernel value may be wrong by so much.
 EXPONENT_TOLERANCE = 1e-12
 
 

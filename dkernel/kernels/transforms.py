@@ -5,6 +5,7 @@ Each is closed by a theorem (Schur's for the powers), so each is a kernel whatev
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -32,7 +33,7 @@ class UnaryKernel(Composite):
 
     kernel: Kernel
 
-    def _check(self) -> None:
+    def __post_init__(self) -> None:
         if not isinstance(self.kernel, Kernel):
             raise RecipeError(f"{type(self).__name__} was given {self.kernel!r}; a kernel is needed.")
 
@@ -46,6 +47,23 @@ class UnaryKernel(Composite):
 
     def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
         return replace(self, kernel=members[0])  # type: ignore[type-var]
+
+
+class WeightedKernel(UnaryKernel):
+    """A kernel times a weight of each row."""
+
+    @abstractmethod
+    def _weights(self, X: F64) -> F64: ...
+
+    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
+        """The kernel's columns, times the weights of rows and landmarks."""
+        return WeightedColumns(self.kernel.columns(Z), self._weights, self._landmarks(Z))
+
+    def _values(self, X: F64, Z: F64) -> F64:
+        own = self._weights(X)
+        values = self.kernel._values(X, Z)
+        values *= np.multiply.outer(own, own if X is Z else self._weights(Z))
+        return values
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,7 +92,7 @@ class PowerSeries(UnaryKernel):
     coefficients: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        self._check()
+        super().__post_init__()
         row = numbers("PowerSeries", "coefficients", self.coefficients)
         if min(row) < 0:
             raise RecipeError(
@@ -132,9 +150,6 @@ class Exp(UnaryKernel):
 
     kernel: Kernel
 
-    def __post_init__(self) -> None:
-        self._check()
-
     def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
         """The kernel's columns, and an exponential in place."""
         return ChangedColumns(self.kernel.columns(Z), lambda values: np.exp(values, out=values))
@@ -155,7 +170,7 @@ class Exp(UnaryKernel):
 
 
 @dataclass(frozen=True, repr=False)
-class Weighted(UnaryKernel):
+class Weighted(WeightedKernel):
     """Weighted kernel f(x) f(z) k(x, z), f a real function of a block.
 
     Parameters
@@ -186,7 +201,7 @@ class Weighted(UnaryKernel):
     name: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        self._check()
+        super().__post_init__()
         named(self)
 
     def __repr__(self) -> str:
@@ -196,10 +211,6 @@ class Weighted(UnaryKernel):
     def shift_invariant(self) -> bool:
         """Never: it is a function of x itself."""
         return False
-
-    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """The kernel's columns, times the weights of rows and landmarks."""
-        return WeightedColumns(self.kernel.columns(Z), self._weights, self._landmarks(Z))
 
     @property
     def takes_sparse(self) -> bool:
@@ -215,18 +226,12 @@ class Weighted(UnaryKernel):
             )
         return weights
 
-    def _values(self, X: F64, Z: F64) -> F64:
-        own = self._weights(X)
-        values = self.kernel._values(X, Z)
-        values *= np.multiply.outer(own, own if X is Z else self._weights(Z))
-        return values
-
     def _diag(self, X: F64) -> F64:
         return self.kernel._diag(X) * self._weights(X) ** 2
 
 
 @dataclass(frozen=True, repr=False)
-class Normalized(UnaryKernel):
+class Normalized(WeightedKernel):
     """Normalized kernel k(x, z) / √(k(x, x) k(z, z)), the cosine of the angle of the features.
 
     It is 0 where k(x, x) is 0.
@@ -249,22 +254,9 @@ class Normalized(UnaryKernel):
 
     kernel: Kernel
 
-    def __post_init__(self) -> None:
-        self._check()
-
-    def columns(self, Z: NDArray[Any]) -> LandmarkColumns:
-        """The kernel's columns, over the roots of the diagonals."""
-        return WeightedColumns(self.kernel.columns(Z), self._weights, self._landmarks(Z))
-
     def _weights(self, X: F64) -> F64:
         squares = self.kernel._diag(X)
         return np.divide(1.0, np.sqrt(squares), out=np.zeros(len(X)), where=squares > 0)
-
-    def _values(self, X: F64, Z: F64) -> F64:
-        own = self._weights(X)
-        values = self.kernel._values(X, Z)
-        values *= np.multiply.outer(own, own if X is Z else self._weights(Z))
-        return values
 
     def _diag(self, X: F64) -> F64:
         return (self.kernel._diag(X) > 0).astype(np.float64)
@@ -291,7 +283,7 @@ class Selection(UnaryKernel, operator="on"):
     at: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        self._check()
+        super().__post_init__()
         names = tuple(_column(name) for name in _listed(self.names))
         if not names or len(set(names)) < len(names) or len({type(name) for name in names}) > 1:
             raise RecipeError(

@@ -20,18 +20,19 @@ from dkernel.numerics import linalg, thin_linalg
 # A step of 2 / (largest eigenvalue) diverges; the noise of a round leaves less room than that.
 STABLE = 1.6
 
-# Of the trace, from the rounding of float64 to that of float32 products: what a factor is tried with, one by one.
+# A factor is tried with these shares of the trace, one by one: the first is the rounding of float64, the last that of
+# float32 products.
 JITTERS = tuple(10.0**k for k in range(-15, -6))
 
 STRIP = 512  # columns that are worked on at one time
-# Of the stochastic trace: its error is a few percent divided by the root of the columns, so of many one probe will do.
-# Each step reads three squares: of many columns there are no more of them than the ridge still moves by, and at most
-# one for so many of EACH, since fewer leave the ridge too large where the spectrum ends slowly: with 24 steps it is
-# 5.3e-6 of covtype's 2,000 landmarks in place of 2.6e-6, and the errors are the same; of 5,000 they cost 0.1 points.
+# The stochastic trace is wrong by a few percent divided by the root of the number of columns, so many columns need one
+# probe alone. A step reads three squares. Many columns take as many steps as still move the ridge, and at least one for
+# EACH coordinates: fewer leave the ridge too large where the spectrum ends slowly. With 24 steps it is 5.3e-6 of
+# covtype's 2,000 landmarks in place of 2.6e-6, and the errors are the same; with 5,000 landmarks they cost 0.1 points.
 PROBES, FEWEST, STEPS, TOGETHER = 2, 24, 48, 8
-EACH = 80  # coordinates for a step: see above
-MOVED = 0.1  # of the ridge, which is flat over a factor of two
-MANY = 1024  # coordinates
+EACH = 80  # coordinates that one step is for, as said above
+MOVED = 0.1  # the ridge is found when it moves by a smaller share: the error is flat over a factor of two
+MANY = 1024  # so many coordinates take one probe
 
 Matrix = NDArray[np.float64]
 Metric = float | Matrix

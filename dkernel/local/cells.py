@@ -18,14 +18,16 @@ from dkernel.numerics.tiling import TILE_COMPONENTS, scratch
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
 
-TILE = 64  # rows that are scored at one time; fewer are padded, so that a row has the same bits alone and among others
+TILE = 64  # rows that are scored together; fewer are padded, so a row has the same bits alone and among others
 STRIP = 256  # rows of the kernel matrix that are made at one time
 SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 """Smoothness of a Matern kernel -> slope, b and c of (1 + b a + c a²) exp(-a), a = slope · distance / length."""
-# Of a distance, in lengths: far below any ridge, and to take more pairs one by one costs as much as to solve.
+# A distance may be wrong by this share of the length, far below any ridge; to compute more pairs one by one would cost
+# as much as to solve.
 TOLERANCE = 1e-4
 GRADIENTS = 2000  # rows at which gradients are averaged
-# Of a loss that is not quadratic: covtype's log loss is 0.267 after 20, 0.286 after one, and 0.276 at the minimum.
+# A loss that is not quadratic takes so many steps: covtype's log loss is 0.267 after 20, 0.286 after one, and 0.276 at
+# the minimum.
 STEPS = 20
 
 
@@ -120,7 +122,7 @@ def median_distance(Z: F32) -> float:
     """Median of the distances of some of the rows that differ; 1 where none do."""
     from scipy.spatial.distance import pdist  # a sixth of a second, for what few fits need
 
-    # Rows whose distances are taken for the median
+    # The median of the distances of 500 rows is near that of all.
     distances = pdist(Z[:: max(1, -(-len(Z) // 500))].astype(np.float64))
     distances = distances[distances > 0]
     return float(np.median(distances)) if len(distances) else 1.0
@@ -201,7 +203,7 @@ def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64
         try:
             return linalg.factored(K), ridge
         except scipy.linalg.LinAlgError:
-            # Of the ridge of a matrix that is not positive definite in float64 either
+            # Rounding leaves the matrix no Cholesky factor: a larger ridge gives it one.
             ridge = 10.0 * np.maximum(ridge, np.finfo(np.float64).eps)
 
 

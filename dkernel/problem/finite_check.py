@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from dkernel.errors import DataError
 from dkernel.kernels import Kernel
 
-LOOKED_AT = 256  # rows of a sample: their products say what all do
-SUMMED = 8 * np.finfo(np.float64).eps  # rounding of a value in float64, which sums products rounded one by one
+LOOKED_AT = 256  # the products of so many rows show what those of all rows do
+SUMMED = 8 * np.finfo(np.float64).eps  # a float64 value that sums products is wrong by so much
 
 
 def check_finite(kernel: Kernel, what: str, *numbers: Any) -> None:
@@ -63,7 +63,7 @@ def check_products(kernel: Kernel, X: NDArray[Any], columns: Sequence[str]) -> N
         return
     rows = X[:LOOKED_AT].astype(np.float64)
     center, deviation = rows.mean(axis=0), rows.std(axis=0)
-    # Deviations from 0: nearer, a square in float32 has three digits of a column's variation
+    # A column nearer to 0 than 100 deviations keeps three digits of its variation when float32 squares it.
     far = (deviation > 0) & (np.abs(center) > 100 * deviation)
     if not far.any():
         return

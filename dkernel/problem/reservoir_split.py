@@ -41,7 +41,7 @@ class ReservoirSplit:
     @property
     def unseen(self) -> Block:
         """Rows that the preconditioner's sample does not hold, of the larger block of them."""
-        # Rows outside the sample: they say which directions are far larger there, and which alphas go on
+        # 8,192 rows show which directions are far larger outside the sample, and which alphas go on.
         return part_of(self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held, slice(8192))
 
     def with_landmarks(self, rows: NDArray[np.intp]) -> "ReservoirSplit":

@@ -13,7 +13,7 @@ from dkernel.recipe import Recipe
 from dkernel.streaming.survey import ColumnMoments, SurveyResult
 from dkernel.validation import nearest_name
 
-LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # its square has all its digits
+LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # the smallest width whose square keeps all its digits
 
 
 def doubtful_task(recipe: Recipe, task: str, kind: str, labels: dict[Any, float] | None) -> str | None:
@@ -31,14 +31,14 @@ def doubtful_task(recipe: Recipe, task: str, kind: str, labels: dict[Any, float]
     """
     if recipe.task != "auto" or recipe.positive is not None:
         return None
-    # Different whole numbers that are classes without a word from the user
+    # More than 100 whole numbers are taken for classes only if the user says so.
     if task == "classify" and kind == "int" and (labels is None or len(labels) > 100):
         n = "more than 10,000" if labels is None else f"{len(labels):,}"
         raise DataError(
             f"The label holds {n} different whole numbers. Use --task regress to predict a number, or --task classify "
             "where each of them is a class."
         )
-    # Different whole values of a floating label that look like classes
+    # Up to 20 whole values of a floating label look like classes.
     few = kind == "float" and labels is not None and len(labels) <= 20
     if task == "regress" and few and all(float(label).is_integer() for label in labels or ()):
         count = len(labels or ())
@@ -175,7 +175,8 @@ class Targets:
 def _centred(found: ColumnMoments, span: NDArray[np.float64], label: str | None, several: bool) -> Targets:
     """The targets of a regression, each with its own mean and deviation."""
     widths, (low, high) = np.sqrt(found.variance), span
-    # Of a target that is far from 0 the deviation may be less than the rounding of its mean: only values say it.
+    # The deviation of a target far from 0 may be less than the rounding of its mean, so constant ones are found by
+    # value.
     bad = (low == high) | ~np.isfinite(widths) | (widths < LEAST_WIDTH)
     if bad.any():
         j = int(bad.argmax())

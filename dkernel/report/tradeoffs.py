@@ -17,7 +17,7 @@ from dkernel.report.numbers import Quality, learning, quality
 
 Array = NDArray[np.float64]
 
-SMALLEST = 16  # components of the smallest part of a model
+SMALLEST = 16  # the smallest part of a model has so many components
 SOLVERS = ("pass", "polish", "normal equations", "solve")
 """First words of the phases in which a solver reads rows."""
 
@@ -76,7 +76,7 @@ def by_components(model: Model, holdout: Block | None, found: Quality | None) ->
     The restriction to m landmarks is the projection of f onto the span of k(., z_1), ..., k(., z_m).
     """
     map = model.map
-    # Components whose matrix is decomposed in some seconds
+    # The matrix of more components takes longer than some seconds to decompose.
     if holdout is None or found is None or map.landmarks is None or map.n_components > 4096:
         return None
     Z = wide(map.landmarks)

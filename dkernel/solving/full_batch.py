@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 MOST_PASSES = 100
 """Readings where the recipe sets no limit of its own: its `passes` is 1."""
 
-# Of the decrement, in standard deviations of targets or in margins: what float32 columns still tell, and float64 ones.
+# Below this decrement, in standard deviations of targets or in margins, the columns of a dtype tell no difference.
 TOLERANCE = {"float32": 1e-5, "float64": 1e-9}
 
 

@@ -101,8 +101,8 @@ class NormalEquations(Solver[Found]):
             for one in sums
         ]
         ridge = solve(_accumulated(add, parts), coordinates.metric)
-        # Errors of a regression in the label's units; of classes, of the targets -1 and +1. Sums over several outputs,
-        # of several targets in standard deviations.
+        # Errors are in the label's units, or, of several targets, in standard deviations; those of classes are of the
+        # targets -1 and +1. They are summed over the outputs.
         unit = problem.targets.unit**2
         figures: dict[str, list[float]] = {
             "alpha": list(self.alphas),

@@ -19,7 +19,7 @@ from dkernel.streaming.schedule import RowSlice
 Array = NDArray[np.float64]
 
 WORSE = 1.05  # a pass whose best candidate is worse than its start by this much is undone
-WINDOW = "average"  # of the means that are returned where there is no holdout to choose
+WINDOW = "average"  # without a holdout this mean of the iterates is returned
 
 
 @stored("Spot")
@@ -148,7 +148,7 @@ class Passes(Solver[PassState]):
         assert best is not None
         failed = self._worse(found, best)
         v = spot.before if failed else spot.state.v
-        if failed and spot.retries < 2 and not spot.ended:  # of a pass, each with a smaller step
+        if failed and spot.retries < 2 and not spot.ended:  # a pass is tried again twice, each time with a smaller step
             self.progress.message(
                 f"pass {spot.epoch + 1} made the holdout loss worse: undone, and repeated with half the step"
             )
@@ -190,7 +190,7 @@ class Passes(Solver[PassState]):
         self.progress.advance(sum(piece.n for piece in rounds[i]), round=f"{i + 1}/{len(rounds)}", **figures)
         line = {"pass": spot.epoch + 1, "round": i + 1, "rows": total.n, **figures}
         spot = replace(spot, state=state)
-        # Rounds between two evaluations of the holdout, where callbacks need them
+        # Callbacks see the holdout's loss after so many rounds.
         if self.context.watched and self.context.holdout is not None and (i + 1) % 8 == 0:
             return replace(spot, watched=line)
         return self._reported(spot, line)

@@ -1,6 +1,5 @@
 """Setup of the passes from the reservoir: preconditioner, step and warm start."""
 
-import math
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
@@ -42,31 +41,33 @@ Array = NDArray[np.float64]
 PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 """alpha="auto" looks at these on the sample."""
 
-LARGE_SHARE, SMALL_SHARE = 0.75, 0.5  # of the columns that effective dimensions may be: steps of few rows want fewer
-GRAM_LEAVES = 2  # pieces of the Gram matrix's sum: each holds D x D numbers, whose pages are dear, so they are few
-# Rows of the sample for each effective dimension; 16 are needed without the tamed directions. A large source,
+# effective dimensions are at most this share of the columns; steps of few rows want fewer
+LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
+GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D x D numbers, whose pages are dear
+# The sample has so many rows for each effective dimension; without the tamed directions 16 are needed. A large source,
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
-NEAR = 4  # times ρ: alphas of a large source are none above that
-# Times the alpha of the choice: the path ends there, or with the next alpha. More components want the same or less.
+NEAR = 4  # the alphas of a large source are at most so many times ρ
+# The path ends at so many times the alpha of the choice, or with the next alpha: more components want the same or less.
 ABOVE = 9.0
-# Of the largest eigenvalue: sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of it below 0 where the true
-# ones are nothing (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
+# Sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of the largest one below 0 where the true ones are nothing
+# (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
 ROUNDING = 2.0**-26
-LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # of the rows that say how large the leverage is outside the sample
-WARM_ROUNDS, WARM_EPOCHS = 16, 2  # of the start on the sample
-LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of each, where a pass follows that sees many more
-SMALL_EPOCHS = 8  # of a sample that is much of the data: nothing else will teach what its rows can
-DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # that are tamed: those of the largest leverage
-WIDE_DIRECTIONS = DIRECTIONS // 2  # the same of very many columns, each of which is a long vector
-WIDE_HELD = 1000  # rows outside the sample that a sketch is measured on: each costs all its columns
-MOST_HEADS = 64  # of all alphas and outputs: more are not read for the price of one
-# A holdout of fewer rows tells two alphas apart by luck; then the sample's choice stands. Where all rows are few, fits
-# come nearer to their optima, and on 250 rows the losses of neighbours are apart.
+LEVERAGE_FLOPS, LEAST_HELD = 4e9, 500  # cost and least number of the rows that measure the leverage outside the sample
+WARM_ROUNDS, WARM_EPOCHS = 16, 2  # the start on the sample takes so many
+LARGE_ROUND, LARGE_EPOCHS = 2048, 1  # rows of a round, and epochs, where a pass follows that sees many more rows
+SMALL_EPOCHS = 8  # a sample that is much of the data gets so many, since nothing else will teach what its rows can
+DIRECTIONS, KRYLOV_STEPS, KEPT = 32, 3, 5 / 6  # the directions of the largest leverage are tamed
+WIDE_DIRECTIONS = DIRECTIONS // 2  # very many columns have fewer, since each is a long vector
+WIDE_HELD = 1000  # a sketch is measured on so many rows outside the sample: each costs all its columns
+MOST_HEADS = 64  # alphas and outputs together; more are not read for the price of one
+# A smaller holdout tells two alphas apart by luck, so the sample's choice stands. Where all rows are few, fits come
+# nearer to their optima, and the losses of neighbours are apart on 250 rows.
 ENOUGH_HOLDOUT, FEW_HOLDOUT = 1000, 250
-SHARE = 0.25  # of the step, of the heads that are for noisy labels
-FAR = 16.0  # steps that one with momentum goes, of the heads for clean labels
-FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with so many, further heads are cheap beside the columns; or one is
+SHARE = 0.25  # heads for noisy labels take this share of the step
+FAR = 16.0  # heads for clean labels go this many steps with momentum
+LITTLE_FLOPS = 1e9  # a smaller round of the start is done by the client: to ask a worker takes as long, some 20 ms
+FEW_OUTPUTS, SOME_OUTPUTS = 4, 10  # with fewer outputs two more heads are cheap beside the columns, or one is
 
 
 @dataclass(frozen=True, eq=False)
@@ -78,10 +79,11 @@ class SampleEvaluator:
     problem: Problem
     coordinates: Coordinates
 
-    def at_home(self) -> "SampleEvaluator":
-        """The evaluator in this process, where the work on the reservoir is done there; its handles are of its own."""
-        here = self.executor.name == "cluster" and runs_on_client(self.executor, is_wide(self.coordinates))
-        return replace(self, executor=ThreadsExecutor(self.executor.slots)) if here else self
+    def at_home(self, little: bool = False) -> "SampleEvaluator":
+        """The evaluator of this process, with its own handles, if the work is `little` or `runs_on_client` says so."""
+        here = little or runs_on_client(self.executor, is_wide(self.coordinates))
+        slots = min(self.executor.slots, usable_cores())
+        return replace(self, executor=ThreadsExecutor(slots)) if here and self.executor.name == "cluster" else self
 
     def coefficients(self, v: Array) -> Coefficients:
         """The value that workers get for v, (n + 1, heads)."""
@@ -93,19 +95,13 @@ class SampleEvaluator:
         """The statistic of the n rows of a kept block."""
         return self.part(statistic, [(block, piece) for piece in pieces_of(n, size)], name, v)
 
-    def part(
-        self, statistic: Statistic[Any, R], items: Sequence[Item], name: str, v: Array | None = None, many: bool = False
-    ) -> R:
-        """The statistic of some pieces of kept blocks; `many`, where there are many such one after the other."""
+    def part(self, statistic: Statistic[Any, R], items: Sequence[Item], name: str, v: Array | None = None) -> R:
+        """The statistic of some pieces of kept blocks."""
         key = f"{self.key}-{name}"
         held = self.executor.keep(statistic, f"{self.key}-{type(statistic).__name__}")
         broadcast = None if v is None else self.executor.keep(self.coefficients(v), key)
-        flops = math.inf
-        if many and v is not None:
-            each = flops_of(1, self.problem.components.map.n_in, 1) + 4 * v.shape[1]
-            flops = sum(piece.n for _, piece in items) * self.problem.components.map.n_components * each
         try:
-            return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast, flops=flops)
+            return reduce(self.executor, statistic, items, key, held=held, broadcast=broadcast)
         finally:
             self.executor.release([held] if broadcast is None else [held, broadcast])
 
@@ -334,8 +330,8 @@ def _tamed(evaluator: SampleEvaluator, split: ReservoirSplit, P: Preconditioner)
         block = images[:, own] = P.half(np.concatenate([evaluator.coordinates.reduce(total[:-2]), total[-2:-1]]))
     evaluator.executor.release([rows])
     values, rotation = np.linalg.eigh(0.5 * (basis.T @ images + images.T @ basis))
-    # Of a Krylov space the first values are near their eigenvalues, and the later ones, of which the next says how
-    # large the rest is, fall behind.
+    # The first values of a Krylov space are near their eigenvalues. The later ones fall behind, and the next of them
+    # says how large the rest is.
     kept = q if steps == 1 else round(KEPT * q)
     values, rotation = values[::-1], rotation[:, ::-1]
     large = values[:kept] > 1
@@ -353,6 +349,9 @@ def warm_start(
     evaluator: SampleEvaluator, solver: PSGD, start: Array, rows: Block, epochs: range, rounds: int = WARM_ROUNDS
 ) -> Array:
     """The same rounds as a pass, over the sample: several epochs, the mean of the last one's second half."""
+    map = evaluator.problem.components.map
+    flops = len(rows.X) * map.n_components * (flops_of(1, map.n_in, 1) + 4 * start.shape[1])
+    evaluator = evaluator.at_home(flops <= rounds * LITTLE_FLOPS)
     sample = evaluator.executor.keep(rows, f"{evaluator.key}-sample")
     pieces = pieces_of(len(rows.X), ROWS)
     turns = [list(turn) for turn in np.array_split(np.array(pieces, dtype=object), min(rounds, len(pieces)))]
@@ -364,7 +363,7 @@ def warm_start(
             items = [(sample, piece) for piece in turns[i]]
             with ThreadPoolExecutor(1) as beside:
                 pull = beside.submit(solver.regularizer, state.v)
-                total = evaluator.part(Gradient(evaluator.problem), items, f"warm-{epoch}-{done}", state.v, many=True)
+                total = evaluator.part(Gradient(evaluator.problem), items, f"warm-{epoch}-{done}", state.v)
             mean, factor = mean_gradient(evaluator.coordinates, total), 1 / (1 + epoch)
             state = solver.advance(state, mean, total.n, len(turns), factor, pull.result())
     evaluator.executor.release([sample])

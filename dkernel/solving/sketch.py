@@ -26,9 +26,9 @@ from dkernel.problem.reservoir_split import pieces_of
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice
 
-ROWS = 8192  # of the sample that are sketched
-RANK = 2048  # of the sketch, at most
-MOST_BYTES = 2**30  # of the sketch
+ROWS = 8192  # rows of the sample that are sketched
+RANK = 2048  # directions of the sketch, at most
+MOST_BYTES = 2**30  # memory of the sketch, at most
 STRIP = 1024  # rows of the kernel's Gram matrix that exist at one time
 
 SKETCH_TASK = 4 * ROWS * (BLOCK + 2 * RANK) + 4 * RANK * BLOCK * 2 + 20 * STRIP * ROWS

@@ -17,7 +17,7 @@ from dkernel.errors import RecipeError
 KINDS = ("auto", "bar", "log", "json", "none")
 LOG_EVERY = 10.0  # seconds between two lines of a log
 BAR_WIDTH = 20  # characters
-# Of a state, what the words have a place for; all else are figures, which follow by their names.
+# The words have a place for these parts of a state; all others are figures, which follow by their names.
 _SAID = ("phase", "pass", "rows", "total_rows", "seconds", "rows_per_second", "seconds_left")
 
 
@@ -57,7 +57,8 @@ class Progress:
         if kind in ("auto", "bar"):
             kind = "bar" if self._terminal else "log"
         self.kind = kind
-        self._every = 0.1 if kind == "bar" else LOG_EVERY  # seconds: as fast as an eye follows
+        # seconds between two changes of the bar, which an eye can follow
+        self._every = 0.1 if kind == "bar" else LOG_EVERY
         self._clock = clock
         self._choices = choices
         self._lock = threading.RLock()
@@ -180,7 +181,7 @@ class Progress:
             self._object({"event": "end", **state})
         elif self.kind != "none":
             self._erase()
-            # Seconds of a phase without rows that are worth a line at its end
+            # A phase without rows is worth a line at its end if it took so many seconds.
             if self._rows or self._total or state["seconds"] >= 0.05:
                 self._line(format_progress(state, ended=True))
 

@@ -1,6 +1,5 @@
 """Calls of a sum, each of an even share of the pieces for a thread of the worker that has them."""
 
-import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
@@ -15,7 +14,6 @@ from dkernel.streaming.schedule import RowSlice
 Item = tuple[Handle, RowSlice]
 """A piece, and the handle of the block that it stands in."""
 
-LITTLE_FLOPS = 1e9  # some 20 ms of one core: what it would take to ask another process
 FINE = 32  # parts of a chunk's pieces between which a run may begin: the sums of a run are a few nodes then
 
 Sizes = Mapping[int, Sequence[int]]
@@ -191,9 +189,8 @@ def reduce(
     *,
     held: Handle | None = None,
     broadcast: Handle | None = None,
-    flops: float = math.inf,
 ) -> R:
-    """The statistic of all pieces. A little work on values that this process has is done here: to the same bits.
+    """The statistic of all pieces.
 
     Parameters
     ----------
@@ -201,15 +198,7 @@ def reduce(
     key : made of the content of everything that decides the result
     held : handle of the statistic, where it is large and known to the executor already
     broadcast : handle of what `step` gets beside the piece
-    flops : how much work it is, as far as that is known
     """
-    if flops <= LITTLE_FLOPS and broadcast is not None:
-        blocks = dict.fromkeys(handle for handle, _ in items)
-        found = executor.at_hand([broadcast, *blocks])
-        if found is not None:
-            number = {handle: i for i, handle in enumerate(blocks)}
-            numbered = [(number[handle], piece) for handle, piece in items]
-            return statistic.finish(sum_pieces(statistic, found[0], found[1:], numbered))
     results, _ = executor.compute(calls_of(held or statistic, broadcast, {0: items}, key, executor))
     (total,) = whole_chunks(results, statistic.merge).values()
     return statistic.finish(total)

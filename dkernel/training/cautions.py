@@ -13,7 +13,7 @@ from dkernel.streaming.survey import SurveyResult
 
 LOOKED_AT = 4096  # rows in which the label is compared with the features, and values with each other
 FREQUENT = 0.01  # share of the rows that no tail of a distribution has in one value
-NAMED = 8  # of many names the first fill a line
+NAMED = 8  # names that fill a line
 
 
 def cautions(
@@ -48,7 +48,7 @@ def cautions(
     if far := [f"{name} {_shown(x, starts.get(name))}" for name, column in values.items() for x in _far_values(column)]:
         text = "frequent and far from all others; where this means missing, leave the field empty"
         yield "far values", f"{_listed(far)}: {text}"
-    if len(X) >= 20 and y.ndim == 1:  # rows: fewer are alike by chance
+    if len(X) >= 20 and y.ndim == 1:  # fewer rows are alike by chance
         names = {name: places for name, places in columns.items() if not level[places].all()}
         if copies := (_same_groups if classes else _same_lines)(X, y, names):
             text = "exclude what is not known when predictions are made"
@@ -112,7 +112,7 @@ def _same_groups(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequenc
     """The columns with one value for each class, and another one for each other."""
     _, codes = np.unique(y, return_inverse=True)
     n = int(codes.max()) + 1
-    first = np.sort(X[:64], axis=0)  # rows that tell most features from the label
+    first = np.sort(X[:64], axis=0)  # so many rows tell most features from the label
     different = (first[1:] != first[:-1]).sum(axis=0) + 1
     found = []
     for name, places in columns.items():
@@ -137,7 +137,7 @@ def _same_lines(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequence
         size = float(np.sqrt(x @ x))
         if size and width:
             left = target / width - x / size * float(target @ x) / (size * width)
-            if float(np.sqrt(left @ left)) < 1e-5:  # of the label's deviation: what float32 leaves of a copy
+            if float(np.sqrt(left @ left)) < 1e-5:  # float32 leaves this share of the deviation of a copy
                 found.append(name)
     return found
 

@@ -23,29 +23,29 @@ from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalCost, LocalStage
 
-# Of covtype cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % (without overlap), and work grows with their
-# square. Rows of the bands, half as many as a cell has, take 3.20 to 2.66 %, as much as three partitions do.
+# Cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % of covtype wrong (without overlap), and work grows with
+# their square. Bands of half as many rows as a cell has take 3.20 to 2.66 %, as much as three partitions do.
 CELL_ROWS = 4096
-OVERLAP = 0.5  # see above
-ROOM = 0.9  # of the rows of a cell: what cuts on the sample aim at, whose cells are some percent larger or smaller
-LEAST_SAMPLE = 128  # rows of the sample on each side of a cut: its cells have their share within a tenth
+OVERLAP = 0.5  # the bands of a cell have this share of its rows
+ROOM = 0.9  # cuts on the sample aim at this share of a cell's rows, since cells come out some percent larger or smaller
+LEAST_SAMPLE = 128  # a cut leaves so many rows of the sample on each side, so cells have their share within a tenth
 # Settings are tried on one cell of so many rows in some parts of the shuffle: it costs an eighth of a whole one.
 TRIED, TRIED_ROWS = 4, 2048
-# One after the other, from the middle outwards while the loss falls.
+# Widths and ridges are tried one after the other, from the middle outwards while the loss falls.
 WIDTHS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0)
-RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # see above
+RIDGES = (1e-4, 1e-3, 1e-2, 1e-1, 1.0, 10.0)  # each is ten times the one before
 SIZES = (len(WIDTHS), len(RIDGES), len(SMOOTHNESS), 2)
-MIDDLE = (2, 2)  # see above
+MIDDLE = (2, 2)  # the width 1 and the ridge 1e-2 are tried first
 # A rough kernel wants a smaller ridge than a smooth one, so each smoothness is judged with a ridge of its own. Then
 # come the width, a metric of each cell's own and the ridge, until none of them gains.
 FIRST, THEN = (1,), (0, 3, 1)
-# Of the loss of the rows that settings are tried on: what cells must win there at the middle width, or "auto" leaves
-# them out without more work. Some 1 % at most is what further components are left out for too.
+# Cells must win this share of the loss of the rows that settings are tried on, at the middle width, or "auto" leaves
+# them out without more work. Further components are left out for some 1 % too.
 LEAST_GAIN = 0.01
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
 METRIC_ROWS = (2048, 8192)
-METRIC_ROUNDS, METRIC_RIDGE = 3, 1e-3  # the third changes little
-CHOLESKY = 0.25  # of the time of other flops: what one of a Cholesky factorization in float32 takes
+METRIC_ROUNDS, METRIC_RIDGE = 3, 1e-3  # a third round changes little
+CHOLESKY = 0.25  # a flop of a Cholesky factorization in float32 takes this share of the time of others
 
 
 def cell_rows_of(recipe: Recipe) -> int:

@@ -23,21 +23,21 @@ from dkernel.streaming.schedule import RowSlice
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.result import LocalCost, LocalStage
 
-GRID_ROWS = 2**30  # rows times grids of a sweep that n_grids="auto" asks for: some ten seconds of one core
-MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more win little on covtype; fewer are a coarse kernel
-MOST_BYTES = 2**30  # of their coefficients, which the client holds: of many classes there are fewer grids
+GRID_ROWS = 2**30  # n_grids="auto" asks for so many rows times grids of a sweep, some ten seconds of one core
+MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more gain little on covtype; fewer make a coarse kernel
+MOST_BYTES = 2**30  # the client holds the coefficients in so much memory, so many classes have fewer grids
 MOST_BITS = 16  # with 18 covtype's error is 2.52 in place of 2.53 %, and no table fits the cache
-CATEGORY = 1.0  # gamma of a category: a grid parts all its levels with probability 1 - 1/e
-# What is tried, on some of the rows and grids: the overall width, from the middle outwards while the loss falls, and
-# the ridge of a grid. Of covtype 65,536 rows and 256 grids choose the width that 522,911 rows and 1,024 grids want; all
-# rows and 32 grids choose one that is half of it.
+CATEGORY = 1.0  # gamma of a category: a grid separates all its levels with probability 1 - 1/e
+# The overall width, from the middle outwards while the loss falls, and the ridge of a grid are tried on some of the
+# rows and grids. 65,536 rows and 256 grids of covtype choose the width that 522,911 rows and 1,024 grids want; all rows
+# and 32 grids choose one that is half of it.
 TRIED_ROWS, TRIED_GRIDS = 2**16, 128
-TRIED_PIECE = 4096  # rows of a piece of these
-WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # see above: the middle, its factor, and steps either way
-RIDGES = (1e-2, 1e-1, 1.0)  # see above
-MOST_NAMED = 8  # groups of features that are named to people
-GRID_FLOPS = 120.0  # that a row and a grid cost for one output, as products do: some 8 ns, half of it the codes
-TABLE_FLOPS = 500.0  # the same of a bin of a grid, whose sums are made, joined and kept: 33 ns with 26 outputs
+TRIED_PIECE = 4096  # these rows come in pieces of so many
+WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
+RIDGES = (1e-2, 1e-1, 1.0)  # the ridges that are tried, the middle one first
+MOST_NAMED = 8  # so many groups of features are named in words
+GRID_FLOPS = 120.0  # a row and a grid cost so much for one output, some 8 ns, half of it the codes
+TABLE_FLOPS = 500.0  # a bin of a grid, whose sums are made, joined and kept, costs so much: 33 ns with 26 outputs
 
 
 def automatic_grids(n: int) -> int:

@@ -28,18 +28,18 @@ from dkernel.training.cell_stage import cell_cost, fit_cell_stage
 from dkernel.training.grid_stage import fit_grid_stage, given_groups, grid_cost
 from dkernel.training.result import LocalCost, LocalStage
 
-PIECE_ROWS = 32_768  # of a piece of a reading: the table of a grid stays in the cache for all of them
-SAMPLE = 16_384  # rows that a local stage looks at before it reads: enough for the correlations of a group's grids
-# Residuals are added as integers, so they need a bound: one beyond it counts as this. It is far beyond what a global
-# stage that has learned anything leaves, and each doubling costs the sums one of some 22 bits. A class has the target
-# -1 or 1, where no smooth loss has a residual of more than 4 for a score of at most 4.
+PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
+SAMPLE = 16_384  # a local stage looks at so many rows first, enough for the correlations of a group's grids
+# Residuals are added as integers, so they need a bound: one beyond it counts as this. A global stage that has learned
+# anything leaves far less, and each doubling costs the sums one of some 22 bits. A class has the target -1 or 1, where
+# no smooth loss has a residual of more than 4 for a score of at most 4.
 CLASS_BOUND = 16.0
-TARGET_BOUND = 4.0  # times the largest target
+TARGET_BOUND = 4.0  # the bound of a regression is so many times the largest target
 
 
 # local="auto" asks that none of these parameters is given, so that the whole machine is open.
 OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
-AUTO_HOLDOUT = 500  # rows that "auto" judges by: the standard error of an error of 10 % is 1.3 % then
+AUTO_HOLDOUT = 500  # "auto" judges by so many rows: the standard error of an error of 10 % is 1.3 % then
 
 
 @dataclass(frozen=True)

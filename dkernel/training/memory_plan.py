@@ -25,17 +25,17 @@ from dkernel.training.local_stage import local_cost
 from dkernel.training.result import LocalCost
 from dkernel.training.work_plan import Work
 
-# Resident memory of a process after its imports, as Dask counts it against a worker's limit; a worker that finds no
-# compiled loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much
-# again. Freed pages that it keeps (dkernel.numerics.allocator) are in it too.
+# A process holds so much after its imports, as Dask counts it against a worker's limit. A worker that finds no compiled
+# loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much again. Freed
+# pages that it keeps (dkernel.numerics.allocator) are in it too.
 WORKER_BASE = 340 * 2**20
-CLIENT_BASE = 360 * 2**20  # the same of the client, which has the scheduler's part too
-THREADS_BASE = 200 * 2**20  # the same of a process whose threads do the work: one base, without a scheduler
-BYTES = 150e6  # of Parquet that a core of today reads in a second, for the estimate of the time
-HEADS = 4  # alphas and shares of the step that go through the passes, at most
-COPIES = 4  # units of others that a worker may hold beside its own
-UNEVEN = 1.5  # times its equal share of a source that is kept: what one of the workers may hold
-HELD_SHARE = 0.4  # of the workers' memory: what a source may take that is kept between passes
+CLIENT_BASE = 360 * 2**20  # the client has the scheduler's part too
+THREADS_BASE = 200 * 2**20  # a process whose threads do the work has no scheduler
+BYTES = 150e6  # a core of today reads so much Parquet in a second
+HEADS = 4  # at most so many alphas and shares of the step go through the passes
+COPIES = 4  # a worker may hold so many units of others beside its own
+UNEVEN = 1.5  # one of the workers may hold so many times its share of a source that is kept
+HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
 
 
 @dataclass(frozen=True)
@@ -116,8 +116,8 @@ class Plan:
         local = local_cost(kinds, n, p, recipe, outputs)
         sums, tree = _sums(recipe, source, D)
         base += threads * (local.task_bytes + tree * matrix) + local.row_bytes * n // workers
-        # What reads the data and what prepares the passes come one after the other. A source that is kept is there in
-        # both, and not in equal shares.
+        # The data are read first, and the passes are prepared after that. A source that is kept is in memory both
+        # times, and not in equal shares.
         reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
         held = _held(source.n_rows * row, workers, unit) + local.kept_bytes * n // workers
         tasks, beside = _tasks(executor, D, outputs, squares, wide)
@@ -158,7 +158,7 @@ class Plan:
                 smaller //= 2
             fits = max(self.reading_bytes, fixed + self._task(smaller)) <= self.memory_limit
             fewer = f", or use n_components={smaller}" if fits else ""
-            enough = f"{-(-self.worker_bytes // 2**20)}MiB"  # as the option takes it
+            enough = f"{-(-self.worker_bytes // 2**20)}MiB"  # the option takes it so
             raise MemoryBudgetError(
                 f"Each worker needs about {_mib(self.worker_bytes)} and has a limit of {_mib(self.memory_limit)}. "
                 f"Raise --memory-limit to {enough}{fewer}, or give a source in smaller chunks."
@@ -201,7 +201,7 @@ class Plan:
         return asdict(self) | {"local": list(self.local)}
 
 
-# What a plan's entries are called for people.
+# People read these words for a plan's entries.
 _WORDS = {
     "n": "rows",
     "p": "features",

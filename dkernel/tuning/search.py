@@ -50,9 +50,9 @@ from dkernel.training.stages import choose_model, choose_order, learn_labels, po
 from dkernel.tuning.search_space import Budget, Candidate, candidates_of, scaled
 from dkernel.tuning.successive_halving import RacedHeads, RacedMap, Score, run_rounds
 
-ROUNDS = 32  # of a pass of the race
-RACED = 1024  # columns of the largest map of a race: few enough that all maps together cost less than the fit to come
-PASSES = 2  # of a whole race, about
+ROUNDS = 32  # a pass of the race has so many rounds
+RACED = 1024  # the largest map of a race has so many columns: all maps together cost less than the fit to come
+PASSES = 2  # a whole race reads about so many passes
 
 Array = NDArray[np.float64]
 
@@ -166,7 +166,7 @@ class _Search:
 
     def _raced(self, columns: int) -> int:
         """Columns of the race's map for one of so many; an even number, for maps of pairs."""
-        # Of fewer components no candidate can be told from another
+        # Maps of fewer than 32 components do not tell candidates apart.
         return min(columns, max(32, 2 * round(columns / self.shrink / 2)))
 
     @property
@@ -342,7 +342,7 @@ def _prepared(
     evaluator: SampleEvaluator, split: ReservoirSplit, alphas: Sequence[float]
 ) -> tuple[dict[str, Any], Array]:
     """Solver and start as a journal keeps them, without metric and loss, which are made again."""
-    # As of few rows: then no alpha is left out, and the steps are those of rounds of few rows.
+    # Few rows are claimed: then no alpha is left out, and the steps are those of rounds of few rows.
     prepared = prepare(evaluator, split, alphas, 0)
     names = ("preconditioners", "alphas", "outputs", "shares")
     return {name: getattr(prepared.solver, name) for name in names}, prepared.start

@@ -204,7 +204,7 @@ def run_rounds(
         executor.release([broadcast])
         # Towards the end the steps become small: otherwise the noise of few rows in the last iterate is what is judged,
         # and who is regularized most wins.
-        factor = max(0.05, 1 - (first + i) / whole)  # of the step of a fit
+        factor = max(0.05, 1 - (first + i) / whole)  # the last steps are this share of a fit's
         for j, (lane, total) in enumerate(zip(now, totals, strict=True)):
             for number, loss, right in zip(lane.candidates, total.loss, total.right, strict=True):
                 scores[number].add(float(loss), float(right), total.weight, total.n)

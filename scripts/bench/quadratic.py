@@ -5,6 +5,7 @@
 Written chunk by chunk as NPY files of (rows, columns + 1) float32 or float64, the label last.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,16 @@ def rows(first: int, n: int, columns: int, seed: int) -> tuple[NDArray[np.float3
     return X, (np.einsum("ij,ij->i", X @ A, X) > np.trace(A)).astype(np.int64)
 
 
-def written(place: Path, n: int, columns: int = 28, seed: int = 0, dtype: str = "float32") -> Path:
-    """A folder of n rows; what is there is not made again."""
+Draw = Callable[[int, int, int, int], tuple[NDArray[np.float32], NDArray[Any]]]
+
+
+def written(
+    place: Path, n: int, columns: int = 28, seed: int = 0, dtype: str = "float32", draw: Draw = rows,
+    name: str = "quadratic",
+) -> Path:  # fmt: skip
+    """A folder of n rows; what is there is not made again. Of another law `draw` makes the steps, as `rows` does."""
     kind = "" if dtype == "float32" else f"-{dtype}"
-    out = place / f"quadratic-{n}-{columns}-{seed}{kind}"
+    out = place / f"{name}-{n}-{columns}-{seed}{kind}"
     out.mkdir(parents=True, exist_ok=True)
     for low in range(0, n, FILE * STEP):
         path, size = out / f"part-{low // (FILE * STEP):05d}.npy", min(FILE * STEP, n - low)
@@ -42,7 +49,7 @@ def written(place: Path, n: int, columns: int = 28, seed: int = 0, dtype: str = 
         held = np.lib.format.open_memmap(staged, mode="w+", dtype=dtype, shape=(size, columns + 1))
         for first in range(0, size, STEP):
             m = min(STEP, size - first)
-            held[first : first + m, :columns], held[first : first + m, columns] = rows(low + first, m, columns, seed)
+            held[first : first + m, :columns], held[first : first + m, columns] = draw(low + first, m, columns, seed)
         held.flush()
         staged.rename(path)
     return out

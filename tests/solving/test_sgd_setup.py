@@ -10,12 +10,14 @@ from dkernel.features import NystromMap, Scaling
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
 from dkernel.linear.preconditioner import factorize
+from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledComponents
 from dkernel.problem.components import with_intercept
 from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit
 from dkernel.problem.targets import Targets
-from dkernel.solving.sgd_setup import FAR, FEW_HOLDOUT, SHARE, SampleEvaluator, _tamed, alpha_paths
+from dkernel.solving import sgd_setup
+from dkernel.solving.sgd_setup import FAR, FEW_HOLDOUT, SHARE, SampleEvaluator, _tamed, alpha_paths, warm_start
 
 
 def tamed(columns, rows=2000):
@@ -72,3 +74,36 @@ def test_of_few_columns_all_directions_are_known(columns):
 )
 def test_smaller_alphas_than_the_sample_wants_go_on_where_the_holdout_can_tell(best, outputs, large, holdout, wanted):
     assert alpha_paths(best, [10.0**k for k in range(-9, -2)], outputs, large, holdout) == wanted
+
+
+class Elsewhere(SerialExecutor):
+    """Counts the calls that it would send to other processes, which have more cores than this one."""
+
+    name, slots, sent = "cluster", 10_000, 0
+
+    def compute(self, calls, ahead=(), readers=()):
+        self.sent += len(calls)
+        return super().compute(calls, ahead, readers)
+
+
+@pytest.mark.parametrize("rows", [50, 3000])
+def test_a_start_of_little_work_is_made_in_this_process_to_the_same_bits(rows, monkeypatch):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((rows, 6)).astype(np.float32)
+    map, block = NystromMap(Gaussian(gamma=0.3), X[:20]), Block(X, np.sign(X[:, 0]))
+    problem = Problem(
+        ScaledComponents(Scaling("none", np.zeros(6), np.ones(6)), map), loss_named("squared_hinge"),
+        Targets(np.array([-1.0, 1.0])),
+    )  # fmt: skip
+    found = []
+    for little in (True, False):
+        monkeypatch.setattr(sgd_setup, "LITTLE_FLOPS", np.inf if little else 0.0)
+        executor = Elsewhere()
+        evaluator = SampleEvaluator(executor, "test", problem, map.coordinates())
+        F = with_intercept(problem.components, X)
+        P = factorize(F.T @ F / len(F), evaluator.coordinates.metric, 1e-5, F[:100])
+        solver = PSGD([P], [1e-3], evaluator.coordinates.metric, problem.loss, 1)
+        found.append(warm_start(evaluator, solver, np.zeros((map.n_components + 1, 1)), block, range(2)))
+        assert (executor.sent == 0) == little
+    np.testing.assert_array_equal(*found)
+    assert np.abs(found[0]).max() > 0

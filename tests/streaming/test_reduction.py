@@ -11,7 +11,7 @@ from dkernel.streaming import block_reader
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.progress import Progress
 from dkernel.streaming.schedule import RowRange, RowSlice, cut_pieces, interleaved, shuffled
-from dkernel.streaming.shares import LITTLE_FLOPS, calls_of, reduce
+from dkernel.streaming.shares import calls_of, reduce
 from tests.streaming.sources import source_of
 from tests.streaming.statistics import Sum, Words, tree_sum
 
@@ -161,29 +161,3 @@ def test_each_gives_every_unit_in_order(source):
         assert found == [(f"u{i}", unit.n_rows) for i, unit in enumerate(source.units)]
         feed.close()
         assert not executor.held
-
-
-class Elsewhere(Slots):
-    """Its calls would run in another process, of whose values this one has some."""
-
-    def __init__(self, has):
-        super().__init__(2)
-        self.has, self.calls = has, 0
-
-    def compute(self, calls, ahead=()):
-        self.calls += len(calls)
-        return super().compute(calls, ahead)
-
-    def at_hand(self, handles):
-        return [handle.value for handle in handles] if self.has else None
-
-
-@pytest.mark.parametrize("n", [1, 7, 20])
-def test_a_little_work_on_what_is_here_is_done_here_to_the_same_bits(n):
-    wanted = reduce(Slots(2), Sum(), some_items(Slots(2), n), "sum")
-    for has, flops, called in ((True, LITTLE_FLOPS, False), (False, 1, True), (True, 2 * LITTLE_FLOPS, True)):
-        executor = Elsewhere(has)
-        items, broadcast = some_items(executor, n), executor.keep(None, "nothing")
-        assert reduce(executor, Sum(), items, "sum", broadcast=broadcast, flops=flops) == wanted
-        assert (executor.calls > 0) == called
-    assert ThreadsExecutor(2).at_hand([broadcast]) is None

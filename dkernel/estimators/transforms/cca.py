@@ -26,7 +26,7 @@ from dkernel.numerics.threads import one_blas_thread
 class View(OnFeatures):
     """One of the two views: its map, and afterwards the projections of its rows."""
 
-    map_size = "n_map_components"
+    map_size, fitted = "n_map_components", "weights_"
 
     def __init__(
         self,
@@ -43,7 +43,7 @@ class View(OnFeatures):
         self.n_map_components = n_map_components
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> "View":  # noqa: ARG002
+    def _learn(self, X: Any) -> None:
         """Choose the map."""
         source, self._phi, _ = self._embed(X)
         if source.sparse:
@@ -53,14 +53,13 @@ class View(OnFeatures):
             )
         if source.objects:
             raise DataError("A view of KernelCCA holds numbers; KernelFeatures makes them of texts, lists and sets.")
-        return self
 
     def project(self, mean: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
         """Leave what `transform` needs: (φ - mean) @ weights."""
         self.mean_, self.weights_ = mean, weights
         self.n_components_ = weights.shape[1]
 
-    def transform(self, X: Any) -> Any:
+    def _features_of(self, X: Any) -> Any:
         """The variates of the rows, (n, n_components_), in the dtype of X."""
         carried = (self._phi, self.mean_, self.weights_)
         return self._transform(X, component_rows, carried, *self.map_.arrays().values(), *carried[1:])

@@ -20,7 +20,7 @@ from dkernel.numerics.threads import one_blas_thread
 class Clustering(ClusterMixin, OnFeatures):
     """Clusters of an embedding of the rows: k-means on a sample of them, then Lloyd's steps over all."""
 
-    map_size = "n_map_components"
+    map_size, fitted = "n_map_components", "cluster_centers_"
     _phi: Phi
 
     def __init__(
@@ -77,30 +77,6 @@ class Clustering(ClusterMixin, OnFeatures):
     def _n_features_out(self) -> int:
         return len(self.cluster_centers_)
 
-    def fit_predict(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
-        """Find the clusters of X, and give those of its rows.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples,)
-            Clusters, int64.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
-        return self.fit(X).labels_
-
     def predict(self, X: Any) -> Any:
         """Find the nearest centre of each row.
 
@@ -126,27 +102,8 @@ class Clustering(ClusterMixin, OnFeatures):
         carried, arrays = (self._phi, self.cluster_centers_), (*self.map_.arrays().values(), self.cluster_centers_)
         return self._answer(X, cluster_rows, carried, arrays, np.int64)
 
-    def transform(self, X: Any) -> Any:
-        """Compute the distance |φ(x) - c| of each row to each centre.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples, n_clusters)
-            Distances, in the dtype of X. Lazy for Dask collections.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
-        """
-        require_fitted(self, "cluster_centers_")
+    def _features_of(self, X: Any) -> Any:
+        """The distance |φ(x) - c| of each row to each centre."""
         carried = (self._phi, self.cluster_centers_)
         return self._transform(X, distance_rows, carried, *self.map_.arrays().values(), self.cluster_centers_)
 
@@ -156,7 +113,7 @@ class KernelKMeans(Clustering):
 
     It begins with scikit-learn's KMeans on φ of up to 20,000 rows drawn by hash; then each step is one pass over the
     data, until no centre moves or `max_iter`. With Nystrom features and all rows as landmarks it is exact kernel
-    k-means.
+    k-means. `transform` gives the distance |φ(x) - c| of each row to each centre.
 
     Parameters
     ----------
@@ -216,28 +173,8 @@ class KernelKMeans(Clustering):
     (1, 1)
     """
 
-    def fit(self, X: Any, y: Any = None) -> "KernelKMeans":  # noqa: ARG002
-        """Find the clusters of X.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        KernelKMeans
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
+    def _learn(self, X: Any) -> None:
+        """Find the clusters of X."""
         source, phi, seed = self._embed(X)
         self._clusters_asked(source)
         with default_executor() as executor:
@@ -253,7 +190,6 @@ class KernelKMeans(Clustering):
             self.model_ = linear_model(
                 self, source, weights, offsets, np.arange(len(C)), {"inertia": float(self.inertia_)}
             )
-        return self
 
 
 def cluster_rows(carried: tuple[Phi, NDArray[Any]], X: NDArray[Any]) -> NDArray[np.int64]:

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
-from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.embedding import OnFeatures, joined_rows
 from dkernel.execution.connect import default_executor
@@ -71,7 +70,7 @@ class KernelPCA(OnFeatures):
     (60, 2)
     """
 
-    map_size = "n_map_components"
+    map_size, fitted = "n_map_components", "components_"
 
     def __init__(
         self,
@@ -90,28 +89,8 @@ class KernelPCA(OnFeatures):
         self.n_map_components = n_map_components
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> "KernelPCA":  # noqa: ARG002
-        """Choose the map, and sum the covariance in one more pass over X.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        KernelPCA
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
+    def _learn(self, X: Any) -> None:
+        """Choose the map, and sum the covariance in one more pass over X."""
         wanted = self.n_components
         if wanted is not None and (not isinstance(wanted, int | np.integer) or wanted < 1):
             raise RecipeError(f"n_components={wanted!r}: a positive whole number, or None, is needed.")
@@ -123,7 +102,7 @@ class KernelPCA(OnFeatures):
             covariance = sums.gram - sums.n * np.outer(self.mean_, self.mean_)
             values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
         values, vectors = np.maximum(values[::-1], 0.0), vectors[:, ::-1]
-        # Of the largest eigenvalue: below it a component is rounding
+        # A component below 1e-10 of the largest eigenvalue is rounding.
         keep = max(1, int(np.count_nonzero(values > 1e-10 * values[0])))
         keep = keep if wanted is None else min(int(wanted), len(values))
         V = vectors[:, :keep].T
@@ -132,29 +111,8 @@ class KernelPCA(OnFeatures):
         self.components_, self.eigenvalues_ = np.ascontiguousarray(V), values[:keep]
         self.explained_variance_ratio_ = values[:keep] / max(values.sum(), 1e-300)
         self.n_components_ = keep
-        return self
 
-    def transform(self, X: Any) -> Any:
-        """Compute the components of the rows.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples, n_components_)
-            Components, in the dtype of X. Lazy for Dask collections.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
-        """
-        require_fitted(self, "components_")
+    def _features_of(self, X: Any) -> Any:
         carried = (self._phi, self.mean_, np.ascontiguousarray(self.components_.T))
         return self._transform(X, component_rows, carried, *self.map_.arrays().values(), *carried[1:])
 

@@ -4,12 +4,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 
 from dkernel.data import Source
-from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.prediction import content_key
-from dkernel.estimators.transforms.base import TransformerBase, dtype_of, random_rows
+from dkernel.estimators.transforms.base import MapTransformer, Unsupervised, dtype_of, random_rows
 from dkernel.estimators.transforms.kernel_maps import nystrom_rows
 from dkernel.estimators.transforms.sketches import KernelFeatures
 from dkernel.estimators.validation import seed_of, source_of
@@ -27,7 +25,7 @@ from dkernel.selection.landmark_selection import sample_rows
 SAMPLE = 20_000  # rows on which clusters begin
 
 
-class Embedding(NamedParameters, BaseEstimator):
+class Embedding(Unsupervised):
     """Base class of estimators on φ of the rows, which subclasses fit in one or more readings."""
 
     map_size: ClassVar[str] = "n_components"
@@ -87,7 +85,7 @@ class Embedding(NamedParameters, BaseEstimator):
         return f"dkernel-{type(self).__name__}-{key[:16]}"
 
 
-class OnFeatures(Embedding, TransformerBase):
+class OnFeatures(Embedding, MapTransformer):
     """Base class of embeddings that transform every row to numbers."""
 
     map_: Any

@@ -25,8 +25,8 @@ COMPLEX = {"float32": "complex64", "float64": "complex128"}
 class FourierFeatures(MapTransformer):
     """Random Fourier features φ(x) = (2 / D)^{1/2} [cos Ωx, sin Ωx], φ(x) . φ(z) ≈ k(x, z).
 
-    Ω is drawn from the spectral law of the kernel. X is used as it is, never scaled. Each row of `transform` is
-    computed in the dtype of X.
+    Ω is drawn from the spectral law of the kernel. `fit` reads X only for a gamma that asks for it. X is used as it is,
+    never scaled. Each row of `transform` is computed in the dtype of X.
 
     Parameters
     ----------
@@ -87,30 +87,8 @@ class FourierFeatures(MapTransformer):
         self.form = form
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> "FourierFeatures":  # noqa: ARG002
-        """Draw the frequencies.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows; read only for a gamma that asks for it, and checked where they are in memory.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        FourierFeatures
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        UnsupportedError
-            If the kernel has no such map.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
+    def _learn(self, X: Any) -> None:
+        """Draw the frequencies."""
         form = ("offset" if _is_odd(self.n_components) else "pairs") if self.form == "auto" else self.form
         recipe = Recipe(
             kernel=self.kernel,  # type: ignore[arg-type]  # the recipe keeps its text
@@ -125,7 +103,6 @@ class FourierFeatures(MapTransformer):
         sparse = X.sparse if isinstance(X, Source) else stays_sparse(X)
         self.map_ = FourierMap.draw(self.kernel_, self.n_features_in_, D, recipe.seed, recipe.sampling, form, sparse)
         self.n_components_ = recipe.n_components
-        return self
 
     @property
     def frequencies_(self) -> NDArray[np.float64]:

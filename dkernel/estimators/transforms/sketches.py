@@ -32,7 +32,7 @@ class _Chosen(MapTransformer):
     n_components: Any
     random_state: Any
 
-    def _fit(self, X: Any, features: str, **more: Any) -> Any:
+    def _choose(self, X: Any, features: str, **more: Any) -> None:
         recipe = Recipe(
             kernel=self.kernel, gamma=self.gamma, features=features, n_components=self.n_components,
             seed=seed_of(self.random_state), **more,
@@ -51,7 +51,6 @@ class _Chosen(MapTransformer):
         map = choose_map(self.kernel_, self.n_features_in_, D, features, recipe.sampling, form, recipe.seed)
         assert not isinstance(map, str)
         self.map_, self.n_components_ = map, map.n_components
-        return self
 
 
 class _Sketch(_Chosen):
@@ -72,31 +71,9 @@ class _Sketch(_Chosen):
         self.n_components = n_components
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> Any:  # noqa: ARG002
-        """Draw the map; X is only checked.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        object
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        UnsupportedError
-            If the kernel has no such map.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
-        return self._fit(X, self._features)
+    def _learn(self, X: Any) -> None:
+        """Draw the map; X is only checked."""
+        self._choose(X, self._features)
 
 
 class MaclaurinFeatures(_Sketch):
@@ -244,30 +221,8 @@ class KernelFeatures(_Chosen):
         self.sampling = sampling
         self.random_state = random_state
 
-    def fit(self, X: Any, y: Any = None) -> "KernelFeatures":  # noqa: ARG002
-        """Choose the map, and draw it, or its landmarks from X.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        KernelFeatures
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        UnsupportedError
-            If the kernel has no such map.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
+    def _learn(self, X: Any) -> None:
+        """Choose the map, and draw it, or its landmarks from X."""
         seed = seed_of(self.random_state)
         recipe = Recipe(
             kernel=self.kernel, gamma=self.gamma, features=self.features, n_components=self.n_components,
@@ -282,13 +237,13 @@ class KernelFeatures(_Chosen):
             word = "nystrom" if sparse else features_named(parse(recipe.kernel), _width(X), D, "auto")
         self.nystrom_ = None
         if not by_landmarks(word):
-            return self._fit(X, word, sampling=recipe.sampling)
+            self._choose(X, word, sampling=recipe.sampling)
+            return
         inner = NystromFeatures(self.kernel, gamma=self.gamma, n_components=D, random_state=seed).fit(X)
         for name in ("n_features_in_", "feature_names_in_", "kernel_", "map_", "n_components_"):
             if hasattr(inner, name):
                 setattr(self, name, getattr(inner, name))
         self.nystrom_ = inner
-        return self
 
     def _features_of(self, X: Any) -> Any:
         return super()._features_of(X) if self.nystrom_ is None else self.nystrom_.transform(X)

@@ -17,7 +17,8 @@ class SpectralClustering(Clustering):
 
     With φ(x) . φ(z) ≈ k(x, z) the degree of a row is d(x) = φ(x) . Σ φ, and the eigenvectors are those of the small
     matrix Σ φ φ^T / d: two passes over the data, nothing of size n² or n m. A row is embedded as y(x) = Λ^{-1/2} V^T
-    φ(x) / d(x)^{1/2}, scaled to length 1, which is also defined for new rows.
+    φ(x) / d(x)^{1/2}, scaled to length 1, which is also defined for new rows. `transform` gives the distance of y(x)
+    to each centre.
 
     Parameters
     ----------
@@ -79,28 +80,8 @@ class SpectralClustering(Clustering):
     (1, 1)
     """
 
-    def fit(self, X: Any, y: Any = None) -> "SpectralClustering":  # noqa: ARG002
-        """Find the clusters of X.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : object, default=None
-            Ignored.
-
-        Returns
-        -------
-        SpectralClustering
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        """
+    def _learn(self, X: Any) -> None:
+        """Find the clusters of X."""
         source, phi, seed = self._embed(X)
         k, key = self._clusters_asked(source), self._key(source)
         with default_executor() as executor:
@@ -116,13 +97,12 @@ class SpectralClustering(Clustering):
         self._phi = Phi(spectral_rows, (normed, np.ascontiguousarray(basis)))
         self._cluster(source, self._phi, rows, seed)
         self.labels_ = None if isinstance(X, Source) else self.predict(X)
-        return self
 
 
 def normed_rows(carried: tuple[Phi, NDArray[np.float64]], X: NDArray[Any]) -> NDArray[np.float64]:
     """φ(x) / d(x)^{1/2} of a block."""
     phi, total = carried
-    # Of the largest possible degree: a row that nothing is like
+    # A row that no other row is like has a degree of at least 1e-12 of the largest possible one.
     parts = [F / np.sqrt(np.maximum(F @ total, 1e-12 * (total @ total) ** 0.5))[:, None] for F in phi.strips(X)]
     return np.concatenate(parts) if parts else np.empty((0, len(total)))
 

@@ -18,9 +18,9 @@ from dkernel.numerics import tiling
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]
-# Of ‖x‖² + ‖z‖², the error of a squared distance by a float32 sgemm; and the error of a distance that is let pass.
+# A float32 sgemm makes a squared distance wrong by this share of ‖x‖² + ‖z‖².
 CANCELLED = 4e-7
-DISTANCE_TOLERANCE = 1e-6  # see above
+DISTANCE_TOLERANCE = 1e-6  # a distance may be wrong by this share of the length
 NODES_PER_UNIT = 2048  # a profile bends by less than 1e-7 between two
 FARTHEST = 40  # exp(-40) is 4e-18
 NODES = FARTHEST * NODES_PER_UNIT + 1  # both ends

@@ -18,8 +18,8 @@ from dkernel.linear.solvers.psgd import PSGD
 
 Array = NDArray[np.float64]
 
-STEPS = (1.0, 0.5, 0.25)  # along its direction, all judged by one reading
-ROUNDING, FLATTER = 1e-6, 0.8  # what a sum of float32 losses may be off by; how much smaller a slope must be then
+STEPS = (1.0, 0.5, 0.25)  # step lengths that one reading judges
+ROUNDING, FLATTER = 1e-6, 0.8  # error of a sum of float32 losses; a slope that shrinks by this factor has fallen
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +75,7 @@ class Batch(ABC):
 
     def is_over(self, state: BatchState) -> bool:
         """True if every α has come to its end."""
-        # Readings without a better point: what is left to gain is below the rounding of the gradients
+        # After three readings without a better point the gain that is left is below the rounding of the gradients.
         return bool(((state.decrement <= self.tolerance) | (state.failures >= 3)).all())
 
     @abstractmethod
@@ -183,7 +183,7 @@ class LBFGS(Batch):
             v=v,
             gradient=g,
             value=np.where(better, np.take_along_axis(values, best[None], axis=0)[0], state.value),
-            # Pairs that L-BFGS remembers
+            # L-BFGS remembers 12 pairs.
             pairs=(*state.pairs, (v - state.v, g - state.gradient))[-12:] if better.any() else state.pairs,
             scale=np.where(better, 1.0, state.scale / 8),
             failures=np.where(better, 0.0, state.failures + 1),
@@ -199,7 +199,7 @@ class LBFGS(Batch):
         rounding (the approximate conditions of Hager and Zhang 2005).
         """
         slope = state.scale * self._dot(state.gradient, state.direction)
-        # A step that gives less than this share of what the slope promises is none (Armijo)
+        # A step must gain 1e-4 of what the slope promises (Armijo).
         fell = np.stack([value <= state.value + 1e-4 * t * slope for t, value in zip(STEPS, values, strict=True)])
         slopes = np.stack([state.scale * self._dot(g, state.direction) for g in gradients])
         level = values <= state.value + ROUNDING * np.abs(state.value)
@@ -211,7 +211,7 @@ class LBFGS(Batch):
         q, kept = state.gradient.copy(), []
         for s, y in reversed(state.pairs):
             product = self._dot(s, y)
-            # A pair without curvature, as of an α that did not move, says nothing.
+            # A pair without curvature says nothing, such as one of an α that did not move.
             rho = np.where(product > 1e-14 * self._dot(y, y), 1.0 / np.where(product > 0, product, 1.0), 0.0)
             a = rho * self._dot(s, q)
             q -= self._heads(a) * y

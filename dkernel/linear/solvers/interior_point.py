@@ -23,7 +23,7 @@ from dkernel.linear.solvers.newton import MOST_STEPS, Reached, raised
 
 Array = NDArray[np.float64]
 
-INSIDE = 0.995  # of the way to the nearest wall
+INSIDE = 0.995  # a step goes this share of the way to the nearest bound
 
 
 @dataclass(frozen=True, eq=False)

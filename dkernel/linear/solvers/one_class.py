@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
 
-NARROW = 1e-3  # of the spread of the scores at the start: the last width
-# Of the objective: what a step would gain where a zone is done, the last one and those before it.
+NARROW = 1e-3  # the last width is this share of the spread of the first scores
+# A zone is done when a step would gain this share of the objective: in the last zone, and in those before it.
 DONE, NEAR = 1e-6, 1e-3
-SHARES = 0.5 ** np.arange(1, 8)  # of a step, tried beside the whole of it
-TINY = 1e-12  # of the largest entry of Newton's matrix, against rounding
+SHARES = 0.5 ** np.arange(1, 8)  # shares of a step that are tried beside the whole of it
+TINY = 1e-12  # this share of the largest entry of Newton's matrix is added against rounding
 
 
 @dataclass
@@ -95,7 +95,7 @@ def widths(first: float) -> list[float]:
     """
     found = [first]
     while found[-1] > NARROW * first:
-        # Of the width from zone to zone: Newton's method follows in one or two steps
+        # Newton's method follows in one or two steps when a width is a quarter of the one before.
         found.append(max(found[-1] / 4.0, NARROW * first))
     return found
 

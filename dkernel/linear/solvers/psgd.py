@@ -34,8 +34,8 @@ Array = NDArray[np.float64]
 WINDOWS: Mapping[str, float] = {"average": 0.5, "tail": 0.125}
 """Name -> share of a pass, at its end, whose iterates are averaged."""
 
-CLIP = 2.0  # times its usual length a gradient may have
-MEMORY = 8  # rounds that the usual length is a mean of
+CLIP = 2.0  # a gradient is cut to this many times its usual length
+MEMORY = 8  # the usual length is a mean of so many rounds
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +121,8 @@ class PSGD:
 
         groups = self.by_preconditioner()
         for_each(move, groups, len(groups))
-        lengths = np.sqrt(np.maximum(squares, 0.0))  # of each head for itself: a target is learned as it would be alone
+        # each head has its own, so a target is learned as it would be alone
+        lengths = np.sqrt(np.maximum(squares, 0.0))
         usual = lengths if state.usual is None else state.usual
         kept = np.minimum(1.0, CLIP * usual / np.maximum(lengths, 1e-300))
         v = state.v - kept * moves
@@ -144,7 +145,7 @@ class PSGD:
         batch : b / R^2, as so many steps the noise of one allows
         rounds : of the pass: what a move is still felt in should be a small part of them
         """
-        # Of the rounds of a pass, at most, is what 1 / (1 - β) may be
+        # The memory 1 / (1 - β) is at most a quarter of the rounds of a pass.
         return np.asarray(1 - 1 / np.clip(shares, 1.0, max(1.0, min(batch, 0.25 * rounds))))
 
     @staticmethod
