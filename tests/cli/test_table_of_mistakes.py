@@ -1,5 +1,6 @@
 """What users get wrong at first, a line each: a fresh folder, one command, and an answer that helps or a model."""
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -28,6 +29,11 @@ def csv(name="t.csv", above="", frame=None, **how):
 def parquet(name="t.parquet", frame=None, **columns):
     (table() if frame is None else frame).assign(**columns).to_parquet(name, index=False)
     return name
+
+
+def packed(content):
+    Path("t.csv").write_bytes(content)
+    return "t.csv"
 
 
 def numbers(**columns):
@@ -133,6 +139,10 @@ LINES = {
     "a title above the names": (lambda: csv(above="Sales\n\n"), "", REFUSED, "('Sales') names 1 of the 3 columns"),
     "a title of a spreadsheet": (lambda: csv(above="Sales,,\n"), "", REFUSED, "('Sales,,') names 1 of the 3 columns"),
     "a title with a comma": (lambda: csv(above="Sales, 2024\n"), "", REFUSED, "Nothing may stand above the names"),
+    "a spreadsheet": (lambda: packed(b"PK\x03\x04" + bytes(99)), "", REFUSED, "save a spreadsheet as CSV"),
+    "gzip without its ending": (
+        lambda: packed(gzip.compress(table().to_csv().encode())), "", REFUSED, "Name it .csv.gz",
+    ),
     "a comment above the names": (lambda: csv(above="# by me\n# 2024\n"), "", REFUSED, "Delete what stands above"),
 }  # fmt: skip
 
