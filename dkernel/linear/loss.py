@@ -1,6 +1,7 @@
 """The base class of the losses of a score: value, derivative, curvature bound."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import fields, is_dataclass
 from typing import ClassVar
 
@@ -10,6 +11,8 @@ from numpy.typing import NDArray
 from dkernel.errors import UnsupportedError
 
 Array = NDArray[np.floating]
+
+APART = 1e-5  # of scores whose slopes are compared
 
 
 class Loss(ABC):
@@ -98,6 +101,25 @@ class Loss(ABC):
         """
         e = np.exp(-np.abs(s))
         return np.asarray(np.where(s >= 0, 1.0, e) / (1.0 + e))
+
+    def hessian(self, y: Array, s: Array) -> tuple[Array, Callable[[Array], Array]]:
+        """Compute the second derivatives in the scores, by differences of the first ones.
+
+        Parameters
+        ----------
+        y : ndarray
+            Targets.
+        s : ndarray
+            Scores.
+
+        Returns
+        -------
+        tuple
+            Those of each output by itself, of the shape of s; and a function: changes of s to those of the derivative.
+        """
+        ahead, behind = (self.derivative(y, s + e) for e in (APART, -APART))
+        h = (ahead - behind) / (2 * APART)
+        return h, lambda moved: h * moved
 
     def sides(self, y: Array, w: Array) -> tuple[Array, list[tuple[Array, Array, Array]]]:  # noqa: ARG002
         """Give the conjugate of w ℓ(y, .), of a loss that is `boxed`: of β⁰ + Σ σ x, 0 <= x <= u, it is Σ c x.

@@ -2,6 +2,8 @@
 together.
 """
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -107,6 +109,10 @@ class Softmax(Loss):
 
     def derivative(self, y: Array, s: Array) -> Array:
         return self.probabilities(s) - (y > 0)
+
+    def hessian(self, y: Array, s: Array) -> tuple[Array, Callable[[Array], Array]]:  # noqa: ARG002
+        p = self.probabilities(s)
+        return p * (1 - p), lambda moved: p * (moved - (p * moved).sum(axis=-1, keepdims=True))
 
     def probabilities(self, s: Array) -> Array:
         e = np.exp(s - s.max(axis=-1, keepdims=True))

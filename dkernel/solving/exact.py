@@ -227,14 +227,13 @@ def _smaller(problem: Problem) -> Problem:
 
 
 def _is_expansion(problem: Problem, X: Any) -> bool:
-    """True if the rows are the landmarks, in their order, and each output can be solved for alone."""
+    """True if the rows are the landmarks, in their order."""
     map = problem.components.map
     if map.landmarks is None or map.rank is not None or map.n_components != len(X):
         return False
     Z = map.landmarks  # that may have been given, in another order
     given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"
-    same = not given or np.array_equal(problem.components.scaling.apply(X), Z)
-    return same and not problem.loss.joint
+    return not given or np.array_equal(problem.components.scaling.apply(X), Z)
 
 
 @dataclass(frozen=True, eq=False)

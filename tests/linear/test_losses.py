@@ -159,3 +159,16 @@ def test_signs(n):
     else:
         np.testing.assert_array_equal(Y.sum(axis=1), 2 - n)
         np.testing.assert_array_equal(Y.argmax(axis=1), codes)
+
+
+@pytest.mark.parametrize("name", ["logistic", "softmax", "squared"])
+def test_the_hessian_is_the_slope_of_the_derivative(name):
+    loss, rng = loss_named(name), np.random.default_rng(0)
+    s, moved = rng.normal(size=(500, 100)), rng.normal(size=(500, 100))  # NumPy reuses the memory of large arrays
+    y = np.where(rng.integers(0, 100, 500)[:, None] == np.arange(100), 1.0, -1.0)
+    h, change = loss.hessian(y, s)
+    slope = (loss.derivative(y, s + 1e-6 * moved) - loss.derivative(y, s - 1e-6 * moved)) / 2e-6
+    for _ in range(2):
+        np.testing.assert_allclose(change(moved), slope, atol=1e-4)
+    alone = np.where(np.arange(100) == 3, moved, 0.0)
+    np.testing.assert_allclose(change(alone)[:, 3], (h * moved)[:, 3], atol=1e-12)

@@ -7,7 +7,8 @@ from sklearn.kernel_ridge import KernelRidge
 
 from dkernel.kernels import Gaussian
 from dkernel.linear.losses import loss_named
-from dkernel.linear.solvers.newton import Newton
+from dkernel.linear.solvers import newton
+from dkernel.linear.solvers.newton import Newton, raised
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(60, 2))
@@ -59,8 +60,29 @@ def test_ridge_regression_is_scikit_learns():
 
 def test_each_output_alone_and_a_start_that_is_near():
     Y = np.stack([CLASS, -CLASS], axis=1)
-    newton = Newton(K, Y, W, loss_named("logistic"))
-    reached = newton.optimum(1e-4)
+    machine = Newton(K, Y, W, loss_named("logistic"))
+    reached = machine.optimum(1e-4)
     np.testing.assert_allclose(reached.v[:, 0], -reached.v[:, 1], atol=1e-8)
-    assert newton.optimum(1e-4, start=reached.v).steps <= 2 < reached.steps
-    assert newton.optimum(1e-4, tolerance=1e-2).steps < reached.steps
+    assert machine.optimum(1e-4, start=reached.v).steps <= 2 < reached.steps
+    assert machine.optimum(1e-4, tolerance=1e-2).steps < reached.steps
+
+
+@pytest.mark.parametrize("name", ["softmax", "logistic", "squared_hinge"])
+@pytest.mark.parametrize("alpha", [1e-2, 1e-6])
+def test_the_gradient_of_several_outputs(name, alpha):
+    loss, Y = loss_named(name), np.where(np.digitize(NUMBER, [-1, 0, 1])[:, None] == np.arange(4), 1.0, -1.0)
+    reached = Newton(K, Y, W, loss).optimum(alpha)
+    a, b = reached.v[:-1], reached.v[-1]
+    slope = W[:, None] * loss.derivative(Y, K @ a + b)
+    assert np.abs(K @ (slope + alpha * a)).max() < 1e-8
+    assert np.abs(slope.sum(axis=0)).max() < 1e-8
+
+
+@pytest.mark.parametrize("name", ["softmax", "logistic"])
+def test_outputs_share_the_factors(name, monkeypatch):
+    """One factor a step, however many outputs."""
+    made = []
+    monkeypatch.setattr(newton, "raised", lambda *of: made.append(1) or raised(*of))
+    Y = np.where(np.arange(60)[:, None] % 30 == np.arange(30), 1.0, -1.0)
+    reached = Newton(K, Y, W, loss_named(name)).optimum(1e-3)
+    assert len(made) == reached.steps < 20

@@ -2,15 +2,19 @@
 
     minimize over a, b:  Σ w_i ℓ(y_i, s_i) + α/2 a^T K a,   s = K a + b,   Σ w_i = 1
 
-At the optimum α a_i = -w_i ℓ'(y_i, s_i): rows that the loss is silent on have no coefficient. A step takes the rows A
-where the loss is curved, h_i = ℓ'' > 0, and solves
+At the optimum α a_i = -w_i ℓ'(y_i, s_i): rows that the loss is silent on have no coefficient. With H the second
+derivatives of the loss, a row's from its outputs to its outputs, the step (d, β) of a and b solves
 
-    (K_AA + diag(α / (w_i h_i))) a_A + b = s_A - ℓ'_A / h_A - K_AB a_B,    Σ a_i = 0,    α a_B = -w_B ℓ'_B
+    w H (K d + β) + α d = r,    Σ w H (K d + β) = -Σ w ℓ',    r = -(w ℓ' + α a)
 
-whose matrix is as well conditioned as α allows: K is never squared, nor inverted. It costs |A|^3 / 3, and some ten
-steps are enough. Source: Chapelle 2007 (squared hinge); Rasmussen and Williams 2006, section 3.4 (logistic).
+Rows without curvature have d = r / α at once. For the others all outputs share one Cholesky factor, of
+K + diag(α / (w h)) with h the mean curvature of the row's outputs, which is as well conditioned as α allows: K is never
+squared, nor inverted. It is the preconditioner of conjugate gradients; of one output it is the system itself, and one
+iteration ends it. Source: Chapelle 2007 (squared hinge); Rasmussen and Williams 2006, section 3.4 (logistic); Nocedal
+and Wright 2006, section 7.1 (how well a step is to be solved).
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,7 +27,8 @@ from dkernel.linear.losses import Loss
 Array = NDArray[np.float64]
 
 MOST_STEPS = 100  # a fit takes some ten or twenty
-APART = 1e-5  # difference of the two scores whose slopes give the curvature
+MOST_ITERATIONS = 40  # conjugate gradients take some ten in a step
+ROUGHLY = 0.1  # a step may miss the minimum of its model by this share of its length, and by less near the optimum
 
 
 def raised(K: Array, diagonal: Array) -> tuple[Array, bool]:
@@ -65,7 +70,7 @@ class Reached:
 
 @dataclass(frozen=True, eq=False)
 class Newton:
-    """The problem, of a smooth loss that sees one output at a time.
+    """The problem, of a smooth loss.
 
     Parameters
     ----------
@@ -92,56 +97,143 @@ class Newton:
         tolerance : of the scores, as `Reached.moved`
         start : v to begin at; None for zeros
         """
+        alpha = max(alpha, 1e-14)
         v = np.zeros((len(self.K) + 1, self.Y.shape[1])) if start is None else start.copy()
-        steps, moved = 0, 0.0
-        for j in range(self.Y.shape[1]):
-            v[:, j], n, last = self._one(v[:, j], self.Y[:, j : j + 1], max(alpha, 1e-14), tolerance)
-            steps, moved = max(steps, n), max(moved, last)
-        return Reached(v, steps, moved)
-
-    def _one(self, v: Array, y: Array, alpha: float, tolerance: float) -> tuple[Array, int, float]:
-        a, b = v[:-1], float(v[-1])
-        Ka = self.K @ a
-        moved, steps = np.inf, 0
+        a, b = v[:-1], v[-1]
+        Ka, moved, steps = self.K @ a, np.inf, 0
+        alone = np.full(len(b), len(b) == 1)
         while moved > tolerance and steps < MOST_STEPS:
             steps += 1
-            s = Ka + b
-            to_a, to_b = self._target(b, s, y, alpha)
-            to_Ka = self.K @ to_a
-            t = self._length(a, b, Ka, to_a, to_b, to_Ka, y, alpha)
-            moved = t * float(np.sqrt(self.w @ np.square(to_Ka + to_b - s)))
-            a, b, Ka = a + t * (to_a - a), b + t * (to_b - b), Ka + t * (to_Ka - Ka)
-        return np.append(a, b), steps, moved
+            d, beta = self._step(a, Ka + b, alpha, min(ROUGHLY, moved**0.5), alone)
+            Kd = self.K @ d
+            t = self._length(v, Ka, np.vstack([d, beta]), Kd, alpha)
+            far = np.sqrt(self._sums(self.w[:, None] * np.square(t * (Kd + beta))))
+            moved = float(far.max())
+            a += t * d
+            b += t * beta
+            Ka += t * Kd
+            if not self.loss.joint:
+                moved = moved if ((t > 0) | alone).all() else np.inf
+                alone |= t < 1
+        return Reached(v, steps, moved)
 
-    def _target(self, b: float, s: Array, y: Array, alpha: float) -> tuple[Array, float]:
-        """Minimum of the quadratic model at s."""
-        slope = self.loss.derivative(y, s[:, None])[:, 0]
-        ahead, behind = (self.loss.derivative(y, s[:, None] + e)[:, 0] for e in (APART, -APART))
-        h = (ahead - behind) / (2 * APART)
-        curved = (h > 1e-12) & (self.w > 0)  # smaller curvatures are rounding
-        to = -self.w * slope / alpha
+    def _sums(self, each: Array) -> Array:
+        """Sums over the rows of each output; over all outputs where the loss sees them together."""
+        sums = each.sum(axis=0)
+        return sums.sum(keepdims=True) if self.loss.joint else sums
+
+    def _step(self, a: Array, s: Array, alpha: float, enough: float, alone: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """The way to the minimum of the quadratic model at s, up to `enough` of its length.
+
+        Parameters
+        ----------
+        alone : outputs whose curvatures are not like those of the others, so that each has factors of its own
+        """
+        d, beta, alone = np.empty_like(a), np.empty(a.shape[1]), alone.copy()
+        if not alone.all():
+            some = ~alone
+            d[:, some], beta[some], alone[some] = self._shared(some, a, s, alpha, enough)
+        for j in np.flatnonzero(alone):
+            one = np.arange(len(alone)) == j
+            d[:, one], beta[one], _ = self._shared(one, a, s, alpha, enough)
+        return d, beta
+
+    def _shared(
+        self, some: NDArray[np.bool_], a: Array, s: Array, alpha: float, enough: float
+    ) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """The way of some outputs, with one factor; and which of them are not at its end."""
+        a, s, Y = a[:, some], s[:, some], self.Y[:, some]
+        w, slope = self.w[:, None], self.loss.derivative(Y, s)
+        h = self.loss.hessian(Y, s)[0]
+        r, rest, beta = -(w * slope + alpha * a), -self.w @ slope, np.zeros(a.shape[1])
+        mean = h.mean(axis=1)
+        curved = (mean > 1e-12) & (self.w > 0)  # smaller curvatures are rounding
+        d = np.where(curved[:, None], 0.0, r / alpha)
         if not curved.any():
-            return to, b
-        fixed = float(to[~curved].sum())
-        z = s[curved] - slope[curved] / h[curved] - self.K[np.ix_(curved, ~curved)] @ to[~curved]
-        factor = raised(self.K[np.ix_(curved, curved)], alpha / (self.w[curved] * h[curved]))
-        solved = sl.cho_solve(factor, np.stack([np.ones_like(z), z], axis=1), check_finite=False)
-        b = float((solved[:, 1].sum() + fixed) / solved[:, 0].sum())
-        to[curved] = solved[:, 1] - b * solved[:, 0]
-        return to, b
+            return d, beta, np.zeros(len(beta), dtype=bool)
+        mean, w, change = mean[curved], w[curved], self.loss.hessian(Y[curved], s[curved])[1]
 
-    def _length(
-        self, a: Array, b: float, Ka: Array, to_a: Array, to_b: float, to_Ka: Array, y: Array, alpha: float
-    ) -> float:
-        """Share of the way to the target: the first of 1, 1/2, ... with which the objective falls; 0 for none."""
+        def bent(moved: Array) -> Array:
+            return w * change(moved)
 
-        def objective(t: float) -> float:
-            at, inner = a + t * (to_a - a), Ka + t * (to_Ka - Ka)
-            s = (inner + b + t * (to_b - b))[:, None]
-            return float(self.w @ self.loss.value(y, s)[:, 0] + 0.5 * alpha * (at @ inner))
+        moved = bent(self.K[np.ix_(curved, ~curved)] @ d[~curved])
+        system = _System.of(self.K[np.ix_(curved, curved)], alpha / (w[:, 0] * mean), alpha)
+        d[curved], beta, late = self._solved(system, bent, r[curved] - moved, rest - moved.sum(axis=0), enough)
+        return d, beta, late & (not self.loss.joint)
 
-        now = objective(0.0)
-        for i in range(30):  # the last of these steps is 1e-9
-            if objective(0.5**i) <= now + 1e-14 * abs(now):  # an objective that falls by less does not fall
-                return 0.5**i
-        return 0.0
+    def _solved(
+        self, system: "_System", bent: Callable[[Array], Array], r: Array, rest: Array, enough: float
+    ) -> tuple[Array, Array, NDArray[np.bool_]]:
+        """Conjugate gradients in the space of the kernel, whose inner products are a^T K a."""
+        d, beta, alpha = np.zeros_like(r), np.zeros_like(rest), system.alpha
+        z, zeta, Kz = system.solve(r, rest)
+        p, pb, Kp, now = z, zeta, Kz, self._inner(r, Kz, rest, zeta)
+        first, late = now, np.zeros(len(now), dtype=bool)
+        for _ in range(MOST_ITERATIONS):
+            q = bent(Kp + pb)
+            q, qb = q + alpha * p, q.sum(axis=0)
+            t = _ratio(now, self._inner(q, Kp, qb, pb))
+            d, beta = d + t * p, beta + t * pb
+            r, rest = r - t * q, rest - t * qb
+            z, zeta, Kz = system.solve(r, rest)
+            then = self._inner(r, Kz, rest, zeta)
+            late = then > enough**2 * first
+            if not late.any():
+                break
+            share, now = _ratio(then, now), then
+            p, pb, Kp = z + share * p, zeta + share * pb, Kz + share * Kp
+        return d, beta, late
+
+    def _inner(self, r: Array, Kz: Array, rest: Array, zeta: Array) -> Array:
+        return self._sums(np.vstack([r * Kz, rest * zeta]))
+
+    def _length(self, v: Array, Ka: Array, step: Array, Kd: Array, alpha: float) -> Array:
+        """Share of the way for each output: the first of 1, 1/2, ... with which the objective falls; 0 for none."""
+
+        def objective(t: Array) -> Array:
+            at, inner = v + t * step, Ka + t * Kd
+            value = self.w[:, None] * self.loss.value(self.Y, inner + at[-1])
+            return self._sums(value + 0.5 * alpha * at[:-1] * inner)
+
+        now = objective(np.zeros(1))
+        t, falls = np.ones(len(now)), np.zeros(len(now), dtype=bool)
+        for _ in range(30):  # the last of these steps is 1e-9
+            falls = objective(t) <= now + 1e-14 * abs(now)  # one that falls by less does not fall
+            if falls.all():
+                return t
+            t = np.where(falls, t, t / 2)
+        return np.where(falls, t, 0.0)
+
+
+@dataclass(frozen=True, eq=False)
+class _System:
+    """K + diag(ridge) of some rows, and an intercept, factored.
+
+    Parameters
+    ----------
+    ridge : α / (w h), (n,)
+    ones : the inverse times a vector of ones
+    """
+
+    factor: tuple[Array, bool]
+    ridge: Array
+    alpha: float
+    ones: Array
+
+    @classmethod
+    def of(cls, K: Array, ridge: Array, alpha: float) -> "_System":
+        factor = raised(K, ridge)
+        return cls(factor, ridge, alpha, sl.cho_solve(factor, np.ones(len(K)), check_finite=False))
+
+    def solve(self, r: Array, rest: Array) -> tuple[Array, Array, Array]:
+        """z and ζ with w h (K z + ζ) + α z = r and Σ w h (K z + ζ) = rest; and K z."""
+        scale = (self.ridge / self.alpha)[:, None]
+        z = sl.cho_solve(self.factor, scale * r, check_finite=False)
+        zeta = (z.sum(axis=0) - (r.sum(axis=0) - rest) / self.alpha) / self.ones.sum()
+        z -= self.ones[:, None] * zeta
+        return z, zeta, scale * (r - self.alpha * z) - zeta
+
+
+def _ratio(a: Array, b: Array) -> Array:
+    """a / b; 0 where b is none, as at the end of an output."""
+    return np.asarray(np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0))
