@@ -1,7 +1,5 @@
 """The six pictures of the study, in the style of the reports; the same lines draw the same bytes."""
 
-import io
-import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,7 +12,6 @@ from study_points import BELOW, MADE, MAPS, METHODS, SETS, SIZES, WIDTH_MAPS, WI
 
 from dkernel.report.style import COLOURS, STYLE, grid_lines, thousands
 
-SMALLER = {**STYLE, "svg.fonttype": "none"}  # a picture of eight panels has much text
 SHOWN = [name for name, method in METHODS.items() if method.family != "metric" and name != "linear"]
 """The linear machine, far above all others, stands in the tables alone."""
 MARKS = "osD^vPX"
@@ -133,16 +130,7 @@ PICTURES: dict[str, Callable[[Lines], Figure]] = {
 
 
 def draw_all(lines: Lines, folder: Path) -> None:
-    """Write the pictures as SVG."""
+    """Write the pictures as PNG."""
     folder.mkdir(parents=True, exist_ok=True)
     for name, picture in PICTURES.items():
-        (folder / f"{name}.svg").write_text(drawn(picture(lines)))
-
-
-def drawn(figure: Figure) -> str:
-    """The text of the SVG: no date, no creator, coordinates to a hundredth of a point."""
-    held = io.StringIO()
-    with mpl.rc_context(SMALLER):
-        figure.savefig(held, format="svg", metadata=dict.fromkeys(("Date", "Creator", "Format", "Type")))
-    lines = (line.strip() for line in held.getvalue().splitlines())
-    return re.sub(r"(\d\.\d\d)\d+", r"\1", "\n".join(line for line in lines if line)) + "\n"
+        picture(lines).savefig(folder / f"{name}.png", dpi=75)

@@ -116,7 +116,7 @@ def test_the_page_is_made_of_a_few_lines(tmp_path, monkeypatch, drawn):
     assert "0 of 6 hypotheses have a verdict" in page
     assert "| grids | 0.25 | 0.25 | 0.25 | 0.250 |" in page
     assert "2. **Open.**" in page
-    assert len(list((tmp_path / "figures").glob("*.svg"))) == 6 * drawn
+    assert len(list((tmp_path / "figures").glob("*.png"))) == 6 * drawn
     assert "Failed" not in page
 
 
