@@ -8,7 +8,7 @@ components as the budget allows, because a larger map can use a larger gamma. Wh
 fit's predicted flops, never a time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -20,11 +20,12 @@ from dkernel.encoding import Encoding
 from dkernel.execution.base import Call, Executor
 from dkernel.features import Drawing, Scaling, is_complete
 from dkernel.features.scaling import SPARSE
-from dkernel.kernels import Kernel, Laplacian
+from dkernel.kernels import Kernel, Laplacian, Linear
 from dkernel.kernels.analysis.gradients import metric_root
 from dkernel.linear.losses import Loss
 from dkernel.numerics.object_values import number_columns, numbers_of
 from dkernel.problem.budget import choice_flops
+from dkernel.problem.sizes import LEAST_COMPONENTS
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.selection.bandwidth import Gammas, requested
@@ -120,6 +121,7 @@ class _Search:
         self.budget = choice_flops(recipe, flops)
         self.spent, self.calls = 0.0, 0
         self.seen: list[Candidate] = []  # all that were judged
+        self.levels: list[list[Found]] = []  # of those that were judged together
         self.why: dict[str, str] = {}
         self.rounds: dict[int, str] = {}  # id of a family -> losses without a metric, and after each round of learning
 
@@ -186,7 +188,7 @@ class _Search:
         drawn_apart = self.drawing is None or self.components >= 2 * MOST_TERMS
         if len(self.families) > 1 and len(self.half.X_judged) >= ENOUGH_JUDGED and drawn_apart:
             found = self._stacked(found)
-        best, judged = self._last(found, len(candidates))
+        best, judged = self._linear(self._last(found, len(candidates)))
         self._say(best, judged.loss, candidates)
         enough, rough = self._enough(best)
         return SelectedModel(
@@ -204,12 +206,13 @@ class _Search:
             Call(
                 f"{self.key}-{self.calls}-{i}",
                 evaluate_candidate,
-                (c.kernel, c.scaling, self.held, self.loss, self.targets, level, threads, drawing),
+                (c.kernel, c.scaling, self.held, self.loss, self.targets, level, threads, drawing, c.plain),
             )
             for i, c in enumerate(candidates)
         ]
         found = list(zip(candidates, self.executor.compute(calls)[0], strict=True))
-        return sorted(found, key=lambda each: each[1].loss)
+        self.levels.append(sorted(found, key=lambda each: each[1].loss))
+        return self.levels[-1]
 
     def _finalists(self, candidates: list[Candidate]) -> list[Found]:
         """The best of each family, the best family first."""
@@ -356,8 +359,24 @@ class _Search:
             last = wider
         return last
 
+    def _linear(self, found: Found) -> Found:
+        """The linear kernel, where it is clearly better than the best of the others: many features are learned so."""
+        recipe, best = self.recipe, found[0]
+        is_open = recipe.kernel == recipe.gamma == "auto" and recipe.metric in ("auto", "identity")
+        if not is_open or self.drawing is not None or self.rows.X.dtype.kind == "O" or self.sparse:
+            return found
+        candidate = self._bound(Linear(), self._scaling(best.scaling.kind), (1.0,), plain=True)[0]
+        level = LAST if self.p > SECOND.components else SECOND
+        if not self.judged([candidate], level)[0][1].loss < CLEARLY * found[1].loss:
+            return found
+        both = self.judged([best, candidate], self._affordable(LAST, [best.family]))  # on the same rows
+        other, linear = sorted(both, key=lambda each: each[0] is candidate)
+        return linear if linear[1].loss < CLEARLY * other[1].loss else found
+
     def _enough(self, best: Candidate) -> tuple[int | None, bool]:
         """Landmarks beyond which there is little to gain, as far as few can tell; and whether no number is enough."""
+        if best.plain and 2 * self.p <= LEAST_COMPONENTS:
+            return 2 * self.p, False  # half of them are all features
         if self.drawing is not None or len(self.half.X_judged) < ENOUGH_JUDGED:
             return None, False
         for components in (SECOND.components, THIRD.components, LAST.components):
@@ -378,19 +397,42 @@ class _Search:
             level = replace(level, components=level.components // 2, rows=max(level.rows // 2, 2048))
         return level
 
+    def _margin(self, best: Candidate, of: Callable[[Candidate], Any], alike: Callable[[Candidate], Any]) -> str:
+        """By how much a value of the best won over the next, where both were last judged together.
+
+        Parameters
+        ----------
+        of : the value of a candidate
+        alike : what a candidate must have in common with the best
+        """
+        for found in reversed(self.levels):
+            losses: dict[Any, float] = {}
+            for candidate, judged in found:
+                if alike(candidate) == alike(best):
+                    losses.setdefault(of(candidate), judged.loss)
+            mine = losses.pop(of(best), None)
+            if mine is not None and losses:
+                value = min(losses, key=losses.__getitem__)
+                return f"; loss {mine:.4g}, and {losses[value]:.4g} of the next, {value}"
+        return ""
+
     def _say(self, best: Candidate, loss: float, candidates: list[Candidate]) -> None:
         rows = f"{len(self.half.X_judged):,} other rows"
         if len(self.families) > 1:
             names = ", ".join(type(kernel).__name__ for kernel in self.families)
-            self.why["kernel"] = f"{best.kernel!r}, the best of {names} and their sums"
+            margin = self._margin(best, lambda c: type(c.kernel).__name__, lambda _: None)
+            self.why["kernel"] = f"{best.kernel!r}, the best of {names} and their sums{margin}"
         if losses := self.rounds.get(id(best.family)):
             self.why["metric"] = f"{best.metric}; loss after each round of learning it: {losses}"
         if len({c.scaling.kind for c in candidates}) > 1:
             tried = " and ".join(dict.fromkeys(c.scaling.kind for c in candidates))
-            self.why["scale"] = f"{best.scaling.kind}, the best of {tried} on {rows}"
+            margin = self._margin(best, lambda c: c.scaling.kind, lambda c: c.family)
+            self.why["scale"] = f"{best.scaling.kind}, the best of {tried} on {rows}{margin}"
         if len(self._grid(best.family)) > 1:
+            margin = self._margin(best, lambda c: f"{c.factor:g} times", lambda c: (c.family, c.scaling))
             self.why["gamma"] = (
-                f"{best.factor:g} times the median value, the best of {len(candidates)}: loss {loss:.4f} on {rows}"
+                f"{best.factor:g} times the median value, the best of {len(candidates)}: loss {loss:.4f} on "
+                f"{rows}{margin}"
             )
 
 
