@@ -11,13 +11,13 @@ from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import (
     NAMES,
     Label,
-    Setting,
     bad_rows_option,
     config_text,
     place_of,
     rejected_of,
     require,
     run_options,
+    setting,
     svmlight_of,
     svmlight_options,
 )
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column with the labels. Default: that of the training.")
-@click.option("--weight", cls=Setting, metavar="COL", help="Column of sample weights.")
-@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
-@click.option("--allow-extra", cls=Setting, is_flag=True, help="Ignore columns that the model does not know.")
-@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
-@click.option("--report", cls=Setting, metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
+@setting("--weight", metavar="COL", help="Column of sample weights.")
+@setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
+@setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
+@setting("--scratch", metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@setting("--report", metavar="FILE.html", help="Write a page with pictures. Needs matplotlib.")
 @bad_rows_option
 @svmlight_options
 @run_options

@@ -6,25 +6,21 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import Job
-from dkernel.cli.options import Setting
+from dkernel.cli.options import setting
 from dkernel.cli.outputs import check_outputs, check_writable
 
 
 @click.command(cls=Job, short_help="Write a model as an ONNX graph.")
 @click.argument("model", metavar="MODEL")
-@click.option(
-    "-o", "--out", cls=Setting, required=True, metavar="FILE", help="File to write; an existing one is replaced."
-)
-@click.option(
-    "--format", "form", cls=Setting, type=click.Choice(["onnx"]), default="onnx",
-    metavar="onnx", help="onnx: labels, scores, probabilities, by standard operators.",
-)  # fmt: skip
-@click.option(
-    "--dtype", cls=Setting, type=click.Choice(["float32", "float64"]), default="float32", metavar="float32|float64",
-    help="Precision of the input and the scores.",
-)  # fmt: skip
-@click.option("--import", cls=Setting, multiple=True, metavar="MODULE", help="Module that registers your own kernels.")
-@click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks.")
+@setting("-o", "--out", required=True, metavar="FILE", help="File to write; an existing one is replaced.")
+@setting(
+    "--format", "form", type=click.Choice(["onnx"]), default="onnx",
+    metavar="onnx", help="onnx: labels, scores, probabilities, by standard operators.")  # fmt: skip
+@setting(
+    "--dtype", type=click.Choice(["float32", "float64"]), default="float32", metavar="float32|float64",
+    help="Precision of the input and the scores.")  # fmt: skip
+@setting("--import", multiple=True, metavar="MODULE", help="Module that registers your own kernels.")
+@setting("--debug", is_flag=True, help="Print tracebacks.")
 def export(model: str, out: str, form: str, dtype: str, debug: bool, **values: Any) -> None:  # noqa: ARG001
     """Write MODEL as --out, for programs without dkernel: onnxruntime in Python, C, Java, JavaScript and others.
 

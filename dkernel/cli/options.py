@@ -9,6 +9,7 @@ import os
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,10 @@ class Setting(click.Option):
     def resolve_envvar_value(self, ctx: click.Context) -> str | None:
         own = f"DKERNEL_{ctx.command.name}_{self.name}".upper()
         return os.environ.get(own) or super().resolve_envvar_value(ctx)
+
+
+setting = partial(click.option, cls=Setting)
+"""Decorator of a command: an option that is a `Setting`."""
 
 
 class Label(Setting):
@@ -107,26 +112,20 @@ def run_options(command: Command) -> Command:
 
 def _place_options() -> list[Command]:
     return [
-        click.option("--scheduler", cls=Setting, metavar="ADDR", help="Run on this Dask scheduler, tcp://host:8786."),
-        click.option(
-            "--scheduler-file", cls=Setting, metavar="FILE", help="Run on the scheduler that wrote this file."
-        ),
-        click.option("--tls-ca-file", cls=Setting, metavar="PEM", help="Certificate authority of the scheduler."),
-        click.option("--tls-cert", cls=Setting, metavar="PEM", help="Certificate of this client."),
-        click.option("--tls-key", cls=Setting, metavar="PEM", help="Key of that certificate. Default: in --tls-cert."),
-        click.option(
+        setting("--scheduler", metavar="ADDR", help="Run on this Dask scheduler, tcp://host:8786."),
+        setting("--scheduler-file", metavar="FILE", help="Run on the scheduler that wrote this file."),
+        setting("--tls-ca-file", metavar="PEM", help="Certificate authority of the scheduler."),
+        setting("--tls-cert", metavar="PEM", help="Certificate of this client."),
+        setting("--tls-key", metavar="PEM", help="Key of that certificate. Default: in --tls-cert."),
+        setting(
             "--workers",
-            cls=Setting,
             type=click.IntRange(min=1),
             metavar="N",
             help="Use N processes of this machine. Default: the threads of one.",
         ),
-        click.option(
-            "--memory-limit", cls=Setting, type=SIZE, metavar="SIZE", help="Memory limit of each worker, such as 2GiB."
-        ),
-        click.option(
+        setting("--memory-limit", type=SIZE, metavar="SIZE", help="Memory limit of each worker, such as 2GiB."),
+        setting(
             "--cluster-timeout",
-            cls=Setting,
             type=click.FloatRange(min=0, min_open=True),
             default=300.0,
             metavar="SECONDS",
@@ -137,47 +136,39 @@ def _place_options() -> list[Command]:
 
 def _print_options() -> list[Command]:
     return [
-        click.option(
+        setting(
             "--import",
-            cls=Setting,
             multiple=True,
             metavar="MODULE",
             help="Module or file.py that registers your own kernels, in the workers too. Can be repeated.",
         ),
-        click.option("--json", cls=Setting, is_flag=True, help="Print one JSON object on stdout and nothing else."),
-        click.option("-q", "--quiet", cls=Setting, is_flag=True, help="Print errors only."),
-        click.option("-v", "--verbose", cls=Setting, is_flag=True, help="Print each choice when it is made."),
-        click.option(
+        setting("--json", is_flag=True, help="Print one JSON object on stdout and nothing else."),
+        setting("-q", "--quiet", is_flag=True, help="Print errors only."),
+        setting("-v", "--verbose", is_flag=True, help="Print each choice when it is made."),
+        setting(
             "--progress",
-            cls=Setting,
             type=click.Choice(PROGRESS),
             metavar="|".join(PROGRESS),
             help="Progress on stderr. Default: bar on a terminal, else log.",
         ),
-        click.option(
+        setting(
             "--config",
-            cls=Setting,
             metavar="FILE.toml",
             is_eager=True,
             expose_value=False,
             callback=_read_config,
             help="Read settings from this file.",
         ),
-        click.option("--record", cls=Setting, metavar="FILE", help="Run record to write. Default: OUT.run.json."),
+        setting("--record", metavar="FILE", help="Run record to write. Default: OUT.run.json."),
         click.option("--print-config", is_flag=True, help="Print all settings as a config file and stop."),
-        click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks."),
+        setting("--debug", is_flag=True, help="Print tracebacks."),
     ]
 
 
 def bad_rows_option(command: Command) -> Command:
     """Option to leave bad rows out."""
-    return click.option(
-        "--max-bad-rows",
-        cls=Setting,
-        type=click.IntRange(min=0),
-        default=0,
-        metavar="N",
-        help="Omit and list up to N bad rows.",
+    return setting(
+        "--max-bad-rows", type=click.IntRange(min=0), default=0, metavar="N", help="Omit and list up to N bad rows."
     )(command)
 
 
@@ -190,26 +181,22 @@ def rejected_of(source: Any) -> dict[str, Any]:
 
 def svmlight_options(command: Command) -> Command:
     """Options for what svmlight files do not say themselves; the same for all files of a job."""
-    command = click.option(
+    command = setting(
         "--zero-based",
-        cls=Setting,
         type=click.Choice(["auto", "yes", "no"]),
         default="auto",
         metavar="auto|yes|no",
         help="svmlight: indices begin with 0. Default: auto, from all files.",
     )(command)
-    command = click.option(
-        "--no-header", cls=Setting, is_flag=True, help="CSV: the first row holds no names; the columns are 0, 1, ..."
-    )(command)
-    command = click.option(
-        "--delimiter", cls=Setting, metavar="CHAR", help="CSV: delimiter. Default: found in the first row."
-    )(command)
-    command = click.option(
-        "--encoding", cls=Setting, metavar="NAME", help="CSV: encoding of the text, such as latin-1. Default: utf-8."
-    )(command)
-    return click.option(
+    command = setting("--no-header", is_flag=True, help="CSV: the first row holds no names; the columns are 0, 1, ...")(
+        command
+    )
+    command = setting("--delimiter", metavar="CHAR", help="CSV: delimiter. Default: found in the first row.")(command)
+    command = setting("--encoding", metavar="NAME", help="CSV: encoding of the text, such as latin-1. Default: utf-8.")(
+        command
+    )
+    return setting(
         "--n-features",
-        cls=Setting,
         type=click.IntRange(min=1),
         metavar="N",
         help="svmlight: number of features. Default: from all files.",

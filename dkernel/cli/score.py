@@ -12,12 +12,12 @@ import click
 from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import (
     NAMES,
-    Setting,
     bad_rows_option,
     config_text,
     place_of,
     require,
     run_options,
+    setting,
     svmlight_of,
     svmlight_options,
 )
@@ -30,22 +30,19 @@ if TYPE_CHECKING:
 @click.command(cls=Job, short_help="Write predictions for every row.")
 @click.argument("model", required=False, metavar="MODEL")
 @click.argument("data", nargs=-1, metavar="DATA...")
-@click.option(
-    "-o", "--out", cls=Setting, metavar="PATH", help="A .parquet, .csv, .npy file, .zarr, or a folder of parts."
-)
-@click.option(
+@setting("-o", "--out", metavar="PATH", help="A .parquet, .csv, .npy file, .zarr, or a folder of parts.")
+@setting(
     "--write",
-    cls=Setting,
     type=NAMES,
     metavar="WHAT,...",
     help="label, score, std, probability, novelty. Default: label,score; for a regression score.",
 )
-@click.option("--keep", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to copy to the output.")
-@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
-@click.option("--allow-extra", cls=Setting, is_flag=True, help="Ignore columns that the model does not know.")
+@setting("--keep", type=NAMES, metavar="COL,...", help="Columns to copy to the output.")
+@setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
+@setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
 @bad_rows_option
-@click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an existing output.")
-@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@setting("--overwrite", is_flag=True, help="Replace an existing output.")
+@setting("--scratch", metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
 @svmlight_options
 @run_options
 @click.pass_context

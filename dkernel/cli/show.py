@@ -7,15 +7,15 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import Job
-from dkernel.cli.options import Setting
+from dkernel.cli.options import setting
 
 _FIRST = ("rows", "holdout", "chosen", "certificate")  # what people look for; the rest follows
 
 
 @click.command(cls=Job, short_help="Describe a model, from the header of its file.")
 @click.argument("model")
-@click.option("--json", cls=Setting, is_flag=True, help="Print the whole header as one JSON object.")
-@click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks.")
+@setting("--json", is_flag=True, help="Print the whole header as one JSON object.")
+@setting("--debug", is_flag=True, help="Print tracebacks.")
 def show(model: str, json: bool, debug: bool) -> None:  # noqa: ARG001 - debug is for Job
     """Print what MODEL is: kernel, map, classes, features, what was chosen and how good it is.
 

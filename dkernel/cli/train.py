@@ -12,13 +12,13 @@ from dkernel.cli.options import (
     NAMES,
     WORD_OR_NUMBER,
     Label,
-    Setting,
     bad_rows_option,
     config_text,
     place_of,
     rejected_of,
     require,
     run_options,
+    setting,
     svmlight_of,
     svmlight_options,
 )
@@ -122,9 +122,8 @@ RECIPE: dict[str, tuple[str, str, str]] = {
 def recipe_options(command: Any) -> Any:
     """Adds an option for everything that decides a result."""
     for name, (words, default, text) in reversed(RECIPE.items()):
-        command = click.option(
+        command = setting(
             f"--{name.replace('_', '-')}",
-            cls=Setting,
             type=click.STRING if name in ("positive", "kernel", "categorical", "one_hot") else WORD_OR_NUMBER,
             metavar=words,
             help=f"{text} Default: {default}." if default and words.split("|")[0] != default else text,
@@ -135,33 +134,31 @@ def recipe_options(command: Any) -> Any:
 @click.command(cls=Job, short_help="Train a model on files larger than memory.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
-@click.option("-o", "--out", cls=Setting, metavar="MODEL", help="Model file to write. [required]")
-@click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an existing model.")
+@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
+@setting("--overwrite", is_flag=True, help="Replace an existing model.")
 @recipe_options
-@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
-@click.option("--weight", cls=Setting, metavar="COL", help="Column of sample weights.")
-@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
+@setting("--weight", metavar="COL", help="Column of sample weights.")
+@setting("--scratch", metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
 @bad_rows_option
 @svmlight_options
-@click.option("--checkpoint", cls=Setting, metavar="DIR", help="Folder in which progress is saved.")
-@click.option("--resume", cls=Setting, is_flag=True, help="Continue from --checkpoint, if it holds anything.")
-@click.option(
+@setting("--checkpoint", metavar="DIR", help="Folder in which progress is saved.")
+@setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
+@setting(
     "--checkpoint-every",
-    cls=Setting,
     type=click.IntRange(min=1),
     default=4,
     metavar="N",
     help="Rounds between two checkpoints, of 32 to 64 per pass. Default: 4.",
 )
-@click.option("--report", cls=Setting, metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
-@click.option(
+@setting("--report", metavar="FILE.html", help="Write a page about the fit. Needs matplotlib.")
+@setting(
     "--baselines",
-    cls=Setting,
     default="linear",
     metavar="off|linear|all",
     help="Compare with a linear model on the holdout; all: with boosted trees too (LightGBM). Default: linear.",
 )
-@click.option("--dry-run", cls=Setting, is_flag=True, help="Print the plan (memory, work, time) and stop.")
+@setting("--dry-run", is_flag=True, help="Print the plan (memory, work, time) and stop.")
 @run_options
 @click.pass_context
 def train(ctx: click.Context, /, **values: Any) -> None:

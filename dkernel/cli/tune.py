@@ -11,13 +11,13 @@ from dkernel.cli.options import (
     NAMES,
     WORD_OR_NUMBER,
     Label,
-    Setting,
     bad_rows_option,
     config_text,
     place_of,
     rejected_of,
     require,
     run_options,
+    setting,
     svmlight_options,
 )
 from dkernel.cli.train import check_fit, lines_of, open_for, recipe_of, recipe_options, report_on, settled
@@ -33,31 +33,29 @@ SHOWN = 10  # lines of the leaderboard; all of them are in the run record
 @click.command(cls=Job, short_help="Search over kernels, gammas, alphas, ... and train the best.")
 @click.argument("data", nargs=-1, metavar="DATA...")
 @click.option("--label", cls=Label, metavar="NAME", help="Column to predict. [required]")
-@click.option("-o", "--out", cls=Setting, metavar="MODEL", help="Model file to write. [required]")
-@click.option("--overwrite", cls=Setting, is_flag=True, help="Replace an existing model.")
-@click.option(
+@setting("-o", "--out", metavar="MODEL", help="Model file to write. [required]")
+@setting("--overwrite", is_flag=True, help="Replace an existing model.")
+@setting(
     "--budget",
-    cls=Setting,
     default="2passes",
     metavar="Npasses|TIME",
     help="Limit of the search: 5passes over the data, or 90s, 10min, 2h. Default: 2passes.",
 )
-@click.option(
+@setting(
     "--grid",
-    cls=Setting,
     multiple=True,
     metavar="NAME=VALUE|...",
     help="Values of one parameter; can be repeated. gamma, metric and alpha have a default grid.",
 )
 @recipe_options
-@click.option("--exclude", cls=Setting, type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
-@click.option("--weight", cls=Setting, metavar="COL", help="Column of sample weights.")
-@click.option("--scratch", cls=Setting, metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
+@setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
+@setting("--weight", metavar="COL", help="Column of sample weights.")
+@setting("--scratch", metavar="DIR", help="Folder for unpacked copies, visible to every worker.")
 @bad_rows_option
 @svmlight_options
-@click.option("--checkpoint", cls=Setting, metavar="DIR", help="Folder in which every rung is saved.")
-@click.option("--resume", cls=Setting, is_flag=True, help="Continue from --checkpoint, if it holds anything.")
-@click.option("--report", cls=Setting, metavar="FILE.html", help="Write a page about search and fit. Needs matplotlib.")
+@setting("--checkpoint", metavar="DIR", help="Folder in which every rung is saved.")
+@setting("--resume", is_flag=True, help="Continue from --checkpoint, if it holds anything.")
+@setting("--report", metavar="FILE.html", help="Write a page about search and fit. Needs matplotlib.")
 @run_options
 @click.pass_context
 def tune(ctx: click.Context, /, **values: Any) -> None:

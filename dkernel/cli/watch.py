@@ -10,22 +10,21 @@ from typing import Any
 import click
 
 from dkernel.cli.exit_codes import AGAIN, Job
-from dkernel.cli.options import Setting
+from dkernel.cli.options import setting
 
 
 @click.command(cls=Job, short_help="Follow a job that was started elsewhere.")
 @click.argument("run", metavar="RUN")
-@click.option("--json", cls=Setting, is_flag=True, help="Print the last record as one JSON object.")
-@click.option("-q", "--quiet", cls=Setting, is_flag=True, help="Print only how it ended.")
-@click.option(
+@setting("--json", is_flag=True, help="Print the last record as one JSON object.")
+@setting("-q", "--quiet", is_flag=True, help="Print only how it ended.")
+@setting(
     "--patience",
-    cls=Setting,
     type=click.FloatRange(min=0),
     default=30.0,
     metavar="SECONDS",
     help="Call a job dead if its record is older than this. Default: 30.",
 )
-@click.option("--debug", cls=Setting, is_flag=True, help="Print tracebacks.")
+@setting("--debug", is_flag=True, help="Print tracebacks.")
 @click.pass_context
 def watch(ctx: click.Context, run: str, json: bool, quiet: bool, patience: float, debug: bool) -> None:  # noqa: ARG001
     """Follow the job whose run record, --out or folder is RUN, until it ends, and end with its exit code.

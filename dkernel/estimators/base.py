@@ -4,7 +4,7 @@ import warnings
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -133,7 +133,35 @@ class KernelMachine(NamedParameters, BaseEstimator):
             return found if self.dtype == "auto" else self.dtype
         raise DataError(f"The source is of {found} and dtype={self.dtype!r}. Open it with dtype={self.dtype!r}.")
 
-    def _fit(self, X: Any, y: Any, sample_weight: Any, validation: Any = None) -> Any:
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None) -> Self:
+        """Learn from rows and labels, or numbers.
+
+        Parameters
+        ----------
+        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
+            Rows to learn from.
+        y : array of shape (n_samples,), or of a regressor (n_samples, k), default=None
+            Labels or numbers; None for a Source, which has a label.
+        sample_weight : array of shape (n_samples,), default=None
+            Weights; a row of weight k is k rows, and one of weight 0 is none.
+        eval_set : (X, y), (X, y, sample_weight) or Source, default=None
+            Rows by which alpha, iterate and the end of the passes are judged, in place of a holdout; up to 16,384 of
+            them. The fit then learns from all rows of X.
+
+        Returns
+        -------
+        object
+            This object.
+
+        Raises
+        ------
+        RecipeError
+            If a parameter has no meaning.
+        DataError
+            If the data hold values that are not finite numbers, or too few rows.
+        ClusterError
+            If the workers are lost, or refuse the versions of this process.
+        """
         if self.warm_start and hasattr(self, "model_"):
             for _ in range(1 if self.passes == "auto" else int(self.passes)):
                 self._partial_fit(X, y, None, sample_weight)
@@ -149,7 +177,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
         def run(source: Source, recipe: Recipe) -> TrainResult:
             source = counted(source, executor)
-            judges = None if validation is None else self._judges(validation, recipe, source.encoding, executor)
+            judges = None if eval_set is None else self._judges(eval_set, recipe, source.encoding, executor)
             landmarks = rule_of(self.landmarks)[1]
             return train(replace(source, filled=None), recipe, executor, progress=progress, landmarks=landmarks,
                          checkpoint=checkpoint, validation=judges,
@@ -211,7 +239,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 f"still move by about {found['decrement']:.1g}. Give it more (passes={2 * found['passes']}), or a "
                 "larger alpha.",
                 ConvergenceWarning,
-                stacklevel=4,
+                stacklevel=3,
             )
 
     def _judges(self, validation: Any, recipe: Recipe, encoding: Encoding | None, executor: Executor) -> Block:
@@ -367,24 +395,3 @@ class KernelMachine(NamedParameters, BaseEstimator):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = self.missing != "error"
         return tags
-
-
-def predicted(model: Model, X: NDArray[Any]) -> NDArray[Any]:
-    """Labels or predictions of a block."""
-    return model.predict(X)
-
-
-def scored(model: Model, X: NDArray[Any]) -> NDArray[np.floating]:
-    """Scores of a block, (n,) where there is one."""
-    S = model.scores(X)
-    return S[:, 0] if S.shape[1] == 1 else S
-
-
-def probable(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
-    """Probabilities of a block, (n, n_classes)."""
-    return model.probabilities(model.scores(X))
-
-
-def deviating(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
-    """Standard deviations of the labels of a block."""
-    return model.std(X)

@@ -8,9 +8,10 @@ from sklearn.utils.metaestimators import available_if
 
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.errors import UnsupportedError
-from dkernel.estimators.base import KernelMachine, predicted, probable, scored
+from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import Callbacks, ClassWeight, Folder, KernelLike, Landmarks, Seed
+from dkernel.estimators.prediction import predicted, probable, scored
 from dkernel.linear.losses import LOSSES
 
 
@@ -230,38 +231,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         )  # fmt: skip
         self.class_weight = class_weight
         self.calibration = calibration
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None) -> "KernelClassifier":
-        """Learn from rows and labels.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : array of shape (n_samples,), default=None
-            Labels; None for a Source, which has a label.
-        sample_weight : array of shape (n_samples,), default=None
-            Weights; a row of weight k is k rows, and one of weight 0 is none.
-        eval_set : (X, y), (X, y, sample_weight) or Source, default=None
-            Rows by which alpha, iterate and the end of the passes are judged, in place of a holdout; up to 16,384 of
-            them. The fit then learns from all rows of X.
-
-        Returns
-        -------
-        KernelClassifier
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        ClusterError
-            If the workers are lost, or refuse the versions of this process.
-        """
-        self._fit(X, y, sample_weight, eval_set)
-        return self
 
     @available_if(_can_stream)
     def partial_fit(self, X: Any, y: Any, classes: Any = None, sample_weight: Any = None) -> "KernelClassifier":

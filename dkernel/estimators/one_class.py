@@ -7,10 +7,9 @@ from numpy.typing import NDArray
 from sklearn.base import OutlierMixin
 
 from dkernel.errors import RecipeError
-from dkernel.estimators.base import predicted
 from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
-from dkernel.estimators.prediction import BlockPrediction, apply
+from dkernel.estimators.prediction import BlockPrediction, apply, predicted
 from dkernel.estimators.transforms.embedding import Embedding, linear_model
 from dkernel.estimators.validation import checked_rows
 from dkernel.execution.connect import default_executor

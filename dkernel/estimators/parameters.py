@@ -13,17 +13,6 @@ from dkernel.errors import RecipeError
 from dkernel.kernels import Kernel
 from dkernel.validation import nearest_name
 
-__all__ = [
-    "Callbacks",
-    "ClassWeight",
-    "Folder",
-    "KernelLike",
-    "Landmarks",
-    "NamedParameters",
-    "Seed",
-    "UnknownParameterError",
-]
-
 KernelLike = str | Kernel
 Landmarks = str | NDArray[Any]
 Seed = int | np.random.RandomState | None

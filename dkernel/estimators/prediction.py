@@ -19,6 +19,7 @@ from dkernel.estimators.validation import is_frame
 from dkernel.execution.base import Call
 from dkernel.execution.local import ThreadsExecutor
 from dkernel.execution.payload import Payload
+from dkernel.model import Model
 from dkernel.numerics.object_values import as_cells
 from dkernel.numerics.sparse_rows import RangeNames, as_sparse
 from dkernel.numerics.threads import one_blas_thread
@@ -201,3 +202,24 @@ def _block(X: Any, function: Any, carried: Any, shape: Inputs) -> NDArray[Any]:
     """The answer of one chunk; runs on a worker."""
     place = "row {} of a chunk of X".format
     return _evaluated(function, carried, shape.gate(X, place), place)
+
+
+def predicted(model: Model, X: NDArray[Any]) -> NDArray[Any]:
+    """Labels or predictions of a block."""
+    return model.predict(X)
+
+
+def scored(model: Model, X: NDArray[Any]) -> NDArray[np.floating]:
+    """Scores of a block, (n,) where there is one."""
+    S = model.scores(X)
+    return S[:, 0] if S.shape[1] == 1 else S
+
+
+def probable(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
+    """Probabilities of a block, (n, n_classes)."""
+    return model.probabilities(model.scores(X))
+
+
+def deviating(model: Model, X: NDArray[Any]) -> NDArray[np.float64]:
+    """Standard deviations of the labels of a block."""
+    return model.std(X)

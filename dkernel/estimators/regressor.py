@@ -5,8 +5,9 @@ from typing import Any, ClassVar
 from sklearn.base import RegressorMixin
 
 from dkernel.data.collections.dask_arrays import is_dask
-from dkernel.estimators.base import KernelMachine, deviating, predicted
+from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.errors import require_fitted
+from dkernel.estimators.prediction import deviating, predicted
 
 
 class KernelRegressor(RegressorMixin, KernelMachine):
@@ -151,38 +152,6 @@ class KernelRegressor(RegressorMixin, KernelMachine):
     """
 
     _task: ClassVar[str] = "regress"
-
-    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, eval_set: Any = None) -> "KernelRegressor":
-        """Learn from rows and numbers.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix, Dask collection or Source of shape (n_samples, n_features)
-            Rows to learn from.
-        y : array of shape (n_samples,) or (n_samples, k), default=None
-            Numbers; None for a Source, which has a label.
-        sample_weight : array of shape (n_samples,), default=None
-            Weights; a row of weight k is k rows, and one of weight 0 is none.
-        eval_set : (X, y), (X, y, sample_weight) or Source, default=None
-            Rows by which alpha, iterate and the end of the passes are judged, in place of a holdout; up to 16,384 of
-            them. The fit then learns from all rows of X.
-
-        Returns
-        -------
-        KernelRegressor
-            This object.
-
-        Raises
-        ------
-        RecipeError
-            If a parameter has no meaning.
-        DataError
-            If the data hold values that are not finite numbers, or too few rows.
-        ClusterError
-            If the workers are lost, or refuse the versions of this process.
-        """
-        self._fit(X, y, sample_weight, eval_set)
-        return self
 
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> "KernelRegressor":
         """Learn from one more block of rows, each of which is used once: see `KernelClassifier.partial_fit`.

@@ -11,7 +11,6 @@ from dkernel.features.base import FeatureMap
 from dkernel.features.column_subset import SelectedMap
 from dkernel.features.concatenation import StackedMap
 from dkernel.features.monomials import MonomialMap, TaylorMap
-from dkernel.features.nystrom import NystromMap
 from dkernel.features.power_series import series_of, shares
 from dkernel.features.random.chi2 import Chi2Map
 from dkernel.features.random.fourier import FourierMap
@@ -21,12 +20,6 @@ from dkernel.features.random.tensorsketch import TensorSketchMap
 from dkernel.kernels import AdditiveChi2, ArcCosine, Gaussian, Kernel, Polynomial, Product, Scaled, Selection, Sum
 from dkernel.numerics.random_streams import stream
 from dkernel.validation import nearest_name
-
-MAPS: tuple[type[FeatureMap], ...] = (
-    NystromMap, FourierMap, MonomialMap, TaylorMap, MaclaurinMap, TensorSketchMap, ReluMap, Chi2Map, StackedMap,
-    SelectedMap,
-)  # fmt: skip
-"""Every map there is."""
 
 FEATURES = {
     "auto": "exact for polynomials of no more monomials, else nystrom up to 20,000 components, above it random",

@@ -191,15 +191,3 @@ class Binning:
         for first in range(0, self.n_grids, TOGETHER):
             last = first + TOGETHER
             add_scores(self.part(first, last).codes(X), coef[first:last], scores)
-
-
-def codes_reference(binning: Binning, X: F32) -> U32:
-    """Define `Binning.codes`."""
-    h = np.repeat(binning.offset[:, None], len(X), axis=1)
-    for j in range(X.shape[1]):
-        x, a = X[None, :, j], binning.inverse[:, j, None]
-        with np.errstate(invalid="ignore", over="ignore"):
-            t = np.clip(x * a - binning.shift[:, j, None], -FARTHEST, FARTHEST)
-            q = np.where(np.isnan(x), MISSING, np.floor(t).astype(np.int32).view(np.uint32))
-        h += np.where(a != 0, q * binning.multiplier[:, j, None], np.uint32(0))
-    return h >> np.uint32(32 - binning.bits)

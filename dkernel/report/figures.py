@@ -1,39 +1,18 @@
-"""The drawings of a report: each takes numbers and returns one matplotlib figure, all in one style."""
+"""The drawings of a report: each makes one matplotlib figure of numbers, all in one style."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import matplotlib as mpl
 import numpy as np
-from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, MaxNLocator
 from numpy.typing import NDArray
 from sklearn.metrics import auc, roc_curve
 
 from dkernel.report.effects import Dependence
 from dkernel.report.numbers import Learning, Quality, Regions
-from dkernel.report.style import COLOURS, INK, SOFT, TALL, WIDE, drawn, grid_lines, mark, percent, thousands
+from dkernel.report.style import COLOURS, INK, SOFT, TALL, WIDE, drawing, grid_lines, mark, percent, thousands
 from dkernel.report.tradeoffs import Cost
-
-__all__ = [
-    "alphas",
-    "bars",
-    "calibrations",
-    "confusion",
-    "cost",
-    "curves",
-    "decision",
-    "dependence",
-    "local",
-    "loss",
-    "merit",
-    "phases",
-    "predictions",
-    "race",
-    "residuals",
-    "spectrum_of",
-    "speeds",
-]  # fmt: skip
 
 Array = NDArray[np.float64]
 
@@ -45,26 +24,20 @@ def _over_rows(axes: Any) -> None:
     grid_lines(axes)
 
 
-def loss(found: Learning) -> Figure:
+@drawing
+def loss(axes: Any, found: Learning) -> None:
     """The loss over the rows seen."""
-
-    def draw(axes: Any) -> None:
-        _curve(axes, found, 1)
-        axes.set_ylabel("loss, mean of a row")
-
-    return drawn(draw)
+    _curve(axes, found, 1)
+    axes.set_ylabel("loss, mean of a row")
 
 
-def merit(found: Learning) -> Figure:
+@drawing
+def merit(axes: Any, found: Learning) -> None:
     """Accuracy or RMSE over the rows seen."""
-
-    def draw(axes: Any) -> None:
-        _curve(axes, found, 2)
-        axes.set_ylabel("accuracy" if found.name == "accuracy" else "RMSE, units of the label")
-        if found.name == "accuracy":
-            axes.yaxis.set_major_formatter(FuncFormatter(percent))
-
-    return drawn(draw)
+    _curve(axes, found, 2)
+    axes.set_ylabel("accuracy" if found.name == "accuracy" else "RMSE, units of the label")
+    if found.name == "accuracy":
+        axes.yaxis.set_major_formatter(FuncFormatter(percent))
 
 
 def _curve(axes: Any, found: Learning, column: int) -> None:
@@ -81,284 +54,241 @@ def _curve(axes: Any, found: Learning, column: int) -> None:
     axes.legend(loc="best")
 
 
-def alphas(paths: Sequence[tuple[str, Mapping[str, float]]], chosen: float) -> Figure:
+@drawing
+def alphas(axes: Any, paths: Sequence[tuple[str, Mapping[str, float]]], chosen: float) -> None:
     """The loss of each alpha, on the sample and after each pass."""
-
-    def draw(axes: Any) -> None:
-        for i, (name, path) in enumerate(paths):
-            points = sorted((float(alpha), value) for alpha, value in path.items())
-            axes.plot(*zip(*points, strict=True), "o-", color=COLOURS[i % 10], markersize=4, label=name)
-        axes.axvline(chosen, color=SOFT, linewidth=1, linestyle=":")
-        axes.set_xscale("log")
-        mark(axes, chosen, f"chosen: {chosen:g}", SOFT)
-        axes.minorticks_off()
-        axes.set_xlabel("alpha")
-        axes.set_ylabel("loss, mean of a row")
-        grid_lines(axes)
-        axes.legend(loc="best")
-
-    return drawn(draw)
+    for i, (name, path) in enumerate(paths):
+        points = sorted((float(alpha), value) for alpha, value in path.items())
+        axes.plot(*zip(*points, strict=True), "o-", color=COLOURS[i % 10], markersize=4, label=name)
+    axes.axvline(chosen, color=SOFT, linewidth=1, linestyle=":")
+    axes.set_xscale("log")
+    mark(axes, chosen, f"chosen: {chosen:g}", SOFT)
+    axes.minorticks_off()
+    axes.set_xlabel("alpha")
+    axes.set_ylabel("loss, mean of a row")
+    grid_lines(axes)
+    axes.legend(loc="best")
 
 
-def race(board: Sequence[Mapping[str, Any]]) -> Figure:
+@drawing
+def race(axes: Any, board: Sequence[Mapping[str, Any]]) -> None:
     """The candidates of a search: rows of the last rung that each ran, and what it did on them."""
     name = "rmse" if "rmse" in board[0] else "error"
-
-    def draw(axes: Any) -> None:
-        known = [line for line in board if line.get(name) is not None]
-        axes.plot([line["rows"] for line in known], [line[name] for line in known], "o", color=COLOURS[0], alpha=0.4)
-        axes.plot(board[0]["rows"], board[0][name], "D", color=COLOURS[1], label="trained")
-        axes.set_xscale("log")
-        axes.set(xlabel="rows of the last rung", ylabel=name)
-        axes.legend()
-        grid_lines(axes)
-
-    return drawn(draw)
+    known = [line for line in board if line.get(name) is not None]
+    axes.plot([line["rows"] for line in known], [line[name] for line in known], "o", color=COLOURS[0], alpha=0.4)
+    axes.plot(board[0]["rows"], board[0][name], "D", color=COLOURS[1], label="trained")
+    axes.set_xscale("log")
+    axes.set(xlabel="rows of the last rung", ylabel=name)
+    axes.legend()
+    grid_lines(axes)
 
 
-def speeds(found: Sequence[tuple[str, Array]]) -> Figure:
+@drawing
+def speeds(axes: Any, found: Sequence[tuple[str, Array]]) -> None:
     """Rows a second of every round."""
-
-    def draw(axes: Any) -> None:
-        done = 0
-        for i, (name, steps) in enumerate(found):
-            axes.plot(done + 1 + np.arange(len(steps)), steps[:, 1], color=COLOURS[i % 10], label=name, marker=".")
-            done += len(steps)
-        axes.set_ylim(0, None)
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        axes.yaxis.set_major_formatter(FuncFormatter(thousands))
-        axes.set_xlabel("round")
-        axes.set_ylabel("rows a second")
-        grid_lines(axes)
-        if len(found) > 1:
-            axes.legend(loc="best")
-
-    return drawn(draw)
+    done = 0
+    for i, (name, steps) in enumerate(found):
+        axes.plot(done + 1 + np.arange(len(steps)), steps[:, 1], color=COLOURS[i % 10], label=name, marker=".")
+        done += len(steps)
+    axes.set_ylim(0, None)
+    axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+    axes.set_xlabel("round")
+    axes.set_ylabel("rows a second")
+    grid_lines(axes)
+    if len(found) > 1:
+        axes.legend(loc="best")
 
 
-def phases(seconds: Mapping[str, float]) -> Figure:
+@drawing
+def phases(axes: Any, seconds: Mapping[str, float]) -> None:
     """Seconds of every phase."""
-
-    def draw(axes: Any) -> None:
-        names = list(seconds)[::-1]
-        bars = axes.barh(names, [seconds[name] for name in names], color=COLOURS[0], height=0.62)
-        axes.bar_label(bars, [f"{seconds[name]:,.1f} s" for name in names], padding=4, fontsize=8)
-        axes.margins(x=0.18)
-        axes.tick_params(axis="y", length=0)
-        axes.set_xlabel("seconds")
-        grid_lines(axes, "x")
-
-    return drawn(draw, height=max(2.0, 0.9 + 0.3 * len(seconds)))
+    axes.figure.set_figheight(max(2.0, 0.9 + 0.3 * len(seconds)))
+    names = list(seconds)[::-1]
+    bars = axes.barh(names, [seconds[name] for name in names], color=COLOURS[0], height=0.62)
+    axes.bar_label(bars, [f"{seconds[name]:,.1f} s" for name in names], padding=4, fontsize=8)
+    axes.margins(x=0.18)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel("seconds")
+    grid_lines(axes, "x")
 
 
-def spectrum_of(values: Array, rank: float | None) -> Figure:
+@drawing
+def spectrum_of(axes: Any, values: Array, rank: float | None) -> None:
     """Eigenvalues on logarithmic axes."""
-
-    def draw(axes: Any) -> None:
-        kept = values[values > 1e-16 * values[0]]
-        axes.loglog(1 + np.arange(len(kept)), kept, color=COLOURS[0])
-        if rank is not None:
-            axes.axvline(rank, color=COLOURS[1], linewidth=1, linestyle="--")
-            mark(axes, rank, f"effective rank {rank:,.1f}", COLOURS[1])
-        axes.minorticks_off()
-        axes.set_xlabel("index, from the largest")
-        axes.set_ylabel("eigenvalue / size")
-        grid_lines(axes)
-
-    return drawn(draw)
+    kept = values[values > 1e-16 * values[0]]
+    axes.loglog(1 + np.arange(len(kept)), kept, color=COLOURS[0])
+    if rank is not None:
+        axes.axvline(rank, color=COLOURS[1], linewidth=1, linestyle="--")
+        mark(axes, rank, f"effective rank {rank:,.1f}", COLOURS[1])
+    axes.minorticks_off()
+    axes.set_xlabel("index, from the largest")
+    axes.set_ylabel("eigenvalue / size")
+    grid_lines(axes)
 
 
-def confusion(found: Quality) -> Figure:
+@drawing
+def confusion(axes: Any, found: Quality) -> None:
     """Confusion matrix, as shares of the rows of a class."""
     counts, names = found.confusion, found.classes
     assert names is not None
     n = len(names)
     side = min(6.4, max(TALL, 1.3 + 0.34 * n))
-
-    def draw(axes: Any) -> None:
-        shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
-        axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
-        size = 9 if n <= 3 else 7.5 if n <= 10 else 5
-        for (i, j), share in np.ndenumerate(shares):
-            if n <= 10 or share >= 0.005:
-                text = f"{100 * share:.1f} %\n{counts[i, j]:,.0f}" if n <= 4 else f"{100 * share:.0f}"
-                axes.text(j, i, text, ha="center", va="center", fontsize=size, color="white" if share > 0.55 else INK)
-        short = [name if len(name) <= 14 else name[:13] + "…" for name in names]
-        axes.set_xticks(range(n), short, rotation=90 if n > 10 or max(map(len, short)) > 8 else 0)
-        axes.set_yticks(range(n), short)
-        axes.tick_params(length=0)
-        axes.spines[:].set_visible(False)
-        axes.set_xlabel("predicted" + ("" if n <= 4 else "; numbers are % of a row's class"))
-        axes.set_ylabel("true")
-
-    return drawn(draw, max(WIDE, side * 1.15), side)
+    axes.figure.set_size_inches(max(WIDE, side * 1.15), side)
+    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1e-300)
+    axes.imshow(shares, cmap="Blues", vmin=0, vmax=1, aspect="auto")
+    size = 9 if n <= 3 else 7.5 if n <= 10 else 5
+    for (i, j), share in np.ndenumerate(shares):
+        if n <= 10 or share >= 0.005:
+            text = f"{100 * share:.1f} %\n{counts[i, j]:,.0f}" if n <= 4 else f"{100 * share:.0f}"
+            axes.text(j, i, text, ha="center", va="center", fontsize=size, color="white" if share > 0.55 else INK)
+    short = [name if len(name) <= 14 else name[:13] + "…" for name in names]
+    axes.set_xticks(range(n), short, rotation=90 if n > 10 or max(map(len, short)) > 8 else 0)
+    axes.set_yticks(range(n), short)
+    axes.tick_params(length=0)
+    axes.spines[:].set_visible(False)
+    axes.set_xlabel("predicted" + ("" if n <= 4 else "; numbers are % of a row's class"))
+    axes.set_ylabel("true")
 
 
-def curves(found: Quality) -> Figure | None:
+@drawing
+def curves(axes: Any, found: Quality) -> None:
     """ROC curves: one for two classes, else each of the first ten against the rest."""
-    rows = found.weight > 0
-    shown = [(name, y, s) for name, y, s in found.one_against_rest() if len(np.unique(y[rows])) == 2][:10]
-    if not shown:
-        return None
-
-    def draw(axes: Any) -> None:
-        axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":")
-        for i, (name, positive, s) in enumerate(shown):
-            wrong, right, _ = roc_curve(positive, s, sample_weight=found.weight)
-            label = f"AUC {auc(wrong, right):.4f}" if len(shown) == 1 else f"{name}: {auc(wrong, right):.3f}"
-            axes.plot(wrong, right, color=COLOURS[i % 10], label=label)
-        axes.xaxis.set_major_formatter(FuncFormatter(percent))
-        axes.yaxis.set_major_formatter(FuncFormatter(percent))
-        axes.set_xlabel("false positive rate")
-        axes.set_ylabel("true positive rate")
-        axes.set_xlim(-0.01, 1.01)
-        axes.set_ylim(-0.01, 1.01)
-        grid_lines(axes)
-        axes.legend(loc="lower right", ncols=2 if len(shown) > 5 else 1)
-
-    return drawn(draw)
+    shown = list(found.one_against_rest())[:10]
+    axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":")
+    for i, (name, positive, s) in enumerate(shown):
+        wrong, right, _ = roc_curve(positive, s, sample_weight=found.weight)
+        label = f"AUC {auc(wrong, right):.4f}" if len(shown) == 1 else f"{name}: {auc(wrong, right):.3f}"
+        axes.plot(wrong, right, color=COLOURS[i % 10], label=label)
+    axes.xaxis.set_major_formatter(FuncFormatter(percent))
+    axes.yaxis.set_major_formatter(FuncFormatter(percent))
+    axes.set_xlabel("false positive rate")
+    axes.set_ylabel("true positive rate")
+    axes.set_xlim(-0.01, 1.01)
+    axes.set_ylim(-0.01, 1.01)
+    grid_lines(axes)
+    axes.legend(loc="lower right", ncols=2 if len(shown) > 5 else 1)
 
 
-def calibrations(bins: Array, whose: str) -> Figure:
+@drawing
+def calibrations(axes: Any, bins: Array, whose: str) -> None:
     """Observed shares over stated probabilities."""
-
-    def draw(axes: Any) -> None:
-        axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":", label="as stated")
-        axes.plot(bins[:, 0], bins[:, 1], "o-", color=COLOURS[0], markersize=4.5, label="observed")
-        axes.xaxis.set_major_formatter(FuncFormatter(percent))
-        axes.yaxis.set_major_formatter(FuncFormatter(percent))
-        axes.set_xlim(-0.02, 1.02)
-        axes.set_ylim(-0.02, 1.02)
-        axes.set_xlabel(f"stated {whose}")
-        axes.set_ylabel("share of the rows")
-        grid_lines(axes)
-        axes.legend(loc="upper left")
-
-    return drawn(draw)
+    axes.plot([0, 1], [0, 1], color=SOFT, linewidth=0.8, linestyle=":", label="as stated")
+    axes.plot(bins[:, 0], bins[:, 1], "o-", color=COLOURS[0], markersize=4.5, label="observed")
+    axes.xaxis.set_major_formatter(FuncFormatter(percent))
+    axes.yaxis.set_major_formatter(FuncFormatter(percent))
+    axes.set_xlim(-0.02, 1.02)
+    axes.set_ylim(-0.02, 1.02)
+    axes.set_xlabel(f"stated {whose}")
+    axes.set_ylabel("share of the rows")
+    grid_lines(axes)
+    axes.legend(loc="upper left")
 
 
-def predictions(found: Quality) -> Figure:
+@drawing
+def predictions(axes: Any, found: Quality) -> None:
     """Predictions over truth."""
-
-    def draw(axes: Any) -> None:
-        axes.scatter(found.truth[:4000], found.found[:4000], s=4, color=COLOURS[0], alpha=0.35, linewidths=0,
-                     rasterized=True)  # fmt: skip
-        ends = [float(found.truth.min()), float(found.truth.max())]
-        axes.plot(ends, ends, color=COLOURS[1], linewidth=1, linestyle="--")
-        axes.set_xlabel("label")
-        axes.set_ylabel("prediction")
-        grid_lines(axes)
-
-    return drawn(draw)
+    axes.scatter(found.truth[:4000], found.found[:4000], s=4, color=COLOURS[0], alpha=0.35, linewidths=0,
+                 rasterized=True)  # fmt: skip
+    ends = [float(found.truth.min()), float(found.truth.max())]
+    axes.plot(ends, ends, color=COLOURS[1], linewidth=1, linestyle="--")
+    axes.set_xlabel("label")
+    axes.set_ylabel("prediction")
+    grid_lines(axes)
 
 
-def residuals(found: Quality) -> Figure:
+@drawing
+def residuals(axes: Any, found: Quality) -> None:
     """Histogram of the errors."""
-
-    def draw(axes: Any) -> None:
-        error = found.found - found.truth
-        ends = np.quantile(error, [0.002, 0.998])
-        axes.hist(error, bins=50, range=(float(ends[0]), float(ends[1])) if ends[1] > ends[0] else None,
-                  weights=found.weight, color=COLOURS[0])  # fmt: skip
-        axes.axvline(0, color=COLOURS[1], linewidth=1, linestyle="--")
-        axes.set_xlabel("prediction - label")
-        axes.set_ylabel("rows")
-        axes.yaxis.set_major_formatter(FuncFormatter(thousands))
-        grid_lines(axes, "y")
-
-    return drawn(draw)
+    error = found.found - found.truth
+    ends = np.quantile(error, [0.002, 0.998])
+    axes.hist(error, bins=50, range=(float(ends[0]), float(ends[1])) if ends[1] > ends[0] else None,
+              weights=found.weight, color=COLOURS[0])  # fmt: skip
+    axes.axvline(0, color=COLOURS[1], linewidth=1, linestyle="--")
+    axes.set_xlabel("prediction - label")
+    axes.set_ylabel("rows")
+    axes.yaxis.set_major_formatter(FuncFormatter(thousands))
+    grid_lines(axes, "y")
 
 
-def decision(found: Regions, names: Sequence[str], classes: Sequence[str] | None) -> Figure:
+@drawing
+def decision(axes: Any, found: Regions, names: Sequence[str], classes: Sequence[str] | None) -> None:
     """The answers over the plane of two columns, with rows of the holdout."""
-
-    def draw(axes: Any) -> None:
-        if classes is None:
-            shown = axes.imshow(found.values, origin="lower", extent=found.extent, aspect="auto", cmap="viridis")
-            axes.figure.colorbar(shown, ax=axes, label="prediction")
-        else:
-            codes = (found.values > 0).astype(int) if len(classes) == 2 else found.values.astype(int)
-            rgb = np.array([mpl.colors.to_rgb(COLOURS[i % 10]) for i in range(len(classes))])
-            axes.imshow(0.75 + 0.25 * rgb[codes], origin="lower", extent=found.extent, aspect="auto")
-            if len(classes) == 2:
-                axes.contour(found.values, [-1, 0, 1], extent=found.extent, colors=INK, linewidths=[0.6, 1.3, 0.6],
-                             linestyles=["--", "-", "--"])  # fmt: skip
-            for i, name in enumerate(classes):
-                mine = found.points[found.truth == i]
-                axes.scatter(*mine.T, s=9, color=COLOURS[i % 10], edgecolors="white", linewidths=0.3, label=name)
-            axes.legend(loc="upper right", markerscale=1.6)
-        axes.set_xlim(*found.extent[:2])
-        axes.set_ylim(*found.extent[2:])
-        axes.set_xlabel(names[0])
-        axes.set_ylabel(names[1])
-
-    return drawn(draw, height=3.7)
+    axes.figure.set_figheight(3.7)
+    if classes is None:
+        shown = axes.imshow(found.values, origin="lower", extent=found.extent, aspect="auto", cmap="viridis")
+        axes.figure.colorbar(shown, ax=axes, label="prediction")
+    else:
+        codes = (found.values > 0).astype(int) if len(classes) == 2 else found.values.astype(int)
+        rgb = np.array([mpl.colors.to_rgb(COLOURS[i % 10]) for i in range(len(classes))])
+        axes.imshow(0.75 + 0.25 * rgb[codes], origin="lower", extent=found.extent, aspect="auto")
+        if len(classes) == 2:
+            axes.contour(found.values, [-1, 0, 1], extent=found.extent, colors=INK, linewidths=[0.6, 1.3, 0.6],
+                         linestyles=["--", "-", "--"])  # fmt: skip
+        for i, name in enumerate(classes):
+            mine = found.points[found.truth == i]
+            axes.scatter(*mine.T, s=9, color=COLOURS[i % 10], edgecolors="white", linewidths=0.3, label=name)
+        axes.legend(loc="upper right", markerscale=1.6)
+    axes.set_xlim(*found.extent[:2])
+    axes.set_ylim(*found.extent[2:])
+    axes.set_xlabel(names[0])
+    axes.set_ylabel(names[1])
 
 
-def local(regions: NDArray[np.int64], found: Regions, names: Sequence[str]) -> Figure:
+@drawing
+def local(axes: Any, regions: NDArray[np.int64], found: Regions, names: Sequence[str]) -> None:
     """The cells, or the bins of one grid, over the plane of two features; neighbours have different colours."""
-
-    def draw(axes: Any) -> None:
-        # A multiplicative hash of the numbers: those of neighbours are often near each other.
-        tints = (np.unique(regions, return_inverse=True)[1].reshape(regions.shape) * 2654435761 >> 7) % len(COLOURS)
-        rgb = np.array([mpl.colors.to_rgb(colour) for colour in COLOURS])
-        axes.imshow(0.6 + 0.4 * rgb[tints], origin="lower", extent=found.extent, aspect="auto", interpolation="nearest")
-        axes.scatter(*found.points.T, s=3, color=INK, linewidths=0)
-        axes.set_xlim(*found.extent[:2])
-        axes.set_ylim(*found.extent[2:])
-        axes.set_xlabel(names[0])
-        axes.set_ylabel(names[1])
-
-    return drawn(draw, height=3.7)
+    axes.figure.set_figheight(3.7)
+    # A multiplicative hash of the numbers: those of neighbours are often near each other.
+    tints = (np.unique(regions, return_inverse=True)[1].reshape(regions.shape) * 2654435761 >> 7) % len(COLOURS)
+    rgb = np.array([mpl.colors.to_rgb(colour) for colour in COLOURS])
+    axes.imshow(0.6 + 0.4 * rgb[tints], origin="lower", extent=found.extent, aspect="auto", interpolation="nearest")
+    axes.scatter(*found.points.T, s=3, color=INK, linewidths=0)
+    axes.set_xlim(*found.extent[:2])
+    axes.set_ylim(*found.extent[2:])
+    axes.set_xlabel(names[0])
+    axes.set_ylabel(names[1])
 
 
-def cost(found: Cost, label: str, logarithmic: bool = False) -> Figure:
+@drawing
+def cost(axes: Any, found: Cost, label: str, logarithmic: bool = False) -> None:
     """Error or RMSE over seconds or components."""
-
-    def draw(axes: Any) -> None:
-        if len(found.rounds):
-            axes.plot(*found.rounds.T, color=COLOURS[0], alpha=0.35, linewidth=1, label="each round, before its step")
-        axes.plot(*found.holdout.T, "o-", color=COLOURS[1], markersize=4, linewidth=1, label="holdout")
-        if logarithmic:
-            axes.set_xscale("log", base=2)
-            axes.xaxis.set_major_formatter(FuncFormatter(thousands))
-        if found.name == "error":
-            axes.yaxis.set_major_formatter(FuncFormatter(percent))
-        axes.set_xlabel(label)
-        axes.set_ylabel(found.name if found.name == "error" else "RMSE, units of the label")
-        grid_lines(axes)
-        axes.legend(loc="best")
-
-    return drawn(draw)
+    if len(found.rounds):
+        axes.plot(*found.rounds.T, color=COLOURS[0], alpha=0.35, linewidth=1, label="each round, before its step")
+    axes.plot(*found.holdout.T, "o-", color=COLOURS[1], markersize=4, linewidth=1, label="holdout")
+    if logarithmic:
+        axes.set_xscale("log", base=2)
+        axes.xaxis.set_major_formatter(FuncFormatter(thousands))
+    if found.name == "error":
+        axes.yaxis.set_major_formatter(FuncFormatter(percent))
+    axes.set_xlabel(label)
+    axes.set_ylabel(found.name if found.name == "error" else "RMSE, units of the label")
+    grid_lines(axes)
+    axes.legend(loc="best")
 
 
-def bars(found: Sequence[tuple[str, float]], label: str) -> Figure:
+@drawing
+def bars(axes: Any, found: Sequence[tuple[str, float]], label: str) -> None:
     """Names and numbers, the first on top, fifteen at the most."""
     found = found[:15]
-
-    def draw(axes: Any) -> None:
-        names = [name if len(name) <= 28 else f"{name[:27]}…" for name, _ in found]
-        axes.barh(range(len(found)), [value for _, value in found], color=COLOURS[0], height=0.62)
-        axes.set_yticks(range(len(found)), names)
-        axes.invert_yaxis()
-        axes.set_xlabel(label)
-        grid_lines(axes, "x")
-
-    return drawn(draw, height=max(1.6, 0.6 + 0.2 * len(found)))
+    axes.figure.set_figheight(max(1.6, 0.6 + 0.2 * len(found)))
+    names = [name if len(name) <= 28 else f"{name[:27]}…" for name, _ in found]
+    axes.barh(range(len(found)), [value for _, value in found], color=COLOURS[0], height=0.62)
+    axes.set_yticks(range(len(found)), names)
+    axes.invert_yaxis()
+    axes.set_xlabel(label)
+    grid_lines(axes, "x")
 
 
-def dependence(found: Dependence, classes: Sequence[str] | None) -> Figure:
+@drawing
+def dependence(axes: Any, found: Dependence, classes: Sequence[str] | None) -> None:
     """The answer over the values of one feature; a line for each of up to ten classes."""
-
-    def draw(axes: Any) -> None:
-        several = found.answers.shape[1] > 1
-        for k in range(min(found.answers.shape[1], len(COLOURS))):
-            name = classes[k] if several and classes is not None else None
-            axes.plot(found.grid, found.answers[:, k], color=COLOURS[k], label=name)
-        if several:
-            axes.legend()
-        axes.set_xlabel(found.name)
-        axes.set_ylabel("share of the rows" if several else "prediction" if classes is None else "score")
-        grid_lines(axes)
-
-    return drawn(draw)
+    several = found.answers.shape[1] > 1
+    for k in range(min(found.answers.shape[1], len(COLOURS))):
+        name = classes[k] if several and classes is not None else None
+        axes.plot(found.grid, found.answers[:, k], color=COLOURS[k], label=name)
+    if several:
+        axes.legend()
+    axes.set_xlabel(found.name)
+    axes.set_ylabel("share of the rows" if several else "prediction" if classes is None else "score")
+    grid_lines(axes)

@@ -131,13 +131,12 @@ class Quality:
         return merits
 
     def one_against_rest(self) -> Iterator[tuple[str, NDArray[np.bool_], NDArray[np.float32]]]:
-        """Class, which rows are of it, their scores for it: one for two classes."""
+        """Class, which rows are of it, their scores for it, where it has some rows and not all: one of two classes."""
         assert self.classes is not None
-        if len(self.classes) == 2:
-            yield self.classes[1], self.truth == 1, self.scores[:, 0]
-        else:
-            for i, name in enumerate(self.classes):
-                yield name, self.truth == i, self.scores[:, i]
+        there = set(self.truth[self.weight > 0].tolist())
+        for i, name in enumerate(self.classes):
+            if len(there) > 1 and i in there and (i == 1 or len(self.classes) > 2):
+                yield name, self.truth == i, self.scores[:, 0 if len(self.classes) == 2 else i]
 
 
 def quality(model: Model, holdout: Block | None) -> Quality | None:

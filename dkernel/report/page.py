@@ -172,9 +172,11 @@ def _quality(model: Any, rows: Any, found: Quality | None) -> Iterator[str]:
     else:
         text = "Shares of the rows of each true class; on the diagonal they are right."
         yield _drawn("Confusion matrix", figures.confusion(found), text)
-        if (curves := figures.curves(found)) is not None:
+        if any(found.one_against_rest()):
             many = "One class against the rest, the first ten." if len(found.classes) > 2 else ""
-            yield _drawn("ROC", curves, many or f"Of {found.classes[1]} against {found.classes[0]}, by score.")
+            yield _drawn(
+                "ROC", figures.curves(found), many or f"Of {found.classes[1]} against {found.classes[0]}, by score."
+            )
         if (bins := calibration(model, found)) is not None:
             own = "The model's probabilities" if model.has_probabilities else (
                 "Scores as probabilities, (s + 1) / 2: what this loss aims at"

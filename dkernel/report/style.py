@@ -2,11 +2,14 @@
 
 import io
 from collections.abc import Callable
-from typing import Any
+from functools import wraps
+from typing import Any, Concatenate, ParamSpec
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+
+P = ParamSpec("P")
 
 WIDE, TALL = 4.7, 3.2  # inches of one figure
 INK, SOFT, GRID_LINE = "#1f2937", "#6b7280", "#e5e7eb"
@@ -39,12 +42,17 @@ STYLE: Any = {
 }
 
 
-def drawn(draw: Callable[[Any], None], width: float = WIDE, height: float = TALL) -> Figure:
-    with mpl.rc_context(STYLE):
-        figure = Figure(figsize=(width, height), layout="constrained")
-        axes = figure.add_subplot()
-        draw(axes)
-        return figure
+def drawing(draw: Callable[Concatenate[Any, P], None]) -> Callable[P, Figure]:
+    """The function that makes the figure which `draw` puts on axes."""
+
+    @wraps(draw)
+    def drawn(*args: P.args, **named: P.kwargs) -> Figure:
+        with mpl.rc_context(STYLE):
+            figure = Figure(figsize=(WIDE, TALL), layout="constrained")
+            draw(figure.add_subplot(), *args, **named)
+            return figure
+
+    return drawn
 
 
 def svg(figure: Figure) -> bytes:

@@ -29,19 +29,6 @@ from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.reduction import Statistic
 from dkernel.streaming.schedule import RowSlice, Schedule, cut_pieces
 
-__all__ = [
-    "Callback",
-    "Context",
-    "Found",
-    "Solver",
-    "SolverResult",
-    "State",
-    "StateMachine",
-    "judged",
-    "solve",
-    "solver_class",
-]
-
 Array = NDArray[np.float64]
 R = TypeVar("R")
 T = TypeVar("T")

@@ -169,8 +169,12 @@ def main(arguments: list[str] | None = None) -> int:
     if args.dry_run:
         dry_run(asked, left, read(path))
         return 0
-    begun = time.monotonic()
-    done = run(available(taken, args.data), path, args.data, args.place, args.jobs or (SMALL_JOBS if args.small else 1))
+    begun, jobs = time.monotonic(), args.jobs or (SMALL_JOBS if args.small else 1)
+    try:
+        done = run(available(taken, args.data), path, args.data, args.place, jobs)
+    except InterruptedError as killed:
+        print(f"{killed}; the same command goes on", file=sys.stderr)
+        return 1
     print(f"{done} points in {time.monotonic() - begun:.0f} s: {path}", file=sys.stderr)
     return 0
 

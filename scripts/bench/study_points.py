@@ -49,15 +49,16 @@ class Method:
     kernel : "gaussian" or "polynomial", whose width and alpha are the set's; "" for none
     settings : of the recipe
     size : setting that the size of a point is; the others keep `settings`
-    ns, setup : predicted: nanoseconds of a row and unit of size, and of the setup per cube of the size
+    ns, setup : predicted: nanoseconds of a row and unit of size, and of the setup per cube of the size; measured on
+        some of the first points
     """
 
     family: str
     kernel: str = ""
     settings: Mapping[str, Any] | None = None
     size: str = "n_components"
-    ns: float = 25.0
-    setup: float = 0.15
+    ns: float = 1.5
+    setup: float = 0.2
 
 
 def _nystrom(rule: str, **more: Any) -> dict[str, Any]:
@@ -77,17 +78,17 @@ METHODS: Mapping[str, Method] = {
     "Nystrom, k-means": Method("landmarks", "gaussian", _nystrom("kmeans")),
     "Nystrom, leverage": Method("landmarks", "gaussian", _nystrom("leverage")),
     "Nystrom, RPCholesky": Method("landmarks", "gaussian", _nystrom("rpcholesky")),
-    "TensorSketch": Method("polynomial", "polynomial", {"features": "tensorsketch", "local": "none"}, ns=80.0),
+    "TensorSketch": Method("polynomial", "polynomial", {"features": "tensorsketch", "local": "none"}, ns=20.0),
     "Nystrom, polynomial": Method("polynomial", "polynomial", _nystrom("uniform")),
-    "grids": Method("local", "", {"features": "none", "local": "grids"}, "n_grids", 30.0, 0.0),
-    "cells": Method("local", "", {"features": "none", "local": "cells"}, "cell_rows", 60.0, 0.0),
-    "Nystrom and grids": Method("local", "gaussian", _nystrom("uniform", local="grids"), "n_grids", 30.0, 0.0),
-    "Nystrom and cells": Method("local", "gaussian", _nystrom("uniform", local="cells"), "cell_rows", 60.0, 0.0),
+    "grids": Method("local", "", {"features": "none", "local": "grids"}, "n_grids", 13.0, 0.0),
+    "cells": Method("local", "", {"features": "none", "local": "cells"}, "cell_rows", 5.0, 0.0),
+    "Nystrom and grids": Method("local", "gaussian", _nystrom("uniform", local="grids"), "n_grids", 13.0, 0.0),
+    "Nystrom and cells": Method("local", "gaussian", _nystrom("uniform", local="cells"), "cell_rows", 5.0, 0.0),
     "metric off": Method("metric", "", _nystrom("uniform", kernel="gaussian")),
     "metric on": Method("metric", "", _nystrom("uniform", kernel="gaussian", metric="full")),
     "linear": Method("others", "", {"kernel": "linear", "features": "exact", "local": "none"}, "", 0.0, 0.0),
     "exact": Method("others", "gaussian", None, ""),
-    "LightGBM": Method("others", "", None, "trees", 40.0, 0.0),
+    "LightGBM": Method("others", "", None, "trees", 10.0, 0.0),
 }
 MAPS = tuple(name for name, method in METHODS.items() if method.family in ("frequencies", "landmarks"))
 COMPARED = tuple(name for name, method in METHODS.items() if method.family not in ("metric", "others"))
@@ -123,15 +124,15 @@ class Point:
         """Of one core, predicted: start, reading, setup, rounds; errs upwards, and knows nothing of the values."""
         about, method = SETS[self.set], METHODS[self.method]
         if self.method == "exact":
-            return 10 + 4e-11 * float(self.rows) ** 3
+            return 8 + 5e-12 * float(self.rows) ** 3
         size = self.size * TREES.get(self.size, 1) ** 0.5 / 5 if self.method == "LightGBM" else self.size
-        start = 8 + 5e-7 * self.rows * (1 + about.inputs / 10)
-        passes = max(1, min(6, 300_000 / self.rows)) if method.setup else 1
-        work = method.ns * size * self.rows * passes * about.scores**0.5
+        start = 6 + 5e-7 * self.rows * (1 + about.inputs / 10)
+        passes = max(1, min(12, 300_000 / self.rows)) if method.setup else 1
+        work = method.ns * size * self.rows * passes * about.scores**0.5 * (0.75 + about.inputs / 20)
         if method.size == "cell_rows":
-            work += 0.02 * self.rows * size**2
+            work += 0.035 * self.rows * size**2
         if self.method in ("Nystrom and grids", "Nystrom and cells"):
-            work += 25 * BELOW * self.rows
+            work += METHODS["Nystrom, uniform"].ns * BELOW * self.rows
         return start + 1e-9 * work + 1e-9 * method.setup * float(size) ** 3
 
 
@@ -180,7 +181,7 @@ def _small(sets: Sequence[str]) -> Iterator[Point]:
         yield from (Point(name, full_rows(name), "metric off", size) for size in SIZES[:1])
     yield from _grid(sets, TWO, (0,))
     for name in MADE:
-        yield from _widths(name, TWO)
+        yield from _widths(name, TWO) if name in WIDTH_SETS else ()
         yield from (Point(name, 100_000, method, size) for method in MOST for size in TWO)
 
 
@@ -206,8 +207,8 @@ def stages() -> dict[str, list[Point]]:
         "metrics": list(_metrics(names)),
         "widths": [point for name in WIDTH_SETS for point in _widths(name, SIZES)],
         "seeds": [point for seed in SEEDS[1:] for size in SIZES for point in _grid(names, (size,), (seed,))],
-        "1e6": list(_many((100_000, 1_000_000), COMPARED)),
-        "1e7": list(_many((10_000_000,), MANY)),
+        "1e6": list(_many({100_000: TWO, 1_000_000: SIZES[1:]}, COMPARED)),
+        "1e7": list(_many({10_000_000: TWO}, MANY)),
         "1e8": [Point(name, 100_000_000, method, BELOW) for method in MOST for name in MADE[1:]],
     }
     known: set[Point] = set()
@@ -221,11 +222,11 @@ def _choices(name: str) -> Iterator[Point]:
     yield from (choice(name, kernel) for kernel in CHOICES)
 
 
-def _many(rows: Sequence[int], methods: Sequence[str]) -> Iterator[Point]:
-    """The made sets, and forest cover where it has as many rows."""
-    for n in rows:
+def _many(asked: Mapping[int, Sequence[int]], methods: Sequence[str]) -> Iterator[Point]:
+    """The made sets, at sizes for each number of rows, and forest cover where it has as many rows."""
+    for n, sizes in asked.items():
         places = [(name, n) for name in MADE] + ([("covtype", SETS["covtype"].rows)] if n == 1_000_000 else [])
-        for size in TWO:
+        for size in sizes:
             for name, held in places:
                 yield from (Point(name, held, method, size) for method in methods)
         for name, held in places:

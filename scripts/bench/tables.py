@@ -105,14 +105,14 @@ def error_of(found: Any, y: pd.Series, regress: bool) -> float:
     return float(100 * np.mean(np.asarray(found) != y.to_numpy()))
 
 
-def by_command(place: Path, label: str, suffix: str, regress: bool) -> dict[str, float]:
+def by_command(place: Path, label: str, suffix: str, regress: bool, seed: int) -> dict[str, float]:
     """Error and seconds of `dkernel train` and `dkernel evaluate`."""
     dkernel = [sys.executable, "-m", "dkernel"]
-    task = ["--task", "regress"] if regress else []
+    more = ["--seed", str(seed), *(["--task", "regress"] if regress else [])]
     with tempfile.TemporaryDirectory() as where, measured() as fit:
         model = f"{where}/model"
         subprocess.run(
-            [*dkernel, "train", f"{place}/train{suffix}", "--label", label, *task, "--out", model, "--quiet"],
+            [*dkernel, "train", f"{place}/train{suffix}", "--label", label, *more, "--out", model, "--quiet"],
             check=True,
         )
         said = subprocess.run(
@@ -128,7 +128,7 @@ def run_one(name: str, place: Path, seed: int) -> dict[str, Any]:
     label, suffix, regress = CASES[name]
     learn, test = read(place / f"train{suffix}"), read(place / f"test{suffix}")
     X, y, X_test, y_test = learn.drop(columns=label), learn[label], test.drop(columns=label), test[label]
-    command = by_command(place, label, suffix, regress)
+    command = by_command(place, label, suffix, regress, seed)
     machine = (KernelRegressor if regress else KernelClassifier)(random_state=seed)
     with measured() as fit:
         machine.fit(X, y if regress else y.astype(str))

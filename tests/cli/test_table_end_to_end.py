@@ -5,13 +5,19 @@ import json
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
+from sklearn.compose import ColumnTransformer
+from sklearn.impute import SimpleImputer
+from sklearn.preprocessing import OneHotEncoder
 
 import dkernel
+from dkernel.encoding.columns import ONE_HOT
 from tests.cli.test_tables import FIXED, mixed, ok
 
 SETTINGS = {"gamma": 0.5, "n_components": 48, "alpha": 1e-4, "metric": "identity", "scale": "standard"}
 FILES = ("t.parquet", "t.csv", "hive")
+ENTRIES = (*FILES, "pandas", "Dask")
 
 
 @pytest.fixture(scope="module")
@@ -35,58 +41,94 @@ def files(tmp_path, monkeypatch, table, new):
         frame.to_parquet(f"{name}hive", partition_cols=["size"], index=False)
 
 
+def trained(run, entry, table, *more):
+    """The estimator that one entry gives, loaded from its file m."""
+    if entry in FILES:
+        ok(run, "train", entry, "--label", "y", "--out", "m", *FIXED, *more)
+    else:
+        rows = table if entry == "pandas" else dd.from_pandas(table, npartitions=1)
+        dkernel.save(dkernel.KernelClassifier("gaussian", **SETTINGS).fit(rows.drop(columns="y"), rows["y"]), "m")
+    return dkernel.load("m")
+
+
+def inputs_of_scikit_learn(table, rows, order):
+    """The inputs of the rows by scikit-learn's encoders, of dates the seconds alone."""
+    seconds = {"when": lambda frame: (frame["when"] - table["when"].min()) / pd.Timedelta(1, "s")}
+    encoders = {
+        "x": SimpleImputer(add_indicator=True),
+        **dict.fromkeys(("city", "size"), OneHotEncoder(handle_unknown="ignore", sparse_output=False)),
+    }
+    encoders = [(name, encoders.get(name, "passthrough"), [name]) for name in order]
+    found = ColumnTransformer(encoders).fit(table.assign(**seconds)).transform(rows.assign(**seconds))
+    return np.asarray(found, dtype=np.float64)
+
+
 @pytest.mark.usefixtures("files")
-@pytest.mark.parametrize("name", FILES)
-def test_from_files(run, name, new):
-    ok(run, "train", name, "--label", "y", "--out", "m", *FIXED)
-    figures = json.loads(ok(run, "evaluate", "m", f"new-{name}", "--json", "--quiet").stdout)
+@pytest.mark.parametrize("entry", ENTRIES)
+def test_from_every_entry_to_every_answer(run, entry, table, new):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    from tests.export.test_tables import feeds
+
+    machine = trained(run, entry, table)
+    order, given = list(machine.feature_names_in_), f"new-{entry}" if entry in FILES else "new-t.parquet"
+    rows = new[order]
+    encoding = machine.model_.encoding
+    X = encoding.encode(pa.Table.from_pandas(rows, preserve_index=False), "float64")[0]
+    calendar = [j for j, name in enumerate(encoding.names) if name.startswith("when.")]
+    hot = [name.startswith(("city=", "size=")) for name in np.delete(encoding.names, calendar)]
+    theirs = inputs_of_scikit_learn(table, rows, order) * np.where(hot, ONE_HOT, 1.0)
+    np.testing.assert_allclose(np.delete(X, calendar, axis=1), theirs, rtol=1e-12)
+
+    figures = json.loads(ok(run, "evaluate", "m", given, "--json", "--quiet").stdout)
     assert figures["accuracy"] > 0.7  # of 48 components; chance is 0.5
     assert figures["filled"]["unknown"] == {"city": 1}
+    assert machine.score(rows, new["y"]) == pytest.approx(figures["accuracy"])
     keep = ["--keep", "x,city,when", "--write", "label,score", "--quiet"]
-    ok(run, "score", "m", f"new-{name}", "--out", "s.parquet", *keep)
-    scored, machine = pd.read_parquet("s.parquet"), dkernel.load("m")
-    rows = new[list(machine.feature_names_in_)]
+    ok(run, "score", "m", given, "--out", "s.parquet", *keep)
+    scored, expected = pd.read_parquet("s.parquet"), machine.decision_function(rows)
     assert scored["x"].isna().sum() == new["x"].isna().sum()
     # A folder of values has its rows in another order, and so has the file that is made of it.
-    expected = np.sort(machine.decision_function(rows))
-    np.testing.assert_allclose(np.sort(scored["score"]), expected, rtol=0, atol=1e-6)
-    assert (machine.predict(rows) == new["y"]).mean() == pytest.approx(figures["accuracy"])
+    np.testing.assert_allclose(np.sort(scored["score"]), np.sort(expected), rtol=0, atol=1e-6)
+
+    lazy = machine.decision_function(dd.from_pandas(rows, npartitions=3))
+    np.testing.assert_allclose(np.asarray(lazy), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(machine.to_sklearn().decision_function(rows), expected, rtol=0, atol=1e-5)
+    ok(run, "export", "m", "--out", "m.onnx")
+    session = onnxruntime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
+    (score,) = session.run(["score"], feeds(machine, rows, "float32"))
+    np.testing.assert_allclose(score[:, 0], expected, rtol=0, atol=1e-4)
+
+
+@pytest.mark.usefixtures("files")
+def test_entries_with_the_rows_in_one_order_make_one_model(run, table, new):
+    rows = new.drop(columns="y")
+    answers = [
+        trained(run, entry, table, "--overwrite").decision_function(rows) for entry in ENTRIES if entry != "hive"
+    ]
+    for found in answers[1:]:
+        np.testing.assert_allclose(found, answers[0], rtol=0, atol=1e-5)
 
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("files")
-@pytest.mark.parametrize("name", FILES)
-def test_workers_make_the_same_model(run, tmp_path, name):
-    ok(run, "train", name, "--label", "y", "--out", "m", *FIXED)
-    ok(run, "train", name, "--label", "y", "--out", "w", *FIXED, "--workers", "2")
-    assert (tmp_path / "m").read_bytes() == (tmp_path / "w").read_bytes()
+@pytest.mark.parametrize("entry", FILES)
+def test_workers_make_the_same_model(run, tmp_path, table, entry):
+    trained(run, entry, table)
+    alone = (tmp_path / "m").read_bytes()
+    trained(run, entry, table, "--workers", "2", "--overwrite")
+    assert (tmp_path / "m").read_bytes() == alone
 
 
+@pytest.mark.slow
+@pytest.mark.cluster
 @pytest.mark.usefixtures("files")
-def test_from_frames_to_every_answer(run, tmp_path, table, new):
-    X, y, rows = table.drop(columns="y"), table["y"], new.drop(columns="y")
-    ok(run, "train", "t.parquet", "--label", "y", "--out", "m", *FIXED)
-    machine = dkernel.KernelClassifier("gaussian", **SETTINGS)
-    answers = {"file": dkernel.load("m").decision_function(rows)}
-    answers["pandas"] = machine.fit(X, y).decision_function(rows)
-    dkernel.save(machine, tmp_path / "saved")
-    answers["load"] = dkernel.load(tmp_path / "saved").decision_function(rows)
-    answers["Dask rows"] = machine.decision_function(dd.from_pandas(rows, npartitions=3)).compute()
-    answers["pipeline"] = machine.to_sklearn().decision_function(rows)
-    lazy = dd.from_pandas(table, npartitions=1)
-    answers["Dask"] = machine.fit(lazy.drop(columns="y"), lazy["y"]).decision_function(rows)
-    for name, found in answers.items():
-        np.testing.assert_allclose(found, answers["file"], rtol=0, atol=1e-5, err_msg=name)
+def test_frames_make_the_same_model_on_workers(run, tmp_path, table):
+    from dask.distributed import Client, LocalCluster
 
-
-@pytest.mark.usefixtures("files")
-def test_the_graph_of_a_trained_file_gives_its_scores(run, new):
-    onnxruntime = pytest.importorskip("onnxruntime")
-    from tests.export.test_tables import feeds
-
-    ok(run, "train", "t.csv", "--label", "y", "--out", "m", *FIXED)
-    ok(run, "export", "m", "--out", "m.onnx")
-    machine, rows = dkernel.load("m"), new.drop(columns="y")
-    session = onnxruntime.InferenceSession("m.onnx", providers=["CPUExecutionProvider"])
-    (score,) = session.run(["score"], feeds(machine, rows, "float32"))
-    np.testing.assert_allclose(score[:, 0], machine.decision_function(rows), rtol=0, atol=1e-4)
+    for entry in ("pandas", "Dask"):
+        trained(run, entry, table)
+        alone = (tmp_path / "m").read_bytes()
+        with LocalCluster(n_workers=2, dashboard_address=":0") as cluster, Client(cluster):
+            (tmp_path / "m").unlink()
+            trained(run, entry, table)
+        assert (tmp_path / "m").read_bytes() == alone

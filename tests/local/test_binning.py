@@ -3,11 +3,23 @@
 import numpy as np
 import pytest
 
-from dkernel.local.binning import Binning, codes_reference
+from dkernel.local.binning import FARTHEST, MISSING, Binning
 
 
 def rows(n, p, seed=0):
     return np.random.default_rng(seed).normal(size=(n, p)).astype(np.float32)
+
+
+def codes_reference(binning, X):
+    """Define `Binning.codes`."""
+    h = np.repeat(binning.offset[:, None], len(X), axis=1)
+    for j in range(X.shape[1]):
+        x, a = X[None, :, j], binning.inverse[:, j, None]
+        with np.errstate(invalid="ignore", over="ignore"):
+            t = np.clip(x * a - binning.shift[:, j, None], -FARTHEST, FARTHEST)
+            q = np.where(np.isnan(x), MISSING, np.floor(t).astype(np.int32).view(np.uint32))
+        h += np.where(a != 0, q * binning.multiplier[:, j, None], np.uint32(0))
+    return h >> np.uint32(32 - binning.bits)
 
 
 @pytest.mark.parametrize(("n", "p", "grids", "bits"), [(1, 1, 1, 1), (3000, 5, 7, 16), (1025, 12, 2, 24)])

@@ -69,8 +69,7 @@ def test_a_killed_study_goes_on_where_it_was(tmp_path, monkeypatch):
         return line_of(point)
 
     monkeypatch.setattr(study, "run_one", fit)
-    with pytest.raises(InterruptedError):
-        study.run([A, B], lines, tmp_path, tmp_path)
+    assert study.main(["--only", "^smooth/60000/grids/(256|1024)/0/1$", "--lines", str(lines)]) == 1
     with lines.open("a") as file:  # and the line that was being written is torn
         file.write(json.dumps(line_of(B))[:40])
     assert study.run([A, B, C], lines, tmp_path, tmp_path) == 2

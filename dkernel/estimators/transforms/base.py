@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,10 +177,13 @@ def _lazily_framed(wrapped: Any) -> Any:
 
 
 class MapTransformer(TransformerBase):
-    """Base class of transformers whose answers are the features φ of `map_`."""
+    """Base class of transformers of one block of rows; the answers are the features φ of `map_`, or made of them."""
+
+    fitted: ClassVar[str] = "map_"
+    """Name of the attribute that `fit` leaves last."""
 
     def transform(self, X: Any) -> Any:
-        """Compute the features φ of the rows.
+        """Compute the features of the rows.
 
         Parameters
         ----------
@@ -189,8 +192,8 @@ class MapTransformer(TransformerBase):
 
         Returns
         -------
-        ndarray or dask.array.Array of shape (n_samples, n_components_)
-            Features, in the dtype of X. Lazy for Dask collections.
+        ndarray, sparse array or dask.array.Array of shape (n_samples, n_features_out)
+            Features as the class describes them, in the dtype of X. Lazy for Dask collections.
 
         Raises
         ------
@@ -199,7 +202,7 @@ class MapTransformer(TransformerBase):
         DataError
             If X holds values that are not finite numbers, or other features than those of `fit`.
         """
-        require_fitted(self, "map_")
+        require_fitted(self, self.fitted)
         return self._features_of(X)
 
     def _features_of(self, X: Any) -> Any:

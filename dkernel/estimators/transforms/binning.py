@@ -12,10 +12,9 @@ from dkernel.data.collections.arrays import matrix
 from dkernel.data.collections.dask_arrays import as_array, is_dask
 from dkernel.data.collections.sparse_arrays import stays_sparse
 from dkernel.errors import RecipeError, UnsupportedError
-from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import Seed
 from dkernel.estimators.prediction import BlockPrediction, apply
-from dkernel.estimators.transforms.base import TransformerBase, dtype_of
+from dkernel.estimators.transforms.base import MapTransformer, dtype_of
 from dkernel.estimators.validation import checked_rows, seed_of, source_of
 from dkernel.execution.connect import default_executor
 from dkernel.local.binning import MOST_BITS, Binning
@@ -25,13 +24,14 @@ from dkernel.selection.landmark_selection import sample_rows
 CENTER_ROWS = 101  # the median of so many is a place among the rows, whatever a few of them are
 
 
-class BinningFeatures(TransformerBase):
+class BinningFeatures(MapTransformer):
     """Random binning: φ(x) has 1 / sqrt(n_grids) in the bin of x in each grid, so φ(x) . φ(z) ≈ exp(-γ |x - z|_1).
 
     Each grid divides every feature into intervals of one random width δ ~ Gamma(2, 1 / gamma) that begin at a random
     place. Two rows share a bin, an interval of every feature, with probability exp(-γ |x - z|_1), the Laplacian kernel.
-    The output is sparse, with `n_grids` values in a row whatever the number of features, so a linear model on it can
-    follow a target that is far too rough for some thousand dense features. X is used as it is, never scaled.
+    The output is a scipy.sparse.csr_array, of a Dask collection a Dask array of such chunks, with `n_grids` values
+    in a row whatever the number of features, so a linear model on it can follow a target that is far too rough for
+    some thousand dense features. X is used as it is, never scaled.
 
     Parameters
     ----------
@@ -80,7 +80,7 @@ class BinningFeatures(TransformerBase):
         self.n_bins = n_bins
         self.random_state = random_state
 
-    kernel = "laplacian"
+    kernel, fitted = "laplacian", "binning_"
 
     def _learn(self, X: Any) -> None:
         """Draw the grids; the rows are read once, for the center and for a gamma that asks for it."""
@@ -96,28 +96,8 @@ class BinningFeatures(TransformerBase):
         self.binning_ = Binning.draw(gamma, self.n_features_in_, n_grids, bits, recipe.seed)
         self.n_components_ = n_grids << bits
 
-    def transform(self, X: Any) -> Any:
-        """Compute the bins of the rows.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        scipy.sparse.csr_array or dask.array.Array
-            Bins of shape (n_samples, n_components_), in the dtype of X. A Dask collection gives a Dask array of sparse
-            chunks.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
-        """
-        require_fitted(self, "binning_")
+    def _features_of(self, X: Any) -> Any:
+        """The bins of the rows, a sparse array; of a Dask collection a Dask array of sparse chunks."""
         X, dtype = checked_rows(self, X), dtype_of(X)
         answer = BlockPrediction(
             _codes, (self.center_, self.binning_), self._key, self._columns(), dtype, "uint32", self.n_grids

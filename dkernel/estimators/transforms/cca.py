@@ -26,7 +26,7 @@ from dkernel.numerics.threads import one_blas_thread
 class View(OnFeatures):
     """One of the two views: its map, and afterwards the projections of its rows."""
 
-    map_size = "n_map_components"
+    map_size, fitted = "n_map_components", "weights_"
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class View(OnFeatures):
         self.mean_, self.weights_ = mean, weights
         self.n_components_ = weights.shape[1]
 
-    def transform(self, X: Any) -> Any:
+    def _features_of(self, X: Any) -> Any:
         """The variates of the rows, (n, n_components_), in the dtype of X."""
         carried = (self._phi, self.mean_, self.weights_)
         return self._transform(X, component_rows, carried, *self.map_.arrays().values(), *carried[1:])

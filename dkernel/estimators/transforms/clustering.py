@@ -20,7 +20,7 @@ from dkernel.numerics.threads import one_blas_thread
 class Clustering(ClusterMixin, OnFeatures):
     """Clusters of an embedding of the rows: k-means on a sample of them, then Lloyd's steps over all."""
 
-    map_size = "n_map_components"
+    map_size, fitted = "n_map_components", "cluster_centers_"
     _phi: Phi
 
     def __init__(
@@ -102,27 +102,8 @@ class Clustering(ClusterMixin, OnFeatures):
         carried, arrays = (self._phi, self.cluster_centers_), (*self.map_.arrays().values(), self.cluster_centers_)
         return self._answer(X, cluster_rows, carried, arrays, np.int64)
 
-    def transform(self, X: Any) -> Any:
-        """Compute the distance |φ(x) - c| of each row to each centre.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples, n_clusters)
-            Distances, in the dtype of X. Lazy for Dask collections.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
-        """
-        require_fitted(self, "cluster_centers_")
+    def _features_of(self, X: Any) -> Any:
+        """The distance |φ(x) - c| of each row to each centre."""
         carried = (self._phi, self.cluster_centers_)
         return self._transform(X, distance_rows, carried, *self.map_.arrays().values(), self.cluster_centers_)
 
@@ -132,7 +113,7 @@ class KernelKMeans(Clustering):
 
     It begins with scikit-learn's KMeans on φ of up to 20,000 rows drawn by hash; then each step is one pass over the
     data, until no centre moves or `max_iter`. With Nystrom features and all rows as landmarks it is exact kernel
-    k-means.
+    k-means. `transform` gives the distance |φ(x) - c| of each row to each centre.
 
     Parameters
     ----------

@@ -6,7 +6,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.errors import RecipeError
-from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import KernelLike, Seed
 from dkernel.estimators.transforms.embedding import OnFeatures, joined_rows
 from dkernel.execution.connect import default_executor
@@ -71,7 +70,7 @@ class KernelPCA(OnFeatures):
     (60, 2)
     """
 
-    map_size = "n_map_components"
+    map_size, fitted = "n_map_components", "components_"
 
     def __init__(
         self,
@@ -113,27 +112,7 @@ class KernelPCA(OnFeatures):
         self.explained_variance_ratio_ = values[:keep] / max(values.sum(), 1e-300)
         self.n_components_ = keep
 
-    def transform(self, X: Any) -> Any:
-        """Compute the components of the rows.
-
-        Parameters
-        ----------
-        X : array, dataframe, sparse matrix or Dask collection of shape (n_samples, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray or dask.array.Array of shape (n_samples, n_components_)
-            Components, in the dtype of X. Lazy for Dask collections.
-
-        Raises
-        ------
-        NotFittedError
-            Before `fit`.
-        DataError
-            If X holds values that are not finite numbers, or other features than those of `fit`.
-        """
-        require_fitted(self, "components_")
+    def _features_of(self, X: Any) -> Any:
         carried = (self._phi, self.mean_, np.ascontiguousarray(self.components_.T))
         return self._transform(X, component_rows, carried, *self.map_.arrays().values(), *carried[1:])
 

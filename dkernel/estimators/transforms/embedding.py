@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from dkernel.data import Source
 from dkernel.estimators.prediction import content_key
-from dkernel.estimators.transforms.base import TransformerBase, Unsupervised, dtype_of, random_rows
+from dkernel.estimators.transforms.base import MapTransformer, Unsupervised, dtype_of, random_rows
 from dkernel.estimators.transforms.kernel_maps import nystrom_rows
 from dkernel.estimators.transforms.sketches import KernelFeatures
 from dkernel.estimators.validation import seed_of, source_of
@@ -85,7 +85,7 @@ class Embedding(Unsupervised):
         return f"dkernel-{type(self).__name__}-{key[:16]}"
 
 
-class OnFeatures(Embedding, TransformerBase):
+class OnFeatures(Embedding, MapTransformer):
     """Base class of embeddings that transform every row to numbers."""
 
     map_: Any

@@ -17,7 +17,8 @@ class SpectralClustering(Clustering):
 
     With φ(x) . φ(z) ≈ k(x, z) the degree of a row is d(x) = φ(x) . Σ φ, and the eigenvectors are those of the small
     matrix Σ φ φ^T / d: two passes over the data, nothing of size n² or n m. A row is embedded as y(x) = Λ^{-1/2} V^T
-    φ(x) / d(x)^{1/2}, scaled to length 1, which is also defined for new rows.
+    φ(x) / d(x)^{1/2}, scaled to length 1, which is also defined for new rows. `transform` gives the distance of y(x)
+    to each centre.
 
     Parameters
     ----------
