@@ -8,7 +8,7 @@ components as the budget allows, because a larger map can use a larger gamma. Wh
 fit's predicted flops, never a time.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property, partial
 from typing import Any
@@ -32,13 +32,13 @@ from dkernel.selection.bandwidth import Gammas, requested
 from dkernel.selection.candidates import Candidate, SelectedModel, has, is_next
 from dkernel.selection.evaluation import (
     MOMENT_PARTS,
-    CandidateLoss,
     Fidelity,
     FitValidationSplit,
     evaluate_candidate,
     moment_of,
 )
 from dkernel.selection.metric_learning import learnable, with_metric
+from dkernel.selection.reasons import Found, Reasons
 from dkernel.streaming.survey import SurveyResult
 
 GRID = tuple(2.0**k for k in range(-2, 7))
@@ -93,9 +93,6 @@ def select_model(
         return search.run(candidates)
 
 
-Found = tuple[Candidate, CandidateLoss]
-
-
 class _Search:
     """One choice: the rows that it is made on, and the levels of looking at candidates."""
 
@@ -122,7 +119,6 @@ class _Search:
         self.spent, self.calls = 0.0, 0
         self.seen: list[Candidate] = []  # all that were judged
         self.levels: list[list[Found]] = []  # of those that were judged together
-        self.why: dict[str, str] = {}
         self.rounds: dict[int, str] = {}  # id of a family -> losses without a metric, and after each round of learning
 
     @cached_property
@@ -189,11 +185,10 @@ class _Search:
         if len(self.families) > 1 and len(self.half.X_judged) >= ENOUGH_JUDGED and drawn_apart:
             found = self._stacked(found)
         best, judged = self._linear(self._last(found, len(candidates)))
-        self._say(best, judged.loss, candidates)
+        reasons = Reasons(best, self.families, candidates, self.levels, f"{len(self.half.X_judged):,} other rows")
+        why = reasons.said(self.rounds.get(id(best.family)), judged.loss, len(self._grid(best.family)) > 1)
         enough, rough = self._enough(best)
-        return SelectedModel(
-            best.kernel, best.scaling, self.why, best.metric, best.weights, enough, rough, judged.alpha
-        )
+        return SelectedModel(best.kernel, best.scaling, why, best.metric, best.weights, enough, rough, judged.alpha)
 
     def judged(self, candidates: Sequence[Candidate], level: Fidelity, drawn: bool = True) -> list[Found]:
         """The candidates with what was found of them, the best first; unless `drawn`, on landmarks in any case."""
@@ -396,44 +391,6 @@ class _Search:
         while level.components > least and sum(level.flops(f, self.p, drawn) for f in families) > left:
             level = replace(level, components=level.components // 2, rows=max(level.rows // 2, 2048))
         return level
-
-    def _margin(self, best: Candidate, of: Callable[[Candidate], Any], alike: Callable[[Candidate], Any]) -> str:
-        """By how much a value of the best won over the next, where both were last judged together.
-
-        Parameters
-        ----------
-        of : the value of a candidate
-        alike : what a candidate must have in common with the best
-        """
-        for found in reversed(self.levels):
-            losses: dict[Any, float] = {}
-            for candidate, judged in found:
-                if alike(candidate) == alike(best):
-                    losses.setdefault(of(candidate), judged.loss)
-            mine = losses.pop(of(best), None)
-            if mine is not None and losses:
-                value = min(losses, key=losses.__getitem__)
-                return f"; loss {mine:.4g}, and {losses[value]:.4g} of the next, {value}"
-        return ""
-
-    def _say(self, best: Candidate, loss: float, candidates: list[Candidate]) -> None:
-        rows = f"{len(self.half.X_judged):,} other rows"
-        if len(self.families) > 1:
-            names = ", ".join(type(kernel).__name__ for kernel in self.families)
-            margin = self._margin(best, lambda c: type(c.kernel).__name__, lambda _: None)
-            self.why["kernel"] = f"{best.kernel!r}, the best of {names} and their sums{margin}"
-        if losses := self.rounds.get(id(best.family)):
-            self.why["metric"] = f"{best.metric}; loss after each round of learning it: {losses}"
-        if len({c.scaling.kind for c in candidates}) > 1:
-            tried = " and ".join(dict.fromkeys(c.scaling.kind for c in candidates))
-            margin = self._margin(best, lambda c: c.scaling.kind, lambda c: c.family)
-            self.why["scale"] = f"{best.scaling.kind}, the best of {tried} on {rows}{margin}"
-        if len(self._grid(best.family)) > 1:
-            margin = self._margin(best, lambda c: f"{c.factor:g} times", lambda c: (c.family, c.scaling))
-            self.why["gamma"] = (
-                f"{best.factor:g} times the median value, the best of {len(candidates)}: loss {loss:.4f} on "
-                f"{rows}{margin}"
-            )
 
 
 def _best_of_each(found: Sequence[Found]) -> list[Found]:
