@@ -17,7 +17,7 @@ _FILES, _FOLDERS = ("out", "report"), ("checkpoint", "scratch")
 
 
 def _optional(param: click.Parameter) -> click.Parameter:
-    """The same option of train, which this command does not need."""
+    """Make train's option one that this command does not need."""
     param = copy(param)
     if isinstance(param, click.Option) and param.help:
         param.help = param.help.replace(" [required]", "")

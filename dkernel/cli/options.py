@@ -204,7 +204,7 @@ def svmlight_options(command: Command) -> Command:
 
 
 def svmlight_of(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The same for `open_source`."""
+    """Give the options of files as arguments of `open_source`."""
     based = {"auto": None, "yes": True, "no": False}[values["zero_based"]]
     if values["delimiter"] is not None and len(values["delimiter"].encode()) != 1:
         raise click.UsageError(f"--delimiter {values['delimiter']!r}: one character is needed, such as ';'.")

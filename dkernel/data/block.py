@@ -81,7 +81,7 @@ class UncheckedBlock:
     marks: NDArray[np.int8] | None = None
 
     def encoded(self, encoding: Encoding | None, dtype: str, first: int | None = None) -> "UncheckedBlock":
-        """The same with the inputs that an encoding makes of its features; `first` is as of `Encoding.encode`."""
+        """Replace the features by the inputs that an encoding makes of them; `first` is as of `Encoding.encode`."""
         if encoding is None:
             return self
         X, marks = encoding.encode(self.X, dtype, first)

@@ -46,7 +46,7 @@ def _encoded(tables: Sequence[FileSchema], columns: Sequence[str], request: Read
 
 
 def _of_sparse(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
-    """The same of files whose rows stay sparse: their features are taken all together, and have numbers."""
+    """Choose the columns of files whose rows stay sparse: their features are taken all together, and have numbers."""
     first = tables[0]
     for table in tables:
         if table.sparse is None or table.sparse != first.sparse:

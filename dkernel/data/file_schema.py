@@ -13,8 +13,8 @@ from dkernel.encoding import Encoding
 from dkernel.kernels import Kernel
 from dkernel.numerics.sparse_rows import RangeNames
 
-UNNAMED = re.compile(r"\s*|Unnamed: 0|__index_level_\d+__")
-"""Names of a column without one, as pandas writes its index to CSV, reads that again, and writes it to Parquet."""
+UNNAMED = re.compile(r"\s*|Unnamed: 0|__index_level_\d+__|__null_dask_index__")
+"""Names of a column without one: of an index of pandas or Dask that was written to CSV or Parquet, and read again."""
 
 # Marks a kept column whose values are fields of a CSV file as they stand there, quotes included.
 CSV_TEXT = {b"dkernel": b"csv"}

@@ -52,8 +52,9 @@ class NumberCount:
         # Whole seconds, so that the difference is exact.
         offset = float(np.floor(self.low)) if kind == "date" and self.n else 0.0
         mean = self.total / self.n - offset if self.n else 0.0
-        indicator = indicator and self.missing > 0 and self.n > 0
-        return NumberColumn(name, float(mean), indicator, offset, kind, calendar and kind == "date")
+        return NumberColumn(
+            name, float(mean), indicator and self.missing > 0, offset, kind, calendar and kind == "date"
+        )
 
 
 @dataclass(frozen=True)
@@ -206,14 +207,15 @@ class TableCounts:
     def _nothing(self, kinds: Mapping[str, str]) -> dict[str, str]:
         """Columns that say nothing: of different values alone, such as names and numbers of rows, or of none."""
         pairs = list(zip(kinds, self.columns, strict=True))
-        alone = [name for name, count in pairs if isinstance(count, CategoryCount) and not count.column(name).levels]
-        empty = [name for name, count in pairs if isinstance(count, NumberCount) and not count.n]
+        empty = [name for name, count in pairs if count.missing == self.rows]
+        words = [(name, count) for name, count in pairs if isinstance(count, CategoryCount) and name not in empty]
+        alone = [name for name, count in words if not count.column(name).levels]
         lines = {"identifiers": f"{_listed(alone)}: hardly a value came twice, so exclude them"} if alone else {}
         return {**lines, **({"empty": f"{_listed(empty)}: no row has a value"} if empty else {})}
 
 
 def _share(part: float) -> str:
-    return f"{100 * part:.2g} %"
+    return f"{100 * part:.0f} %" if part > 0.1 else f"{100 * part:.2g} %"
 
 
 def _listed(texts: Sequence[str]) -> str:

@@ -104,7 +104,7 @@ class Partial:
         return replace(self, model=model, fitted_rows=int(model.facts["rows"]), counts=counts)
 
     def _went_on(self, rows: Block, executor: Executor) -> "Partial":
-        """After a `fit`: its model stays the start, and these rows, which it has not seen, are the first to learn."""
+        """Continue from the model of a `fit` with rows that it has not seen."""
         assert self.model is not None
         counts = self.counts or {}
         stream = update(start_stream(self.model, rows, counts, self.fitted_rows, executor), rows, counts, executor)

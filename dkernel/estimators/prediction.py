@@ -100,7 +100,8 @@ class Inputs:
         if isinstance(self.columns, RangeNames):
             return as_sparse(X, self.columns, self.dtype, place)
         if self.encoding is not None:
-            X = self.encoding.encode(table_of(X, self.columns) if hasattr(X, "iloc") else dense(X), self.dtype)[0]
+            rows = table_of(X, self.columns, self.encoding.kinds) if hasattr(X, "iloc") else dense(X)
+            X = self.encoding.encode(rows, self.dtype)[0]
             return as_features(X, self.encoding.names, self.dtype, place)
         X = dense(X)
         if self.objects:

@@ -89,8 +89,6 @@ class Executor(ABC):
     """
 
     name: str
-    workers: int = 1
-    """Processes that compute; 1 where this process does."""
     memory_limit: int | None = None
     """Bytes of each of them, None without a limit."""
 
@@ -125,6 +123,11 @@ class Executor(ABC):
         """
         for call in calls:
             yield self.compute([call])[0][0]
+
+    @property
+    def workers(self) -> int:
+        """Processes that compute; 1 where this process does."""
+        return max(1, len(self.processes()))
 
     def places(self, handles: Sequence[Handle]) -> list[str | None]:
         """The process that each value is in, or is to be made in; None where that is unknown or all are in this one."""

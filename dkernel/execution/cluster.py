@@ -78,10 +78,6 @@ class ClusterExecutor(Executor):
         return max(1, sum(self.processes().values()))
 
     @property
-    def workers(self) -> int:  # type: ignore[override]
-        return max(1, len(self.processes()))
-
-    @property
     def memory_limit(self) -> int | None:  # type: ignore[override]
         """The smallest limit of a worker."""
         found = self._connection.ask(lambda: self.client.scheduler_info(n_workers=-1))["workers"].values()

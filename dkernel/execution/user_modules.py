@@ -63,7 +63,7 @@ def import_modules(names: Iterable[str]) -> None:
 
 
 def install(modules: Iterable[UserModule]) -> None:
-    """The same modules in another process; a ClusterError says which it lacks."""
+    """Import the modules in another process; a ClusterError says which it lacks."""
     for module in modules:
         try:
             _import(module)

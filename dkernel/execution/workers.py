@@ -75,7 +75,7 @@ class WorkerPool:
                 self.refused[worker] = words if worker in words else f"The worker {worker} cannot be used ({words})."
 
     def warn_of_refused(self) -> None:
-        """Before calls are sent: say which workers were refused since."""
+        """Say which workers were refused since the last calls."""
         self.known()
         for worker, why in self.refused.items():
             if worker not in self._warned:
@@ -107,7 +107,7 @@ class WorkerPool:
         return {"workers": [at], "allow_other_workers": True} if at in self.fit else {}
 
     def wait_for_workers(self, least: int) -> None:
-        """Until so many are fit, and the others have had a while to answer; a ClusterError when none is."""
+        """Wait until so many are fit and the others have had a while to answer; a ClusterError when none is."""
         patience, address = self.connection.patience, self.connection.address
         began = time.monotonic()
         while True:

@@ -64,7 +64,7 @@ def _texts() -> list[Any]:
 
 
 def _means(column: CategoryColumn) -> dict[str, Pipeline]:
-    """Each mean of the label as a dictionary: scikit-learn's TargetEncoder learns its means, and is given none."""
+    """Make a step of each mean of the label; scikit-learn's TargetEncoder learns its means and cannot be given them."""
     means = column.means
     if means is None:
         return {}

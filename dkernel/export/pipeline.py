@@ -183,7 +183,7 @@ def _nystrom(map: NystromMap, coef: Linear) -> Nystroem:
 
 
 def _gp_kernel(kernel: ours.Kernel) -> gp.Kernel:
-    """The same kernel among those of sklearn.gaussian_process."""
+    """Make the kernel of sklearn.gaussian_process that equals this one."""
     if isinstance(kernel, Sum | Product):
         first, *others = [_gp_kernel(member) for member in kernel.members]
         for other in others:

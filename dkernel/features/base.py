@@ -121,7 +121,7 @@ class FeatureMap(FromArguments, ABC):
 
     @property
     def panels(self) -> PackedComponents | None:
-        """All components as products with one block, for a compiled walk over rows; None where it cannot make them."""
+        """Products with one block that make all components, for a compiled walk over rows; None without them."""
         return None
 
     @property

@@ -92,7 +92,7 @@ def _is_small_polynomial(kernel: Kernel, n_in: int, n_components: int) -> bool:
 
 
 def features_of_sparse(kernel: Kernel, n_components: int, features: str = "auto") -> str:
-    """The same of sparse rows, "nystrom" or "fourier"; refuses all else.
+    """The word for sparse rows: "nystrom" or "fourier"; all else is refused.
 
     Parameters
     ----------
@@ -218,7 +218,7 @@ class _Draw:
         return makers[self.word](kernel, n)
 
     def _part(self, i: int) -> "_Draw":
-        """The same with a seed of its own: the maps of the parts of a kernel are independent."""
+        """Take another seed for part i: the maps of the parts of a kernel are independent."""
         return replace(self, seed=int(stream(self.seed, "part", i).integers(2**63)))
 
     def _sum(self, kernel: Sum, n: int) -> FeatureMap:

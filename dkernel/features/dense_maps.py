@@ -91,7 +91,7 @@ class WholeMap(PlainMap):
 
     @abstractmethod
     def _components(self, X: NDArray[np.floating]) -> NDArray[np.floating]:
-        """All columns of a block (n, n_components), in its dtype, float32 or float64."""
+        """Compute all components of a block, (n, n_components), in its dtype, float32 or float64."""
 
     @property
     def groups(self) -> tuple[tuple[int, int, int], ...]:

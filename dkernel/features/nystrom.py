@@ -120,7 +120,7 @@ class NystromMap(FeatureMap):
         return self._gram()
 
     def _gram(self) -> NDArray[np.float64]:
-        """The same, of nobody else's: in strips of its lower half, so that there is one square of them."""
+        """Compute the Gram matrix for one use, in strips of its lower half, so that one square is in memory."""
         Z, c = wide(self.landmarks), self.n_components
         K = np.empty((c, c))
 
@@ -202,7 +202,7 @@ class NystromMap(FeatureMap):
         return self._left(X, lambda K: (K @ self.whitening).T)
 
     def beyond(self, X: NDArray, root: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
-        """The same of a solver, in whose coordinates the smallest eigenvalues do not count: k(x, x) - c^T M^{-1} c.
+        """Compute k(x, x) - c^T M^{-1} c, as a solver has it: the smallest eigenvalues do not count in its coordinates.
 
         `root` is the lower Cholesky factor of their metric M, if it is known.
         """

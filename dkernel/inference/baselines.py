@@ -108,7 +108,7 @@ def _value(found: Mapping[str, Any], name: str) -> str:
 
 
 def _some(block: Block) -> Block:
-    """Its first rows: no more than a linear model of them may cost."""
+    """Take the first rows of a block, as many as a linear model may cost."""
     return part_of(block, slice(int(min(MOST_ROWS, max(LEAST_ROWS, FLOPS / block.X.shape[1] ** 2)))))
 
 

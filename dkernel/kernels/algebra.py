@@ -32,14 +32,14 @@ class Composite(Kernel):
 
     @abstractmethod
     def _rebuilt(self, members: tuple[Kernel, ...]) -> Kernel:
-        """The same of other members."""
+        """Make this combination of other members."""
 
     def bind(self, rule: Rule) -> Kernel:
-        """The same of the bound members."""
+        """Bind each member."""
         return self._rebuilt(tuple(member.bind(rule) for member in self.members)) if self.placeholders else self
 
     def bind_columns(self, names: Sequence[str]) -> Kernel:
-        """The same of members whose columns have positions."""
+        """Give the columns of each member their positions."""
         if not self.column_names:
             return self
         return self._rebuilt(tuple(member.bind_columns(names) for member in self.members))

@@ -322,7 +322,7 @@ class ProductCauchy(LengthKernel):
 
     @property
     def takes_sparse(self) -> bool:
-        """Never: it looks at one column after the other."""
+        """False: the kernel looks at one column after the other."""
         return False
 
     def _values(self, X: F64, Z: F64) -> F64:

@@ -194,7 +194,7 @@ class SetKernel(CountKernel):
         return super().columns(Z) if self.kernel is None else PlainColumns(self._landmarks(Z), self._values)
 
     def _points(self, X: NDArray[Any]) -> tuple[F64, NDArray[np.intp]]:
-        """All points of all bags, and where each bag begins."""
+        """Join the points of all bags, and say where each bag begins."""
         try:
             bags = [np.asarray(bag, dtype=np.float64) for bag in X]
         except (TypeError, ValueError):

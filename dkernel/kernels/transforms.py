@@ -209,12 +209,12 @@ class Weighted(WeightedKernel):
 
     @property
     def shift_invariant(self) -> bool:
-        """Never: it is a function of x itself."""
+        """False: the weight is a function of x itself."""
         return False
 
     @property
     def takes_sparse(self) -> bool:
-        """Never: the function is one of a table."""
+        """False: the function takes a table."""
         return False
 
     def _weights(self, X: F64) -> F64:
@@ -317,7 +317,7 @@ class Selection(UnaryKernel, operator="on"):
 
     @property
     def takes_sparse(self) -> bool:
-        """Never: some columns of sparse rows are few enough to be dense."""
+        """False: the selected columns are few enough to be dense."""
         return False
 
     def bind_columns(self, names: Sequence[str]) -> Kernel:

@@ -118,7 +118,7 @@ class CellTree:
 
     @classmethod
     def build(cls, arrays: Mapping[str, NDArray[Any]]) -> "CellTree":
-        """The same from what `arrays` gave."""
+        """Make the tree from what `arrays` gave."""
         return cls(arrays["directions"], arrays["places"], arrays["children"])
 
     def fits(self, p: int) -> bool:

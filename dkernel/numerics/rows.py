@@ -33,7 +33,7 @@ def squares(X: Any) -> NDArray[np.float64]:
 
 
 def over_lengths(X: Any, lengths: NDArray[np.float64]) -> Any:
-    """Each row divided by its number."""
+    """Divide each row by its number."""
     return X.times(1.0 / lengths) if isinstance(X, SparseRows) else X / lengths[:, None]
 
 

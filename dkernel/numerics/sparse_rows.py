@@ -184,7 +184,7 @@ class SparseRows:
         return SparseRows(data, self.indices, self.starts, self.width)
 
     def times(self, factors: NDArray[np.float64]) -> "SparseRows":
-        """Each row times its number, float64."""
+        """Multiply each row by its number, float64."""
         return self.with_data(self.data * np.repeat(factors, np.diff(self.starts)))
 
     def __neg__(self) -> "SparseRows":

@@ -170,7 +170,7 @@ class Gradient(Statistic[GradientSum, GradientSum]):
 
 @dataclass(frozen=True, eq=False)
 class ExactGradient(Gradient):
-    """The same with components, coefficients and scores in float64: slower, for optima to the last digits."""
+    """Gradient with components, coefficients and scores in float64: slower, for optima to the last digits."""
 
     def _panels(self) -> None:
         return None

@@ -45,7 +45,7 @@ class ReservoirSplit:
         return part_of(self.holdout if len(self.holdout.X) >= len(self.held.X) else self.held, slice(8192))
 
     def with_landmarks(self, rows: NDArray[np.intp]) -> "ReservoirSplit":
-        """The same with these rows of the pool as landmarks, and the sample as large as it was, of the others first."""
+        """Make these rows of the pool the landmarks; the sample keeps its size and takes the other rows first."""
         others = np.setdiff1d(np.arange(len(self.pool.X)), rows)
         sample = np.concatenate([others, rows])[: len(self.sample.X)]
         return replace(self, landmarks=part_of(self.pool, rows), sample=part_of(self.pool, sample))
@@ -109,7 +109,7 @@ def counted(source: Source, executor: Executor) -> Source:
 
 
 def rows_of(source: Source, executor: Executor, most: int, seed: int = 0) -> Block:
-    """Up to `most` rows of a source, those with the smallest hashes, without those of weight 0: one reading."""
+    """Read the source once for up to `most` rows, those with the smallest hashes, without those of weight 0."""
     n = source.n_counted
     key = f"dkernel-rows-{source.token}-{seed}-{most}"
     return _read_once(source, Survey(seed, n, min(n, most)), executor, key).reservoir.part(slice(None))

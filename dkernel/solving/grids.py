@@ -261,7 +261,7 @@ class GridState(State):
 
 
 class GridSolver(StateMachine[GridState, GridFit]):
-    """All grids, one group after the other: a reading and a small system for each.
+    """Solver of all grids, one group after the other: a reading and a small system for each.
 
     Parameters
     ----------

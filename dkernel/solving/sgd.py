@@ -139,7 +139,7 @@ class Passes(Solver[PassState]):
         return candidates
 
     def _judged(self, spot: PassState, figures: LossSums | None) -> PassState:
-        """After the last round of a pass: its best candidate, or the pass undone."""
+        """Take the best candidate after the last round of a pass, or undo the pass."""
         found, lines = self._choose(self._candidates(spot), "start" if spot.best is None else spot.name, figures)
         if spot.best is None:
             return replace(spot, best=found, history=lines)

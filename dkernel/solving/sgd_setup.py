@@ -205,7 +205,7 @@ def _dense(evaluator: SampleEvaluator, split: ReservoirSplit, n: int, flops: flo
 
 
 def _wide(evaluator: SampleEvaluator, split: ReservoirSplit, n: int) -> _CovarianceEstimate:
-    """The same of a sketch of the first rows of the sample."""
+    """Estimate the covariance by a sketch of the first rows of the sample."""
     problem, rows = evaluator.problem, len(split.sample.X)
     sketch = sketch_covariance(evaluator.executor, evaluator.key, problem, evaluator.coordinates, split.sample)
     sample = evaluator.executor.keep(split.sample, f"{evaluator.key}-sample")
@@ -348,7 +348,7 @@ def mean_gradient(coordinates: Coordinates, total: GradientSum) -> Array:
 def warm_start(
     evaluator: SampleEvaluator, solver: PSGD, start: Array, rows: Block, epochs: range, rounds: int = WARM_ROUNDS
 ) -> Array:
-    """The same rounds as a pass, over the sample: several epochs, the mean of the last one's second half."""
+    """Run the rounds of a pass over the sample, several epochs; the mean of the last one's second half is the start."""
     map = evaluator.problem.components.map
     flops = len(rows.X) * map.n_components * (flops_of(1, map.n_in, 1) + 4 * start.shape[1])
     evaluator = evaluator.at_home(flops <= rounds * LITTLE_FLOPS)

@@ -190,7 +190,7 @@ class BlockReader:
         inside: Callable[[Sequence[int]], Mapping[int, list[RowSlice]]], key: str, held: Handle | None,
         broadcast: Handle | None, following: Sequence[int] = (), needed: Container[int] = (),
     ) -> Iterator[tuple[Sequence[int], dict[Node, S]]]:  # fmt: skip
-        """Each window with its sums: the nodes of the tree that the tasks could make.
+        """Sum window after window; the sums are the nodes of the tree that the tasks could make.
 
         Parameters
         ----------

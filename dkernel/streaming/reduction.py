@@ -114,7 +114,7 @@ class TreeAccumulator(Generic[S]):
 
 
 def merge_levels(nodes: Iterable[tuple[int, S]], merge: Callable[[S, S], S]) -> S:
-    """The same of nodes of the tree in their order, each with its level: 0 for a value, k for the sum of 2^k of them.
+    """Merge nodes of the tree in their order, each with its level: 0 for a value, k for the sum of 2^k of them.
 
     Examples
     --------

@@ -143,16 +143,19 @@ def sum_nodes(
     nodes: Sequence[tuple[Node, Sequence[Numbered]]],
 ) -> list[tuple[Node, S]]:  # fmt: skip
     """Nodes with their sums, each of some neighbouring lists of pieces; runs on a worker."""
+
+    def merged(values: Iterable[S]) -> S:
+        return merge_levels(((0, value) for value in values), statistic.merge)
+
     return [
-        (node, merge_levels(((0, sum_pieces(statistic, broadcast, blocks, some)) for some in lists), statistic.merge))
+        (
+            node,
+            merged(
+                merged(statistic.step(blocks[number], piece, broadcast) for number, piece in some) for some in lists
+            ),
+        )
         for node, lists in nodes
     ]
-
-
-def sum_pieces(statistic: Statistic[S, Any], broadcast: Any, blocks: Sequence[Block], pieces: Numbered) -> S:
-    """The sum of one list of pieces."""
-    return merge_levels(((0, statistic.step(blocks[number], piece, broadcast)) for number, piece in pieces),
-                        statistic.merge)  # fmt: skip
 
 
 def calls_of(

@@ -143,7 +143,7 @@ def width_table(lines: Lines) -> str:
     rows = []
     for name in WIDTH_SETS:
         for map in WIDTH_MAPS:
-            for size in SIZES:
+            for size in SIZES[1:]:
                 cells = [shown(name, lines.figures(name, map, size, width=w)[:1]) for w in sorted((1.0, *WIDTHS))]
                 rows.append([f"{name}, {map}, {size:,}", *cells])
     return table(["", *(f"{width:g} times" for width in sorted((1.0, *WIDTHS)))], rows)
@@ -164,7 +164,7 @@ def metric_table(lines: Lines) -> str:
 def many(lines: Lines) -> str:
     """Error and seconds of one core, at more rows than the full grid has."""
     places = [(name, n) for name in SETS for n in lines.rows(name) if n > full_rows(name)]
-    asked = [(method, size) for size in SIZES for method in COMPARED] + [
+    asked = [(method, size) for size in SIZES[1:] for method in COMPARED] + [
         entry for entry in OTHERS if entry[0] != "exact"
     ]
     rows = []

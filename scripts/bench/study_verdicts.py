@@ -17,7 +17,12 @@ TOP = SIZES[-1]
 
 
 def _said(ratios: Mapping[str, float]) -> str:
-    return f"{geometric(ratios.values()):.2f} (mean of {len(ratios)} sets)"
+    return f"{geometric(ratios.values()):.2f} (mean of {len(ratios)} set{'s' * (len(ratios) > 1)})"
+
+
+def _ends(factors: Mapping[str, float]) -> list[str]:
+    """Sets whose curve ends before it reaches the error."""
+    return [name for name, factor in factors.items() if factor > 0.999 * TOP / BELOW]
 
 
 def narrowing(lines: Lines) -> Verdict:
@@ -33,8 +38,8 @@ def narrowing(lines: Lines) -> Verdict:
         if all(error is not None for _, error in curve):
             factors[name] = components_for(lines.mean(name, uniform, BELOW), curve) / BELOW
     if factors:
-        ends = sum(factor >= TOP / BELOW for factor in factors.values())
-        said.append(f"They need {_said(factors)} times the components for that error; 4, on {ends}, stands for more.")
+        ends = f", and more on {', '.join(_ends(factors))}" if _ends(factors) else ""
+        said.append(f"They need {_said(factors)} times the components for that error{ends}.")
     refuted, missing = geometric(ratios.values()) < 1.03, False
     for name in WIDTH_SETS:
         gaps = [lines.ratios(iid, uniform, BELOW, width=width).get(name) for width in (WIDTHS[0], 1.0, *WIDTHS[1:])]
@@ -150,7 +155,7 @@ def metrics(lines: Lines) -> Verdict:
     factors = metric_factors(lines)
     if len(factors) < ENOUGH_SETS:
         return "open", f"{len(factors)} of {len(SETS)} sets were run with {TOP:,} landmarks."
-    factor, ends = geometric(factors.values()), [name for name, f in factors.items() if f >= TOP / BELOW]
+    factor, ends = geometric(factors.values()), _ends(factors)
     each = ", ".join(f"{name} {f:.2f}" for name, f in factors.items())
     said = f"The factor is {factor:.2f} (mean of {len(factors)} sets: {each})."
     more = f" On {', '.join(ends)} {TOP:,} landmarks without a metric are not enough." if ends else ""

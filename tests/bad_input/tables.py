@@ -71,7 +71,7 @@ def identifiers(at: Doors) -> None:
     assert "hardly a value came twice, so exclude them" in at.said
 
 
-@bad("tables", "column without a value", HANDLED, "a warning; its input is 0")
+@bad("tables", "column without a value", HANDLED, "a warning; its inputs are the same in all rows")
 def empty(at: Doors) -> None:
     at.trains(arrow(s=np.full(ROWS, np.nan)))
     assert "s: no row has a value" in at.said

@@ -1,5 +1,6 @@
 """What users get wrong at first, a line each: a fresh folder, one command, and an answer that helps or a model."""
 
+import gzip
 import shutil
 from pathlib import Path
 
@@ -28,6 +29,11 @@ def csv(name="t.csv", above="", frame=None, **how):
 def parquet(name="t.parquet", frame=None, **columns):
     (table() if frame is None else frame).assign(**columns).to_parquet(name, index=False)
     return name
+
+
+def packed(content):
+    Path("t.csv").write_bytes(content)
+    return "t.csv"
 
 
 def numbers(**columns):
@@ -64,6 +70,12 @@ LINES = {
     ),
     "text": (lambda: parquet(city=cities()), "", 0, "categories   city 3"),
     "a category of pandas": (lambda: parquet(city=pd.Categorical(cities())), "", 0, "categories   city 3"),
+    "a category of pandas of whole numbers": (
+        lambda: parquet(zone=pd.Categorical(np.resize([1, 2, 7], 300))), "", 0, "categories   zone 3",
+    ),
+    "a column without a value": (
+        lambda: parquet(e=pd.array([None] * 300, dtype="string")), "", 0, "empty        e: no row has a value",
+    ),
     "yes and no": (lambda: parquet(flag=np.resize(["yes", "no"], 300)), "", 0, "categories   flag 2"),
     "dates": (lambda: parquet(when=pd.date_range("2024", periods=300)), "", 0, "m: 300 rows"),
     "dates in a CSV": (lambda: csv(frame=numbers(when=pd.date_range("2024", periods=300))), "", 0, "m: 300 rows"),
@@ -127,6 +139,10 @@ LINES = {
     "a title above the names": (lambda: csv(above="Sales\n\n"), "", REFUSED, "('Sales') names 1 of the 3 columns"),
     "a title of a spreadsheet": (lambda: csv(above="Sales,,\n"), "", REFUSED, "('Sales,,') names 1 of the 3 columns"),
     "a title with a comma": (lambda: csv(above="Sales, 2024\n"), "", REFUSED, "Nothing may stand above the names"),
+    "a spreadsheet": (lambda: packed(b"PK\x03\x04" + bytes(99)), "", REFUSED, "save a spreadsheet as CSV"),
+    "gzip without its ending": (
+        lambda: packed(gzip.compress(table().to_csv().encode())), "", REFUSED, "Name it .csv.gz",
+    ),
     "a comment above the names": (lambda: csv(above="# by me\n# 2024\n"), "", REFUSED, "Delete what stands above"),
 }  # fmt: skip
 
@@ -166,3 +182,10 @@ def test_counts_and_codes_are_no_mistakes(run, tmp_path, monkeypatch):
     said = run("train", parquet(frame=frame), "--label", "y", "--out", "m", *FIXED)
     assert said.exit_code == 0
     assert not any(word in said.stdout for word in ("far values", "row numbers", "alike", "left out"))
+
+
+def test_a_column_that_training_saw_empty_is_not_counted_as_filled(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    said = run("train", parquet(e=np.nan), "--label", "y", "--out", "m", *FIXED)
+    assert "missing      e 100 %" in said.stdout
+    assert "filled" not in run("evaluate", "m", "t.parquet", "--json", "--quiet").stdout

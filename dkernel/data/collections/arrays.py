@@ -35,7 +35,14 @@ from dkernel.data.collections.dask_arrays import (
 )
 from dkernel.data.collections.object_arrays import holds_objects, kinds_of, object_table
 from dkernel.data.collections.sparse_arrays import sparse_source, stays_sparse
-from dkernel.data.collections.tables import encoded_array, encoding_of, has_missing, table_of, table_token
+from dkernel.data.collections.tables import (
+    encoded_array,
+    encoding_of,
+    has_missing,
+    of_other_kind,
+    table_of,
+    table_token,
+)
 from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import object_columns
 from dkernel.data.readers.array_file import filled
@@ -231,7 +238,7 @@ def _blocks_of_arrays(
 ) -> tuple[Block, ...]:
     """The blocks of one unit of collections; runs on a worker."""
     if encoding is not None:
-        values = table_of(X, columns)
+        values = table_of(X, columns, encoding.kinds)
     else:
         values = matrix(X, "object" if objects else dtype) if hasattr(X, "iloc") else dense(X)
     raw = UncheckedBlock(values, one_a_row(y, "y", several=True), one_a_row(weight, "weight"))
@@ -247,7 +254,11 @@ def matrix(frame: Any, dtype: str) -> NDArray[Any]:
         for j in range(frame.shape[1]):
             X[:, j] = frame.iloc[:, j].to_numpy(dtype=object)
         return X
-    return filled([_numbers(frame.iloc[:, j]) for j in range(frame.shape[1])], len(frame), dtype)
+    try:
+        return filled([_numbers(frame.iloc[:, j]) for j in range(frame.shape[1])], len(frame), dtype)
+    except (TypeError, ValueError):
+        odd = next(name for name, found in frame.dtypes.items() if getattr(found, "kind", "O") not in "biuf")
+        raise of_other_kind(odd, frame[odd].dropna().iloc[0]) from None
 
 
 def _hash(table: Any, label: Any, weight: Any, encoding: Encoding | None) -> str:

@@ -14,6 +14,7 @@ from dkernel.data.block import chunk_limit, cut, kind_of_dtype
 from dkernel.data.collections.dask_arrays import is_dask
 from dkernel.data.encoded_columns import encoded_kinds, learned
 from dkernel.data.file_schema import ReadOptions
+from dkernel.data.readers.arrow_tables import kind_of_type
 from dkernel.encoding import Encoding, TableCounts
 from dkernel.encoding.tables import coded, numbers
 from dkernel.errors import DataError
@@ -65,9 +66,12 @@ def _kinds(X: Any, columns: Sequence[str]) -> tuple[dict[str, str], frozenset[st
         return dict.fromkeys(columns, kind_of_dtype(X.dtype)), frozenset()
     found, stored = {}, set()
     for j, (name, dtype) in enumerate(zip(columns, X.dtypes, strict=True)):
-        if hasattr(dtype, "categories"):
+        arrow = getattr(dtype, "pyarrow_dtype", None)
+        if hasattr(dtype, "categories") or (arrow is not None and pa.types.is_dictionary(arrow)):
             stored.add(name)
             found[name] = "text"
+        elif arrow is not None:
+            found[name] = kind_of_type(arrow)
         elif getattr(dtype, "kind", "O") in "biuf":
             found[name] = kind_of_dtype(dtype)
         elif getattr(dtype, "kind", "O") in "Mm":
@@ -126,23 +130,43 @@ def count_rows(
     columns: Sequence[str], kinds: Mapping[str, str], first: int, X: Any, label: Any = None, weight: Any = None
 ) -> TableCounts:
     """The counts of some rows; runs on a worker."""
-    table = table_of(X, columns)
+    table = table_of(X, columns, kinds)
     label, weight = (None if each is None or len(each) != len(table) else each for each in (label, weight))
     return TableCounts.of(table, kinds, label, weight, first)
 
 
-def table_of(X: Any, columns: Sequence[str]) -> Any:
-    """Rows as an Arrow table with these names, or an array of numbers as it is."""
+def of_other_kind(name: Any, value: Any) -> DataError:
+    """The error that some rows have text where the others, or those of the training, have numbers or dates."""
+    return DataError(
+        f"Column {name!r} of X holds {value!r}, where other rows or the training have numbers or dates: give all its "
+        "values one type."
+    )
+
+
+def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = None) -> Any:
+    """Rows as an Arrow table with these names, or an array of numbers as it is.
+
+    Columns that are no category in `kinds` may be text only where they hold nothing.
+    """
     if not hasattr(X, "iloc"):
         return X
+    from pandas import IntervalIndex
+
     arrays = []
     for j, name in enumerate(columns):
+        column = X.iloc[:, j]
+        if isinstance(getattr(column.dtype, "categories", None), IntervalIndex):  # Arrow has no texts of these
+            column = column.cat.rename_categories(str)
         try:
-            arrays.append(pa.array(X.iloc[:, j], from_pandas=True))
+            arrays.append(pa.array(column, from_pandas=True))
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError) as error:
             raise DataError(
                 f"Column {name!r} of X cannot be read ({error}): make text, numbers or dates of all its values."
             ) from None
+        if kinds is not None and kinds[name] != "category" and kind_of_type(arrays[-1].type) == "text":
+            if arrays[-1].null_count < len(column):
+                raise of_other_kind(name, column.dropna().iloc[0])
+            arrays[-1] = pa.nulls(len(column))
     return pa.table(arrays, names=list(columns))
 
 
@@ -198,7 +222,7 @@ def encoded_array(X: Any, encoding: Encoding, columns: Sequence[str], dtype: str
 
 def encode_rows(encoding: Encoding, columns: Sequence[str], dtype: str, X: Any, first: int | None) -> Any:
     """The inputs of some rows; runs on a worker."""
-    return encoding.encode(table_of(X, columns), dtype, first)[0]
+    return encoding.encode(table_of(X, columns, encoding.kinds), dtype, first)[0]
 
 
 def as_frame(X: Any, columns: Sequence[str]) -> Any:

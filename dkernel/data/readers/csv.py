@@ -26,6 +26,7 @@ from dkernel.numerics.tiling import PIECE_ROWS
 
 _FIRST = 1000  # values of a column that tell what it was meant to hold
 _BOM = b"\xef\xbb\xbf"
+_PACKED = (b"PK\x03\x04", b"\x1f\x8b")  # ZIP, in which spreadsheets are, and gzip
 _DELIMITERS = (",", ";", "\t", "|")
 
 
@@ -46,6 +47,11 @@ def _header(file: File, request: ReadOptions | None = None) -> Header:
     delimiter = request.delimiter or ("\t" if file.suffix == ".tsv" else ",")
     while True:
         data = file.read(0, size)
+        if data.startswith(_PACKED):
+            raise DataError(
+                f"{file.name}: the file is compressed, or a spreadsheet, and no CSV. Name it .csv.gz if gzip made it; "
+                "save a spreadsheet as CSV."
+            )
         if data[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\0" in data[:4]:
             raise DataError(
                 f"{file.name}: the file is in UTF-16 or is not text. Give --encoding utf-16, or save the file as UTF-8."
@@ -93,7 +99,8 @@ def _check_width(file: File, names: Sequence[str], below: Sequence[str], delimit
     widths = Counter(len(values) for values in text_csv.reader(rows, delimiter=delimiter))
     width, lines = widths.most_common(1)[0] if widths else (0, 0)
     blank = sum(not name.strip() for name in names)
-    if (lines > 1 and width > len(names) == 1) or blank > max(1, len(names) / 2):
+    title = names[0].startswith("sep=") or (lines > 1 and width > len(names) == 1)
+    if title or blank > max(1, len(names) / 2):
         shown = delimiter.join(names)[:60]
         raise DataError(
             f"{file.name}: the first line ({shown!r}) names {len(names) - blank} of the {width} columns that the lines "

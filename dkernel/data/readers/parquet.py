@@ -79,24 +79,28 @@ def _look(file: File) -> FileSchema:
         if len(set(names)) < len(names):
             twice = next(n for n in names if names.count(n) > 1)
             raise DataError(f"{file.name}: the column {twice!r} occurs twice; every column needs a name of its own.")
+        index, coded = _of_pandas(schema)
         return FileSchema(
             file,
             {field.name: kind_of_type(field.type) for field in schema},
             footer.num_rows,
             steps=tuple(footer.row_group(i).num_rows for i in range(footer.num_row_groups)),
-            indices=_index_columns(schema),
-            coded=frozenset(field.name for field in schema if pa.types.is_dictionary(field.type)),
+            indices=index,
+            coded=coded,
             width=-(-sum(footer.row_group(i).total_byte_size for i in range(footer.num_row_groups)) // footer.num_rows)
             if footer.num_rows
             else 0,
         )
 
 
-def _index_columns(schema: pa.Schema) -> frozenset[str]:
-    """The columns that are a pandas index: they number the rows and are no features, unless they are named."""
+def _of_pandas(schema: pa.Schema) -> tuple[frozenset[str], frozenset[str]]:
+    """The columns that pandas says are its index, and those that are categories, which Parquet has of texts alone."""
     stored = (schema.metadata or {}).get(b"pandas")
     try:
-        listed = json.loads(stored).get("index_columns", []) if stored else []
-    except ValueError:
-        listed = []
-    return frozenset(name for name in listed if isinstance(name, str) and name in schema.names)
+        said = json.loads(stored) if stored else {}
+        index = [name for name in said.get("index_columns", []) if isinstance(name, str)]
+        coded = [each["field_name"] for each in said.get("columns", []) if each.get("pandas_type") == "categorical"]
+    except (ValueError, KeyError, AttributeError, TypeError):
+        index, coded = [], []
+    coded += [field.name for field in schema if pa.types.is_dictionary(field.type)]
+    return frozenset(index).intersection(schema.names), frozenset(coded).intersection(schema.names)

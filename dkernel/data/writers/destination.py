@@ -379,7 +379,7 @@ class Staging:
         return output, manifest
 
     def _list(self, lists: Sequence[Path], rows: int, path: Path, name: str) -> Entry | None:
-        """All lists of rejected rows as one file at `path`, which will be called `name`; None if there are none."""
+        """Write all lists of rejected rows to `path`, a file that will be called `name`; None if there are none."""
         if not lists:
             return None
         with open(path, "wb") as stream:

@@ -81,7 +81,7 @@ class Format(ABC):
 
 
 def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of at least GROUP_ROWS rows (but for the last)."""
+    """Join tables until each has at least GROUP_ROWS rows, but for the last."""
     waiting: list[pa.Table] = []
     for table in tables:
         waiting.append(table)
@@ -196,7 +196,7 @@ def _is_csv_text(field: pa.Field) -> bool:
 
 
 def _plain(table: pa.Table) -> pa.Table:
-    """The same rows with text in place of views and of bytes, which are refused where they are no text."""
+    """Replace views and bytes by text; bytes that are no text are refused."""
     for i, field in enumerate(table.schema):
         if field.type == pa.string_view() or _is_bytes(field.type):
             column = table.column(i)
@@ -337,7 +337,7 @@ class Zarr(Format):
 
 
 def _sliced(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
-    """The same rows in tables of exactly GROUP_ROWS rows (but for the last)."""
+    """Cut the rows into tables of GROUP_ROWS rows, but for the last."""
     rest: pa.Table | None = None
     for table in _gathered(tables):
         whole = table if rest is None else pa.concat_tables([rest, table])

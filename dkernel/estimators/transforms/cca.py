@@ -204,7 +204,7 @@ class KernelCCA(OnFeatures):
             raise RecipeError(f"alpha={self.alpha!r}: a number above 0 is needed.")
 
     def _views(self, X: Any, Y: Any, *, fitting: bool = True) -> tuple[Any, Any]:
-        """Both as tables of as many rows, and in the same chunks."""
+        """Make tables of both, and refuse those of unequal rows."""
         if isinstance(X, Source) or isinstance(Y, Source):
             raise DataError("KernelCCA takes two tables of the same rows, and a Source is one: give Dask arrays.")
         X = checked_rows(self, X, fitting=fitting, least=2 if fitting else 1)

@@ -56,7 +56,7 @@ class Embedding(Unsupervised):
         return source, Phi(nystrom_rows, (inner.kernel_, wide(inner.landmarks_), inner.whitening_)), seed
 
     def _sample(self, source: Source, seed: int, executor: Executor) -> NDArray[Any]:
-        """Up to SAMPLE rows, drawn by hash."""
+        """Draw up to SAMPLE rows by hash."""
         recipe = Recipe(kernel=repr(self.kernel_), features="nystrom", n_components=1, seed=seed)
         return sample_rows(source, recipe, min(source.n_rows, SAMPLE), executor)[1]
 

@@ -55,7 +55,7 @@ class Projection(FromArguments, ABC):
 
     @property
     def whole(self) -> PackedComponents | None:
-        """All frequencies as one block; of a matrix that is held."""
+        """Give all frequencies as one block, where a matrix of them is held; else None."""
         return None
 
     def panels(self, first: int, width: int) -> NDArray[np.float32] | None:  # noqa: ARG002 - a matrix has them
@@ -74,7 +74,7 @@ class Projection(FromArguments, ABC):
 
     @abstractmethod
     def divided(self, number: float) -> "Projection":
-        """The same with Ω / number."""
+        """Divide Ω by a number."""
 
     @abstractmethod
     def arrays(self) -> dict[str, NDArray]:

@@ -64,7 +64,7 @@ class Scattered(Seeded):
         return out
 
     def rows(self, X: NDArray) -> NDArray[np.float32]:
-        """All z of a tile at once: its columns are looked for once."""
+        """Compute all z of a tile at once: its columns are looked for once."""
         return np.asarray(self.products(X, "float32"))
 
     def fill(self, rows: NDArray[np.float32], first: int, out: NDArray[np.float32]) -> None:

@@ -159,7 +159,7 @@ class PSGD:
         return {**means, "last": state.v}
 
     def by_preconditioner(self) -> list[tuple[Preconditioner, list[int]]]:
-        """Each preconditioner with its heads: alphas below ρ share one, and one solve is cheaper than several."""
+        """List each preconditioner with its heads: alphas below ρ share one, and one solve is cheaper than several."""
         groups: dict[int, tuple[Preconditioner, list[int]]] = {}
         for j, P in enumerate(self.preconditioners):
             heads = groups.setdefault(id(P), (P, []))[1]

@@ -1,0 +1,71 @@
+"""Frames whose columns are not what they usually are: of pandas, of Arrow, and partitions that differ."""
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+
+from dkernel import KernelClassifier
+from dkernel.errors import DataError
+
+N = 120
+
+
+def table(**columns):
+    rng = np.random.default_rng(0)
+    return pd.DataFrame({"a": rng.normal(size=N), "b": rng.normal(size=N)}).assign(**columns)
+
+
+def labels():
+    rows = table()
+    return np.where(rows["a"] * rows["b"] > 0, "yes", "no")
+
+
+def fitted(X, y):
+    return KernelClassifier("gaussian", gamma=0.5, n_components=16, alpha=1e-3, metric="identity").fit(X, y)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pd.cut(table()["a"], 4),
+        pd.array(
+            pa.array(np.resize(["u", "v"], N)).dictionary_encode(),
+            dtype=pd.ArrowDtype(pa.dictionary(pa.int32(), pa.string())),
+        ),
+        pd.Categorical(np.resize([1, 2, 7], N)),
+    ],
+    ids=["intervals", "a dictionary of Arrow", "whole numbers"],
+)
+def test_all_kinds_of_categories_are_categories(values):
+    machine = fitted(table(c=values), labels())
+    assert machine.model_.encoding.kinds["c"] == "category"
+    assert len(machine.predict(table(c=values))) == N
+
+
+def parts(first, second):
+    """A lazy frame whose partitions have these values, and the types of the first."""
+    frames = [table(c=first), table(c=second)]
+    X = dd.from_map(lambda i: frames[i], [0, 1], meta=frames[0].iloc[:0])
+    return X, dd.from_pandas(pd.Series(np.tile(labels(), 2)), npartitions=1).repartition(divisions=[0, N, 2 * N - 1])
+
+
+@pytest.mark.parametrize("more", [{}, {"k": "u"}], ids=["numbers alone", "a category beside it"])
+def test_text_in_one_partition_of_numbers_is_named(more):
+    X, y = parts(1.5, "x")
+    with pytest.raises(DataError, match=r"Column 'c' of X holds 'x', where other rows or the training have numbers"):
+        fitted(X.assign(**more), y)
+
+
+def test_a_partition_may_hold_nothing_in_a_column_of_numbers():
+    X, y = parts(1.5, np.array([None] * N, object))
+    machine = fitted(X, y)
+    assert machine.model_.encoding.kinds["c"] == "number"
+    assert len(machine.predict(X).compute()) == 2 * N
+
+
+def test_a_column_of_numbers_that_holds_text_at_prediction_is_named():
+    machine = fitted(table(c="u", d=1.0), labels())
+    with pytest.raises(DataError, match="Column 'd' of X holds 'x'"):
+        machine.predict(table(c="u", d="x"))
