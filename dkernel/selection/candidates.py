@@ -21,6 +21,7 @@ class Candidate:
     factor : its place in the grid of gamma, 1 for the median value
     metric : of the scaling: "identity", "diagonal" or "full"
     weights : of the columns in the metric, of sum 1, or None
+    plain : whether the components that judge it are the features, as those of a linear kernel may be
     """
 
     family: Kernel
@@ -29,6 +30,7 @@ class Candidate:
     factor: float
     metric: str = "identity"
     weights: NDArray[np.float64] | None = None
+    plain: bool = False
 
 
 @stored("Chosen")

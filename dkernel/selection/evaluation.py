@@ -100,7 +100,7 @@ class CandidateLoss:
 
 def evaluate_candidate(
     kernel: Kernel, scaling: Scaling, half: FitValidationSplit, loss: Loss, targets: Targets, level: Fidelity,
-    threads: int = 1, drawing: Drawing | None = None,
+    threads: int = 1, drawing: Drawing | None = None, plain: bool = False,
 ) -> CandidateLoss:  # fmt: skip
     """Fit and judge one candidate; runs on a worker. The number of threads moves no bit; more than PARTS are no use.
 
@@ -108,7 +108,8 @@ def evaluate_candidate(
     """
     map: FeatureMap
     if drawing is None:
-        map = NystromMap(kernel, scaling.apply(half.X[: level.components]))
+        # Unit vectors make the scaled features themselves of a linear kernel, which has no more components.
+        map = NystromMap(kernel, np.eye(half.X.shape[1]) if plain else scaling.apply(half.X[: level.components]))
     else:
         map = drawing.map(kernel, level.components)
     components = ScaledComponents(scaling, map)

@@ -20,24 +20,25 @@ from dkernel.encoding import Encoding
 from dkernel.execution.base import Call, Executor
 from dkernel.features import Drawing, Scaling, is_complete
 from dkernel.features.scaling import SPARSE
-from dkernel.kernels import Kernel, Laplacian
+from dkernel.kernels import Kernel, Laplacian, Linear
 from dkernel.kernels.analysis.gradients import metric_root
 from dkernel.linear.losses import Loss
 from dkernel.numerics.object_values import number_columns, numbers_of
 from dkernel.problem.budget import choice_flops
+from dkernel.problem.sizes import LEAST_COMPONENTS
 from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.selection.bandwidth import Gammas, requested
 from dkernel.selection.candidates import Candidate, SelectedModel, has, is_next
 from dkernel.selection.evaluation import (
     MOMENT_PARTS,
-    CandidateLoss,
     Fidelity,
     FitValidationSplit,
     evaluate_candidate,
     moment_of,
 )
 from dkernel.selection.metric_learning import learnable, with_metric
+from dkernel.selection.reasons import Found, Reasons
 from dkernel.streaming.survey import SurveyResult
 
 GRID = tuple(2.0**k for k in range(-2, 7))
@@ -92,9 +93,6 @@ def select_model(
         return search.run(candidates)
 
 
-Found = tuple[Candidate, CandidateLoss]
-
-
 class _Search:
     """One choice: the rows that it is made on, and the levels of looking at candidates."""
 
@@ -120,7 +118,7 @@ class _Search:
         self.budget = choice_flops(recipe, flops)
         self.spent, self.calls = 0.0, 0
         self.seen: list[Candidate] = []  # all that were judged
-        self.why: dict[str, str] = {}
+        self.levels: list[list[Found]] = []  # of those that were judged together
         self.rounds: dict[int, str] = {}  # id of a family -> losses without a metric, and after each round of learning
 
     @cached_property
@@ -186,12 +184,11 @@ class _Search:
         drawn_apart = self.drawing is None or self.components >= 2 * MOST_TERMS
         if len(self.families) > 1 and len(self.half.X_judged) >= ENOUGH_JUDGED and drawn_apart:
             found = self._stacked(found)
-        best, judged = self._last(found, len(candidates))
-        self._say(best, judged.loss, candidates)
+        best, judged = self._linear(self._last(found, len(candidates)))
+        reasons = Reasons(best, self.families, candidates, self.levels, f"{len(self.half.X_judged):,} other rows")
+        why = reasons.said(self.rounds.get(id(best.family)), judged.loss, len(self._grid(best.family)) > 1)
         enough, rough = self._enough(best)
-        return SelectedModel(
-            best.kernel, best.scaling, self.why, best.metric, best.weights, enough, rough, judged.alpha
-        )
+        return SelectedModel(best.kernel, best.scaling, why, best.metric, best.weights, enough, rough, judged.alpha)
 
     def judged(self, candidates: Sequence[Candidate], level: Fidelity, drawn: bool = True) -> list[Found]:
         """The candidates with what was found of them, the best first; unless `drawn`, on landmarks in any case."""
@@ -204,12 +201,13 @@ class _Search:
             Call(
                 f"{self.key}-{self.calls}-{i}",
                 evaluate_candidate,
-                (c.kernel, c.scaling, self.held, self.loss, self.targets, level, threads, drawing),
+                (c.kernel, c.scaling, self.held, self.loss, self.targets, level, threads, drawing, c.plain),
             )
             for i, c in enumerate(candidates)
         ]
         found = list(zip(candidates, self.executor.compute(calls)[0], strict=True))
-        return sorted(found, key=lambda each: each[1].loss)
+        self.levels.append(sorted(found, key=lambda each: each[1].loss))
+        return self.levels[-1]
 
     def _finalists(self, candidates: list[Candidate]) -> list[Found]:
         """The best of each family, the best family first."""
@@ -356,8 +354,24 @@ class _Search:
             last = wider
         return last
 
+    def _linear(self, found: Found) -> Found:
+        """The linear kernel, where it is clearly better than the best of the others: many features are learned so."""
+        recipe, best = self.recipe, found[0]
+        is_open = recipe.kernel == recipe.gamma == "auto" and recipe.metric in ("auto", "identity")
+        if not is_open or self.drawing is not None or self.rows.X.dtype.kind == "O" or self.sparse:
+            return found
+        candidate = self._bound(Linear(), self._scaling(best.scaling.kind), (1.0,), plain=True)[0]
+        level = LAST if self.p > SECOND.components else SECOND
+        if not self.judged([candidate], level)[0][1].loss < CLEARLY * found[1].loss:
+            return found
+        both = self.judged([best, candidate], self._affordable(LAST, [best.family]))  # on the same rows
+        other, linear = sorted(both, key=lambda each: each[0] is candidate)
+        return linear if linear[1].loss < CLEARLY * other[1].loss else found
+
     def _enough(self, best: Candidate) -> tuple[int | None, bool]:
         """Landmarks beyond which there is little to gain, as far as few can tell; and whether no number is enough."""
+        if best.plain and 2 * self.p <= LEAST_COMPONENTS:
+            return 2 * self.p, False  # half of them are all features
         if self.drawing is not None or len(self.half.X_judged) < ENOUGH_JUDGED:
             return None, False
         for components in (SECOND.components, THIRD.components, LAST.components):
@@ -377,21 +391,6 @@ class _Search:
         while level.components > least and sum(level.flops(f, self.p, drawn) for f in families) > left:
             level = replace(level, components=level.components // 2, rows=max(level.rows // 2, 2048))
         return level
-
-    def _say(self, best: Candidate, loss: float, candidates: list[Candidate]) -> None:
-        rows = f"{len(self.half.X_judged):,} other rows"
-        if len(self.families) > 1:
-            names = ", ".join(type(kernel).__name__ for kernel in self.families)
-            self.why["kernel"] = f"{best.kernel!r}, the best of {names} and their sums"
-        if losses := self.rounds.get(id(best.family)):
-            self.why["metric"] = f"{best.metric}; loss after each round of learning it: {losses}"
-        if len({c.scaling.kind for c in candidates}) > 1:
-            tried = " and ".join(dict.fromkeys(c.scaling.kind for c in candidates))
-            self.why["scale"] = f"{best.scaling.kind}, the best of {tried} on {rows}"
-        if len(self._grid(best.family)) > 1:
-            self.why["gamma"] = (
-                f"{best.factor:g} times the median value, the best of {len(candidates)}: loss {loss:.4f} on {rows}"
-            )
 
 
 def _best_of_each(found: Sequence[Found]) -> list[Found]:

@@ -1,0 +1,75 @@
+"""The reasons of a choice, in sentences: what it was made from, and by how much it won."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from dkernel.kernels import Kernel
+from dkernel.selection.candidates import Candidate
+from dkernel.selection.evaluation import CandidateLoss
+
+Found = tuple[Candidate, CandidateLoss]
+
+
+@dataclass(frozen=True, eq=False)
+class Reasons:
+    """The candidates of a choice and their losses.
+
+    Parameters
+    ----------
+    families, candidates : that it was made from
+    levels : those that were judged together, the best first
+    rows : that judged them, in words
+    """
+
+    best: Candidate
+    families: Sequence[Kernel]
+    candidates: Sequence[Candidate]
+    levels: Sequence[Sequence[Found]]
+    rows: str
+
+    def said(self, rounds: str | None, loss: float, open_gamma: bool) -> dict[str, str]:
+        """A sentence for each part that was open.
+
+        Parameters
+        ----------
+        rounds : losses of the rounds that learned a metric, in words
+        loss : of the best
+        """
+        best, rows, why = self.best, self.rows, {}
+        if len(self.families) > 1:
+            names = ", ".join(type(kernel).__name__ for kernel in self.families)
+            margin = self._margin(lambda c: type(c.kernel).__name__, lambda _: None)
+            why["kernel"] = f"{best.kernel!r}, the best of {names} and their sums{margin}"
+        if rounds:
+            why["metric"] = f"{best.metric}; loss after each round of learning it: {rounds}"
+        if len({c.scaling.kind for c in self.candidates}) > 1:
+            tried = " and ".join(dict.fromkeys(c.scaling.kind for c in self.candidates))
+            margin = self._margin(lambda c: c.scaling.kind, lambda c: c.family)
+            why["scale"] = f"{best.scaling.kind}, the best of {tried} on {rows}{margin}"
+        if open_gamma:
+            margin = self._margin(lambda c: f"{c.factor:g} times", lambda c: (c.family, c.scaling))
+            why["gamma"] = (
+                f"{best.factor:g} times the median value, the best of {len(self.candidates)}: loss {loss:.4f} on "
+                f"{rows}{margin}"
+            )
+        return why
+
+    def _margin(self, of: Callable[[Candidate], Any], alike: Callable[[Candidate], Any]) -> str:
+        """By how much a value of the best won over the next, where both were last judged together.
+
+        Parameters
+        ----------
+        of : the value of a candidate
+        alike : what a candidate must have in common with the best
+        """
+        for found in reversed(self.levels):
+            losses: dict[Any, float] = {}
+            for candidate, judged in found:
+                if alike(candidate) == alike(self.best):
+                    losses.setdefault(of(candidate), judged.loss)
+            mine = losses.pop(of(self.best), None)
+            if mine is not None and losses:
+                value = min(losses, key=losses.__getitem__)
+                return f"; loss {mine:.4g}, and {losses[value]:.4g} of the next, {value}"
+        return ""
