@@ -40,7 +40,8 @@ class Reasons:
         if len(self.families) > 1:
             names = ", ".join(type(kernel).__name__ for kernel in self.families)
             margin = self._margin(lambda c: type(c.kernel).__name__, lambda _: None)
-            why["kernel"] = f"{best.kernel!r}, the best of {names} and their sums{margin}"
+            verdict = "better than" if best.plain else "the best of"  # the linear kernel is judged after the others
+            why["kernel"] = f"{best.kernel!r}, {verdict} {names} and their sums{margin}"
         if rounds:
             why["metric"] = f"{best.metric}; loss after each round of learning it: {rounds}"
         if len({c.scaling.kind for c in self.candidates}) > 1:

@@ -19,6 +19,7 @@ def test_many_features_of_a_linear_rule_have_the_linear_kernel():
     X, y = of_many_features(3000, 2000)
     machine = KernelRegressor().fit(X[:3000], y[:3000])
     assert machine.model_.recipe.kernel == "Linear()"
+    assert machine.chosen_["kernel"].startswith("Linear(), better than Gaussian")
     assert machine.score(X[3000:], y[3000:]) > 0.95
 
 
