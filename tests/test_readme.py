@@ -3,6 +3,7 @@ the code say what it says.
 """
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -77,13 +78,21 @@ def test_files_that_it_names_are_there(page):
         assert (ROOT / name).exists(), name
 
 
+def with_neighbours(script):
+    """The text of a script and of the modules beside it that it imports."""
+    text = text_of(script)
+    names = re.findall(r"^(?:from|import) (\w+)", text, re.MULTILINE)
+    beside = [ROOT / Path(script).parent / f"{name}.py" for name in names]
+    return text + "".join(path.read_text() for path in beside if path.is_file())
+
+
 def test_every_picture_has_the_command_that_makes_it():
     commands = {line for page in ALL_PAGES for line in re.findall(r"`(python scripts/[^`]*)`", text_of(page))}
     commands = {line for line in commands if "..." not in line.split()[1]}
     for picture in sorted((ROOT / "scripts").rglob("*.png")):
         name = str(picture.relative_to(ROOT))
-        scripts = {line: text_of(line.split()[1]) for line in commands}
-        assert [line for line, code in scripts.items() if name in line or f'FIGURES / "{picture.name}"' in code], (
+        scripts = {line: with_neighbours(line.split()[1]) for line in commands}
+        assert [line for line, code in scripts.items() if name in line or f'"{picture.stem}' in code], (
             f"no page says how {name} is made"
         )
 

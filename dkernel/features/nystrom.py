@@ -277,6 +277,10 @@ def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:
     """The Gram matrix plus SOLVER_RIDGE times its largest eigenvalue (power iteration, a fixed start), in its place."""
     n = len(gram)
     v = np.ones(n) / np.sqrt(n)
+    if np.linalg.norm(thin_linalg.product(gram, v[:, None])) < np.trace(gram) / n:
+        # The linear kernel of centred rows takes ones to 0. No column of the largest diagonal is orthogonal to all.
+        column = gram[np.argmax(np.diagonal(gram))]
+        v = column / np.linalg.norm(column)
     largest = before = 0.0
     for _ in range(20):
         v = thin_linalg.product(gram, v[:, None])[:, 0]

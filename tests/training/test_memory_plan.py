@@ -18,7 +18,11 @@ class Limited(SerialExecutor):
     """Some workers with a memory limit each."""
 
     def __init__(self, limit, workers=1, threads=1):
-        self.memory_limit, self.workers, self.slots = limit, workers, workers * threads
+        self.memory_limit, self.slots = limit, workers * threads
+        self.threads = {f"worker {i}": threads for i in range(workers)} if workers > 1 else {}
+
+    def processes(self):
+        return self.threads
 
 
 @pytest.fixture(scope="module")
