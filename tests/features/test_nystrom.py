@@ -218,3 +218,12 @@ def test_eigenfunctions_are_orthonormal_and_expand_the_kernel(kernel):
     np.testing.assert_allclose(map.gram @ F, F * map.eigenvalues(), atol=1e-8 * np.abs(map.gram).max() * 40)
     G = (map.eigenfunctions(X) * (map.eigenvalues() / 40)) @ map.eigenfunctions(X).T
     np.testing.assert_allclose(G, map(X) @ map(X).T, atol=1e-8 * np.abs(G).max())
+
+
+@pytest.mark.parametrize("Z", [[[1, 1], [-1, -1], [1, -1], [-1, 1]], [[1.0], [-1.0]]], ids=["square", "pair"])
+def test_the_metric_is_regular_where_ones_are_taken_to_zero(Z):
+    """The Gram matrix of a linear kernel at centred rows has ones in its null space."""
+    map = NystromMap(Linear(), np.array(Z, np.float32))
+    metric = map.coordinates().metric
+    added = np.diagonal(metric) - np.diagonal(map.gram)
+    np.testing.assert_allclose(added, 1e-9 * np.linalg.eigvalsh(map.gram)[-1], rtol=0.01)
