@@ -37,11 +37,12 @@ class Reasons:
         loss : of the best
         """
         best, rows, why = self.best, self.rows, {}
-        if len(self.families) > 1:
+        if len(self.families) > 1 or best.plain:
             names = ", ".join(type(kernel).__name__ for kernel in self.families)
-            margin = self._margin(lambda c: type(c.kernel).__name__, lambda _: None)
+            tried = names + " and their sums" * (len(self.families) > 1)
             verdict = "better than" if best.plain else "the best of"  # the linear kernel is judged after the others
-            why["kernel"] = f"{best.kernel!r}, {verdict} {names} and their sums{margin}"
+            margin = self._margin(lambda c: type(c.kernel).__name__, lambda _: None)
+            why["kernel"] = f"{best.kernel!r}, {verdict} {tried}{margin}"
         if rounds:
             why["metric"] = f"{best.metric}; loss after each round of learning it: {rounds}"
         if len({c.scaling.kind for c in self.candidates}) > 1:
