@@ -29,16 +29,26 @@ PAUSE = 0.01
 NAMES = ("out", "out.csv", "out.zarr", "out.parquet")
 
 
+def inode(path: Path) -> int | None:
+    """The number of a file or folder, None where there is none."""
+    try:
+        return path.stat().st_ino
+    except FileNotFoundError:
+        return None
+
+
 def look(path: Path, seen: Path) -> None:
     """Note every state of the destination, every 10 ms, until `seen` has a file `stop`."""
     known: set[str] = set()
     while True:
         stop = (seen / "stop").exists()
+        before = inode(path)
         try:
             found = state(path)
         except FileNotFoundError:
-            found = ""  # it was exchanged while we read: look again
-        if found and found not in known:
+            found = ""
+        # Where it was exchanged meanwhile, files of the old folder were read and files of the new one: look again.
+        if found and found not in known and inode(path) == before:
             known.add(found)
             (seen / found).touch()
         if stop:
