@@ -93,12 +93,15 @@ def _far_values(x: NDArray[Any]) -> list[float]:
     >>> _far_values(np.append(np.arange(100), [-999, -999])), _far_values(np.arange(100))
     ([-999.0], [])
     """
+    least = max(2, FREQUENT * len(x))
+    if max((x == x.min()).sum(), (x == x.max()).sum()) < least:  # most columns end here, without a sort
+        return []
     found, counts = np.unique(x.astype(np.float64), return_counts=True)
     if len(found) < 12:  # codes of a few values, which may be anything
         return []
     width = found[-2] - found[1]
     ends = ((0, found[1] - found[0]), (-1, found[-1] - found[-2]))
-    return [float(found[i]) for i, gap in ends if gap > width and counts[i] >= max(2, FREQUENT * len(x))]
+    return [float(found[i]) for i, gap in ends if gap > width and counts[i] >= least]
 
 
 def _columns(source: Source) -> dict[str, list[int]]:
