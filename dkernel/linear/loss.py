@@ -12,7 +12,7 @@ from dkernel.errors import UnsupportedError
 
 Array = NDArray[np.floating]
 
-APART = 1e-5  # of scores whose slopes are compared
+APART = 1e-5  # curvature is the difference of the slopes at scores so far to either side
 
 
 class Loss(ABC):
