@@ -214,9 +214,7 @@ class _Search:
         if len(candidates) > 2:
             first = self._extended(self.judged(candidates, FIRST), FIRST)
             candidates += [c for c, _ in first if c not in candidates]
-            if SECOND.within(self.components, self.half) == FIRST.within(
-                self.components, self.half
-            ):  # all rows were used
+            if len({level.within(self.components, self.half) for level in (FIRST, SECOND)}) == 1:  # all rows were used
                 return _best_of_each(first)
             kept = [candidate for candidate, _ in first[:FINALISTS]]
             for family in self.families:
