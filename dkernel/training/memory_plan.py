@@ -303,13 +303,14 @@ def _working(columns: int, outputs: int) -> int:
 
 
 def _squares(sizes: Sizes, recipe: Recipe) -> int:
-    """D x D matrices of the client at one time: metric, its root, covariance and one that comes or goes; and a factor
-    for each alpha of the path that can have a ridge of its own: a large source has one, and leaves of the Gram matrix
-    that arrive before it."""
+    """D x D matrices of the client at one time: covariance and one that comes or goes, of landmarks the metric and its
+    root; and a factor for each alpha of the path that can have a ridge of its own: a large source has one, and leaves
+    of the Gram matrix that arrive before it."""
     if not SOLVERS[recipe.solver].prepared or recipe.rank is not None:  # eigenvectors, and what makes them
         return 11
     several = 2 if sizes.large else len(PATH)
-    return 4 + (several if recipe.alpha == "auto" else 1)
+    metric = 2 if by_landmarks(recipe.features, auto=True) else 0
+    return 2 + metric + (several if recipe.alpha == "auto" else 1)
 
 
 def _tasks(executor: Executor, columns: int, outputs: int, squares: int, wide: bool) -> tuple[int, int]:
