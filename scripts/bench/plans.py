@@ -64,7 +64,8 @@ def one(name: str) -> dict[str, Any]:
     fewer = fitted.n_components != stated["columns"]
     here = stated["least_bytes"] if fewer else stated["client_bytes"] + stated["worker_bytes"]
     return {
-        "fit": name, "components": fitted.n_components, "stated_s": stated["seconds"], "took_s": found.seconds, "cpu_s": cpu,
+        "fit": name, "components": fitted.n_components, "stated_s": stated["seconds"], "took_s": found.seconds,
+        "cpu_s": cpu,
         "times": found.seconds / max(stated["seconds"], 1e-9),
         "cpu_times": cpu / max(cores * stated["seconds"], 1e-9), "stated_mib": here / 2**20, "peak_mib": found.peak_mib,
         "memory_times": here / 2**20 / found.peak_mib,
