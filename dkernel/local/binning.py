@@ -191,3 +191,6 @@ class Binning:
         for first in range(0, self.n_grids, TOGETHER):
             last = first + TOGETHER
             add_scores(self.part(first, last).codes(X), coef[first:last], scores)
+
+
+LOOPS = (_codes, add_sums, add_scores)

@@ -191,3 +191,6 @@ def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, 
             steps[:, c] = scipy.linalg.lstsq(system, moment)[0]
         _stepped(d, steps, first, change)
     return change
+
+
+LOOPS = (_unpack, _minimisers, _outputs, _stepped)

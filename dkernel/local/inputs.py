@@ -147,3 +147,6 @@ def named_groups(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> 
             members += [left.pop(name) for name in names]
         found.append(tuple(sorted(members)))
     return tuple(found)
+
+
+LOOPS = (_fill,)
