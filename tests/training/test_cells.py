@@ -220,5 +220,5 @@ def test_what_has_no_meaning_is_refused_by_name():
 def test_the_plan_states_matrices_rows_and_scratch():
     small, large = (cell_cost(10**6, 28, RECIPE.replace(local="cells", cell_rows=n), 1) for n in (1000, 4000))
     assert large.task_bytes > 8 * 6000**2 > 10 * small.task_bytes
-    assert large.flops > 5 * small.flops
+    assert large.flops > 4 * small.flops  # beside the metric, whose rows are as many
     assert small.scratch_bytes == large.scratch_bytes > 1.5e6 * 4 * 28
