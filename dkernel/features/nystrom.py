@@ -277,16 +277,16 @@ def _regular(gram: NDArray[np.float64]) -> NDArray[np.float64]:
     """The Gram matrix plus SOLVER_RIDGE times its largest eigenvalue (power iteration, a fixed start), in its place."""
     n = len(gram)
     v = np.ones(n) / np.sqrt(n)
-    if np.linalg.norm(thin_linalg.product(gram, v[:, None])) < np.trace(gram) / n:
+    image = thin_linalg.product(gram, v[:, None])
+    if np.linalg.norm(image) < np.trace(gram) / n:
         # The linear kernel of centred rows takes ones to 0. No column of the largest diagonal is orthogonal to all.
         column = gram[np.argmax(np.diagonal(gram))]
-        v = column / np.linalg.norm(column)
-    largest = before = 0.0
-    for _ in range(20):
-        v = thin_linalg.product(gram, v[:, None])[:, 0]
-        before, largest = largest, float(np.linalg.norm(v))
-        v /= largest
+        image = thin_linalg.product(gram, column[:, None] / np.linalg.norm(column))
+    before, largest = 0.0, float(np.linalg.norm(image))
+    for _ in range(19):
         if largest - before <= 1e-3 * largest:  # it grows to the eigenvalue
             break
+        image = thin_linalg.product(gram, image / largest)
+        before, largest = largest, float(np.linalg.norm(image))
     gram.flat[:: n + 1] += SOLVER_RIDGE * largest
     return gram

@@ -144,14 +144,16 @@ class Newton:
         """The way of some outputs, with one factor; and which of them are not at its end."""
         a, s, Y = a[:, some], s[:, some], self.Y[:, some]
         w, slope = self.w[:, None], self.loss.derivative(Y, s)
-        h = self.loss.hessian(Y, s)[0]
+        h, change = self.loss.hessian(Y, s)
         r, rest, beta = -(w * slope + alpha * a), -self.w @ slope, np.zeros(a.shape[1])
         mean = h.mean(axis=1)
         curved = (mean > 1e-12) & (self.w > 0)  # smaller curvatures are rounding
         d = np.where(curved[:, None], 0.0, r / alpha)
         if not curved.any():
             return d, beta, np.zeros(len(beta), dtype=bool)
-        mean, w, change = mean[curved], w[curved], self.loss.hessian(Y[curved], s[curved])[1]
+        if not curved.all():
+            change = self.loss.hessian(Y[curved], s[curved])[1]
+        mean, w = mean[curved], w[curved]
 
         def bent(moved: Array) -> Array:
             return w * change(moved)
