@@ -78,7 +78,7 @@ class CategoryCount:
         gaps = np.array([word is None for word in words], bool)
         missing, found = int(found[gaps].sum()), np.where(gaps, 0, found)
         places, less = np.flatnonzero(found), 0
-        if len(places) > MOST_VALUES:  # as _bounded, before very many values become a dict
+        if len(places) > MOST_VALUES:  # the cut of _bounded, made before very many values become a dict
             less = int(np.sort(found[places])[-MOST_VALUES - 1])
             places = np.flatnonzero(found > less)
         bounded = cls(

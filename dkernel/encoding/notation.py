@@ -6,7 +6,7 @@ from collections.abc import Iterable
 NUMBER = re.compile(
     r"[-+\u2212(]?[$€£¥]? ?(?:\d{1,3}(?:[,.' \u2019\u00a0\u202f]\d{3})+|\d+)(?:[.,]\d+)?(?:[eE][-+]?\d+)? ?[%$€£¥]?\)?"
 )
-PLAIN = re.compile(r"\d+")  # as of a ZIP code, which is a category
+PLAIN = re.compile(r"\d+")  # a ZIP code looks like this, and is a category
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d.*)?")
 DATE = re.compile(

@@ -28,7 +28,7 @@ from dkernel.numerics.tiling import TILE_COMPONENTS
 # eigendecomposition would for a twentieth of its price. It also shrinks the directions above it, so it is smaller:
 # on covtype with 5,000 landmarks 1e-6 cost 0.6 points of error against 1e-8 and 1e-9.
 SOLVER_FLOOR = 1e-6
-SOLVER_RIDGE = 1e-9  # of the largest eigenvalue: see above
+SOLVER_RIDGE = 1e-9  # a share of the largest eigenvalue: see above
 # A transformer computes in float64 and truncates where float64 ends.
 TRANSFORM_FLOOR = 1e-14
 STRIP = 256  # rows whose float64 columns one thread makes at one time
@@ -36,7 +36,7 @@ SQUARE_STRIP = 128  # rows of the landmarks' own Gram matrix that are made, and 
 
 
 def indefinite(kernel: Kernel) -> DataError:
-    """The refusal of a kernel that is none."""
+    """The error for a kernel that is not positive semi-definite."""
     return DataError(f"{kernel!r} is not positive semi-definite on these rows; use a kernel that is.")
 
 

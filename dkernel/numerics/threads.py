@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-MOST_THREADS = 16  # of loops over squares: more wait for the same memory
+MOST_THREADS = 16  # threads of loops over squares: more would wait for the same memory
 _LIBRARIES = ("numpy", "scipy.linalg", "numba")
 _lock = threading.Lock()
 _runs = 0

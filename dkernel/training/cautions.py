@@ -115,7 +115,7 @@ def _same_groups(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequenc
     """The columns with one value for each class, and another one for each other."""
     _, codes = np.unique(y, return_inverse=True)
     n = int(codes.max()) + 1
-    first = np.sort(X[:64], axis=0)  # so many rows tell most features from the label
+    first = np.sort(X[:64], axis=0)  # these rows tell most features from the label
     different = (first[1:] != first[:-1]).sum(axis=0) + 1
     found = []
     for name, places in columns.items():

@@ -1,4 +1,4 @@
-"""Newton's method on the coefficients of a kernel expansion: the exact machine of few rows.
+"""Newton's method on the coefficients of a kernel expansion: the exact solver for few rows.
 
     minimize over a, b:  Σ w_i ℓ(y_i, s_i) + α/2 a^T K a,   s = K a + b,   Σ w_i = 1
 
@@ -141,7 +141,7 @@ class Newton:
     def _shared(
         self, some: NDArray[np.bool_], a: Array, s: Array, alpha: float, enough: float
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """The way of some outputs, with one factor; and which of them are not at its end."""
+        """Compute the step of some outputs with one factor, and tell the outputs that have not reached its end."""
         a, s, Y = a[:, some], s[:, some], self.Y[:, some]
         w, slope = self.w[:, None], self.loss.derivative(Y, s)
         h, change = self.loss.hessian(Y, s)
