@@ -1,4 +1,4 @@
-"""Counts of the values of each column, mergeable and of bounded size: encodings are learned from them.
+"""Mergeable counts of the values of each column, of bounded size, from which encodings are learned.
 
 Different values are counted exactly up to MOST_VALUES a column. Beyond that the counts are those of Misra and Gries
 (1982), merged as by Agarwal et al. (2012): lower bounds, wrong by at most n / MOST_VALUES, of every value that is more

@@ -1,4 +1,4 @@
-"""Texts that are numbers or dates in the notation of a country or a spreadsheet: as categories they say little."""
+"""Finds numbers and dates that were written as text in the notation of a country or a spreadsheet."""
 
 import re
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Tasks of a run in the worker: the process is prepared, the call is opened, and tried again where a disk failed."""
+"""Tasks of a run on a worker: each prepares the process, opens its call, and tries it again where a disk failed."""
 
 from dataclasses import dataclass
 from functools import partial

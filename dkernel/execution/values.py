@@ -1,4 +1,4 @@
-"""Values on a cluster as the client holds them: computed again when they are lost."""
+"""Values on a cluster, as the client holds them; a value that is lost is computed again."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""Batch scoring: every row of a source through a model, into an output that appears as a whole.
+"""Batch scoring: computes the scores of every row of a source, and writes them to an output that appears as a whole.
 
     rows out + rows rejected = rows in, in their order, the kept columns untouched:
     kept ..., label, score ..., probability ...

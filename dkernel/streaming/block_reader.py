@@ -1,4 +1,4 @@
-"""Reading of the units of a source into the workers' memory, a bounded number ahead of their use."""
+"""Reads the units of a source into the workers' memory, a bounded number of them before they are needed."""
 
 from array import array
 from collections import Counter

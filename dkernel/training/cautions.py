@@ -1,4 +1,4 @@
-"""Cautions of a survey, which are no errors: a class of one row, a constant feature, a copied label and the like."""
+"""Warnings from the survey of the data: a class of one row, a constant feature, a copied label and the like."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""The local stage of a fit: a machine learns what the global stage leaves, and is kept where the holdout gains."""
+"""The local stage of a fit: a machine learns the residual of the global stage, and stays if it improves the holdout."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
