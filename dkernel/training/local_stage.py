@@ -106,6 +106,21 @@ def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, work: Mapping[str,
     return tuple(kinds)
 
 
+def worth_trying(kinds: Sequence[str], enough: bool, rough: bool = False) -> tuple[str, ...]:
+    """The local stages that may be a gain: cells hold what the same function of many more components would, and beside
+    them grids, which have kinks, are no match where each doubling of the components nearly halves the loss.
+
+    Parameters
+    ----------
+    enough : whether the sample found that few components are
+    rough : whether it found that no number is
+    """
+    without = {"cells"} if enough else set()
+    if rough and "cells" in kinds:
+        without = {"grids"}
+    return tuple(kind for kind in kinds if kind not in without)
+
+
 def local_cost(kinds: Sequence[str], n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     """Needs of local stages that are tried one after the other: work and readings of all, memory of the largest."""
     costs = [asdict(LOCAL_STAGES[kind].cost(n, p, recipe, outputs)) for kind in kinds]
