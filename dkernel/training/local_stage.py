@@ -141,7 +141,8 @@ def best_stage(tried: Sequence[LocalStage]) -> LocalStage:
     """The stage of the smallest loss on the holdout among those that are kept, with the history of all."""
     kept = [stage for stage in tried if stage.machine is not None]
     best = min(kept, key=lambda stage: stage.facts.get("loss", 0.0), default=tried[0])
-    why = best.why if kept else "; ".join(stage.why for stage in tried)
+    others = [stage.why for stage in tried if stage is not best]
+    why = best.why + "".join(f"; {'not taken: ' * bool(kept)}{each.removeprefix('none: ')}" for each in others)
     return replace(best, why=why, history=[line for stage in tried for line in stage.history])
 
 
