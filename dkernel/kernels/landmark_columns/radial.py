@@ -50,12 +50,12 @@ class SquaredColumns(LandmarkColumns):
             wide[-2] = norms[i * COLUMN_BLOCK :][: len(rows)]
             self._landmarks.append(wide)
         # A square wrong by e makes a distance d wrong by e / 2d.
-        self._share = np.float32(CANCELLED / 2 / tolerance) if sharp else None
+        self._sharp, self._share = sharp, np.float32(CANCELLED / 2 / tolerance)
 
     def rows(self, X: F32) -> tuple[F32, F32 | None]:
         """The augmented rows (r, p + 2); and, with `sharp`, the rows that they were made of."""
         wide = augmented(X, self._center, self._inverse)
-        return wide, None if self._share is None else np.ascontiguousarray(wide[:, :-2])
+        return wide, np.ascontiguousarray(wide[:, :-2]) if self._sharp else None
 
     def fill(self, rows: tuple[F32, F32 | None], first: int, out: F32) -> None:
         """One sgemm into the tile, and the near pairs again."""
