@@ -42,20 +42,21 @@ class SquaredColumns(LandmarkColumns):
         centred = within((Z - self._center) / length)
         norms = np.einsum("ij,ij->i", centred, centred)
         near = np.ascontiguousarray(centred, np.float32)
-        self._near = [near[i : i + COLUMN_BLOCK] for i in range(0, self.n, COLUMN_BLOCK)]
+        parts = [near[i : i + COLUMN_BLOCK] for i in range(0, self.n, COLUMN_BLOCK)]
         self._landmarks = []
-        for i, rows in enumerate(self._near):
+        for i, rows in enumerate(parts):
             wide = np.ones((rows.shape[1] + 2, len(rows)), np.float32)
             np.multiply(rows.T, -2, out=wide[:-2])
             wide[-2] = norms[i * COLUMN_BLOCK :][: len(rows)]
             self._landmarks.append(wide)
+        self._near = parts if sharp else []
         # A square wrong by e makes a distance d wrong by e / 2d.
-        self._sharp, self._share = sharp, np.float32(CANCELLED / 2 / tolerance)
+        self._share = np.float32(CANCELLED / 2 / tolerance)
 
     def rows(self, X: F32) -> tuple[F32, F32 | None]:
         """The augmented rows (r, p + 2); and, with `sharp`, the rows that they were made of."""
         wide = augmented(X, self._center, self._inverse)
-        return wide, np.ascontiguousarray(wide[:, :-2]) if self._sharp else None
+        return wide, np.ascontiguousarray(wide[:, :-2]) if self._near else None
 
     def fill(self, rows: tuple[F32, F32 | None], first: int, out: F32) -> None:
         """One sgemm into the tile, and the near pairs again."""
