@@ -88,9 +88,12 @@ class NormalEquations(Solver[Found]):
     def finish(self, state: Found) -> SolverResult:
         value = state.value
         assert value is not None
+        path = value["path"]
+        errors = path.get("kfold", path["gcv"])
         return SolverResult(
             value["v"], self.alphas[value["best"]], 1.0, self.stage, list(state.history), state.holdout or {},
-            {"ridge": value["path"]}, value["variance"], self.alphas,
+            {"ridge": path}, value["variance"],
+            {f"{alpha:g}": error for alpha, error in zip(self.alphas, errors, strict=True)},
         )  # fmt: skip
 
     def _path(self, sums: Sequence[GramSum]) -> dict[str, Any]:

@@ -46,10 +46,10 @@ LEAST_GAIN = 0.01
 METRIC_ROWS = (2048, 8192)
 METRIC_ROUNDS, METRIC_RIDGE = 3, 1e-3  # a third round changes little
 CHOLESKY = 0.25  # a flop of a Cholesky factorization in float32 takes this share of the time of others
-# A pair of rows of a cell takes as long as so many flops: 4 ns for its kernel, and 9 ns in float64 for each round of
-# the metric, whose gradients are those of half of the rows. One or three rounds are usual, 470 and 1,120 flops: this is
-# their geometric mean.
-PAIR = 720
+# A pair of rows of a cell takes as long as so many flops: 4 ns for its kernel, and 2 ns for each round of the metric,
+# whose gradients are those of half of the rows. One or three rounds are usual, 220 and 360 flops: this is their
+# geometric mean.
+PAIR = 280
 
 
 def cell_rows_of(recipe: Recipe) -> int:

@@ -308,7 +308,7 @@ def choose_order(job: Job, survey: SurveyResult, feed: BlockReader, opened: Exit
         bundle = bundle_size(job.units, job.source.row_bytes)
         return Rounds([shuffled(job.units, rounds, job.recipe.seed, epoch, bundle) for epoch in range(passes)], feed)
     schedule = interleaved(job.units, rounds)
-    # Whether it took a rewriting depends on the memory at hand, of which the model knows nothing.
+    # The reason does not name a rewriting: that depends on the memory at hand, of which the model knows nothing.
     why = {"order": f"interleaved: {verdict.why}"}
     if feed.keep:
         job.note("order", f"interleaved: {verdict.why}")
