@@ -7,6 +7,7 @@ frequent than that.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 from dkernel.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.encoding.encoding import Encoding
 from dkernel.encoding.label_means import FOLDS, LabelCounts, LabelPart, folds_of, places_of
-from dkernel.encoding.notation import example_of
+from dkernel.encoding.notation import example_of, foremost
 from dkernel.encoding.tables import coded, numbers
 
 MOST_VALUES = 1000
@@ -98,8 +99,8 @@ class CategoryCount:
         label = None
         if self.label is not None and other.label is not None:
             label = self.label.merge(other.label)
-        plain = "" in (self.notation, other.notation)
-        notation = "" if plain else self.notation or other.notation
+        examples = [each for each in (self.notation, other.notation) if each is not None]
+        notation = "" if "" in examples else reduce(foremost, examples) if examples else None
         missing, exact = self.missing + other.missing, self.exact and other.exact
         return CategoryCount(counts, missing, exact, label, notation)._bounded()
 

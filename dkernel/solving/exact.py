@@ -140,9 +140,11 @@ class Exact(Solver[Found]):
     def finish(self, state: Found) -> SolverResult:
         value = state.value
         assert value is not None
+        history = list(state.history)
+        facts = {"exact": value["facts"]}
         return SolverResult(
-            value["v"], value["alpha"], 1.0, self.stage, list(state.history), value["judged"],
-            {"exact": value["facts"]}, tried=value["facts"]["alpha"],
+            value["v"], value["alpha"], 1.0, self.stage, history, value["judged"], facts,
+            tried=history[-1].get("path", {}),
         )  # fmt: skip
 
     def _optimum(self) -> dict[str, Any]:

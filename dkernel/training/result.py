@@ -73,10 +73,11 @@ class LocalStage:
             return cls(machine, history, facts, words, figures)
         before, after, error = context.gain(scores)
         facts = facts | {"loss_before": before, "loss": after}
-        words += f": {after:.4g} in place of {before:.4g} on the holdout"
+        words += f": loss {after:.4g} on the holdout, and {before:.4g} without them, "
         if after < before - error:
+            words += f"a gain of {(before - after) / error:.1f} standard errors"
             return cls(machine, history, facts, words, figures)
-        return cls(None, history, facts, f"none: {words} is no gain of more than one standard error")
+        return cls(None, history, facts, f"none: {words}no gain of more than one standard error")
 
 
 @dataclass(frozen=True)
