@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from dkernel.recipe import Recipe
 
 FEW_ROWS = 2000  # a smaller holdout is shown with a standard error: that of an error of 10 % is 0.7 % here
-SEEN = 1e-3  # a score this far from the optimum is worth a line
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
 RECIPE: dict[str, tuple[str, str, str]] = {
     "task": ("auto|classify|regress", "auto", "auto: regression if the label is float."),
@@ -368,6 +367,8 @@ def _uncertainty(name: str, value: float, rows: float) -> str:
 
 def lines_of(record: "Record") -> Iterator[str]:
     """Lines of the summary of a fit."""
+    from dkernel.linear.solvers.catalogue import SEEN
+
     found, seconds = record.facts, record.seconds
     rate = found["rows"] / max(seconds["train"], 1e-9)
     yield f"{found['model']}: {found['rows']:,} rows in {seconds['train']:.1f} s ({rate:,.0f} rows/s)"

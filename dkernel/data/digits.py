@@ -25,6 +25,6 @@ def dtype_for(head: NDArray[Any] | None) -> str:
         return "float32"
     exact = head[:HEAD].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        # Of a column's deviation: rounding of that size is seen in no score
+        # A share of a column's deviation: no score shows rounding of that size.
         lost = np.std(exact - exact.astype(np.float32), axis=0) > 1e-3 * np.std(exact, axis=0)
     return "float64" if lost.any() else "float32"

@@ -37,7 +37,7 @@ def encoded_kinds(
     found = {name: {table[name] for table in kinds} - {"empty"} for name in columns}
 
     def kind_of(name: str) -> str:
-        # Of several types a column is a category where it is named as one: it may be a mistake of a file.
+        # A column of several types is a category only where it is named as one: a file may hold a mistake.
         if name in named or (request.categorical != "none" and (name in coded or found[name] == {"text"})):
             return "category"
         return "date" if found[name] == {"date"} else "number"

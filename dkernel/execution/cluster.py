@@ -276,9 +276,7 @@ class ClusterExecutor(Executor):
     def _failed(self, work: Remote) -> None:
         """Send a call again whose task failed for no fault of its own; raise what another will raise as well."""
         error = self._connection.ask(work.future.exception)
-        if (
-            type(error).__name__ == "KilledWorker"
-        ):  # compared by name: distributed is imported only where a cluster is used
+        if type(error).__name__ == "KilledWorker":  # a name: distributed is imported only where a cluster is used
             raise KilledCallError.of(error) from None
         if isinstance(error, RefusedWorkerError):
             self._workers.refuse(error.worker, str(error))

@@ -14,7 +14,7 @@ from dkernel.local.inputs import GridInputs
 
 F32 = NDArray[np.float32]
 
-ROWS = 32_768  # of a block at a time: the table of a grid stays in the cache for all of them
+ROWS = 32_768  # rows of a block at a time: the table of a grid stays in the cache for all of them
 
 
 def coarse_to_fine(

@@ -58,7 +58,7 @@ def requested(recipe: Recipe, word: str) -> str | float:
 def _variance(scaling: Scaling, survey: SurveyResult, columns: Sequence[int] | None) -> float:
     """Variance of all scaled numbers of some columns together, the `X.var()` of gamma="scale"."""
     some = slice(None) if columns is None else list(columns)
-    shift = 0.0 if scaling.kind in SPARSE else scaling.shift  # what keeps digits there is no part of the scaling
+    shift = 0.0 if scaling.kind in SPARSE else scaling.shift  # there the shift only keeps digits
     mean = ((survey.moments.mean - shift) * scaling.factor)[some]
     variance = float(np.mean((survey.moments.variance * scaling.factor**2)[some]) + np.var(mean))
     return variance if variance > 0 else 1.0

@@ -22,7 +22,7 @@ from dkernel.errors import DataError
 if TYPE_CHECKING:
     import dask.array as da
 
-# What pandas infers of a column of objects -> one of block.KINDS.
+# The type that pandas infers for a column of objects -> one of block.KINDS.
 _INFERRED = {
     "string": "text", "boolean": "bool", "integer": "int", "floating": "float", "mixed-integer-float": "float",
     "decimal": "float", "datetime": "date", "datetime64": "date", "date": "date", "time": "date", "timedelta": "date",

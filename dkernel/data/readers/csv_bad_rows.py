@@ -20,7 +20,7 @@ from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 
 ABSENT = "the value is missing"
-# What pyarrow surely reads as a number; anything else is tried out.
+# Text that pyarrow surely reads as a number; other text is tried.
 _NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 
 

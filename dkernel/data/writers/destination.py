@@ -247,7 +247,7 @@ class Staging:
         )
 
     def _leave(self) -> None:
-        # What is finished stays for a rerun; nothing else is worth a trace on the disk.
+        # Finished parts stay for a rerun; nothing else is left on the disk.
         if not any(OutputPart.is_name(path.name) or path.name == "moved.json" for path in self._listed()):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._handle)
