@@ -194,7 +194,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
 
 
 def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
-    """The options of the recipe, without what the data will decide."""
+    """The options of the recipe, without those that the data decide."""
     found = {name: getattr(recipe, name) for name in RECIPE}
     if values["loss"] is None and recipe.task == "auto":
         found["loss"] = None  # the label decides it
@@ -204,7 +204,7 @@ def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
 
 
 def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> None:
-    """Refuse before any work what `values` could not, or should not, write after it."""
+    """Refuse, before any work, outputs that `values` could not or should not write after it."""
     check_outputs(values)
     if checkpoint is not None:
         checkpoint.check()
@@ -322,7 +322,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
 
 
 def report_on(path: str, result: Any, record: "Record", trail: Any) -> None:
-    """The page about a fit. The model is there: what goes wrong here is said, and the run is not a failure for it."""
+    """Write the page about a fit. The model exists already, so an error here is reported and does not fail the run."""
     from dkernel.report import write
 
     try:

@@ -178,7 +178,7 @@ def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | N
 def checked_beside(
     y: Any, weight: Any, n: int, place: Callable[[int], str]
 ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """Label and weight of the n rows of X, as numpy: one for each row, without what neither can be."""
+    """Label and weight of the n rows of X, as numpy, one for each row; invalid ones are refused."""
     parts = {"y": one_a_row(y, "y", several=True), "weight": one_a_row(weight, "weight")}
     for what, values in parts.items():
         if values is not None and len(values) != n:

@@ -54,7 +54,7 @@ def learned(
     tasks: Sequence[Delayed], kinds: Mapping[str, str], request: ReadOptions, compute: Callable[..., Any],
     coded: frozenset[str], where: str,
 ) -> tuple[Encoding, dict[str, str]]:  # fmt: skip
-    """The encoding that the counts of all parts decide, and what is worth saying of it.
+    """The encoding that the counts of all parts decide, and remarks about it.
 
     The parts are merged in their order, so workers decide nothing.
 

@@ -240,7 +240,7 @@ class ClusterExecutor(Executor):
     # Waiting for results.
 
     def _settled(self, works: Sequence[Remote], all_of_them: bool) -> list[Remote]:
-        """The calls that have a value, all or at least one, with what was lost on the way sent again."""
+        """Wait until all calls have a value, or at least one has; lost ones are sent again meanwhile."""
         quiet, known = time.monotonic(), -1
         while True:
             self._news.clear()
@@ -274,7 +274,7 @@ class ClusterExecutor(Executor):
             return None
 
     def _failed(self, work: Remote) -> None:
-        """Send a call again whose task failed for no fault of its own; raise what another will raise as well."""
+        """Send a call again if its task failed for no fault of its own; raise an error that would come again."""
         error = self._connection.ask(work.future.exception)
         if type(error).__name__ == "KilledWorker":  # a name: distributed is imported only where a cluster is used
             raise KilledCallError.of(error) from None
@@ -301,7 +301,7 @@ class ClusterExecutor(Executor):
         work.count(why)
 
     def _mend_stuck(self, works: Sequence[Remote], quiet: float) -> None:
-        """Give to others what waits for workers that are gone.
+        """Give tasks that wait for lost workers to other workers.
 
         Dask does so itself while another worker runs. But a task that waits because nobody runs is only given to a
         worker that joins if it is the one that the task was meant for, and so never.

@@ -37,7 +37,7 @@ def packed(coef: F32) -> dict[str, NDArray[Any]]:
 
 
 def unpacked(arrays: Mapping[str, NDArray[Any]], bits: int) -> F32:
-    """The coefficients of 2^bits bins again, from what `packed` gave."""
+    """The coefficients of 2^bits bins that `packed` stored."""
     if not 0 < bits <= MOST_BITS or arrays["occupied"].shape[1] != -(-(1 << bits) // 8):
         raise ValueError(f"No coefficients of {bits} bits.")
     occupied = np.unpackbits(arrays["occupied"], axis=1, count=1 << bits).astype(bool)

@@ -118,7 +118,7 @@ class CellTree:
 
     @classmethod
     def build(cls, arrays: Mapping[str, NDArray[Any]]) -> "CellTree":
-        """Make the tree from what `arrays` gave."""
+        """Make the tree that `arrays` stored."""
         return cls(arrays["directions"], arrays["places"], arrays["children"])
 
     def fits(self, p: int) -> bool:

@@ -60,6 +60,6 @@ def choice_flops(recipe: Recipe, flops: float) -> float:
 
 
 def affords(recipe: Recipe, kind: str, work: Mapping[str, float]) -> bool:
-    """True if a local stage is within what it may take, beside the work of the other parts."""
+    """True if a local stage stays within its budget, beside the work of the other parts."""
     own, others = (core_seconds({part: work[part]}) for part in (kind, "global"))
     return own <= EFFORTS[recipe.effort] * LOCAL * others and core_seconds(work) <= limit_of(recipe)

@@ -194,7 +194,7 @@ class Sizes:
 
     @staticmethod
     def automatic(n: int, p: int) -> int:
-        """clip(max(8 sqrt(n), n / 4), 1024, 16384), and no more than what the setup may cost.
+        """clip(max(8 sqrt(n), n / 4), 1024, 16384), and no more than the setup may cost.
 
         The setup is 6 D^3 flops (the Gram matrix of 6 D rows), a pass n D (2 p + 20): the setup may cost half a pass,
         or FREE_FLOPS. Rounded to half tiles.

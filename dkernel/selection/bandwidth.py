@@ -51,7 +51,7 @@ class Gammas:
 
 
 def requested(recipe: Recipe, word: str) -> str | float:
-    """Rule that fills a placeholder: the recipe's gamma for "auto", else what the kernel says itself."""
+    """Rule that fills a placeholder: the recipe's gamma for "auto", else the word of the kernel itself."""
     return recipe.gamma if word == "auto" else word
 
 

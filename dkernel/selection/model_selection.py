@@ -192,7 +192,7 @@ class _Search:
         return SelectedModel(best.kernel, best.scaling, why, best.metric, best.weights, enough, rough, judged.alpha)
 
     def judged(self, candidates: Sequence[Candidate], level: Fidelity, drawn: bool = True) -> list[Found]:
-        """The candidates with what was found of them, the best first; unless `drawn`, on landmarks in any case."""
+        """The candidates with their losses, the best first; unless `drawn`, all are judged on landmarks."""
         level = level.within(self.components, self.half)
         self.calls += 1
         self.seen += candidates

@@ -14,7 +14,7 @@ from dkernel.errors import DataError
 
 @dataclass(frozen=True)
 class Location:
-    """A path that is read or written, and what names it.
+    """A path that is read or written, and the option that names it.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ class OutputPart:
 
     @property
     def staged(self) -> str:
-        """The name of the finished part while it is staged; whoever reads the name knows the record."""
+        """The name of the finished part while it is staged; the name holds the record."""
         more = f".{self.rejected}.{self.rejects_sha256}" if self.rejected else ""
         return f"part-{self.index:05d}.{self.rows}.{self.sha256}{more}"
 
