@@ -51,7 +51,7 @@ from dkernel.validation import silent_overflow
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
-    """Plan of `train`: what it needs and does; nothing is read."""
+    """Plan of `train`: its memory, work and steps; nothing is read."""
     check_together(source, recipe)
     return Plan.of(source, with_solver(recipe.for_columns(source.columns), source), executor).as_dict()
 
@@ -86,7 +86,7 @@ def train(
 
 
 def _run(job: Job, checkpoint: Checkpoint | None) -> TrainResult:
-    """The result, from the checkpoint where it is there; what was opened on the way is closed."""
+    """The result, from the checkpoint if that has it; resources opened on the way are closed."""
     with silent_overflow(), ExitStack() as opened:
         if checkpoint is not None:
             kept = checkpoint.opened(job.identity, job.plan.checkpoint_bytes, job.progress)

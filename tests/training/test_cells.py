@@ -1,6 +1,5 @@
 """Cells after the global stage: rough targets, losses, weights, resume, file, the order of arrival, refusals."""
 
-import dask.array as da
 import numpy as np
 import pytest
 
@@ -124,18 +123,6 @@ def test_cells_that_gain_nothing_are_left_out_and_the_model_is_that_without_them
     assert found.model_.local is None
     assert found.chosen_["local"].startswith("none: ")
     np.testing.assert_array_equal(found.decision_function(X), plain.decision_function(X))
-
-
-def test_a_file_holds_the_cells_and_dask_rows_get_the_same_answers(tmp_path):
-    X, y = rough(1500)
-    found = machine(local="cells", cell_rows=300, calibration="platt").fit(X, y > 0)
-    assert len(found.model_.local.ends) > 3
-    dkernel.save(found, tmp_path / "m.safetensors")
-    again = dkernel.load(tmp_path / "m.safetensors")
-    np.testing.assert_array_equal(again.predict_proba(X), found.predict_proba(X))
-    lazy = found.decision_function(da.from_array(X, chunks=(400, -1)))
-    np.testing.assert_array_equal(lazy.compute(), found.decision_function(X))
-    np.testing.assert_array_equal(found.decision_function(X[7:8]), found.decision_function(X)[7:8])
 
 
 def test_threads_give_the_bytes_of_the_loop(tmp_path):
