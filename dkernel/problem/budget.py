@@ -11,7 +11,7 @@ from dkernel.recipe_checks import EFFORTS
 
 CHOICE = 0.2  # of the global stage's flops: what the choice of kernel, scale and gamma may take
 LEAST_CHOICE = 1e11  # that no fit is too small for: some seconds
-LOCAL = 3.0  # times the global stage's flops: what each local stage of local="auto" may take
+LOCAL = 3.0  # times the global stage's seconds at these speeds: what each local stage of local="auto" may take
 # Counted flops that a core of today does in a second, by the part of a fit: products of tiles and Cholesky factors in
 # float32 are near its roof, exponentials in float64 and walks through tables are not.
 SPEEDS: Mapping[str, float] = {"survey": 15e9, "choice": 15e9, "global": 45e9, "grids": 12e9, "cells": 36e9}
@@ -61,5 +61,5 @@ def choice_flops(recipe: Recipe, flops: float) -> float:
 
 def affords(recipe: Recipe, kind: str, work: Mapping[str, float]) -> bool:
     """True if a local stage is within what it may take, beside the work of the other parts."""
-    within = work[kind] <= EFFORTS[recipe.effort] * LOCAL * work["global"]
-    return within and core_seconds(work) <= limit_of(recipe)
+    own, others = (core_seconds({part: work[part]}) for part in (kind, "global"))
+    return own <= EFFORTS[recipe.effort] * LOCAL * others and core_seconds(work) <= limit_of(recipe)

@@ -1,4 +1,4 @@
-"""Kernel, scale, gamma and metric, where they are left open: candidates judged on rows of the reservoir.
+"""Choice of the kernel, scale, gamma and metric that a recipe leaves open: candidates judged on reservoir rows.
 
 Every candidate is fitted by ridge regression on a few components, landmarks' or drawn ones as the fit's will be, the
 whole path of alpha from one Gram matrix, and judged on other rows by the loss that is to be fitted. Many at a small
@@ -119,7 +119,8 @@ class _Search:
         self.spent, self.calls = 0.0, 0
         self.seen: list[Candidate] = []  # all that were judged
         self.levels: list[list[Found]] = []  # of those that were judged together
-        self.rounds: dict[int, str] = {}  # id of a family -> losses without a metric, and after each round of learning
+        # id of a family -> losses without a metric, and after each round of learning
+        self.rounds: dict[int, list[float]] = {}
 
     @cached_property
     def half(self) -> FitValidationSplit:
@@ -186,7 +187,7 @@ class _Search:
             found = self._stacked(found)
         best, judged = self._linear(self._last(found, len(candidates)))
         reasons = Reasons(best, self.families, candidates, self.levels, f"{len(self.half.X_judged):,} other rows")
-        why = reasons.said(self.rounds.get(id(best.family)), judged.loss, len(self._grid(best.family)) > 1)
+        why = reasons.said(self.rounds.get(id(best.family), []), judged.loss, len(self._grid(best.family)) > 1)
         enough, rough = self._enough(best)
         return SelectedModel(best.kernel, best.scaling, why, best.metric, best.weights, enough, rough, judged.alpha)
 
@@ -272,7 +273,7 @@ class _Search:
             if turn and now[1].loss > 0.995 * losses[-2]:
                 break
         best = min(learned, key=lambda each: each[1].loss)
-        self.rounds[id(start.family)] = ", ".join(f"{loss:.4f}" for loss in losses)
+        self.rounds[id(start.family)] = losses
         better = best[1].loss <= CLEARLY * before[1].loss
         return best if better or self.recipe.metric != "auto" else before
 

@@ -1,4 +1,4 @@
-"""The reasons of a choice, in sentences: what it was made from, and by how much it won."""
+"""The reasons of a choice, in sentences: they name its candidates, and by how much it won."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -28,12 +28,12 @@ class Reasons:
     levels: Sequence[Sequence[Found]]
     rows: str
 
-    def said(self, rounds: str | None, loss: float, open_gamma: bool) -> dict[str, str]:
+    def said(self, rounds: Sequence[float], loss: float, open_gamma: bool) -> dict[str, str]:
         """A sentence for each part that was open.
 
         Parameters
         ----------
-        rounds : losses of the rounds that learned a metric, in words
+        rounds : losses without a metric and after each round that learned one; empty where none was learned
         loss : of the best
         """
         best, rows, why = self.best, self.rows, {}
@@ -44,17 +44,17 @@ class Reasons:
             margin = self._margin(lambda c: type(c.kernel).__name__, lambda _: None)
             why["kernel"] = f"{best.kernel!r}, {verdict} {tried}{margin}"
         if rounds:
-            why["metric"] = f"{best.metric}; loss after each round of learning it: {rounds}"
+            before, learned = rounds[0], ", ".join(f"{each:.4g}" for each in rounds[1:])
+            rest = f"loss {before:.4g} without one, and {learned} after each round of learning it"
+            why["metric"] = f"{best.metric}: {rest}"
         if len({c.scaling.kind for c in self.candidates}) > 1:
             tried = " and ".join(dict.fromkeys(c.scaling.kind for c in self.candidates))
             margin = self._margin(lambda c: c.scaling.kind, lambda c: c.family)
             why["scale"] = f"{best.scaling.kind}, the best of {tried} on {rows}{margin}"
         if open_gamma:
             margin = self._margin(lambda c: f"{c.factor:g} times", lambda c: (c.family, c.scaling))
-            why["gamma"] = (
-                f"{best.factor:g} times the median value, the best of {len(self.candidates)}: loss {loss:.4f} on "
-                f"{rows}{margin}"
-            )
+            tried = f"the best of {len(self.candidates)} on {rows}{margin or f': loss {loss:.4g}'}"
+            why["gamma"] = f"{best.factor:g} times the median value, {tried}"
         return why
 
     def _margin(self, of: Callable[[Candidate], Any], alike: Callable[[Candidate], Any]) -> str:
@@ -73,5 +73,5 @@ class Reasons:
             mine = losses.pop(of(self.best), None)
             if mine is not None and losses:
                 value = min(losses, key=losses.__getitem__)
-                return f"; loss {mine:.4g}, and {losses[value]:.4g} of the next, {value}"
+                return f": loss {mine:.4g}, and {losses[value]:.4g} of the next, {value}"
         return ""

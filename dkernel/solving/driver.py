@@ -6,7 +6,7 @@ followed in the same way.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -43,7 +43,7 @@ class SolverResult:
     Parameters
     ----------
     v : (n + 1, outputs)
-    tried : the alphas that this one was chosen from
+    tried : alpha -> loss on rows that were not learned from, of those that this one was chosen from
     facts : for the model
     variance : of a ridge regression, of its own error, in the solver's coordinates and the targets' unit
     """
@@ -56,7 +56,7 @@ class SolverResult:
     holdout: dict[str, float]
     facts: dict[str, Any] = field(default_factory=dict)
     variance: dict[str, Any] | None = None
-    tried: Sequence[float] = ()
+    tried: Mapping[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, eq=False)

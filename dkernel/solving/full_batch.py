@@ -117,12 +117,12 @@ class FullBatch(Solver[FullBatchState]):
         if not converged:
             self._warn(made.passes, decrement)
         lines = [line for line in state.history if "holdout" in line]
-        alpha = lines[0]["alpha"] if lines else alphas[0]
+        alpha, tried = (lines[0]["alpha"], lines[0]["path"]) if lines else (alphas[0], {})
         j = list(alphas).index(alpha)
         v = np.ascontiguousarray(made.v[:, j * outputs : (j + 1) * outputs])
         facts = {"solver": {"passes": made.passes, "decrement": decrement, "converged": converged}}
         history = list(state.history)
-        return SolverResult(v, alpha, 1.0, self.machine.name, history, state.holdout or {}, facts, tried=alphas)
+        return SolverResult(v, alpha, 1.0, self.machine.name, history, state.holdout or {}, facts, tried=tried)
 
     def _warn(self, passes: int, decrement: float) -> None:
         self.context.progress.message(

@@ -1,6 +1,6 @@
 """One fit, from a source to a model: survey, choice of scale and gamma, preconditioner, solver, local stage."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -150,7 +150,7 @@ def _solve(job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds) -> Solve
     outcome = solve(solver_class(recipe.solver)(context), job.journal, job.callback)
     context.release()
     if recipe.alpha == "auto":
-        job.note("alpha", format_alpha(outcome.alpha, outcome.tried))
+        job.note("alpha", format_alpha(outcome.alpha, outcome.tried, ready.sample_path))
     if recipe.polish:
         outcome = solve(Polish(context, outcome), job.journal, job.callback)
         context.release()
@@ -180,17 +180,26 @@ def _local(
     return found
 
 
-def format_alpha(alpha: float, tried: Sequence[float]) -> str:
-    """The choice of alpha, and what it was chosen from.
+def format_alpha(alpha: float, tried: Mapping[str, float], sample: Mapping[str, float]) -> str:
+    """The choice of alpha, and by how much it won over the next.
+
+    Parameters
+    ----------
+    tried, sample : alpha -> loss, of the fit and of the start that was fitted to the sample
 
     Examples
     --------
-    >>> format_alpha(1e-5, [1e-5, 1e-4]), format_alpha(1e-5, [1e-5])
-    ('1e-05, of 1e-05, 0.0001', '1e-05, chosen on the sample')
+    >>> format_alpha(1e-5, {"1e-05": 0.25, "0.0001": 0.5}, {})
+    '1e-05, of 2 from 1e-05 to 0.0001: loss 0.25, and 0.5 of the next, 0.0001'
+    >>> format_alpha(1e-5, {"1e-05": 0.25}, {"1e-05": 0.5, "0.0001": 1.0})
+    '1e-05, of 2 from 1e-05 to 0.0001 on the sample: loss 0.5, and 1 of the next, 0.0001'
     """
-    alphas = sorted(set(tried))
-    if len(alphas) == 1:
-        return f"{alphas[0]:g}, chosen on the sample"
-    if len(alphas) > 8:  # alphas that are named one by one
-        return f"{alpha:g}, of {len(alphas)} from {alphas[0]:g} to {alphas[-1]:g}"
-    return f"{alpha:g}, of " + ", ".join(f"{each:g}" for each in alphas)
+    own, where = f"{alpha:g}", ""
+    if len(tried) < 2:
+        tried, where = sample, " on the sample"
+    others = {each: loss for each, loss in tried.items() if each != own}
+    if own not in tried or not others:
+        return f"{own}, chosen on the sample"
+    alphas, best = sorted(tried, key=float), min(others, key=others.__getitem__)
+    said = f"{own}, of {len(alphas)} from {alphas[0]} to {alphas[-1]}{where}: loss {tried[own]:.4g}, and "
+    return f"{said}{others[best]:.4g} of the next, {best}"

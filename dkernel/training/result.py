@@ -76,17 +76,19 @@ class LocalStage:
             return cls(machine, history, facts, words, figures)
         before, after, error = context.gain(scores)
         facts = facts | {"loss_before": before, "loss": after}
-        words += f": {after:.4g} in place of {before:.4g} on the holdout"
+        words += f": loss {after:.4g} on the holdout, and {before:.4g} without them, "
         if after < before - error:
+            words += f"a gain of {(before - after) / error:.1f} standard errors"
             return cls(machine, history, facts, words, figures)
-        return cls(None, history, facts, f"none: {words} is no gain of more than one standard error")
+        return cls(None, history, facts, f"none: {words}no gain of more than one standard error")
 
 
 def best_stage(tried: Sequence[LocalStage]) -> LocalStage:
     """The stage of the smallest loss on the holdout among those that are kept, with the history of all."""
     kept = [stage for stage in tried if stage.machine is not None]
     best = min(kept, key=lambda stage: stage.facts.get("loss", 0.0), default=tried[0])
-    why = best.why if kept else "; ".join(stage.why for stage in tried)
+    others = [stage.why for stage in tried if stage is not best]
+    why = best.why + "".join(f"; {'not taken: ' * bool(kept)}{each.removeprefix('none: ')}" for each in others)
     return replace(best, why=why, history=[line for stage in tried for line in stage.history])
 
 

@@ -29,12 +29,13 @@ def test_what_is_given_stays(given):
     assert machine.model_.recipe.kernel.startswith("Gaussian")
 
 
-@pytest.mark.parametrize("name", ["kernel", "scale", "gamma"])
-def test_the_loss_of_the_next_is_said(name):
+@pytest.mark.parametrize("name", ["kernel", "scale", "gamma", "alpha"])
+def test_one_loss_and_that_of_the_next_are_said(name):
     rng = np.random.default_rng(0)
     X = rng.standard_normal((600, 3)) * [1, 2, 4]
     machine = KernelRegressor().fit(X, np.sin(X[:, 0]) + 0.1 * X[:, 1])
-    found = re.search(r"; loss ([\d.e-]+), and ([\d.e-]+) of the next, \S+", machine.chosen_[name])
+    found = re.search(r": loss ([\d.e-]+), and ([\d.e-]+) of the next, \S+", machine.chosen_[name])
     assert found is not None
+    assert machine.chosen_[name].count("loss") == 1
     assert float(found[1]) > 0
     assert name != "gamma" or float(found[1]) <= float(found[2])

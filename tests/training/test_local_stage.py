@@ -147,7 +147,7 @@ def test_auto_keeps_grids_where_they_gain():
     found = open_fit(X, board[tuple(X.astype(int).T)] > 0)
     assert "grids" in found.plan["local"]
     assert found.model.recipe.local == found.model.local.kind
-    assert "in place of" in found.chosen["local"]
+    assert "standard errors" in found.chosen["local"]
 
 
 def test_auto_leaves_out_grids_that_gain_nothing():

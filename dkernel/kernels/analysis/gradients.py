@@ -23,7 +23,7 @@ from dkernel.numerics.random_streams import stream
 F64 = NDArray[np.float64]
 # Nearer than this share of its length a kernel with a corner at 0 counts as flat: its two sides cancel.
 CORNER = 1e-6
-MOST_OUTPUTS = 16  # so many outputs have gradients of their own; more are combined at random
+MOST_OUTPUTS = 16  # outputs that have gradients of their own; more are combined at random
 STRIP = 1024  # rows whose slopes exist at one time
 
 
