@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -32,6 +32,7 @@ class CellProblem:
     seed : of the directions
     mean_weight : of a row
     outputs : of the scores
+    start : scores of every row, in place of those of the global stage, float32 (outputs,); None for those
     """
 
     loss: Loss
@@ -41,10 +42,12 @@ class CellProblem:
     seed: int
     mean_weight: float
     outputs: int
+    start: F32 | None = None
 
     def rows(self, places: Sequence[tuple[str, int, int]]) -> CellRows:
         """The rows of a cell of the shuffle."""
-        return read_runs(places, run_dtype(len(self.root), self.outputs))
+        rows = read_runs(places, run_dtype(len(self.root), self.outputs))
+        return rows if self.start is None else replace(rows, scores=np.tile(self.start, (len(rows.X), 1)))
 
     def cells(self, rows: CellRows, number: int) -> tuple[CellTree, list[Visit]]:
         """The cells that these rows are cut into: `limit` is never exceeded, whatever the sample has said."""
@@ -133,7 +136,7 @@ def judge_settings(
 
 def fit_cells(
     context: ResidualContext, problem: CellProblem, runs: Sequence[Run], tree: CellTree, numbers: Sequence[int],
-    settings: CellSettings, key: str, callback: Callable[[dict[str, Any]], Any] | None = None,
+    settings: CellSettings, key: str, callback: Callable[[dict[str, Any]], Any] | None = None, stage: str = "cells",
 ) -> CellFit:  # fmt: skip
     """Fit all cells, the largest parts of the shuffle first.
 
@@ -141,11 +144,12 @@ def fit_cells(
     ----------
     tree : of the shuffle;  numbers : of its cells, by which theirs are cut again
     callback : called with a line for each part, in their order; if it returns True the other cells stay empty
+    stage : of the journal
     """
     executor = context.feed.executor
     rows = np.sum([np.diff(ends) for _, ends in runs], axis=0)
     order = np.argsort(-rows, kind="stable").tolist()
-    done: list[dict[str, Any]] = context.journal.parts("cells")
+    done: list[dict[str, Any]] = context.journal.parts(stage)
     history: list[dict[str, Any]] = []
     held = executor.keep(problem, f"{key}-fit-problem")
     calls = (
@@ -169,7 +173,7 @@ def fit_cells(
             while not stopped and len(done) in waiting:
                 done.append(waiting.pop(len(done)))
                 if context.journal.keeps:
-                    context.journal.part("cells", done[-1])
+                    context.journal.part(stage, done[-1])
                 place = len(done) - 1
                 context.progress.advance(int(rows[order[place]]), cell=f"{len(done)}/{len(order)}")
                 stopped = finished(place)

@@ -52,6 +52,7 @@ class ResidualContext:
     bound : of a residual
     key : of the fit and of its global stage
     scratch : makes a folder that all workers see
+    alone : whether the local stage may learn the label, without a global stage, where the holdout prefers it
     """
 
     problem: Problem
@@ -66,6 +67,7 @@ class ResidualContext:
     progress: Any
     journal: Journal
     scratch: Callable[[], Path]
+    alone: bool = False
 
     @cached_property
     def sample(self) -> Rows:

@@ -1,8 +1,8 @@
 """Cells as the local stage of a fit: partition, shuffle, the choice of width and ridge, and the fit of all cells."""
 
 from collections.abc import Callable
-from dataclasses import replace
-from functools import cache
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,14 @@ from dkernel.features import Scaling
 from dkernel.linear.losses import loss_named
 from dkernel.local.cell_machine import CellInputs, CellMachine
 from dkernel.local.cells import GRADIENTS, SMOOTHNESS, CellSettings, fit_cell, relearned
-from dkernel.local.partition import grow_partitions
+from dkernel.local.partition import CellTree, grow_partitions
 from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import MOST_COLUMNS
 from dkernel.solving.cell_fits import CellProblem, fit_cells, judge_settings
 from dkernel.solving.cell_runs import RowRouter, Run, run_dtype, write_runs
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.result import LocalCost, LocalStage
+from dkernel.training.result import LocalCost, LocalStage, best_stage
 
 # Cells of 2,048, 4,096 and 8,192 rows leave 3.9, 3.4 and 3.7 % of covtype wrong (without overlap), and work grows with
 # their square. Bands of half as many rows as a cell has take 3.20 to 2.66 %, as much as three partitions do.
@@ -50,6 +50,22 @@ CHOLESKY = 0.25  # a flop of a Cholesky factorization in float32 takes this shar
 # whose gradients are those of half of the rows. One or three rounds are usual, 220 and 360 flops: this is their
 # geometric mean.
 PAIR = 280
+# local="auto", and cells that may learn the label itself, ask that none of these parameters is given, so that the whole
+# machine is open.
+OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
+
+
+def is_open(recipe: Recipe) -> bool:
+    """True where the recipe leaves the whole machine to be chosen."""
+    return all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
+
+
+def learns_label(recipe: Recipe) -> bool:
+    """True where cells are fitted to the label too, and the holdout chooses between them and those of the residual.
+
+    The rows that the global stage has learned from tell nothing of it: their residuals are too small.
+    """
+    return recipe.local == "cells" and is_open(recipe)
 
 
 def cell_rows_of(recipe: Recipe) -> int:
@@ -72,19 +88,19 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     m, small = (int(overlap * min(n, rows)) for rows in (cell_rows_of(recipe), TRIED_ROWS))
     partitions = recipe.cell_partitions
     held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
-    tried = TRIED * sum(SIZES)
+    tried, fits = TRIED * sum(SIZES), 1 + learns_label(recipe)
     model = 4 * held * (p + outputs) + 4 * p * p * -(-n // cell_rows_of(recipe)) * partitions
     metric = metric_rows(n)
-    pairs = held * float(m) + METRIC_ROUNDS * float(metric) ** 2
-    cubes = held * float(m) ** 2 + tried * float(small) ** 3 + METRIC_ROUNDS * float(metric) ** 3
+    pairs = fits * held * float(m) + METRIC_ROUNDS * float(metric) ** 2
+    cubes = fits * (held * float(m) ** 2 + tried * float(small) ** 3) + METRIC_ROUNDS * float(metric) ** 3
     return LocalCost(
         task_bytes=8 * m * m + 3 * row * 2 * m,
-        client_bytes=2 * model + 8 * metric**2,
+        client_bytes=(1 + fits) * model + 8 * metric**2,
         model_bytes=model,
         flops=CHOLESKY * cubes / 3 + PAIR * pairs,
         readings=1,
         scratch_bytes=held * row,
-        checkpoint_bytes=model,
+        checkpoint_bytes=fits * model,
     )
 
 
@@ -151,23 +167,59 @@ def fit_cell_stage(
     runs = journal.stage("cells-runs", write, lambda copy: copy["files"] == _files(folder))["runs"]
     mean_weight = 1.0 if context.weight is None else context.weight / n
     problem = CellProblem(context.problem.loss, root, limit, overlap, recipe.seed, mean_weight, outputs)
-    context.progress.phase("choose width and ridge of cells")
-    asked = recipe.local != "auto"
-    chosen = journal.stage("cells-settings", lambda: _chosen(context, problem, runs, numbers, key, asked))
+    unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (outputs,))
+    shuffled = Shuffled(inputs, tree, numbers, runs, key, np.ascontiguousarray(unit))
+    stages = [_fitted(context, problem, shuffled, recipe.local != "auto", callback)]
+    ended = any(line["parts"] == line["of"] for line in stages[0].history)
+    if context.alone and context.judges and ended:
+        mean = np.average(context.sample.Y, axis=0, weights=context.sample.weight).astype(np.float32)
+        stages.append(_fitted(context, replace(problem, start=mean), shuffled, True, callback))
+    return best_stage(stages)
+
+
+@dataclass(frozen=True, eq=False)
+class Shuffled:
+    """The rows of all cells on scratch, and the tree that they were sorted by.
+
+    Parameters
+    ----------
+    numbers : of the tree's cells
+    key : of this run
+    unit : of the scores (outputs,)
+    """
+
+    inputs: CellInputs
+    tree: CellTree
+    numbers: list[int]
+    runs: list[Run]
+    key: str
+    unit: NDArray[np.float64]
+
+
+def _fitted(
+    context: ResidualContext, problem: CellProblem, rows: Shuffled, asked: bool,
+    callback: Callable[[dict[str, Any]], Any] | None,
+) -> LocalStage:  # fmt: skip
+    """The cells of the residual, or of the label where the problem has a start, kept where the holdout gains."""
+    which = "" if problem.start is None else "-label"
+    key = rows.key + which
+    context.progress.phase("choose width and ridge of cells" + which.replace("-", " of the "))
+    find = partial(_chosen, context, problem, rows.runs, rows.numbers, key, asked)
+    chosen = context.journal.stage(f"cells-settings{which}", find)
     if not chosen:
         why = f"none: a few cells of {TRIED_ROWS:,} rows win less than {LEAST_GAIN:.0%} of the loss of rows held out"
         return LocalStage(None, [], {}, why)
     settings = CellSettings(*chosen)
-    context.progress.phase("cells", int(sum(ends[-1] for _, ends in runs)))
-    fit = fit_cells(context, problem, runs, tree, numbers, settings, key, callback)
-    unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (outputs,))
-    machine = CellMachine.of(inputs, fit.tree, fit.cells, settings.nu, np.ascontiguousarray(unit))
-    return _judged(context, machine, fit.history, settings)
+    context.progress.phase("cells" + which.replace("-", " of the "), int(sum(ends[-1] for _, ends in rows.runs)))
+    fit = fit_cells(context, problem, rows.runs, rows.tree, rows.numbers, settings, key, callback, f"cells{which}")
+    machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, rows.unit)
+    return _judged(context, machine, fit.history, settings, problem.start)
 
 
 def _judged(
-    context: ResidualContext, machine: CellMachine, history: list[dict[str, Any]], settings: CellSettings
-) -> LocalStage:
+    context: ResidualContext, machine: CellMachine, history: list[dict[str, Any]], settings: CellSettings,
+    start: NDArray[np.float32] | None,
+) -> LocalStage:  # fmt: skip
     """The stage with this machine, or without one where the holdout does not gain."""
     cells, rows = len(machine.ends), len(machine.Z)
     facts: dict[str, Any] = {"cells": cells, "rows": rows, "width": settings.width, "ridge": settings.ridge}
@@ -177,8 +229,10 @@ def _judged(
         f"{settings.nu:g}"
     )
     own = machine.scores(context.held_out.X) / machine.unit
-    scores = (context.holdout.scores + own).astype(np.float32)
-    return LocalStage.judged(machine, history, facts, words, context, scores)
+    scores = ((context.holdout.scores if start is None else start) + own).astype(np.float32)
+    if start is not None:
+        words += ", of the label without components"
+    return replace(LocalStage.judged(machine, history, facts, words, context, scores), start=start)
 
 
 def _files(folder: Path) -> dict[str, int]:

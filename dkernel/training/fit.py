@@ -28,6 +28,7 @@ from dkernel.streaming.shuffle import folder_of
 from dkernel.streaming.survey import SurveyResult
 from dkernel.training.build_model import build_model
 from dkernel.training.cautions import cautions
+from dkernel.training.cell_stage import learns_label
 from dkernel.training.checks import check_together, checked, with_solver
 from dkernel.training.job import Job
 from dkernel.training.local_stage import fit_local, local_pieces, residual_context
@@ -46,6 +47,7 @@ from dkernel.training.stages import (
     read_survey,
     settle_sizes,
     split_rows,
+    without_components,
 )
 from dkernel.validation import silent_overflow
 
@@ -124,6 +126,8 @@ def _stages(job: Job, opened: ExitStack) -> dict[str, Any]:
     finally:
         feed.close()
     job.progress.phase("finish")
+    if local is not None and local.start is not None:
+        posed, ready, outcome = without_components(job, posed, ready, outcome, local.start)
     recipe = posed.recipe.replace(alpha=outcome.alpha)
     if recipe.local == "auto":
         recipe = recipe.replace(local="none" if local is None or local.machine is None else local.machine.kind)
@@ -182,6 +186,7 @@ def _local(
     context = residual_context(
         problem, start, feed, pieces, posed.split, survey, weight, job.key, job.progress, job.journal, folder
     )
+    context = replace(context, alone=learns_label(job.recipe))
     found = fit_local(job.plan.local, context, survey, recipe, job.sizes.n, job.callback)
     job.note("local", found.why)
     return found

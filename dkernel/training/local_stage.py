@@ -1,7 +1,7 @@
 """The local stage of a fit: a machine learns the residual of the global stage, and stays if it improves the holdout."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 from typing import Any
@@ -24,9 +24,9 @@ from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.block_reader import BlockReader
 from dkernel.streaming.schedule import Partition, RowSlice
 from dkernel.streaming.survey import SurveyResult
-from dkernel.training.cell_stage import cell_cost, fit_cell_stage
+from dkernel.training.cell_stage import cell_cost, fit_cell_stage, is_open
 from dkernel.training.grid_stage import fit_grid_stage, given_groups, grid_cost
-from dkernel.training.result import LocalCost, LocalStage
+from dkernel.training.result import LocalCost, LocalStage, best_stage
 
 PIECE_ROWS = 32_768  # rows of a piece: the table of a grid stays in the cache for all of them
 SAMPLE = 16_384  # a local stage looks at so many rows first, enough for the correlations of a group's grids
@@ -36,9 +36,6 @@ SAMPLE = 16_384  # a local stage looks at so many rows first, enough for the cor
 CLASS_BOUND = 16.0
 TARGET_BOUND = 4.0  # the bound of a regression is so many times the largest target
 
-
-# local="auto" asks that none of these parameters is given, so that the whole machine is open.
-OPEN = ("kernel", "gamma", "features", "landmarks", "rank", "n_components", "alpha", "solver", "patience")
 # "auto" judges by so many rows, a twentieth of those that are too many for an exact solution. Differences of the losses
 # of the same rows tell what their errors do not: with 400 of 8,000 rows what gained was kept, and what did not was not
 # or did no harm (scripts/bench/README.md).
@@ -96,9 +93,8 @@ def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, work: Mapping[str,
     """
     if recipe.local != "auto":
         return () if recipe.local == "none" else (recipe.local,)
-    is_open = all(getattr(recipe, name) == getattr(Recipe, name) for name in OPEN)
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
-    if not (is_open and fits) or sizes.holdout < AUTO_HOLDOUT:
+    if not (is_open(recipe) and fits) or sizes.holdout < AUTO_HOLDOUT:
         return ()
     costs = {kind: stage.cost(sizes.n, sizes.p, recipe, source.targets) for kind, stage in LOCAL_STAGES.items()}
     room = inf if recipe.max_model_size is None else recipe.max_model_size - sizes.model_bytes(source.targets)
@@ -153,15 +149,6 @@ def fit_local(
         if True not in answers:
             tried.append(LOCAL_STAGES[kind].fit(context, survey, recipe, n, report))
     return best_stage(tried)
-
-
-def best_stage(tried: Sequence[LocalStage]) -> LocalStage:
-    """The stage of the smallest loss on the holdout among those that are kept, with the history of all."""
-    kept = [stage for stage in tried if stage.machine is not None]
-    best = min(kept, key=lambda stage: stage.facts.get("loss", 0.0), default=tried[0])
-    others = [stage.why for stage in tried if stage is not best]
-    why = best.why + "".join(f"; {'not taken: ' * bool(kept)}{each.removeprefix('none: ')}" for each in others)
-    return replace(best, why=why, history=[line for stage in tried for line in stage.history])
 
 
 def local_pieces(units: Sequence[tuple[int, ...]], rounds: Sequence[Sequence[RowSlice]]) -> Sequence[RowSlice]:

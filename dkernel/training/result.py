@@ -1,6 +1,7 @@
 """The results of a fit and of its local stage."""
 
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -48,6 +49,7 @@ class LocalStage:
     facts : JSON
     why : in words
     holdout : figures of the holdout with this machine
+    start : what the machine is added to in place of the global stage, in the targets' unit (outputs,); None for that
     """
 
     machine: LocalMachine | None
@@ -55,6 +57,7 @@ class LocalStage:
     facts: dict[str, Any]
     why: str
     holdout: dict[str, float] = field(default_factory=dict)
+    start: NDArray[np.float32] | None = None
 
     @classmethod
     def judged(
@@ -78,6 +81,15 @@ class LocalStage:
             words += f"a gain of {(before - after) / error:.1f} standard errors"
             return cls(machine, history, facts, words, figures)
         return cls(None, history, facts, f"none: {words}no gain of more than one standard error")
+
+
+def best_stage(tried: Sequence[LocalStage]) -> LocalStage:
+    """The stage of the smallest loss on the holdout among those that are kept, with the history of all."""
+    kept = [stage for stage in tried if stage.machine is not None]
+    best = min(kept, key=lambda stage: stage.facts.get("loss", 0.0), default=tried[0])
+    others = [stage.why for stage in tried if stage is not best]
+    why = best.why + "".join(f"; {'not taken: ' * bool(kept)}{each.removeprefix('none: ')}" for each in others)
+    return replace(best, why=why, history=[line for stage in tried for line in stage.history])
 
 
 @dataclass(frozen=True)

@@ -18,10 +18,11 @@ from dkernel.problem.objective import Problem
 from dkernel.problem.reservoir_split import ReservoirSplit, split_reservoir
 from dkernel.problem.sizes import LEAST_COMPONENTS, Sizes
 from dkernel.problem.targets import Targets, doubtful_task, make_targets, resolve_task
-from dkernel.recipe import Recipe
+from dkernel.recipe import CONSTANT, Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.selection.landmark_selection import landmarks_of
 from dkernel.selection.model_selection import select_model
+from dkernel.solving.driver import SolverResult
 from dkernel.solving.sgd_setup import (
     SMALL_EPOCHS,
     WARM_EPOCHS,
@@ -291,6 +292,26 @@ def _prepared(job: Job, posed: PosedProblem, evaluator: SampleEvaluator) -> tupl
     if not sizes.large and sizes.polish < SMALL_EPOCHS:
         start = warm_start(evaluator, solver, start, split.sample, range(WARM_EPOCHS, SMALL_EPOCHS))
     return replace(prepared, solver=solver, start=start), path
+
+
+def without_components(
+    job: Job, posed: PosedProblem, ready: Ready, outcome: SolverResult, start: NDArray[np.float32]
+) -> tuple[PosedProblem, Ready, SolverResult]:
+    """The global stage of features="none", a constant, in place of the one that was fitted."""
+    job.note("features", "none: cells that learn the label have the smaller loss on the holdout")
+    recipe = posed.recipe.replace(features="none", kernel=CONSTANT, gamma="auto", metric="identity", n_components=1)
+    drawing = replace(job, features="none").drawing
+    assert drawing is not None
+    components = ScaledComponents(posed.problem.components.scaling, drawing.map(recipe.kernels[0], 1))
+    problem, coordinates = replace(posed.problem, components=components), components.map.coordinates()
+    evaluator = replace(ready.evaluator, problem=problem, coordinates=coordinates)
+    nothing = PSGD([], [], coordinates.metric, problem.loss, problem.targets.outputs)
+    v = np.concatenate([np.zeros((1, len(start))), start[None].astype(np.float64)])
+    return (
+        replace(posed, recipe=recipe, problem=problem, weights=None),
+        replace(ready, prepared=Prepared(nothing, np.zeros(0), {}), evaluator=evaluator),
+        replace(outcome, v=v, variance=None),
+    )
 
 
 def choose_order(job: Job, survey: SurveyResult, feed: BlockReader, opened: ExitStack) -> Rounds:
