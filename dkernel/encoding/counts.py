@@ -63,8 +63,13 @@ class NumberCount:
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """The frequent values where one fills more than half of the rows: they are then codes as much as amounts."""
+        """The frequent values where one fills more than half of the rows: they are then codes as much as amounts.
+
+        Whole numbers without large gaps are counts, of which neighbours are alike.
+        """
         counts = self.common or {}
+        if not counts or (all(v % 1 == 0 for v in counts) and max(counts) - min(counts) < 2 * len(counts)):
+            return ()
         often = sorted(
             (v for v, n in counts.items() if n > max(1.0, self.n / MOST_VALUES)), key=lambda v: (-counts[v], v)
         )

@@ -143,7 +143,12 @@ def amounts(n: int = 2000, seed: int = 0) -> pd.DataFrame:
     once = rng.random(n) < 0.05
     gain[once] = rng.normal(size=once.sum()) * 1e6
     gain[rng.random(n) < 0.05] = np.nan
-    columns = {"gain": gain, "wide": rng.normal(size=n), "few": rng.poisson(0.2, n), "s": rng.choice(["a", "b"], n)}
+    columns = {
+        "gain": gain,
+        "wide": rng.normal(size=n),
+        "few": rng.poisson(8, n) * (rng.random(n) < 0.4),
+        "s": rng.choice(["a", "b"], n),
+    }
     return pd.DataFrame(columns)
 
 
