@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.encoding.label_means import LabelMeans
+from dkernel.encoding.tables import word_of
 
 ONE_HOT = float(np.sqrt(0.5))
 """The value of a level: two rows of different levels are then at distance 1."""
@@ -34,6 +35,7 @@ class NumberColumn:
     offset : subtracted first, in float64; of dates, whose seconds float32 cannot hold
     kind : "number", or "date"
     calendar : whether a date has inputs for its year, month, weekday and hour too, in UTC
+    levels : values that have an input each beside the number, as those of a category, increasing and exact in float32
 
     Examples
     --------
@@ -49,18 +51,25 @@ class NumberColumn:
     offset: float = 0.0
     kind: str = "number"
     calendar: bool = False
+    levels: tuple[float, ...] = ()
+
+    @property
+    def one_hot(self) -> int:
+        """Number of the inputs after the first that stand for values, a missing one among them."""
+        return self.indicator + len(self.levels)
 
     @property
     def names(self) -> tuple[str, ...]:
         """Names of its inputs."""
         parts = CALENDAR if self.calendar else ()
-        return (self.name, *[f"{self.name}=missing"] * self.indicator, *(f"{self.name}.{part}" for part in parts))
+        values = [f"{self.name}=missing"] * self.indicator + [f"{self.name}={_short(level)}" for level in self.levels]
+        return (self.name, *values, *(f"{self.name}.{part}" for part in parts))
 
     @property
     def unscaled(self) -> tuple[bool, ...]:
         """Mask of the inputs that are not scaled."""
         cycles = (False, *[True] * (len(CALENDAR) - 1)) if self.calendar else ()
-        return (False, *[True] * self.indicator, *cycles)
+        return (False, *[True] * self.one_hot, *cycles)
 
     def fill(self, values: NDArray[Any], X: NDArray[Any], strict: bool = False) -> NDArray[np.int8] | None:
         """Write the inputs of values (n,) to X (n, width); returns marks (n,) where training saw no such value.
@@ -69,7 +78,12 @@ class NumberColumn:
         """
         X[:, 0] = values - self.offset if self.offset else values
         if self.calendar:
-            X[:, 1 + self.indicator :] = calendar_of(values, self.mean + self.offset)
+            X[:, 1 + self.one_hot :] = calendar_of(values, self.mean + self.offset)
+        if self.levels:
+            known, found = np.array(self.levels, np.float32), values.astype(np.float32)
+            place = np.searchsorted(known[:-1], found)
+            rows = np.flatnonzero(known[place] == found)
+            X[rows, 1 + self.indicator + place[rows]] = ONE_HOT
         if values.dtype.kind != "f":
             return None
         missing = np.isnan(values)
@@ -83,8 +97,12 @@ class NumberColumn:
 
     def to_json(self) -> dict[str, Any]:
         """The column as JSON."""
-        found = asdict(self)
-        return found if self.calendar else {name: value for name, value in found.items() if name != "calendar"}
+        found = {**asdict(self), "levels": list(self.levels)}
+        return {name: value for name, value in found.items() if value or name not in ("calendar", "levels")}
+
+
+def _short(level: float) -> str | None:
+    return word_of(float(str(np.float32(level))))
 
 
 def calendar_of(values: NDArray[Any], mean: float) -> NDArray[np.float64]:
@@ -222,4 +240,9 @@ def column_from_json(found: Mapping[str, Any]) -> NumberColumn | CategoryColumn:
         raise ValueError(f"a column of the encoding is of the kind {kind!r}")
     if not all(type(number) is float and np.isfinite(number) for number in numbers):
         raise ValueError("a number of the encoding is not finite")
-    return NumberColumn(**found)
+    levels = found.get("levels", [])
+    if not isinstance(levels, list) or not all(type(level) is float and np.isfinite(level) for level in levels):
+        raise ValueError("the levels of a number are no list of finite numbers")
+    if (kind == "date" and levels) or (np.diff(np.array(levels, np.float32)) <= 0).any():
+        raise ValueError("the levels of a number are those of a date, or do not increase")
+    return NumberColumn(**{**found, "levels": tuple(levels)})

@@ -8,15 +8,16 @@ frequent than that.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from dkernel.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.encoding.encoding import Encoding
 from dkernel.encoding.label_means import FOLDS, LabelCounts, LabelPart, folds_of, places_of
-from dkernel.encoding.notation import example_of, foremost
+from dkernel.encoding.notation import SEVERAL, example_of, foremost
 from dkernel.encoding.tables import coded, numbers
 
 MOST_VALUES = 1000
@@ -25,37 +26,96 @@ MOST_VALUES = 1000
 MOST_LEVELS = 100
 """Values that have an input of their own; the others share BUCKETS inputs by a hash."""
 
+Value = TypeVar("Value", str, float)
+
 BUCKETS = 32  # for values that are rare, which have little to say each
 
 
 @dataclass(frozen=True)
 class NumberCount:
-    """Rows with a number, their sum and smallest, and rows without."""
+    """Rows with a number, their sum and smallest, and rows without.
+
+    `common` counts the values as far as MOST_VALUES go, where one of them fills more than half of the rows; else None.
+    """
 
     n: int = 0
     total: float = 0.0
     low: float = np.inf
     missing: int = 0
+    common: Mapping[float, int] | None = field(default_factory=dict)
 
     @classmethod
     def of(cls, values: Any) -> "NumberCount":
         finite = values if values.dtype.kind != "f" else values[np.isfinite(values)]
         missing = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
         low = float(finite.min()) if len(finite) else np.inf
-        return cls(len(finite), float(finite.sum(dtype=np.float64)), low, missing)
+        return cls(len(finite), float(finite.sum(dtype=np.float64)), low, missing, _common(finite))
 
     def merge(self, other: "NumberCount") -> "NumberCount":
+        common = None if self.common is None or other.common is None else _summed(self.common, other.common)
         return NumberCount(
-            self.n + other.n, self.total + other.total, min(self.low, other.low), self.missing + other.missing
+            self.n + other.n,
+            self.total + other.total,
+            min(self.low, other.low),
+            self.missing + other.missing,
+            None if common is None else _bounded(common),
         )
 
-    def column(self, name: str, kind: str, indicator: bool, calendar: bool = False) -> NumberColumn:
+    @property
+    def levels(self) -> tuple[float, ...]:
+        """The frequent values where one fills more than half of the rows: they are then codes as much as amounts.
+
+        Whole numbers without large gaps are counts, of which neighbours are alike.
+        """
+        counts = self.common or {}
+        if not counts or (all(v % 1 == 0 for v in counts) and max(counts) - min(counts) < 2 * len(counts)):
+            return ()
+        often = sorted(
+            (v for v, n in counts.items() if n > max(1.0, self.n / MOST_VALUES)), key=lambda v: (-counts[v], v)
+        )
+        filled = len(counts) >= SEVERAL and 2 * counts[often[0]] > self.n
+        return tuple(sorted(often[:MOST_LEVELS])) if filled else ()
+
+    def column(
+        self, name: str, kind: str, indicator: bool, calendar: bool = False, coded: bool = False
+    ) -> NumberColumn:
         # Whole seconds, so that the difference is exact.
         offset = float(np.floor(self.low)) if kind == "date" and self.n else 0.0
         mean = self.total / self.n - offset if self.n else 0.0
+        levels = self.levels if coded and kind == "number" else ()
         return NumberColumn(
-            name, float(mean), indicator and self.missing > 0, offset, kind, calendar and kind == "date"
+            name, float(mean), indicator and self.missing > 0, offset, kind, calendar and kind == "date", levels
         )
+
+
+def _common(x: NDArray[Any]) -> dict[float, int] | None:
+    """Counts of numbers, of which one fills more than half; else None."""
+    if not len(x):
+        return {}
+    with np.errstate(over="ignore"):
+        single = x.astype(np.float32)
+    middle = np.partition(single, len(x) // 2)[len(x) // 2]
+    if 2 * np.count_nonzero(single == middle) <= len(x):
+        return None
+    found, counts = np.unique(single, return_counts=True)
+    if len(found) > MOST_VALUES:  # as _bounded, before very many values become a dict
+        counts = counts - np.sort(counts)[-MOST_VALUES - 1]
+    return {float(v): int(n) for v, n in zip(found[counts > 0], counts[counts > 0], strict=True)}
+
+
+def _summed(one: Mapping[Value, int], other: Mapping[Value, int]) -> dict[Value, int]:
+    counts = dict(one)
+    for value, n in other.items():
+        counts[value] = counts.get(value, 0) + n
+    return counts
+
+
+def _bounded(counts: dict[Value, int]) -> dict[Value, int]:
+    """The most frequent MOST_VALUES of values, less the count of the next."""
+    if len(counts) <= MOST_VALUES:
+        return counts
+    less = sorted(counts.values(), reverse=True)[MOST_VALUES]
+    return {value: n - less for value, n in counts.items() if n > less}
 
 
 @dataclass(frozen=True)
@@ -93,24 +153,16 @@ class CategoryCount:
         return replace(bounded, label=LabelCounts.of(values, places, label, folds))
 
     def merge(self, other: "CategoryCount") -> "CategoryCount":
-        counts = dict(self.counts)
-        for word, n in other.counts.items():
-            counts[word] = counts.get(word, 0) + n
+        counts = _summed(self.counts, other.counts)
         label = None
         if self.label is not None and other.label is not None:
             label = self.label.merge(other.label)
         examples = [each for each in (self.notation, other.notation) if each is not None]
         notation = "" if "" in examples else reduce(foremost, examples) if examples else None
         missing, exact = self.missing + other.missing, self.exact and other.exact
-        return CategoryCount(counts, missing, exact, label, notation)._bounded()
-
-    def _bounded(self) -> "CategoryCount":
-        if len(self.counts) <= MOST_VALUES:
-            return self
-        less = sorted(self.counts.values(), reverse=True)[MOST_VALUES]
-        kept = {w: n - less for w, n in self.counts.items() if n > less}
-        label = None if self.label is None else self.label.among(("", *kept))
-        return CategoryCount(kept, self.missing, False, label, self.notation)
+        if len(kept := _bounded(counts)) < len(counts):
+            exact, label = False, None if label is None else label.among(("", *kept))
+        return CategoryCount(kept, missing, exact, label, notation)
 
     def column(self, name: str) -> CategoryColumn:
         if self.exact and len(self.counts) <= MOST_LEVELS:
@@ -181,9 +233,10 @@ class TableCounts:
         dates : "seconds", or "calendar" for inputs of the year, month, weekday and hour beside them
         """
         made: list[NumberColumn | CategoryColumn] = []
+        coded = "category" in kinds.values()  # a table of numbers alone keeps its width
         for (name, kind), count in zip(kinds.items(), self.columns, strict=True):
             if isinstance(count, NumberCount):
-                made.append(count.column(name, kind, missing == "indicator", dates == "calendar"))
+                made.append(count.column(name, kind, missing == "indicator", dates == "calendar", coded))
             else:
                 made.append(count.column(name))
         return Encoding(tuple(made), missing)
@@ -202,6 +255,12 @@ class TableCounts:
         ]
         if words:
             lines["categories"] = _listed(words)
+        codes = [
+            (name, count.levels) for (name, kind), count in pairs if isinstance(count, NumberCount) and kind == "number"
+        ]
+        if words and (said := [f"{name} {len(levels)}" for name, levels in codes if levels]):
+            text = "one value fills more than half of the rows, so the frequent ones have inputs of their own"
+            lines["codes"] = f"{_listed(said)}: {text}"
         lines |= self._nothing(kinds)
         return lines
 

@@ -64,7 +64,7 @@ class Encoding:
     @cached_property
     def plain(self) -> bool:
         """True if the inputs are the columns as they are, but for missing values."""
-        return all(isinstance(c, NumberColumn) and c.kind == "number" and not c.indicator for c in self.columns)
+        return all(isinstance(c, NumberColumn) and c.kind == "number" and not c.one_hot for c in self.columns)
 
     @cached_property
     def unscaled(self) -> NDArray[np.bool_]:
@@ -79,14 +79,11 @@ class Encoding:
 
     @property
     def groups(self) -> tuple[tuple[int, ...], ...]:
-        """The places of the inputs that are one category together; that a number is missing is one of two values."""
+        """The places of the inputs that are one category together; that a number is missing is one of its levels."""
         found = []
         for column in self.columns:
-            places = self.places[column.name]
-            inside = (
-                places[: column.one_hot] if isinstance(column, CategoryColumn) else places[1 : 1 + column.indicator]
-            )
-            found.append(tuple(inside))
+            first = 0 if isinstance(column, CategoryColumn) else 1
+            found.append(tuple(self.places[column.name][first : first + column.one_hot]))
         return tuple(group for group in found if group)
 
     def settled(self) -> "Encoding":

@@ -51,11 +51,19 @@ def _number(to: Nodes, column: NumberColumn, strict: bool) -> Sequence[str]:
         x = to("Sub", x, to.constant(column.offset, np.float64))
     x = to.cast(x, to.dtype)
     if strict:
-        return [x, *(_calendar(to, column) if column.calendar else [])]
+        return [x, *_levels(to, column), *(_calendar(to, column) if column.calendar else [])]
     missing = to("IsNaN", x)
     value = to("Where", missing, to.constant(column.mean), x)
     calendar = _calendar(to, column) if column.calendar else []
-    return [value, *([to.cast(missing, to.dtype)] if column.indicator else []), *calendar]
+    return [value, *([to.cast(missing, to.dtype)] if column.indicator else []), *_levels(to, column), *calendar]
+
+
+def _levels(to: Nodes, column: NumberColumn) -> Sequence[str]:
+    """The inputs of a number's frequent values, compared in float32."""
+    if not column.levels:
+        return []
+    found = to("Equal", to.cast(column.name, np.float32), to.constant([column.levels], np.float32))
+    return [to.scaled(to.cast(found, to.dtype), ONE_HOT)]
 
 
 def _calendar(to: Nodes, column: NumberColumn) -> Sequence[str]:

@@ -26,6 +26,8 @@ def encoder_of(encoding: Encoding) -> Any:
         parts.append((name, _part(column, encoding.strict), [j if by_place else name]))
         if isinstance(column, CategoryColumn):
             parts += [(f"{name}:{output}", steps, [name]) for output, steps in _means(column).items()]
+        elif column.levels:
+            parts += [(f"{name}=", _levels(column), [name])]
         elif column.calendar:
             parts += [(f"{name}.{part}", steps, name) for part, steps in _calendar(column).items()]
     rows = pd.DataFrame({column.name: _made(column) for column in encoding.columns})
@@ -34,8 +36,12 @@ def encoder_of(encoding: Encoding) -> Any:
 
 def units_of(encoding: Encoding) -> NDArray[np.float64]:
     """The value of each input where the made one is 1."""
-    categories = [[isinstance(c, CategoryColumn)] * len(c.names) for c in encoding.columns]
-    return np.where(np.concatenate(categories) & encoding.unscaled, ONE_HOT, 1.0)
+    made = []
+    for column in encoding.columns:
+        hot = isinstance(column, CategoryColumn)
+        first = 0 if hot else 1 + column.indicator  # type: ignore[union-attr]
+        made += [first <= j < (column.one_hot if hot else first + len(column.levels)) for j in range(len(column.names))]
+    return np.where(made, ONE_HOT, 1.0)
 
 
 def _has_texts(encoding: Encoding) -> bool:
@@ -96,6 +102,16 @@ def _one_hot(column: CategoryColumn) -> Pipeline:
                     categories=[np.array(levels, dtype=object)], handle_unknown="ignore", sparse_output=False
                 ),
             ),
+        ]
+    )
+
+
+def _levels(column: NumberColumn) -> Pipeline:
+    levels = [np.array(column.levels, np.float32)]
+    return Pipeline(
+        [
+            ("number", FunctionTransformer(np.asarray, kw_args={"dtype": "float32"})),
+            ("levels", OneHotEncoder(categories=levels, handle_unknown="ignore", sparse_output=False)),
         ]
     )
 

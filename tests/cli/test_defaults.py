@@ -15,6 +15,21 @@ def test_with_nothing_given_both_make_the_same_recipe(machine):
     assert machine(random_state=0)._recipe() == recipe_of(values)
 
 
+ELSEWHERE = {
+    "task": "the class", "seed": "random_state", "categorical": "categorical_features", "positive": "classes_[1]",
+    "form": "FourierFeatures", "rank": "NystromFeatures", "sampling": "FourierFeatures",
+}  # fmt: skip
+"""Options of the command -> what says so in Python, where the estimators have no parameter of that name."""
+
+
+def test_what_the_command_can_be_told_the_estimators_can_too():
+    known = {*KernelClassifier().get_params(), *KernelRegressor().get_params()}
+    assert set(RECIPE) - known == set(ELSEWHERE)
+    assert {"class_weight", "holdout", "dtype"} <= known & set(RECIPE)
+    assert "verbose" in known
+    assert callable(KernelClassifier.report)
+
+
 @pytest.fixture(scope="module")
 def few(tmp_path_factory):
     """A table of 120 rows, some of them twice, and its file."""

@@ -138,6 +138,11 @@ LINES = {
         lambda: parquet(age=[str(i % 50) if i % 9 else "?" for i in range(300)]), "", 0,
         "texts        age: numbers or dates, such as '1', but for '?': so a category",
     ),
+    "amounts that are codes": (
+        lambda: parquet(
+            gain=np.where(np.arange(300) % 3, 0, np.arange(300) % 17 * 1000), city=cities()
+        ), "", 0, "codes        gain 17: one value fills more than half of the rows",
+    ),
     "thousands": (lambda: parquet(pay=[f"{17 * i:,}" for i in range(300)]), "", REFUSED, "such as '1,003', numbers"),
     "dates of a mail": (
         lambda: csv(frame=numbers(when=pd.date_range("2015", periods=300).strftime("%a, %d %b %Y %H:%M:%S GMT"))),

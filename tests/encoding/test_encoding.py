@@ -136,16 +136,85 @@ def test_a_column_without_values_is_said_to_be_empty():
     ]
 
 
+def amounts(n: int = 2000, seed: int = 0) -> pd.DataFrame:
+    """Amounts of which most are 0, and some come again and again; of a range; and a count of few values."""
+    rng = np.random.default_rng(seed)
+    gain = np.where(rng.random(n) < 0.8, 0.0, rng.choice([*np.arange(1000.0, 1040.0), 7688.0, 99999.0], n))
+    once = rng.random(n) < 0.05
+    gain[once] = rng.normal(size=once.sum()) * 1e6
+    gain[rng.random(n) < 0.05] = np.nan
+    columns = {
+        "gain": gain,
+        "wide": rng.normal(size=n),
+        "few": rng.poisson(8, n) * (rng.random(n) < 0.4),
+        "s": rng.choice(["a", "b"], n),
+    }
+    return pd.DataFrame(columns)
+
+
+AMOUNTS = {"gain": "number", "wide": "number", "few": "number", "s": "category"}
+
+
+def test_frequent_values_of_a_number_have_inputs_where_one_fills_most_rows():
+    frame = amounts()
+    encoding = learned(frame, AMOUNTS)
+    gain, wide, few, _ = encoding.columns
+    assert gain.levels == (0.0, *np.arange(1000.0, 1040.0), 7688.0, 99999.0)
+    assert wide.levels == few.levels == ()
+    assert encoding.groups[0] == tuple(range(1, 2 + len(gain.levels)))  # with the input of missing values
+    assert "gain 43" in TableCounts.of(arrow(frame), AMOUNTS).notes(AMOUNTS)["codes"]
+    new = pa.table({"gain": pa.array([7688, 5, None], pa.int64()), "wide": [0.0] * 3, "few": [0] * 3, "s": ["a"] * 3})
+    X, marks = encoding.encode(new, "float64")
+    assert [encoding.names[j] for j in np.flatnonzero(X[0, 1:45]) + 1] == ["gain=7688"]
+    assert X[0, 43] == ONE_HOT
+    assert not X[1, 1:45].any()
+    assert X[2, 1:45].tolist() == [1.0] + [0.0] * 43
+    assert marks is None
+    assert NumberColumn("x", 0.0, levels=(float(np.float32(0.3)), 2.0)).names == ("x", "x=0.3", "x=2")
+    single = arrow(frame.astype({"gain": "float32"}))
+    np.testing.assert_array_equal(encoding.encode(single)[0][:, 1:], encoding.encode(arrow(frame))[0][:, 1:])
+
+
+def test_a_table_of_numbers_alone_keeps_its_width():
+    numbers_alone = {name: kind for name, kind in AMOUNTS.items() if kind == "number"}
+    assert learned(amounts(), numbers_alone).names == ("gain", "gain=missing", "wide", "few")
+    assert learned(amounts(), AMOUNTS, "error").columns[0].levels
+
+
+def test_levels_are_the_same_however_the_rows_are_cut():
+    frame = amounts()
+    cuts = [TableCounts.of(arrow(frame[first : first + 300]), AMOUNTS) for first in range(0, 2000, 300)]
+    total = cuts[0]
+    for part in cuts[1:]:
+        total = total.merge(part)
+    assert total.encoding(AMOUNTS).names == learned(frame, AMOUNTS).names
+
+
 def test_json_gives_the_encoding_again():
     encoding = Encoding(
-        (NumberColumn("x", 0.1, True), NumberColumn("d", 5.0, offset=1.7e9, kind="date"), CategoryColumn("s", ("é",)))
+        (
+            NumberColumn("x", 0.1, True, levels=(-0.5, 3.0)),
+            NumberColumn("d", 5.0, offset=1.7e9, kind="date"),
+            CategoryColumn("s", ("é",)),
+        )
     )
     assert Encoding.from_json(encoding.to_json()) == encoding
 
 
 @pytest.mark.parametrize(
     "change",
-    [{"kind": "code"}, {"mean": float("inf")}, {"mean": "1"}, {"indicator": 1}, {"name": 3}],
+    [
+        {"kind": "code"},
+        {"mean": float("inf")},
+        {"mean": "1"},
+        {"indicator": 1},
+        {"name": 3},
+        {"levels": 1.0},
+        {"levels": [1.0, 1.0]},
+        {"levels": [float("nan")]},
+        {"levels": ["1"]},
+        {"levels": [1.0], "kind": "date"},
+    ],
 )
 def test_json_that_means_nothing_is_refused(change):
     found = Encoding((NumberColumn("x", 0.1),)).to_json()

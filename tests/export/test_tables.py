@@ -24,12 +24,14 @@ def table(n=600, seed=0):
             "when": pd.Timestamp("2024-01-01") + pd.to_timedelta(rng.integers(0, 8760, n), "h"),
             "n": rng.integers(0, 5, n),
             "flag": rng.random(n) > 0.5,
+            "gain": np.where(rng.random(n) < 0.7, 0.0, rng.integers(0, 20, n) * 0.3),
         }
     )
     y = (frame["city"] == "Zug") ^ (frame["when"] > pd.Timestamp("2024-07-01")) ^ (frame["x"] > 0)
     frame.loc[rng.random(n) < 0.1, "x"] = np.nan
     frame.loc[rng.random(n) < 0.1, "city"] = None
     frame.loc[rng.random(n) < 0.1, "when"] = pd.NaT
+    frame.loc[rng.random(n) < 0.1, "gain"] = np.nan
     return frame, np.where(y, "yes", "no")
 
 
@@ -37,7 +39,9 @@ def table(n=600, seed=0):
 def machine(request):
     columns = ["city", "size", "n"]
     made = KernelClassifier(loss="logistic", categorical_features=columns, dates=request.param, **SETTINGS)
-    return made.fit(*table())
+    made.fit(*table())
+    assert len(made.model_.encoding.columns[-1].levels) > 12
+    return made
 
 
 def new_rows():
