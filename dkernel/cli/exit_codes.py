@@ -33,8 +33,8 @@ from dkernel.errors import (
     UnsupportedError,
 )
 
-BAD_DATA, AGAIN = 65, 75  # as in sysexits.h: EX_DATAERR, EX_TEMPFAIL
-GRACE = 8.0  # a run with a checkpoint ends so many seconds after SIGTERM; job schedulers kill after 10 or 30
+BAD_DATA, AGAIN = 65, 75  # the numbers of sysexits.h: EX_DATAERR, EX_TEMPFAIL
+GRACE = 8.0  # seconds after SIGTERM in which a run with a checkpoint ends; job schedulers kill after 10 or 30
 
 # The first type that fits decides. An invalid recipe or combination needs other options.
 _CODES: tuple[tuple[type[BaseException], int], ...] = (

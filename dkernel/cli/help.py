@@ -32,7 +32,7 @@ USUAL = (
 )  # fmt: skip
 IN_PYTHON = {"random_state": "seed", "text_encoding": "encoding"}
 """Parameters of Python -> the option of another name."""
-FEW = 12  # so few options need no groups
+FEW = 12  # options; a command that has fewer shows them without groups
 SYNONYMS = {
     "--target": "--label", "--y": "--label", "-y": "--label", "--label-column": "--label", "--response": "--label",
     "--output": "--out", "--model": "--out",

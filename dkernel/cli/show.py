@@ -9,7 +9,7 @@ import click
 from dkernel.cli.exit_codes import Job
 from dkernel.cli.options import setting
 
-_FIRST = ("rows", "holdout", "chosen", "certificate")  # what people look for; the rest follows
+_FIRST = ("rows", "holdout", "chosen", "certificate")  # people look for these; the rest follows
 
 
 @click.command(cls=Job, short_help="Describe a model, from the header of its file.")

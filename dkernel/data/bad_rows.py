@@ -1,4 +1,4 @@
-"""Bad rows of data with a label: found by a reading of their own, so that all chunks of the fit have known sizes."""
+"""Finds the bad rows of data with a label before the fit, so that all chunks of the fit have known sizes."""
 
 import warnings
 from collections.abc import Sequence

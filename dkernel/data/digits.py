@@ -1,4 +1,4 @@
-"""The type of the blocks: float32 wherever its digits are enough for the columns, by the first of their rows."""
+"""Choice of the type of the blocks: float32 if its digits are enough for the first rows of the columns."""
 
 from typing import Any
 

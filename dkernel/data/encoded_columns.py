@@ -9,7 +9,7 @@ from dkernel.data.file_schema import ReadOptions
 from dkernel.data.object_columns import NUMBERS, domains_of
 from dkernel.encoding import Encoding, TableCounts
 from dkernel.encoding.counts import CategoryCount
-from dkernel.encoding.notation import is_date, is_iso
+from dkernel.encoding.notation import is_date, is_iso, is_plain, remark_on
 from dkernel.errors import DataError
 from dkernel.validation import nearest_name
 
@@ -76,15 +76,20 @@ def learned(
 def _notations(
     total: TableCounts, kinds: Mapping[str, str], coded: frozenset[str], request: ReadOptions, where: str
 ) -> dict[str, str]:
-    """A note about ISO dates that are texts, and a refusal of texts that are numbers or dates in another notation.
+    """Notes about ISO dates, quantities and amounts that are texts, and a refusal of those in another notation.
 
     A column that is named as a category is one.
     """
     texts: list[str] = []
+    remarks: list[str] = []
     asked = {*coded, *(request.categorical if isinstance(request.categorical, tuple) else ())}
     for name, count in zip(kinds, total.columns, strict=True):
-        example = count.notation if isinstance(count, CategoryCount) else None
-        if not example or name in asked:
+        if not isinstance(count, CategoryCount) or name in asked:
+            continue
+        example = count.notation
+        if not example or is_plain(example):
+            remark = remark_on(list(count.counts))
+            remarks += [f"{name}: {remark}"] if remark else []
             continue
         if is_iso(example):
             texts.append(f"{name} ({example})")
@@ -97,8 +102,13 @@ def _notations(
             f"Write them {advice}, exclude the column, or name it as a category (--categorical {name}; "
             f"categorical_features=[{name!r}])."
         )
-    said = f"{', '.join(texts)}: texts, so a category; pandas.to_datetime makes dates of them"
-    return {"dates": said} if texts else {}
+    found = (
+        {"dates": f"{', '.join(texts)}: texts, so a category; pandas.to_datetime makes dates of them"} if texts else {}
+    )
+    if remarks:
+        advice = "write the numbers alone, and leave empty what is missing"
+        found["texts"] = f"{'; '.join(remarks)}: so a category; where this is an amount, {advice}"
+    return found
 
 
 def reading_of(model: Any) -> dict[str, Any]:

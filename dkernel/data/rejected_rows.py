@@ -1,4 +1,4 @@
-"""Rows that are left out instead of ending the run: which they are, why, and how they are written down and told."""
+"""Rows that are left out instead of ending the run: their numbers and reasons, written to a file and reported."""
 
 import csv
 import io

@@ -1,4 +1,4 @@
-"""Following of a job by its run record, which the job renews every few seconds."""
+"""Follows a job by its run record, which the job renews every few seconds."""
 
 import json
 import socket

@@ -1,4 +1,4 @@
-"""Counts of the values of each column, mergeable and of bounded size: encodings are learned from them.
+"""Mergeable counts of the values of each column, of bounded size, from which encodings are learned.
 
 Different values are counted exactly up to MOST_VALUES a column. Beyond that the counts are those of Misra and Gries
 (1982), merged as by Agarwal et al. (2012): lower bounds, wrong by at most n / MOST_VALUES, of every value that is more
@@ -7,6 +7,7 @@ frequent than that.
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import reduce
 from typing import Any
 
 import numpy as np
@@ -15,7 +16,7 @@ import pyarrow as pa
 from dkernel.encoding.columns import CategoryColumn, NumberColumn
 from dkernel.encoding.encoding import Encoding
 from dkernel.encoding.label_means import FOLDS, LabelCounts, LabelPart, folds_of, places_of
-from dkernel.encoding.notation import example_of
+from dkernel.encoding.notation import example_of, foremost
 from dkernel.encoding.tables import coded, numbers
 
 MOST_VALUES = 1000
@@ -78,7 +79,7 @@ class CategoryCount:
         gaps = np.array([word is None for word in words], bool)
         missing, found = int(found[gaps].sum()), np.where(gaps, 0, found)
         places, less = np.flatnonzero(found), 0
-        if len(places) > MOST_VALUES:  # as _bounded, before very many values become a dict
+        if len(places) > MOST_VALUES:  # the cut of _bounded, made before very many values become a dict
             less = int(np.sort(found[places])[-MOST_VALUES - 1])
             places = np.flatnonzero(found > less)
         bounded = cls(
@@ -98,8 +99,8 @@ class CategoryCount:
         label = None
         if self.label is not None and other.label is not None:
             label = self.label.merge(other.label)
-        plain = "" in (self.notation, other.notation)
-        notation = "" if plain else self.notation or other.notation
+        examples = [each for each in (self.notation, other.notation) if each is not None]
+        notation = "" if "" in examples else reduce(foremost, examples) if examples else None
         missing, exact = self.missing + other.missing, self.exact and other.exact
         return CategoryCount(counts, missing, exact, label, notation)._bounded()
 

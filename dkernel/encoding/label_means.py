@@ -64,7 +64,7 @@ class LabelPart:
             fraction = pa.types.is_floating(column.type)
             words, codes = ([], np.zeros(0, np.int64)) if fraction else coded(column)
         except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError):
-            return None  # what is wrong with it is said by the reading that is for good
+            return None  # the real reading reports what is wrong with it
         kind = column.type
         number = fraction or pa.types.is_integer(kind) or pa.types.is_boolean(kind)
         values = numbers(column).astype(np.float64) if number else None

@@ -1,42 +1,87 @@
-"""Texts that are numbers or dates in the notation of a country or a spreadsheet: as categories they say little."""
+"""Finds numbers and dates that were written as text in the notation of a country or a spreadsheet."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-NUMBER = re.compile(
-    r"[-+\u2212(]?[$€£¥]? ?(?:\d{1,3}(?:[,.' \u2019\u00a0\u202f]\d{3})+|\d+)(?:[.,]\d+)?(?:[eE][-+]?\d+)? ?[%$€£¥]?\)?"
-)
-PLAIN = re.compile(r"\d+")  # as of a ZIP code, which is a category
+AMOUNT = r"[-+\u2212(]?[$€£¥]? ?(?:\d{1,3}(?:[,.' \u2019\u00a0\u202f]\d{3})+|\d+|(?=\.\d))(?:[.,]\d+)?(?:[eE][-+]?\d+)?"
+NUMBER = re.compile(rf"{AMOUNT} ?[%$€£¥]?\)?")
+PLAIN = re.compile(r"\d+")  # a ZIP code looks like this, and is a category
+QUANTITY = re.compile(rf"{AMOUNT}[ \u00a0]?([^\W\d_]{{1,12}}(?:/[^\W\d_]{{1,3}})?[23²³]?)")
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
+CLOCK = r"(?:[ T:]\d.*)?"
 ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d.*)?")
 DATE = re.compile(
-    rf"(?:\d{{1,2}}[/.-]\d{{1,2}}[/.-]\d{{4}}|\d{{4}}[/.-]\d{{1,2}}[/.-]\d{{1,2}}|\d{{1,2}}/\d{{1,2}}/\d{{2}}"
-    rf"|{MONTH} \d{{1,2}},? \d{{4}}|\d{{1,2}}[ -]{MONTH}[ -]\d{{4}})(?:[ T]\d.*)?",
+    rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,? )?(?:(?:\d{{1,2}}[/.-]\d{{1,2}}[/.-]\d{{4}}"
+    rf"|\d{{4}}[/.-]\d{{1,2}}[/.-]\d{{1,2}}|\d{{1,2}}/\d{{1,2}}/\d{{2}}"
+    rf"|{MONTH} \d{{1,2}},? \d{{4}}|\d{{1,2}}\.?[ /-]{MONTH}[ /-]\d{{4}}){CLOCK}|{MONTH} +\d{{1,2}} \d\d:.* \d{{4}})",
     re.IGNORECASE,
 )
 
+SEVERAL = 12
+"""Different values of a column that tell an amount from a code of a few."""
+
+FEW_UNITS = 3  # as year, years, month
+
 
 def example_of(words: Iterable[str | None]) -> str | None:
-    """One of texts that are all numbers or dates in a notation; "" if one of them is none, None if there are no texts.
+    """One of texts that are all numbers or dates; "" if one of them is none, None if there are no texts.
 
-    One that is no ISO date goes before those that are.
+    One in a notation that programs do not read goes before ISO dates, and these go before digits alone.
 
     Examples
     --------
     >>> example_of(["0,5", "1.234,5", None]), example_of(["7 %", "$12.50"]), example_of(["5/1/2024", "Jan 5, 2024"])
     ('0,5', '7 %', '5/1/2024')
-    >>> example_of(["02138", "10115"]), example_of(["Basel", "0,5"]), example_of([None])
-    ('', '', None)
+    >>> example_of(["999", "1,000"]), example_of(["02138", "10115"]), example_of(["Basel", "0,5"]), example_of([None])
+    ('1,000', '02138', '', None)
     """
     first = None
     for word in words:
-        if not word:
+        if word is None or not word.strip():
             continue
-        if PLAIN.fullmatch(word) or not (NUMBER.fullmatch(word) or DATE.fullmatch(word)):
+        if not is_amount(word):
             return ""
-        if first is None or is_iso(first):
-            first = word
+        first = word if first is None else foremost(first, word)
     return first
+
+
+def foremost(one: str, other: str) -> str:
+    """The one of two examples that is to be named, the first of two alike."""
+    return max(one, other, key=lambda word: 2 - is_iso(word) - 2 * is_plain(word))
+
+
+def remark_on(words: Sequence[str]) -> str | None:
+    """What is worth saying of the different values of a category: they are amounts with a unit, or nearly all numbers.
+
+    Examples
+    --------
+    >>> remark_on([f"{i} kg" for i in range(20)])
+    "numbers with a unit, such as '0 kg'"
+    >>> remark_on([*map(str, range(20)), "?"])
+    "numbers or dates, such as '0', but for '?'"
+    >>> remark_on(["3 kg", "5 kg"]), remark_on([f"row {i}" for i in range(20)])
+    (None, None)
+    """
+    found = [QUANTITY.fullmatch(word.strip()) for word in words]
+    units = {match[1] for match in found if match}
+    if len(words) >= SEVERAL and all(found) and len(units) <= FEW_UNITS:
+        return f"numbers with a unit, such as {words[0]!r}"
+    others = [word for word in words if not is_amount(word)]
+    amounts = len(words) - len(others)
+    if others and amounts >= SEVERAL * len(others):
+        example = next(word for word in words if is_amount(word))
+        return f"numbers or dates, such as {example!r}, but for {', '.join(map(repr, others[:FEW_UNITS]))}"
+    return None
+
+
+def is_amount(word: str) -> bool:
+    """True for a number or a date, in any notation."""
+    return (NUMBER.fullmatch(word.strip()) or DATE.fullmatch(word.strip())) is not None
+
+
+def is_plain(word: str) -> bool:
+    """True for digits alone."""
+    return PLAIN.fullmatch(word) is not None
 
 
 def is_iso(word: str) -> bool:
@@ -46,4 +91,4 @@ def is_iso(word: str) -> bool:
 
 def is_date(word: str) -> bool:
     """True for a date."""
-    return DATE.fullmatch(word) is not None
+    return DATE.fullmatch(word.strip()) is not None

@@ -26,7 +26,7 @@ def _has_probabilities(estimator: "KernelClassifier") -> bool:
 
 
 def _can_stream(estimator: "KernelClassifier") -> bool:
-    return estimator.calibration is None  # which wants rows that were never learned from
+    return estimator.calibration is None  # a calibration needs rows that were never learned from
 
 
 class KernelClassifier(ClassifierMixin, KernelMachine):
@@ -394,6 +394,6 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
             return self._figure("accuracy", X, y, sample_weight)
         require_fitted(self, "classes_")
         positive = self.model_.recipe.positive
-        if positive is not None and np.asarray(y).dtype != bool:  # of a model of this label against the rest
+        if positive is not None and np.asarray(y).dtype != bool:  # the model tells this label from the rest
             y = np.asarray(y) == positive
         return float(super().score(X, y, sample_weight))

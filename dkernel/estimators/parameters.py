@@ -1,4 +1,4 @@
-"""The types of the parameters that estimators share, and an answer to parameters of other libraries."""
+"""The types of the parameters that estimators share, and advice for parameters of other libraries."""
 
 import functools
 import inspect

@@ -29,8 +29,8 @@ from dkernel.validation import as_features
 if TYPE_CHECKING:
     import dask.array as da
 
-BLOCK_ROWS = 8192  # of a task on threads: 32 tiles
-DENSE_BYTES = 2**29  # of sparse rows that become dense
+BLOCK_ROWS = 8192  # rows of a task on threads: 32 tiles
+DENSE_BYTES = 2**29  # bytes of the sparse rows that are made dense at one time
 
 
 class BlockPrediction:
@@ -136,7 +136,7 @@ def apply(answer: BlockPrediction, X: Any) -> Any:
     with one_blas_thread():
         n = X.shape[0]  # a sparse matrix has no len
         step = BLOCK_ROWS
-        if hasattr(X, "tocsr") and not isinstance(answer.columns, RangeNames):  # which become dense
+        if hasattr(X, "tocsr") and not isinstance(answer.columns, RangeNames):  # these rows become dense
             step = max(ROWS, min(step, DENSE_BYTES // (8 * X.shape[1])))
         return answer.of(_rows(X, 0, n, answer)) if n <= step else _on_threads(answer, X, step)
 

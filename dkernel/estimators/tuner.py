@@ -22,7 +22,14 @@ from dkernel.recipe import Recipe
 from dkernel.training.missing_values import with_missing_values
 from dkernel.tuning.search import TuneResult, tune
 
-_SAID = ("rank", "rungs", "rows", "progressive_loss", "error", "rmse")  # of a line of the leaderboard, no parameters
+_SAID = (
+    "rank",
+    "rungs",
+    "rows",
+    "progressive_loss",
+    "error",
+    "rmse",
+)  # these entries of a line of the leaderboard are no parameters
 
 
 def _results(leaderboard: Sequence[Mapping[str, Any]]) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def dtype_of_rows(X: Any) -> str:
             head = None if exact else first_rows(X, HEAD, numbers, dask.base.compute)
         else:
             head = numbers(X.iloc[:HEAD].select_dtypes("number")) if is_frame(X) else np.asarray(X[:HEAD])
-    except (TypeError, ValueError, DataError):  # what it is says the gate
+    except (TypeError, ValueError, DataError):  # the later checks say what is wrong
         return "float32"
     return dtype_for(head if head is None or head.ndim == 2 else None)
 
@@ -114,7 +114,7 @@ def source_of(
                 f"The source has the columns {list(X.table_columns)}, and the rows before it had {list(known)}."
             )
         return X
-    # Of the kernels in question by kernel="auto" all take numbers.
+    # All kernels that kernel="auto" chooses from take numbers.
     kernel = parse("gaussian" if isinstance(estimator.kernel, str) and estimator.kernel == "auto" else estimator.kernel)
     objects = holds_objects(kernel, X)
     if not estimator.__sklearn_tags__().target_tags.required:

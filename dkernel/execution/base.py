@@ -9,6 +9,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Iterable, Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import getitem
 from typing import Any, TypeVar
 
 from dask.delayed import Delayed
@@ -29,6 +31,14 @@ class Held(Handle):
     """A handle to a value in this process."""
 
     value: Any
+
+
+@dataclass(frozen=True)
+class Item(Handle):
+    """One item of the value that `whole` stands for, or an item of that, as the numbers say."""
+
+    whole: Handle
+    numbers: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -55,11 +65,16 @@ class Call:
 def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
     """`arg` with value(handle) in the place of every handle; whatever holds no handle is passed on untouched.
 
+    Where value(handle) is a handle itself, an item becomes the item of that.
+
     Examples
     --------
-    >>> resolve((1, [Held(2)]), lambda handle: handle.value)
-    (1, [2])
+    >>> resolve((1, [Held(2), Item(Held((3, 4)), (1,))]), lambda handle: handle.value)
+    (1, [2, 4])
     """
+    if isinstance(arg, Item):
+        whole = resolve(arg.whole, value)
+        return Item(whole, arg.numbers) if isinstance(whole, Handle) else reduce(getitem, arg.numbers, whole)
     if isinstance(arg, Handle):
         return value(arg)
     if type(arg) in (tuple, list):
@@ -144,10 +159,6 @@ class Executor(ABC):
     @abstractmethod
     def keep(self, value: Any, key: str) -> Handle:
         """`value` made available to every call, once per process; `key` is made from its content."""
-
-    @abstractmethod
-    def pick(self, handle: Handle, item: int) -> Handle:
-        """Handle of item `item` of the tuple that `handle` stands for."""
 
     @abstractmethod
     def release(self, handles: Iterable[Handle]) -> None:

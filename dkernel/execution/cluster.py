@@ -20,14 +20,14 @@ from dask.delayed import Delayed
 from dask.local import get_sync
 
 from dkernel.errors import ClusterError, UnsupportedError
-from dkernel.execution.base import PAUSE, RETRIES, Call, Executor, Handle, may_pass, resolve
+from dkernel.execution.base import PAUSE, RETRIES, Call, Executor, Handle, Item, may_pass, resolve
 from dkernel.execution.connection import PATIENCE, TICK, Connection
 from dkernel.execution.failures import KilledCallError, RefusedWorkerError, answered
 from dkernel.execution.payload import Payload
 from dkernel.execution.process import Settings, quiet_logs
-from dkernel.execution.tasks import Slot, open_state, run_task
+from dkernel.execution.tasks import Slot, run_task, unchanged
 from dkernel.execution.user_modules import user_modules
-from dkernel.execution.values import LOSSES, Future, Item, Remote, Work
+from dkernel.execution.values import LOSSES, Future, Remote, Work
 from dkernel.execution.versions import versions
 from dkernel.execution.workers import WorkerPool
 
@@ -35,7 +35,7 @@ STUCK = 30.0  # seconds without news after which what waits for a worker that is
 READY = 3  # calls of a slot that are begun at a time where results are taken as they come: no slot waits for the next
 INSIDE = 2**20  # bytes of a value that travel inside the calls of a round: a task of its own costs two more messages
 
-Client = Any  # of distributed, which has no types and is imported only where a cluster is used
+Client = Any  # a type of distributed, which has no types and is imported only where a cluster is used
 
 
 class ClusterExecutor(Executor):
@@ -131,20 +131,16 @@ class ClusterExecutor(Executor):
                     yield from values
 
     def keep(self, value: Any, key: str) -> Handle:
-        payload = Payload.of(value)
+        payload = Payload.of((unchanged, (value,)))
 
         def submit(attempt: int, at: str | None) -> Future:
-            return self._submit(open_state, (self.settings, payload), f"dkernel-state-{key}", attempt, at)
+            return self._submit(run_task, (self.settings, payload), f"dkernel-state-{key}", attempt, at)
 
         return self._remember(Remote(submit, value=value, payload=payload))
 
-    def pick(self, handle: Handle, item: int) -> Handle:
-        return Item(self._remote(handle), (*(handle.numbers if isinstance(handle, Item) else ()), item))
-
     def release(self, handles: Iterable[Handle]) -> None:
         for handle in handles:
-            if not isinstance(handle, Item):
-                self._connection.release_later(self._remote(handle).detach())
+            self._connection.release_later(self._remote(handle).detach())
 
     def close(self) -> None:
         for handle in list(self._handles):
@@ -152,7 +148,7 @@ class ClusterExecutor(Executor):
         self._connection.close()
         self._open.close()
 
-    # What is sent.
+    # Sending of tasks.
 
     @contextmanager
     def _sent(self, calls: Sequence[Call]) -> Iterator[list[Work]]:
@@ -172,7 +168,7 @@ class ClusterExecutor(Executor):
             remote = self._remote(handle)
             if remote.payload is not None and remote.future is None and remote.payload.nbytes * calls <= INSIDE:
                 return remote.value
-            return Slot(needs.setdefault(remote, len(needs)), handle.numbers if isinstance(handle, Item) else ())
+            return Slot(needs.setdefault(remote, len(needs)))
 
         call = work.call
         payload = Payload.of((call.function, tuple(resolve(arg, slot) for arg in call.args)))
@@ -234,12 +230,12 @@ class ClusterExecutor(Executor):
 
     def _remote(self, handle: Handle) -> Remote:
         if isinstance(handle, Item):
-            return handle.whole
+            return self._remote(handle.whole)
         if not isinstance(handle, Remote):
             raise TypeError(f"A {type(handle).__name__} belongs to another executor; this one made none like it.")
         return handle
 
-    # What is waited for.
+    # Waiting for results.
 
     def _settled(self, works: Sequence[Work], all_of_them: bool) -> list[Work]:
         """The calls that have a value, all or at least one, with what was lost on the way sent again."""
@@ -278,7 +274,9 @@ class ClusterExecutor(Executor):
     def _failed(self, work: Work) -> None:
         """Send a call again whose task failed for no fault of its own; raise what another will raise as well."""
         error = self._connection.ask(work.future.exception)
-        if type(error).__name__ == "KilledWorker":  # of distributed, which is imported where a cluster is used
+        if (
+            type(error).__name__ == "KilledWorker"
+        ):  # compared by name: distributed is imported only where a cluster is used
             raise KilledCallError.of(error) from None
         if isinstance(error, RefusedWorkerError):
             self._workers.refuse(error.worker, str(error))

@@ -1,4 +1,4 @@
-"""Choice of the executor of a run, which is made and closed here.
+"""Makes the executor that a run asks for, and closes it at the end of the run.
 
 Nothing here imports `distributed` until a cluster is asked for: a run on threads does without.
 """

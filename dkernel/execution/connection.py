@@ -91,7 +91,7 @@ class Connection:
     def close(self) -> None:
         """Forget everything; the client stays open."""
         self._closed.set()
-        with suppress(Exception):  # of a client that is closed
+        with suppress(Exception):  # the client may be closed
             self.release()
 
 

@@ -24,9 +24,6 @@ class _LocalExecutor(Executor):
     def keep(self, value: Any, key: str) -> Handle:  # noqa: ARG002 - a value at hand needs no key
         return Held(value)
 
-    def pick(self, handle: Handle, item: int) -> Handle:
-        return Held(_value(handle)[item])
-
     def release(self, handles: Iterable[Handle]) -> None:
         """Nothing to do: the value goes with the last handle."""
 

@@ -1,4 +1,4 @@
-"""Values that Dask carries without looking into them."""
+"""Pickled values that Dask carries as bytes and never opens."""
 
 import pickle
 from typing import Any

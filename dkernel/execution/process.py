@@ -1,4 +1,4 @@
-"""Preparation of a worker process by the tasks themselves, under a lease that ends when no task has come for a while.
+"""Tasks prepare their worker process, under a lease that ends when no task has come for a while.
 
 A run leaves nothing on a cluster that others use: no plugin that would outlive a client that is killed. Each task
 prepares its process, which costs nothing where that was done before, and LEASE seconds after the last task of any run

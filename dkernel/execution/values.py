@@ -1,7 +1,6 @@
-"""Values on a cluster as the client holds them: computed again when they are lost."""
+"""Values on a cluster, as the client holds them; a value that is lost is computed again."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dkernel.errors import ClusterError
@@ -10,7 +9,7 @@ from dkernel.execution.payload import Payload
 
 LOSSES = 5  # times that a call or a value is computed again
 
-Future = Any  # of distributed, which has no types and is imported only where a cluster is used
+Future = Any  # a type of distributed, which has no types and is imported only where a cluster is used
 
 
 class Remote(Handle):
@@ -50,14 +49,6 @@ class Remote(Handle):
         """The future, if there is one, no longer held here."""
         future, self.future = self.future, None
         return [] if future is None else [future]
-
-
-@dataclass(frozen=True, eq=False)
-class Item(Handle):
-    """One item of the tuple that a value is, or an item of that, as the numbers say."""
-
-    whole: Remote
-    numbers: tuple[int, ...]
 
 
 class Work:

@@ -6,6 +6,7 @@ gives other bits, or fails in the middle with an error that says something else.
 
 import platform
 from collections.abc import Mapping
+from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 
 from dkernel import __version__
@@ -49,6 +50,7 @@ def _table(rows: list[tuple[str, ...]]) -> str:
     return "\n".join("  " + line.rstrip() for line in lines)
 
 
+@cache
 def _version(name: str) -> str:
     try:
         return version(name)

@@ -1,4 +1,4 @@
-"""The workers of a run: those whose versions and modules its first task has accepted."""
+"""The workers of a run: the first task of each checks its versions and modules, and accepts or refuses it."""
 
 import threading
 import time

@@ -48,7 +48,7 @@ def refused(what: Any, form: str, which: str) -> UnsupportedError:
 
 def monomials(map: MonomialMap) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.float64]]]:
     """Degree, the columns (monomials, degree) whose product each monomial is, and its weight; in the map's order."""
-    weights = map.components(np.ones((1, map.n_in)))[0]  # of the row of ones every monomial is 1
+    weights = map.components(np.ones((1, map.n_in)))[0]  # every monomial of a row of ones is 1
     at = 0
     for degree, a in enumerate(map.series[: None if map.most is None else map.most + 1]):
         if a > 0:

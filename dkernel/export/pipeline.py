@@ -243,7 +243,7 @@ def _last(model: Model, coef: Linear) -> BaseEstimator:
         else:
             last.coef_, last.intercept_ = np.ascontiguousarray(coef[:, 0]), float(model.intercept[0])
     else:
-        # Of CalibratedClassifierCV the labels are the likeliest classes, and not those of the scores: a calibration
+        # CalibratedClassifierCV predicts the likeliest classes, and not those of the scores: a calibration
         # stays behind, and what it calibrates claims no probabilities.
         loss = loss_named(model.recipe.loss) if model.calibration is None else Hinge()
         if not loss.sklearn_name:

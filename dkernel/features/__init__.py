@@ -1,4 +1,4 @@
-"""Feature maps: φ of one block, born fitted, and the scaling that stands before them. Imports kernels and floor 0."""
+"""Feature maps, which compute φ of a block of rows, and the scaling of the rows before them."""
 
 from dkernel.features.base import FeatureMap, map_from
 from dkernel.features.choose import (

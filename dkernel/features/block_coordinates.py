@@ -1,4 +1,4 @@
-"""Coordinates of more landmarks than a square of has room: those of blocks of them, each whitened by its own."""
+"""Coordinates for more landmarks than fit in one square matrix: blocks, each whitened by its own Gram matrix."""
 
 from collections.abc import Sequence
 from typing import Any

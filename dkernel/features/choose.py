@@ -87,7 +87,7 @@ def _is_small_polynomial(kernel: Kernel, n_in: int, n_components: int) -> bool:
         return isinstance(
             _Draw("exact", n_in, "iid", "pairs", 0).map(kernel.bind(lambda *_: 1.0), n_components), MonomialMap
         )
-    except (RecipeError, UnsupportedError, OverflowError):  # of a degree beyond every float
+    except (RecipeError, UnsupportedError, OverflowError):  # the degree may be beyond every float
         return False
 
 

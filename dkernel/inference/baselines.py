@@ -29,10 +29,10 @@ from dkernel.problem.targets import Targets
 from dkernel.validation import nearest_name
 
 BASELINES = ("off", "linear", "all")
-MOST_ROWS, LEAST_ROWS = 65_536, 4096  # of the sample that baselines learn from
-FLOPS = 1e10  # of the linear model: a second
-MOST_COLUMNS = 4096  # of the data, for the square of them that the linear model needs
-FOLDS = 5  # of a sample without a holdout
+MOST_ROWS, LEAST_ROWS = 65_536, 4096  # rows of the sample that baselines learn from
+FLOPS = 1e10  # operations of the linear model, a second of work
+MOST_COLUMNS = 4096  # columns of the data; the linear model needs a square of them
+FOLDS = 5  # folds of a sample without a holdout
 RIDGES = tuple(10.0**k for k in range(-6, 3))
 
 Array = NDArray[np.float64]
@@ -83,7 +83,7 @@ def baselines(model: Model, sample: Block | None, holdout: Block | None, which: 
         else:
             found["model"] = _figure(model.scores(rows.X).astype(np.float64), targets, rows)
     tried = [each for each in ("linear", "boosted", "model") if each in found]
-    # Of equals the simpler wins.
+    # Where two are equal, the simpler wins: it stands first.
     return {**found, "wins": min(tried, key=lambda each: found[each])}
 
 

@@ -29,8 +29,8 @@ from dkernel.streaming.schedule import RowSlice, cut_pieces
 
 Array = NDArray[np.float64]
 
-FAR_FLOPS = 5e10  # of the rows that are compared with the landmarks, a second or so
-ROUNDING = 1e-6  # of k(x, x): a novelty below it is none
+FAR_FLOPS = 5e10  # operations of comparing rows with the landmarks, a second or so
+ROUNDING = 1e-6  # a share of k(x, x); a smaller novelty is rounding
 
 
 def evaluate(model: Model, source: Source, executor: Executor, progress: Progress | None = None) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""Statistics of φ of the rows, which is computed a strip at a time: moments, clusters, one class."""
+"""Statistics of φ of the rows, computed a strip at a time: moments, clusters and one class."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass

@@ -53,7 +53,7 @@ def gram(k: Any, X: Any, Z: Any = None) -> Any:
         return kernel(_rows(X), None if Z is None or Z is X else _rows(Z))
     left = _blocks(X)
     right = left if Z is None or Z is X else _blocks(Z)
-    meta = kernel(_empty(left), _empty(right))  # what does not fit together is refused now, not in a task
+    meta = kernel(_empty(left), _empty(right))  # sides that do not fit together are refused now, not in a task
     indices = left, _index("i", left), right, _index("j", right)
     made: Any = da.blockwise  # untyped
     return made(kernel, "ij", *indices, token="dkernel-gram", concatenate=True, dtype=meta.dtype, meta=meta)

@@ -1,4 +1,4 @@
-"""Batch scoring: every row of a source through a model, into an output that appears as a whole.
+"""Batch scoring: computes the scores of every row of a source, and writes them to an output that appears as a whole.
 
     rows out + rows rejected = rows in, in their order, the kept columns untouched:
     kept ..., label, score ..., probability ...
@@ -228,7 +228,7 @@ class _Run:
             # the key is this run's own.
             token = uuid.uuid4().hex
             for group in grouped([units[index] for index in missing], self.row_bytes):
-                # What is begun comes to its end before the run does: nobody writes then in a folder that is removed.
+                # Calls that have begun end before the run does, so no call writes to a folder that was removed.
                 if _rejected(parts) > max_bad_rows:
                     return
                 numbers = missing[group.start : group.stop]

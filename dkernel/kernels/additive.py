@@ -54,7 +54,7 @@ class AdditiveChi2(Kernel):
         self._checked(Z)
         values = np.zeros((len(X), len(Z)))
         for x, z in zip(X.T, Z.T, strict=True):
-            # As 2 / (1 / x + 1 / z) the quotient would divide by 0 for the many zeros of a histogram.
+            # The form 2 / (1 / x + 1 / z) would divide by 0 for the many zeros of a histogram.
             total = np.add.outer(x, z)
             product = np.multiply.outer(x, z)
             values += np.divide(2 * product, total, out=product, where=total > 0)

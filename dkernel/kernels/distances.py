@@ -7,7 +7,7 @@ from dkernel.numerics.sparse_rows import SparseRows
 
 F64 = NDArray[np.float64]
 STRIP = 1 << 15  # values worked on at once: 256 KiB, inside L2
-NEAR = 0.1  # of the length: pairs nearer than this are taken one by one
+NEAR = 0.1  # a share of the length; nearer pairs are taken one by one
 
 
 def _one_by_one(X: F64, Z: F64, metric: str) -> F64:

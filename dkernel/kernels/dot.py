@@ -174,7 +174,7 @@ class ArcCosine(Kernel):
         same = X is Z
         own, norms = _directions(X)
         others, lengths = (own, norms) if same else _directions(Z)
-        # Of unit vectors: |u - v| = 2 sin(θ / 2), |u + v| = 2 cos(θ / 2). An arc cosine would lose half the digits.
+        # For unit vectors, |u - v| = 2 sin(θ / 2), |u + v| = 2 cos(θ / 2). An arc cosine would lose half the digits.
         apart, together = l2(own, others, 1.0, 1e-14), l2(own, -others, 1.0, 1e-14)
         if same:
             together = 0.5 * (together + together.T)

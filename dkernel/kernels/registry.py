@@ -1,4 +1,4 @@
-"""Names for functions of the user, so that the text of a kernel can hold them: a text and a model file keep the name.
+"""Names of the user's functions, by which the text of a kernel and a model file refer to them.
 
 No function is ever stored. A process that reads such a text must register the function first.
 """

@@ -1,1 +1,1 @@
-"""Linear models of columns: losses, metrics, the preconditioner and the solvers. Knows no kernel and no feature map."""
+"""Linear models on components: losses, metrics, the preconditioner, the solvers; no kernels, no feature maps."""

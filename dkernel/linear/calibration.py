@@ -173,7 +173,7 @@ def _sigmoid_of(s: Column, y: Column, weight: Column) -> tuple[float, float]:
     for _ in range(STEPS):
         p = _sigmoid(Z @ v)
         gradient = Z.T @ (weight * (p - target)) / total
-        if np.abs(gradient).max() < 1e-10:  # of a gradient per row
+        if np.abs(gradient).max() < 1e-10:  # the gradient is a mean over rows
             break
         hessian = (Z * (weight * p * (1 - p))[:, None]).T @ Z / total + 1e-12 * np.eye(2)
         step, share = np.linalg.solve(hessian, gradient), 1.0

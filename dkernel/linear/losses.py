@@ -1,4 +1,4 @@
-"""The losses by their names, and the targets of classes.
+"""The catalogue of losses by name, and the targets of classes.
 
 Classification losses see one column of scores for each class against the rest (one column for two classes) and targets
 -1, +1; regression losses see real targets. All are in the dtype of the scores.

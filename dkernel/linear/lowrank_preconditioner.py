@@ -25,7 +25,7 @@ from dkernel.linear.preconditioner import Matrix, Preconditioner, effective_dime
 
 Slice = NDArray[np.float32]
 THREADS = 4  # slices at once: BLAS has one thread, and which slice is whose moves no bit
-NOISE = 1e-9  # of the largest μ: what float32 products leave of directions that are none
+NOISE = 1e-9  # a share of the largest μ; float32 products leave so much of directions that have none
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,8 +94,8 @@ class Softmax(Loss):
 
     name = "softmax"
     joint = True
-    sklearn_name = "log_loss"  # of two classes it is the logistic loss
-    curvature = 0.5  # of diag p - p p^T, whose rows sum to p (1 - p) twice over
+    sklearn_name = "log_loss"  # for two classes it is the logistic loss
+    curvature = 0.5  # the largest row sum of |diag p - p p^T|, 2 p (1 - p)
     probable = True
 
     def of(self, outputs: int) -> Loss:

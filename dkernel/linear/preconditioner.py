@@ -32,7 +32,7 @@ STRIP = 512  # columns that are worked on at one time
 PROBES, FEWEST, STEPS, TOGETHER = 2, 24, 48, 8
 EACH = 80  # coordinates that one step is for, as said above
 MOVED = 0.1  # the ridge is found when it moves by a smaller share: the error is flat over a factor of two
-MANY = 1024  # so many coordinates take one probe
+MANY = 1024  # coordinates above which one probe is taken
 
 Matrix = NDArray[np.float64]
 Metric = float | Matrix

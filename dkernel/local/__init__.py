@@ -1,1 +1,1 @@
-"""Local stages of a fit: what is learned from rows that lie near each other, as functions of blocks."""
+"""Local machines of a fit: they learn from rows that lie near each other, and are functions of blocks."""

@@ -18,7 +18,7 @@ from contextlib import contextmanager
 ONE_HEAP = {"MALLOC_ARENA_MAX": "1"}
 """Environment of a process that starts with `one_heap`."""
 
-_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # of mallopt
+_TRIM_THRESHOLD, _MMAP_THRESHOLD, _ARENA_MAX = -1, -3, -8  # parameters of mallopt
 HELD = 16 * 2**20  # bytes at the end of a heap that are kept for the next array
 FIRST = 128 * 2**10  # both thresholds of glibc when a process starts
 LARGE = 4 * 2**20  # bytes of an array whose pages come from the system all the same

@@ -28,11 +28,12 @@ def _decay(z: Any, b: Any, c: Any) -> None:
         z[i] = r * (np.float32(1.0) + b * t + c * s)
 
 
-@compiled("void(float32[:, ::1], float32[:, ::1], float32[::1], float32[:, ::1])")
-def _refine(X: Any, Z: Any, limits: Any, out: Any) -> None:
+@compiled("void(float32[:, ::1], float32[:, ::1], float32[::1], float32[::1], float32[:, ::1])")
+def _refine(X: Any, Z: Any, x: Any, z: Any, out: Any) -> None:
     for i in range(out.shape[0]):
         for j in range(out.shape[1]):
-            if out[i, j] < limits[i]:
+            nearest = x[i] + z[j]
+            if out[i, j] < nearest * nearest:
                 total = np.float32(0.0)
                 for k in range(X.shape[1]):
                     d = X[i, k] - Z[j, k]
@@ -73,15 +74,20 @@ def decay_inplace(tile: NDArray[np.float32], b: float = 0.0, c: float = 0.0) -> 
 
 
 def refine_squared(
-    X: NDArray[np.float32], Z: NDArray[np.float32], limits: NDArray[np.float32], out: NDArray[np.float32]
+    X: NDArray[np.float32],
+    Z: NDArray[np.float32],
+    x: NDArray[np.float32],
+    z: NDArray[np.float32],
+    out: NDArray[np.float32],
 ) -> None:
-    """out[i, j] <- ‖X[i] - Z[j]‖² wherever it was below limits[i]: what the Gram trick cancelled, pair by pair.
+    """out[i, j] <- ‖X[i] - Z[j]‖² wherever it was below (x[i] + z[j])²: what the Gram trick cancelled, pair by pair.
 
     Parameters
     ----------
-    X : float32 (rows, p);  Z : float32 (m, p);  limits : float32 (rows,);  out : float32 (rows, m); all C-contiguous
+    X : float32 (rows, p);  Z : float32 (m, p);  x : float32 (rows,);  z : float32 (m,);  out : float32 (rows, m); all
+        C-contiguous
     """
-    _refine(X, Z, limits, out)
+    _refine(X, Z, x, z, out)
 
 
 def cauchy_products(X: NDArray[np.float32], Z_transposed: NDArray[np.float32], out: NDArray[np.float32]) -> None:

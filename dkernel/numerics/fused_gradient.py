@@ -30,8 +30,8 @@ from dkernel.numerics.fused_products import (
 )
 from dkernel.numerics.tiling import aligned, compiled, inner, scratch
 
-TILE_BYTES = 2**19  # of columns: half of the second cache of common processors
-SUMS_BYTES = 2**17  # of the scores' lanes beside them
+TILE_BYTES = 2**19  # bytes of a tile of columns: half of the second cache of common processors
+SUMS_BYTES = 2**17  # bytes of the scores' lanes beside them
 FLUSH = 256  # rows whose gradients add up in float32
 PARTS = PANEL // LANES
 TOGETHER = 4  # heads whose gradients are summed at a time: four vectors each

@@ -53,7 +53,7 @@ def cholesky(A: Matrix) -> Matrix:
             own, factored = slice(first, min(first + BLOCK, n)), Event()
 
             def column(rows: slice, own: slice = own, factored: Event = factored) -> None:
-                """These rows of the block's columns; its own rows are the first that a thread takes."""
+                """Compute these rows of the block's columns; a thread takes the block's own rows first."""
                 try:
                     if rows == own:
                         _less_squares(A[own, own], A[own, : own.start])

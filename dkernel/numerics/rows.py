@@ -66,7 +66,7 @@ def array_digest(X: Any) -> str:
 
 def contents(X: Any) -> Iterator[bytes]:
     """The bytes of each row: equal ones of equal rows, -0.0 being 0.0."""
-    if isinstance(X, SparseRows):  # which hold no 0
+    if isinstance(X, SparseRows):  # sparse rows hold no 0
         for a, b in pairwise(X.starts.tolist()):
             yield X.indices[a:b].tobytes() + X.data[a:b].tobytes()
     elif X.dtype.kind == "O":

@@ -1,4 +1,4 @@
-"""One BLAS thread per process: the parallelism is Dask's, and sums in BLAS depend on its number of threads.
+"""Number of threads: one for BLAS in each process, since its sums depend on the number, and all cores for Dask.
 
 The limit belongs to a process, never to a task: `threadpool_limits` is process-wide, and tasks that overlap would undo
 each other's. The libraries are imported first, since one that is loaded later starts with threads of its own.
@@ -14,7 +14,7 @@ from functools import cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
-MOST_THREADS = 16  # of loops over squares: more wait for the same memory
+MOST_THREADS = 16  # threads of loops over squares: more would wait for the same memory
 _LIBRARIES = ("numpy", "scipy.linalg", "numba")
 _lock = threading.Lock()
 _runs = 0

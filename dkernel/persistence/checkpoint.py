@@ -51,7 +51,7 @@ class SolverState(Protocol):
 EVERY = 4
 """Rounds between two checkpoints: a run that is killed repeats at most so many, a sixteenth of a pass of 64."""
 
-PROTOCOL = 1  # of the files; FORMAT, of what stands in them, is a part of the run
+PROTOCOL = 1  # version of the files; FORMAT, the version of the values in them, is part of the run
 FORMAT = 3  # raised where the stored values change
 NAME = "checkpoint-{}.safetensors"
 _NO_STATE = (
@@ -200,7 +200,7 @@ class FolderJournal(Journal):
         found: list[Any] = []
         while (value := self.found(_part(name, len(found)))) is not None:
             found.append(value)
-        # Those after a part that is missing or damaged would not follow the one that is made in its place.
+        # Parts after one that is missing or damaged would not follow the part that is made in its place.
         self._remove(_part(name, "*"), but=[_part(name, number) for number in range(len(found))])
         self._parts[name] = len(found)
         if found:
@@ -234,7 +234,7 @@ class FolderJournal(Journal):
             yield
         except BaseException:
             if self._state is not None and _step(self._state[0], self._state[1].steps) not in self._saved:
-                # What ended the solver counts more; the checkpoint before this one stands.
+                # The error that ended the solver matters more; the checkpoint before this one stays.
                 with suppress(OSError, DKernelError):
                     self._save(*self._state)
             raise

@@ -47,7 +47,7 @@ were, and what does not know them refuses them.
 
 _PARTS = {"classes", "columns", "facts", "label", "map", "protocol", "recipe", "scaling", "sha256", "tensors"}
 _CLASS_DTYPE = re.compile(r"bool|int64|float64|<U[1-9][0-9]{0,5}")
-# What a part can raise when it is built from a document that means nothing.
+# Errors that a part can raise when it is built from a document without meaning.
 _MEANINGLESS = (ArithmeticError, AttributeError, LookupError, NotImplementedError, TypeError, ValueError)
 
 
@@ -225,7 +225,7 @@ def _model(document: Mapping[str, Any], arrays: Mapping[str, NDArray[Any]], plac
             raise ModelFileError(
                 f"{place} does not describe a model: its kernel is of column {last} of {model.map.n_in}."
             )
-    # What no part asked for, or what reads back otherwise than it was written, would be a second file of one model.
+    # Arrays that no part asked for, or that read back differently, would make a second file of the same model.
     if (again := _arrays_of(model)).keys() != arrays.keys():
         odd = ", ".join(sorted(again.keys() ^ arrays.keys()))
         raise ModelFileError(f"{place} does not describe a model: tensors missing or not used: {odd}.")

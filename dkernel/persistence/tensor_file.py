@@ -35,9 +35,9 @@ Arrays = Mapping[str, NDArray[Any]]
 # to the file counts.
 LARGE = 2**28
 _PART = 2**22  # values that are looked at at one time
-_HEADER_LIMIT = 100_000_000  # as in safetensors
+_HEADER_LIMIT = 100_000_000  # the limit of safetensors
 _BEGINNING = b'{"__metadata__":{"dkernel":"{'
-_FREE_BYTES = 2 * 2**20  # of values, which any machine can hold
+_FREE_BYTES = 2 * 2**20  # bytes of values that any machine can hold
 _DTYPES = {"BOOL": "?", "F32": "<f4", "F64": "<f8", "I32": "<i4", "I64": "<i8", "U32": "<u4", "U64": "<u8", "U8": "u1"}
 _NAMES = {np.dtype(code): name for name, code in _DTYPES.items()}
 _AGAIN = "Copy the file again, or train the model again."

@@ -10,7 +10,7 @@ from dkernel.data.block import Block
 from dkernel.model import Model
 from dkernel.report.numbers import Quality
 
-MOST_ROWS = 2048  # of the rows kept out: a share is known to a percent by then
+MOST_ROWS = 2048  # rows of the holdout, which give a share to a percent
 MOST_FEATURES = 30  # bars that a picture can show
 
 

@@ -1,4 +1,4 @@
-"""The style of a report's drawings, and what several of them share."""
+"""The style of a report's drawings, and the parts that several drawings share."""
 
 import io
 from collections.abc import Callable

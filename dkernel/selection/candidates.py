@@ -1,4 +1,4 @@
-"""A candidate of the choice of kernel, scale and metric, and what the choice leads to."""
+"""A candidate of the choice of kernel, scale and metric, and the result of the choice."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Landmarks of a fit, from the reservoir; and the whole of what a feature map alone asks of the data."""
+"""Landmarks of a fit, chosen from the reservoir; and the survey and landmarks that a feature map alone needs."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""Kernel, scale, gamma and metric, where they are left open: candidates judged on rows of the reservoir.
+"""Choice of the kernel, scale, gamma and metric that a recipe leaves open: candidates judged on reservoir rows.
 
 Every candidate is fitted by ridge regression on a few components, landmarks' or drawn ones as the fit's will be, the
 whole path of alpha from one Gram matrix, and judged on other rows by the loss that is to be fitted. Many at a small

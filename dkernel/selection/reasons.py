@@ -1,4 +1,4 @@
-"""The reasons of a choice, in sentences: what it was made from, and by how much it won."""
+"""The reasons of a choice, in sentences: they name its candidates, and by how much it won."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

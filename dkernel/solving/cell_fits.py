@@ -1,4 +1,4 @@
-"""The fit of cells: after the shuffle each is one task, and none waits for another."""
+"""The fit of cells: after the shuffle each cell is one task, and no task waits for another."""
 
 from collections.abc import Callable, Sequence
 from contextlib import closing

@@ -43,14 +43,14 @@ Array = NDArray[np.float64]
 MOST_ROWS = 4096
 """Their Gram matrix is 128 MiB, and factoring it takes a second or so."""
 
-MOST_BYTES = 2**29  # of their features, of which there are some copies
+MOST_BYTES = 2**29  # bytes of the features, of which there are some copies
 
 ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
 """alpha="auto" looks at these, the largest first."""
 
 WORSE = 2  # alphas in a row that are worse than the best so far end the search
 TOLERANCE, ROUGH = 1e-9, 1e-3  # by which scores still move: of the fit, and of those that only judge an alpha
-MOST_READINGS, FEW_READINGS = 300, 25  # of the batch solvers: likewise
+MOST_READINGS, FEW_READINGS = 300, 25  # readings of the batch solvers, likewise
 JUDGED_ROWS, MOST_FOLDS, THIRD = 2048, 5, 3  # rows of all fits that judge an alpha, about; folds at most and at least
 MOST_JUDGED = 3072  # rows that alphas are fitted and judged on
 JUDGED_COMPONENTS = 1024  # landmarks of these fits, where not all rows are landmarks
@@ -158,7 +158,7 @@ class Exact(Solver[Found]):
             context.progress.phase("choose alpha")
             losses, judged = _judged(problem, rows)
             check_finite(problem.components.map.kernel, "losses on rows that were left out", min(losses.values()))
-        # Of alphas that are as good the largest: its coefficients are the smallest, and its optimum the soonest found.
+        # The largest of equally good alphas has the smallest coefficients, and its optimum is found soonest.
         least = 1.01 * min(losses.values(), default=0.0)  # times the smallest loss is as good
         alpha = next((each for each, loss in losses.items() if loss <= least), context.recipe.alpha)
         assert not isinstance(alpha, str)
@@ -233,7 +233,7 @@ def _is_expansion(problem: Problem, X: Any) -> bool:
     map = problem.components.map
     if map.landmarks is None or map.rank is not None or map.n_components != len(X):
         return False
-    Z = map.landmarks  # that may have been given, in another order
+    Z = map.landmarks  # these may have been given, in another order
     given = isinstance(Z, np.ndarray) and Z.dtype.kind != "O"
     return not given or np.array_equal(problem.components.scaling.apply(X), Z)
 

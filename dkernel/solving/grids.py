@@ -1,4 +1,4 @@
-"""Grids fitted to what the global stage leaves: a reading of all rows for each group of grids, and a small system.
+"""The fit of grids to the residual of the global stage: each group of grids takes one reading of all rows.
 
 A round reads the rows once. Each task brings the scores of its rows up to date with the change of the round before,
 and adds their residuals, minus the derivative of the loss over the bound of its curvature, to the bins of the next

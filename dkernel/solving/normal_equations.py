@@ -20,7 +20,7 @@ from dkernel.linear.solvers.normal_equations import Moments, Ridge, solve
 from dkernel.problem.components import with_intercept
 from dkernel.problem.gram import FoldedGram, GramSum
 from dkernel.problem.objective import Problem
-from dkernel.problem.sizes import Sizes, flops_of
+from dkernel.problem.sizes import Sizes
 from dkernel.solving.driver import Context, Found, Solver, SolverResult, judged
 from dkernel.solving.sgd_setup import in_coordinates
 from dkernel.streaming.reduction import Statistic
@@ -31,6 +31,8 @@ Array = NDArray[np.float64]
 ALPHAS = tuple(float(f"{10.0**k:.3g}") for k in np.arange(-10, 1.01, 0.25))
 """alpha="auto" looks at all of these: they cost next to nothing."""
 
+COMPONENT = 600  # flops of a component in float64: an exponential takes as long as so many of a product
+EIGEN = 12  # times D^3: eigenvectors of the covariance, root of the metric and three products with it
 FOLDS, MOST_FOLDED = 5, 2048  # columns up to which the Gram matrix of each fold is held
 
 
@@ -56,7 +58,10 @@ class NormalEquations(Solver[Found]):
 
     @classmethod
     def flops(cls, sizes: Sizes, outputs: int) -> float:  # noqa: ARG003
-        return flops_of(sizes.n, sizes.p, sizes.components) + float(sizes.n) * sizes.components**2
+        n, D = float(sizes.n), sizes.components
+        folds = _folds(D)
+        solved = 1 + (folds if folds > 1 else 0)
+        return n * D * (2 * sizes.p + COMPONENT) + n * D**2 + solved * EIGEN * float(D) ** 3
 
     @classmethod
     def squares(cls, columns: int) -> int:

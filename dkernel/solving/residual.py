@@ -1,4 +1,4 @@
-"""The residual of the global stage: what every fit of a local stage to one source shares."""
+"""The residual of the global stage, which all fits of a local stage to one source share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace

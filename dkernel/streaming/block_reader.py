@@ -1,10 +1,9 @@
-"""Reading of the units of a source into the workers' memory, a bounded number ahead of their use."""
+"""Reads the units of a source into the workers' memory, a bounded number of them before they are needed."""
 
 from array import array
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain
 from typing import Any, Generic
@@ -14,7 +13,7 @@ from dask.local import get_sync
 
 from dkernel.data.source import Source
 from dkernel.errors import ClusterError, DKernelError
-from dkernel.execution.base import Call, Executor, Handle
+from dkernel.execution.base import Call, Executor, Handle, Item
 from dkernel.execution.failures import KilledCallError
 from dkernel.persistence.journal import Journal
 from dkernel.streaming.read_groups import MOST_BYTES, call_each, grouped, task_of
@@ -25,7 +24,7 @@ from dkernel.streaming.shares import Node, calls_of, sum_nodes, whole_chunks
 FARTHEST = 16  # rounds to look ahead for units to read
 ROW_OVERHEAD = 16  # bytes of a row beside its numbers, as the plan counts them
 GROUPS = 8  # tasks of a window for each slot, where units are small: what asking workers costs is paid once for them
-# Of a long reading, the part that a journal gets at a time: a sixteenth, and at least so many bytes of the source.
+# A journal gets a long reading in parts: a sixteenth at a time, and at least so many bytes of the source.
 PARTS, PART_BYTES = 16, 256 * 2**20
 
 
@@ -83,17 +82,9 @@ class _Parts(Generic[S]):
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None:
-            # What ended the reading counts more; the parts before this one stand.
+            # The error that ended the reading matters more; the parts before this one stay.
             with suppress(OSError, DKernelError):
                 self._keep()
-
-
-@dataclass
-class _Reading:
-    """The value of a task that has read some units, and how many of these are still needed."""
-
-    handle: Handle
-    units: int
 
 
 class BlockReader:
@@ -107,10 +98,10 @@ class BlockReader:
 
     def __init__(self, executor: Executor, source: Source, keep: bool) -> None:
         self.executor, self.source, self.keep = executor, source, keep
-        self._units: dict[int, Handle] = {}
         groups = grouped(source.units, source.row_bytes + ROW_OVERHEAD)
         self._groups = {unit: group for group in groups for unit in group}
-        self._read_with: dict[int, _Reading] = {}
+        self._read: dict[range, Handle] = {}
+        self._held: set[int] = set()
 
     def reduce(
         self,
@@ -131,8 +122,8 @@ class BlockReader:
         positions = {chunk: i for i, chunk in enumerate(dict.fromkeys(piece.chunk for piece in pieces))}
         later = Counter(piece.place.unit for piece in following)
         windows = self._windows(pieces, later)
-        # Of the coming round first the units that it has most of: they are not needed after it.
-        new = sorted(set(later).difference(*windows, self._units), key=lambda unit: (-later[unit], unit))
+        # The units that the coming round has most of come first: they are not needed after it.
+        new = sorted(set(later).difference(*windows, self._held), key=lambda unit: (-later[unit], unit))
 
         def inside(window: Sequence[int]) -> dict[int, list[RowSlice]]:
             there, found = set(window), dict[int, list[RowSlice]]()
@@ -154,7 +145,7 @@ class BlockReader:
         So the next bundle is read in the gaps of all rounds of this one, and not in that of the last alone.
         """
         now, pieces = set(_units(rounds[i])), list(rounds[i + 1])
-        if len(self._units) == len(self.source.units):  # nothing is left to read
+        if len(self._held) == len(self.source.units):  # nothing is left to read
             return pieces
         for k in range(i + 2, min(i + FARTHEST, len(rounds))):
             if len(now) > self._window or not now.issuperset(_units(pieces)):
@@ -179,7 +170,7 @@ class BlockReader:
         for unit, chunk in homes.items():
             together.setdefault(chunk, []).append(unit)
         windows: list[list[int]] = [[]]
-        for units in sorted(together.values(), key=lambda units: (units[0] in later, units[0] not in self._units)):
+        for units in sorted(together.values(), key=lambda units: (units[0] in later, units[0] not in self._held)):
             if windows[-1] and len(windows[-1]) + len(units) > self._window:
                 windows.append([])
             windows[-1] += units
@@ -200,7 +191,7 @@ class BlockReader:
 
         def calls(window: Sequence[int]) -> list[Call]:
             chunks = inside(window)
-            found = self.executor.places([self._units[mine[0].place.unit] for mine in chunks.values()])
+            found = self.executor.places([self._handle(mine[0].place.unit) for mine in chunks.values()])
             # The pieces of a chunk stand in one block, but in a shuffled copy in many.
             blocks = {_block_of(piece): self.block(piece) for mine in chunks.values() for piece in mine}
             items = {chunk: [(blocks[_block_of(piece)], piece) for piece in mine] for chunk, mine in chunks.items()}
@@ -258,7 +249,7 @@ class BlockReader:
         """function(blocks, *args(unit)) of every unit, in order; runs on the workers, each unit once."""
 
         def calls(window: Sequence[int]) -> list[Call]:
-            items = {group[0]: [(self._units[u], *args(u)) for u in group] for group in self._by_group(window)}
+            items = {group[0]: [(self._handle(u), *args(u)) for u in group] for group in self._by_group(window)}
             return [Call(f"{key}-{first}", call_each, (function, some)) for first, some in items.items()]
 
         found: list[Any] = []
@@ -283,21 +274,21 @@ class BlockReader:
         readers : the worker that is to read a unit, where that counts
         """
         for window, coming in zip(windows, [*windows[1:], following], strict=True):
-            self._compute([], [unit for unit in window if unit not in self._units], readers)
-            yield self._compute(calls(window), [unit for unit in coming if unit not in self._units], readers)
+            self._compute([], [unit for unit in window if unit not in self._held], readers)
+            yield self._compute(calls(window), [unit for unit in coming if unit not in self._held], readers)
             if not self.keep:
                 self._forget([unit for unit in window if unit not in coming and unit not in needed])
 
     def windows(self, units: Sequence[int]) -> list[list[int]]:
-        """These units in their order, as many at a time as are held: all of a source that is kept."""
+        """Cut these units into windows of as many as are held; a source that is kept is one window."""
         return [list(units[i : i + self._window]) for i in range(0, len(units), self._window)]
 
     def place(self, unit: int) -> str | None:
         """The worker that has a unit which has been read; None where that is unknown."""
-        return self.executor.places([self._units[unit]])[0] if unit in self._units else None
+        return self.executor.places([self._handle(unit)])[0] if unit in self._held else None
 
     def _windows_of_groups(self, units: Sequence[int]) -> list[list[int]]:
-        """These units, as many at a time as one task for each slot reads; of groups of small ones several for each."""
+        """Cut these units into windows of one task for each slot, or of several tasks where groups are small."""
         row_bytes, slots = self.source.row_bytes + ROW_OVERHEAD, self.executor.slots
         windows: list[list[list[int]]] = []
         held = 0
@@ -313,7 +304,7 @@ class BlockReader:
         return [list(chain.from_iterable(window)) for window in windows]
 
     def _by_group(self, units: Iterable[int]) -> list[list[int]]:
-        """These units, those that one task reads together."""
+        """Group these units by the task that reads them together."""
         groups: dict[range, list[int]] = {}
         for unit in units:
             groups.setdefault(self._groups[unit], []).append(unit)
@@ -325,7 +316,7 @@ class BlockReader:
         """Compute calls; an error that names a task which ended its workers names its rows."""
         if not calls and not ahead:
             return []
-        groups = {self._groups[units[0]]: units for units in self._by_group(ahead)}
+        groups = [group for group in dict.fromkeys(self._groups[unit] for unit in ahead) if group not in self._read]
         try:
             tasks = [task_of(self.source.units[group.start : group.stop]) for group in groups]
             if readers:
@@ -337,11 +328,8 @@ class BlockReader:
             killed = self._killed_alone(error.key) or error
             where = self._where(killed.key, calls)
             raise ClusterError(f"{where} {killed}" if where else str(killed)) from None
-        for (group, units), handle in zip(groups.items(), handles, strict=True):
-            reading = _Reading(handle, len(units))
-            for unit in units:
-                self._read_with[unit] = reading
-                self._units[unit] = handle if len(group) == 1 else self.executor.pick(handle, unit - group.start)
+        self._read |= zip(groups, handles, strict=True)
+        self._held.update(ahead)
         return results
 
     def _killed_alone(self, key: str) -> KilledCallError | None:
@@ -368,7 +356,7 @@ class BlockReader:
                     numbers += [piece.place.unit for _, lists in call.args[-1] for some in lists for _, piece in some]
                 else:
                     handles = [item[0] for item in call.args[-1]]
-                    numbers += [unit for unit, handle in self._units.items() if any(handle is one for one in handles)]
+                    numbers += [unit for unit in sorted(self._held) if self._handle(unit) in handles]
         if not numbers:
             return None
         number = numbers[0]
@@ -384,19 +372,23 @@ class BlockReader:
 
     def block(self, piece: RowSlice) -> Handle:
         """The block that a piece stands in, whose unit has been read."""
-        return self.executor.pick(self._units[piece.place.unit], piece.place.block)
+        return Item(self._handle(piece.place.unit), (piece.place.block,))
+
+    def _handle(self, unit: int) -> Handle:
+        """The blocks of a unit that is held."""
+        group = self._groups[unit]
+        return self._read[group] if len(group) == 1 else Item(self._read[group], (unit - group.start,))
 
     def _forget(self, units: Iterable[int]) -> None:
-        for unit in set(units) & self._units.keys():
-            del self._units[unit]
-            reading = self._read_with.pop(unit)
-            reading.units -= 1
-            if not reading.units:
-                self.executor.release([reading.handle])
+        """Release the readings of which no unit is held any more."""
+        self._held.difference_update(units)
+        for group in dict.fromkeys(self._groups[unit] for unit in units):
+            if group in self._read and self._held.isdisjoint(group):
+                self.executor.release([self._read.pop(group)])
 
     def close(self) -> None:
         """Forget everything."""
-        self._forget(list(self._units))
+        self._forget(list(self._held))
 
 
 def _block_of(piece: RowSlice) -> tuple[int, int]:

@@ -14,7 +14,7 @@ from scipy.special import chdtrc
 
 from dkernel.streaming.survey import ColumnMoments, SurveyResult
 
-LEVEL = 1e-6  # of a test: one of a million sources that are mixed is called sorted
+LEVEL = 1e-6  # level of a test: one in a million mixed sources is called sorted
 LEAST = 50  # rows; fewer say nothing alone, and many such chunks would say it often
 
 Group = tuple[ColumnMoments, Counter[Any]]

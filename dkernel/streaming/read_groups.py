@@ -10,7 +10,7 @@ from dask.local import get_sync
 
 from dkernel.data.source import Unit
 
-# What is read together stays small beside any other block, and many small files are still tasks for many workers.
+# A group stays small beside any other block, and many small files are still tasks for many workers.
 MOST_BYTES, MOST_UNITS = 2**20, 64
 
 Task = tuple[Mapping[Any, Any], Any]

@@ -21,10 +21,10 @@ from dkernel.numerics.tiling import PIECE_ROWS
 Numbers = NDArray[np.int64]
 
 LEAST_ROWS = 64  # a quarter of a tile: smaller pieces would be mostly padding
-SMALL_BYTES = 256 * 2**20  # of a source whose units can all be there at one time
-BUNDLE_BYTES = 64 * 2**20  # of the units that are mixed: a chunk's size
-LEAST_UNITS = 4  # that are mixed, so that rounds are of more than one place
-TURNS = 4  # rounds whose pieces are there at one time
+SMALL_BYTES = 256 * 2**20  # bytes of a source whose units can all be held at one time
+BUNDLE_BYTES = 64 * 2**20  # bytes of the units that are mixed: the size of a chunk
+LEAST_UNITS = 4  # units that are mixed, so that a round has rows of several places
+TURNS = 4  # rounds whose pieces are held at one time
 
 
 @dataclass(frozen=True, slots=True)

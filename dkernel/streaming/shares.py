@@ -1,4 +1,4 @@
-"""Calls of a sum, each of an even share of the pieces for a thread of the worker that has them."""
+"""Calls that make up a sum: each thread of a worker gets an even share of the pieces that the worker has."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass

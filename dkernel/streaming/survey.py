@@ -247,7 +247,7 @@ def _seen(X: Any, y: Any, weight: NDArray[np.float64] | None, piece: RowSlice) -
     alike = moments = ColumnMoments.of(seen) if len(seen) else ColumnMoments.none(numbers.shape[1])
     if weight is not None:
         moments = ColumnMoments.of(numbers, weight)
-    columns = np.ascontiguousarray(seen.T)  # of lines as short as rows numpy compares one number at a time
+    columns = np.ascontiguousarray(seen.T)  # numpy compares lines as short as rows one number at a time
     low, high = columns.min(axis=1, initial=np.inf), columns.max(axis=1, initial=-np.inf)
     sums = column_sums(X, y, weight, piece.first, piece.step)
     return alike, moments, low.astype(np.float64), high.astype(np.float64), sums
@@ -262,8 +262,11 @@ def _tallied(X: NDArray[Any], y: Any, weight: NDArray[np.float64] | None, piece:
 
 
 def _few(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
-    """These parts, or where they are many one: of a hundred million rows a piece has one or none, and arrays for fifty
-    thousand pieces took 20 MB that grew with the rows."""
+    """Join the parts where they are many.
+
+    Each piece of a hundred million rows has one row of the reservoir or none: arrays for fifty thousand pieces took
+    20 MB, which grew with the rows.
+    """
     return rows if len(rows) <= MOST_PARTS else [_joined(rows)]
 
 

@@ -1,4 +1,4 @@
-"""Cautions of a survey, which are no errors: a class of one row, a constant feature, a copied label and the like."""
+"""Warnings from the survey of the data: a class of one row, a constant feature, a copied label and the like."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -13,6 +13,7 @@ from dkernel.streaming.survey import SurveyResult
 
 LOOKED_AT = 4096  # rows in which the label is compared with the features, and values with each other
 FREQUENT = 0.01  # share of the rows that no tail of a distribution has in one value
+SEVERAL = 12  # different values; fewer are codes, which may be anything
 NAMED = 8  # names that fill a line
 
 
@@ -45,6 +46,9 @@ def cautions(
     starts = {
         column.name: column.offset for column in encoded if isinstance(column, NumberColumn) and column.kind == "date"
     }
+    if dates := [f"{name} ({form})" for name, column in values.items() if (form := _form_of_dates(column))]:
+        text = "as numbers 20191231 and 20200101 are far apart; make dates of them (pandas.to_datetime)"
+        yield "whole dates", f"{_listed(dates)}: {text}"
     if far := [f"{name} {_shown(x, starts.get(name))}" for name, column in values.items() for x in _far_values(column)]:
         text = "frequent and far from all others; where this means missing, leave the field empty"
         yield "far values", f"{_listed(far)}: {text}"
@@ -97,11 +101,34 @@ def _far_values(x: NDArray[Any]) -> list[float]:
     if max((x == x.min()).sum(), (x == x.max()).sum()) < least:  # most columns end here, without a sort
         return []
     found, counts = np.unique(x.astype(np.float64), return_counts=True)
-    if len(found) < 12:  # codes of a few values, which may be anything
+    if len(found) < SEVERAL:
         return []
     width = found[-2] - found[1]
     ends = ((0, found[1] - found[0]), (-1, found[-1] - found[-2]))
     return [float(found[i]) for i, gap in ends if gap > width and counts[i] >= least]
+
+
+def _form_of_dates(x: NDArray[Any]) -> str | None:
+    """The form in which whole numbers write dates or months.
+
+    Examples
+    --------
+    >>> days, months = 20200101 + np.arange(31), 202001 + np.arange(12)
+    >>> _form_of_dates(days), _form_of_dates(months), _form_of_dates(np.arange(31))
+    ('YYYYMMDD', 'YYYYMM', None)
+    """
+    if x.min() < 190_001 or x.max() > 21_001_231:
+        return None
+    values = np.unique(x.astype(np.float64))
+    if len(values) < SEVERAL or (values % 1).any():
+        return None
+    for form, unit in (("YYYYMMDD", 100), ("YYYYMM", 1)):
+        months, days = np.divmod(values, unit)
+        years, month = np.divmod(months, 100)
+        # float32 rounds days to even numbers
+        if years.min() >= 1900 and years.max() <= 2100 and 1 <= month.min() <= month.max() <= 12 and days.max() <= 32:
+            return form
+    return None
 
 
 def _columns(source: Source) -> dict[str, list[int]]:
@@ -115,7 +142,7 @@ def _same_groups(X: NDArray[Any], y: NDArray[Any], columns: Mapping[str, Sequenc
     """The columns with one value for each class, and another one for each other."""
     _, codes = np.unique(y, return_inverse=True)
     n = int(codes.max()) + 1
-    first = np.sort(X[:64], axis=0)  # so many rows tell most features from the label
+    first = np.sort(X[:64], axis=0)  # these rows tell most features from the label
     different = (first[1:] != first[:-1]).sum(axis=0) + 1
     found = []
     for name, places in columns.items():

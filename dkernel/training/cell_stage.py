@@ -46,9 +46,9 @@ LEAST_GAIN = 0.01
 METRIC_ROWS = (2048, 8192)
 METRIC_ROUNDS, METRIC_RIDGE = 3, 1e-3  # a third round changes little
 CHOLESKY = 0.25  # a flop of a Cholesky factorization in float32 takes this share of the time of others
-# A pair of rows of a cell takes as long as so many flops: 4 ns for its kernel, and 9 ns in float64 for each round of
-# the metric, whose gradients are those of half of the rows; one or three rounds are usual.
-PAIR = 600
+# A pair of rows of a cell takes as long as so many flops: 4 ns for its kernel, and 2 ns for each round of the metric,
+# whose gradients are those of half of the rows; one or three rounds are usual.
+PAIR = 200
 
 
 def cell_rows_of(recipe: Recipe) -> int:

@@ -1,4 +1,4 @@
-"""Checks of a fit before anything is read: parts of data, recipe and kernel that do not go together."""
+"""Checks before a fit reads anything: data, recipe and kernel must fit together."""
 
 from dkernel.data.block import Block
 from dkernel.data.object_columns import check_gamma, check_source

@@ -35,7 +35,7 @@ TRIED_ROWS, TRIED_GRIDS = 2**16, 128
 TRIED_PIECE = 4096  # these rows come in pieces of so many
 WIDTH, WIDER, STEPS = 1.0, 2.0, 3  # the middle width, the factor between two, and steps either way
 RIDGES = (1e-2, 1e-1, 1.0)  # the ridges that are tried, the middle one first
-MOST_NAMED = 8  # so many groups of features are named in words
+MOST_NAMED = 8  # groups of features that are named in words
 GRID_FLOPS = 120.0  # a row and a grid cost so much for one output, some 8 ns, half of it the codes
 TABLE_FLOPS = 500.0  # a bin of a grid, whose sums are made, joined and kept, costs so much: 33 ns with 26 outputs
 

@@ -1,4 +1,4 @@
-"""The local stage of a fit: a machine learns what the global stage leaves, and is kept where the holdout gains."""
+"""The local stage of a fit: a machine learns the residual of the global stage, and stays if it improves the holdout."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -107,6 +107,21 @@ def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, work: Mapping[str,
         if cost.model_bytes <= room and affords(recipe, kind, {**work, **kinds, kind: cost.flops}):
             kinds[kind] = cost.flops
     return tuple(kinds)
+
+
+def worth_trying(kinds: Sequence[str], enough: bool, rough: bool = False) -> tuple[str, ...]:
+    """The local stages that may be a gain: cells hold what the same function of many more components would, and beside
+    them grids, which have kinks, are no match where each doubling of the components nearly halves the loss.
+
+    Parameters
+    ----------
+    enough : whether the sample found that few components are
+    rough : whether it found that no number is
+    """
+    without = {"cells"} if enough else set()
+    if rough and "cells" in kinds:
+        without = {"grids"}
+    return tuple(kind for kind in kinds if kind not in without)
 
 
 def local_cost(kinds: Sequence[str], n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:

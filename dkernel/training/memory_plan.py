@@ -1,8 +1,8 @@
 """The plan: memory and work of a fit, predicted from sizes before it runs."""
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from math import ceil
+from dataclasses import asdict, dataclass, replace
+from math import ceil, sqrt
 from typing import Any
 
 from dkernel.data.source import Source
@@ -46,6 +46,7 @@ class Plan:
     ----------
     worker_bytes : of each worker's process (of this process, where threads do the work)
     client_bytes : of the client, beside that
+    least_bytes : of the client and a worker together, if the sample finds the fewest components to be enough
     reading_bytes : of each worker while it reads: with fewer columns it is hardly less
     memory_limit : of each worker, None where none is known
     kept : whether the source stays in the workers' memory between passes
@@ -57,7 +58,8 @@ class Plan:
     local_flops : of it
     readings : of the source, from memory where it is kept
     model_bytes : of the model file, about; a local stage's part is at most this
-    seconds : what that takes on as many cores as there are threads, within a factor of two
+    seconds : what that takes on as many cores as there are threads, within a factor of two: where the sample may find
+        fewer components to be enough, the geometric mean of the times with the fewest and with the most
     most_seconds : what max_seconds is compared with: the same at most, on the same cores everywhere
     """
 
@@ -77,6 +79,7 @@ class Plan:
     setup_flops: float
     pass_flops: float
     choice_flops: float = 0.0
+    least_bytes: int = 0
     checkpoint_bytes: int = 0
     scratch_bytes: int = 0
     reading_bytes: int = 0
@@ -90,7 +93,16 @@ class Plan:
     @classmethod
     def of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int = 1) -> "Plan":
         """The plan for a source."""
-        sizes, outputs = Sizes.of(source.n_counted, source.n_terms, recipe), max(outputs, source.targets)
+        outputs = max(outputs, source.targets)
+        work = Work.of(source, recipe, Sizes.of(source.n_counted, source.n_terms, recipe), outputs)
+        most = cls._of(source, recipe, executor, outputs, work)
+        least = cls._of(source, recipe, executor, outputs, work.with_fewest(recipe, outputs))
+        seconds = round(sqrt(most.seconds * least.seconds), 1)
+        return replace(most, least_bytes=least.client_bytes + least.worker_bytes, seconds=seconds)
+
+    @classmethod
+    def _of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int, work: Work) -> "Plan":
+        sizes = work.sizes
         n, p, D = sizes.n, sizes.p, sizes.components
         row, matrix = source.row_bytes + 16, 8 * D * D
         unit = max((unit.n_rows for unit in source.units), default=0) * row
@@ -111,7 +123,6 @@ class Plan:
             + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
         )
         client = (CLIENT_BASE if apart else 0) + 3 * reservoir + max(squares, picking)
-        work = Work.of(source, recipe, sizes, outputs)
         kinds, passes = tuple(work.local), work.passes
         local = local_cost(kinds, n, p, recipe, outputs)
         sums, tree = _sums(recipe, source, D)
@@ -146,8 +157,8 @@ class Plan:
             readings=2 + passes + local.readings,
             checkpoint_bytes=_checkpoint(D, outputs, reservoir, row, squares if wide else 3 * matrix, local),
             scratch_bytes=local.scratch_bytes,
-            seconds=round((work.seconds + read * source.nbytes / BYTES) / executor.slots, 1),
-            most_seconds=work.most_seconds / CORES,
+            seconds=(work.seconds + read * source.nbytes / BYTES) / executor.slots,
+            most_seconds=work.seconds / CORES,
         )  # fmt: skip
 
     def check(self) -> None:
@@ -210,6 +221,7 @@ _WORDS = {
     "reservoir": "rows of the sample",
     "worker_bytes": "memory, each worker",
     "client_bytes": "memory, client",
+    "least_bytes": "memory of both, if few components do",
     "reading_bytes": "memory to read, each worker",
     "memory_limit": "limit of each worker",
     "kept": "data kept in memory",
@@ -291,13 +303,14 @@ def _working(columns: int, outputs: int) -> int:
 
 
 def _squares(sizes: Sizes, recipe: Recipe) -> int:
-    """D x D matrices of the client at one time: metric, its root, covariance and one that comes or goes; and a factor
-    for each alpha of the path that can have a ridge of its own: a large source has one, and leaves of the Gram matrix
-    that arrive before it."""
+    """D x D matrices of the client at one time: covariance and one that comes or goes, of landmarks the metric and its
+    root; and a factor for each alpha of the path that can have a ridge of its own: a large source has one, and leaves
+    of the Gram matrix that arrive before it."""
     if not SOLVERS[recipe.solver].prepared or recipe.rank is not None:  # eigenvectors, and what makes them
         return 11
     several = 2 if sizes.large else len(PATH)
-    return 4 + (several if recipe.alpha == "auto" else 1)
+    metric = 2 if by_landmarks(recipe.features, auto=True) else 0
+    return 2 + metric + (several if recipe.alpha == "auto" else 1)
 
 
 def _tasks(executor: Executor, columns: int, outputs: int, squares: int, wide: bool) -> tuple[int, int]:

@@ -1,4 +1,4 @@
-"""Restart of a fit in whose numbers a value is missing: the missing values are counted first."""
+"""Starts a fit again where a value of the numbers is missing, and counts the missing values first."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar

@@ -39,6 +39,7 @@ from dkernel.streaming.schedule import Schedule, bundle_size, cut_pieces, interl
 from dkernel.streaming.shuffle import folder_of, rewrite_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.job import Job
+from dkernel.training.local_stage import worth_trying
 
 
 @dataclass(frozen=True, eq=False)
@@ -145,7 +146,9 @@ def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple
     """Settle the number of components, divide the rows for it, and report the sizes."""
     job, why = _with_enough(job, chosen)
     if job.recipe.local == "auto":
-        job = replace(job, plan=replace(job.plan, local=_worth_trying(job.plan.local, chosen)))
+        job = replace(
+            job, plan=replace(job.plan, local=worth_trying(job.plan.local, chosen.enough is not None, chosen.rough))
+        )
     split, sizes, recipe = split_rows(job, survey), job.sizes, job.recipe
     if said := _components_said(job, split, why):
         job.note("n_components", said)
@@ -154,15 +157,6 @@ def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple
     if recipe.polish == "auto" and sizes.polish:
         job.note("polish", f"{sizes.polish} passes, which are cheap compared with the setup")
     return job, split
-
-
-def _worth_trying(kinds: Sequence[str], chosen: SelectedModel) -> tuple[str, ...]:
-    """The local stages that may be a gain: cells hold what the same function of many more components would, and beside
-    them grids, which have kinks, are no match where each doubling of the components nearly halves the loss."""
-    without = {"cells"} if chosen.enough is not None else set()
-    if chosen.rough and "cells" in kinds:
-        without = {"grids"}
-    return tuple(kind for kind in kinds if kind not in without)
 
 
 def _with_enough(job: Job, chosen: SelectedModel) -> tuple[Job, str]:
@@ -314,7 +308,7 @@ def choose_order(job: Job, survey: SurveyResult, feed: BlockReader, opened: Exit
         bundle = bundle_size(job.units, job.source.row_bytes)
         return Rounds([shuffled(job.units, rounds, job.recipe.seed, epoch, bundle) for epoch in range(passes)], feed)
     schedule = interleaved(job.units, rounds)
-    # Whether it took a rewriting depends on the memory at hand, of which the model knows nothing.
+    # The reason does not name a rewriting: that depends on the memory at hand, of which the model knows nothing.
     why = {"order": f"interleaved: {verdict.why}"}
     if feed.keep:
         job.note("order", f"interleaved: {verdict.why}")

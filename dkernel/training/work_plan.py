@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import sqrt
 
 from dkernel.data.source import Source
 from dkernel.features import by_landmarks
@@ -14,7 +13,7 @@ from dkernel.recipe import Recipe
 from dkernel.selection.predicted_work import choice_work
 from dkernel.solving.driver import solver_class
 from dkernel.solving.sketch import sketch_flops
-from dkernel.training.local_stage import LOCAL_STAGES, local_kinds
+from dkernel.training.local_stage import LOCAL_STAGES, local_kinds, worth_trying
 
 SURVEY = 400.0  # flops of a value: moments, quantiles of the reservoir, checks, digests
 
@@ -25,20 +24,19 @@ class Work:
 
     Parameters
     ----------
+    sizes : of the fit
     passes : of all rows
     turn : of a pass
     local : of each local stage that is tried
-    seconds : of one core for all of it. Where the sample may find fewer components to be enough, the geometric mean
-        of the times with the fewest and with the most
     """
 
+    sizes: Sizes
     passes: int
     survey: float
     choice: float
     setup: float
     turn: float
     local: Mapping[str, float]
-    seconds: float
 
     @classmethod
     def of(cls, source: Source, recipe: Recipe, sizes: Sizes, outputs: int) -> "Work":
@@ -50,16 +48,21 @@ class Work:
         work["choice"] = choice_work(recipe, sizes.p, rows, sizes.components, drawn, budget)
         kinds = local_kinds(recipe, source, sizes, work)
         local = {kind: LOCAL_STAGES[kind].cost(sizes.n, sizes.p, recipe, outputs).flops for kind in kinds}
-        most = least = core_seconds(work | local)
-        if may_shrink(recipe, sizes):
-            fewest = Sizes.of(sizes.n, sizes.p, recipe.replace(n_components=LEAST_COMPONENTS))
-            passes_then, turn_then, setup_then = global_work(fewest, recipe, outputs)
-            least = core_seconds(work | local | {"global": setup_then + passes_then * turn_then})
-        return cls(passes, work["survey"], work["choice"], setup, turn, local, sqrt(most * least))
+        return cls(sizes, passes, work["survey"], work["choice"], setup, turn, local)
+
+    def with_fewest(self, recipe: Recipe, outputs: int) -> "Work":
+        """The work if the sample finds the fewest components to be enough; the same where it may not."""
+        if not may_shrink(recipe, self.sizes):
+            return self
+        sizes = Sizes.of(self.sizes.n, self.sizes.p, recipe.replace(n_components=LEAST_COMPONENTS))
+        passes, turn, setup = global_work(sizes, recipe, outputs)
+        kinds = worth_trying(tuple(self.local), enough=True) if recipe.local == "auto" else tuple(self.local)
+        local = {kind: self.local[kind] for kind in kinds}
+        return Work(sizes, passes, self.survey, self.choice, setup, turn, local)
 
     @property
-    def most_seconds(self) -> float:
-        """Seconds of one core if no components are left out."""
+    def seconds(self) -> float:
+        """Seconds of one core."""
         work = {"survey": self.survey, "choice": self.choice, "global": self.setup + self.passes * self.turn}
         return core_seconds({**work, **self.local})
 
@@ -74,7 +77,9 @@ def global_work(sizes: Sizes, recipe: Recipe, outputs: int) -> tuple[int, float,
     """Passes, the flops of one, and those of the setup."""
     p, D = sizes.p, sizes.components
     solver = solver_class(recipe.solver)
-    wide = D > MOST_DENSE and recipe.rank is None and SOLVERS[recipe.solver].prepared
+    if not SOLVERS[recipe.solver].prepared:
+        return solver.readings(sizes), solver.flops(sizes, outputs), 0.0
+    wide = D > MOST_DENSE and recipe.rank is None
     products = sketch_flops(D, p) if wide else float(sizes.sample) * D * D + 2.0 * D**3
     picking = float(sizes.candidates) * D * (D + 2 * p + 20) if sizes.candidates > D else 0.0
     setup = products + float(sizes.sample) * D * (2 * p + 20) + picking

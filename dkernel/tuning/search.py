@@ -301,7 +301,7 @@ class _Search:
 
     def _result(self, last: Mapping[int, tuple[int, Score]], alive: Sequence[int], passes: float) -> dict[str, Any]:
         """The leaderboard and the survivor."""
-        # Those that ran as far as each other are compared on the rows of the rung that they ended with.
+        # Candidates that ended at the same rung are compared on the rows of that rung.
         order = sorted(
             range(len(self.candidates)),
             key=lambda n: (n != alive[0], -last[n][0], self._measure(last[n][1]), n) if n in last else (n != alive[0],),
@@ -312,7 +312,7 @@ class _Search:
         params = {name: value for name, value in best.asked.items() if name != "gamma"}
         params["kernel"] = repr(chosen.kernel)
         text = f"{len(order)} candidates in {passes:.6g} passes, the budget that repeats the search"
-        # What small maps want is no rule for alpha at full size: unless it was searched, the fit chooses it once more.
+        # The alpha of small maps is no rule at full size: unless it was searched, the fit chooses it once more.
         alpha = best.recipe.alpha if self.alpha_asked else "auto"
         recipe = job.recipe.replace(
             kernel=repr(chosen.kernel), loss=best.recipe.loss, alpha=alpha, scale=chosen.scaling.kind

@@ -1,4 +1,4 @@
-"""Successive halving: one reading of each block for all candidates, one set of components for all of one map.
+"""Successive halving: all candidates share each reading of a block, and those of one map share its components.
 
 A lane is a map with the heads that use it: for each loss, for each alpha, the outputs. Of a round, every lane takes its
 gradient in the same task, from the same block, before any of its coefficients has seen these rows: the losses and

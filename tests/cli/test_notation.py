@@ -5,11 +5,31 @@ import pandas as pd
 import pytest
 
 import dkernel
-from dkernel.encoding.notation import example_of
+from dkernel.encoding.notation import example_of, remark_on
 from dkernel.errors import DataError
 
-NUMBERS = ["0,5", "-1.234,5", "1,234.5", "1 234", "1'000", "7 %", "7%", "$12.50", "12.50 €", "(12)", "\u22120.5"]
+NUMBERS = [
+    "0,5",
+    "-1.234,5",
+    "1,234.5",
+    "1 234",
+    "1'000",
+    "7 %",
+    "7%",
+    "$12.50",
+    "12.50 €",
+    "(12)",
+    "\u22120.5",
+    ".5 %",
+    " 0.5",
+]
 DATES = ["5/1/2024", "05.01.2024", "5/1/24", "Jan 5, 2024", "5-Jan-2024", "5 January 2024", "05/01/2024 10:30"]
+DATES += [
+    "Friday, 5 January 2024",
+    "Fri, 05 Jan 2024 10:30:00 GMT",
+    "Fri Jan  5 10:30:00 2024",
+    "5/Jan/2024:10:30:00 +0000",
+]
 
 
 @pytest.mark.parametrize("word", [*NUMBERS, *DATES, "2024-01-05", "2024-01-05 10:30"])
@@ -17,9 +37,37 @@ def test_a_notation_is_known(word):
     assert example_of([None, word, ""]) == word
 
 
-@pytest.mark.parametrize("word", ["02138", "a", "555-12-1234", "20-29", "1.2.3", "10:30", "5 kg", "<5", "Q1 2024"])
+@pytest.mark.parametrize("word", ["a", "555-12-1234", "20-29", "1.2.3", "10:30", "5 kg", "<5", "Q1 2024"])
 def test_a_category_is_one(word):
     assert example_of(["0,5", word]) == ""
+
+
+def test_digits_alone_are_a_category_unless_others_have_a_notation():
+    assert example_of(["02138", "10115"]) == "02138"
+    assert example_of(["999", "1,000"]) == "1,000"
+    assert example_of(["2024-01-05", "20240105", "5/1/2024"]) == "5/1/2024"
+
+
+MANY = [str(i) for i in range(40)]
+
+
+@pytest.mark.parametrize(
+    ("words", "remark"),
+    [
+        ([f"{i} kg" for i in range(12)], "numbers with a unit, such as '0 kg'"),
+        ([f"{i / 2}K" for i in range(12)], "numbers with a unit, such as '0.0K'"),
+        (["1 year", *(f"{i} years" for i in range(12))], "numbers with a unit, such as '1 year'"),
+        ([*MANY, "?", ">40"], "numbers or dates, such as '0', but for '?', '>40'"),
+        ([*(f"2024-01-{i:02}" for i in range(1, 29)), "-"], "numbers or dates, such as '2024-01-01', but for '-'"),
+        (["36 months", "60 months"], None),
+        ([f"{i} {chr(97 + i)}" for i in range(20)], None),
+        ([*MANY, *"abcdef"], None),
+        (MANY, None),
+        ([f"Ward {i}" for i in range(20)], None),
+    ],
+)
+def test_amounts_that_became_a_category_are_remarked_on(words, remark):
+    assert remark_on(words) == remark
 
 
 def table(words):

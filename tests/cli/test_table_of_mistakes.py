@@ -122,6 +122,28 @@ LINES = {
     "a number for a missing target": (
         lambda: parquet(y=np.where(np.arange(300) % 9, table()["a"], 9999.0)), "", 0, "far values   y 9999: frequent",
     ),
+    "dates as whole numbers": (
+        lambda: parquet(when=pd.date_range("2015", periods=300, freq="9D").strftime("%Y%m%d").astype(int)), "", 0,
+        "whole dates  when (YYYYMMDD): as numbers",
+    ),
+    "months as whole numbers": (
+        lambda: csv(frame=numbers(when=pd.date_range("1999", periods=300, freq="27D").strftime("%Y%m"))), "", 0,
+        "whole dates  when (YYYYMM): as numbers",
+    ),
+    "numbers with a unit": (
+        lambda: csv(frame=numbers(weight=[f"{i % 50} kg" for i in range(300)])), "", 0,
+        "texts        weight: numbers with a unit, such as '0 kg': so a category",
+    ),
+    "numbers but for a mark": (
+        lambda: parquet(age=[str(i % 50) if i % 9 else "?" for i in range(300)]), "", 0,
+        "texts        age: numbers or dates, such as '1', but for '?': so a category",
+    ),
+    "thousands": (lambda: parquet(pay=[f"{17 * i:,}" for i in range(300)]), "", REFUSED, "such as '1,003', numbers"),
+    "dates of a mail": (
+        lambda: csv(frame=numbers(when=pd.date_range("2015", periods=300).strftime("%a, %d %b %Y %H:%M:%S GMT"))),
+        "", REFUSED,
+        "such as 'Thu, 01 Jan 2015 00:00:00 GMT', dates",
+    ),
     "a date for missing dates": (
         lambda: csv(frame=numbers(when=[f"2024-01-{i % 28 + 1:02}" if i % 9 else "1900-01-01" for i in range(300)])),
         "", 0,
@@ -177,11 +199,15 @@ def test_counts_and_codes_are_no_mistakes(run, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     rng = np.random.default_rng(0)
     frame = table().assign(
-        flag=rng.integers(0, 2, 300), many=rng.exponential(size=300).round(1), zero=rng.poisson(3, 300)
-    )
+        flag=rng.integers(0, 2, 300), many=rng.exponential(size=300).round(1), zero=rng.poisson(3, 300),
+        year=rng.integers(1990, 2024, 300), large=rng.integers(19_000_000, 21_000_000, 300),
+        term=np.resize(["36 months", "60 months"], 300), zip=rng.integers(10_000, 10_050, 300).astype(str),
+    )  # fmt: skip
     said = run("train", parquet(frame=frame), "--label", "y", "--out", "m", *FIXED)
     assert said.exit_code == 0
-    assert not any(word in said.stdout for word in ("far values", "row numbers", "alike", "left out"))
+    assert not any(
+        word in said.stdout for word in ("far values", "row numbers", "alike", "left out", "texts", "whole dates")
+    )
 
 
 def test_a_column_that_training_saw_empty_is_not_counted_as_filled(run, tmp_path, monkeypatch):

@@ -21,7 +21,7 @@ import pytest
 from dkernel.errors import ClusterError, DataError, RecipeError, UnsupportedError
 from dkernel.execution import cluster
 from dkernel.execution import connect as doors
-from dkernel.execution.base import Call
+from dkernel.execution.base import Call, Item
 from dkernel.execution.connect import SHORT_LOGS, ClusterExecutor, connect, default_executor
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.execution.versions import versions
@@ -93,15 +93,15 @@ def settled(executor):
 def test_everything_is_as_in_the_loop(executor, tmp_path):
     def job(any_executor):
         _, units = any_executor.compute([], [jobs.unit(tmp_path, 1), jobs.unit(tmp_path, 2)])
-        blocks = [any_executor.pick(unit, i) for unit in units for i in range(2)]
+        blocks = [Item(unit, (i,)) for unit in units for i in range(2)]
         weights = any_executor.keep({"w": np.array([0.1, 0.2, 0.3, 0.4])}, "weights-7")
         vector = any_executor.keep(np.linspace(0, 1, 3), "vector-7")
         calls = [Call(f"dot-{i}", jobs.dot, (block, vector)) for i, block in enumerate(blocks)]
         results, (ahead,) = any_executor.compute(
             [*calls, Call("total", jobs.total, (blocks, weights))], [jobs.unit(tmp_path, 3)]
         )
-        (last,), _ = any_executor.compute([Call("dot-9", jobs.dot, (any_executor.pick(ahead, 1), vector))])
-        any_executor.release([*units, *blocks, weights, vector, ahead])
+        (last,), _ = any_executor.compute([Call("dot-9", jobs.dot, (Item(ahead, (1,)), vector))])
+        any_executor.release([*units, weights, vector, ahead])
         return [np.asarray(result).tobytes() for result in [*results, last]]
 
     assert job(executor) == job(SerialExecutor()) == job(ThreadsExecutor(2))
@@ -161,7 +161,7 @@ def test_a_unit_whose_reader_dies_is_read_by_another(executor, tmp_path):
     wait_until(lambda: len(jobs.ran(tmp_path, "read*")) >= 2)  # each has one in hand
     kill(executor, pids[asked[0]])
     (tmp_path / "hold").unlink()
-    blocks = [executor.pick(unit, 0) for unit in units]
+    blocks = [Item(unit, (0,)) for unit in units]
     sums = executor.compute([Call(f"sum-{i}", np.sum, (block,)) for i, block in enumerate(blocks)])[0]
     assert sums == [float(jobs.read(tmp_path, i)[0].sum()) for i in range(4)]
     executor.release([*units, *blocks])
@@ -178,7 +178,7 @@ def test_units_whose_readers_have_all_gone_are_read_by_those_that_come(executor,
     wait_until(lambda: not executor.processes())  # now nobody can have a unit
     settled(executor)
     (tmp_path / "hold").unlink()
-    blocks = [executor.pick(unit, 1) for unit in units]
+    blocks = [Item(unit, (1,)) for unit in units]
     sums = executor.compute([Call(f"all-{i}", np.sum, (block,)) for i, block in enumerate(blocks)])[0]
     assert sums == [float(jobs.read(tmp_path, i)[1].sum()) for i in range(4)]
     executor.release([*units, *blocks])
@@ -279,7 +279,7 @@ def test_results_that_are_taken_as_they_come_outlive_kills_and_cancellations(exe
 
 def test_a_unit_and_its_blocks_lost_with_their_worker_are_read_again(executor, tmp_path):
     _, (unit,) = executor.compute([], [jobs.unit(tmp_path, 5)])
-    block = executor.pick(unit, 1)
+    block = Item(unit, (1,))
     kill(executor, process_of(executor, unit))
     ones = np.ones(3, "float32")
     (result,), _ = executor.compute([Call("dot", jobs.dot, (block, ones))])

@@ -11,7 +11,7 @@ import pytest
 
 from dkernel.errors import DataError
 from dkernel.execution import base
-from dkernel.execution.base import Call, Held
+from dkernel.execution.base import Call, Held, Item
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from tests.execution import jobs
 
@@ -76,7 +76,7 @@ def test_an_error_ends_what_is_taken_as_it_comes_and_trouble_is_tried_again(exec
 
 def test_kept_values_blocks_and_plain_arguments_reach_the_function(executor, tmp_path):
     _, handles = executor.compute([], [jobs.unit(tmp_path, 1), jobs.unit(tmp_path, 2)])
-    blocks = [executor.pick(handle, i) for handle in handles for i in range(2)]
+    blocks = [Item(handle, (i,)) for handle in handles for i in range(2)]
     weights = executor.keep({"w": [1.0, 2.0, 3.0, 4.0]}, "weights")
     (result,), _ = executor.compute([Call("total", jobs.total, (blocks, weights))])
     expected = jobs.total([*jobs.read(tmp_path, 1), *jobs.read(tmp_path, 2)], {"w": [1.0, 2.0, 3.0, 4.0]})
@@ -87,7 +87,7 @@ def test_kept_values_blocks_and_plain_arguments_reach_the_function(executor, tmp
 def test_the_next_units_are_read_with_the_calls(executor, tmp_path):
     results, (handle,) = executor.compute([Call("pow", pow, (2, 3))], [jobs.unit(tmp_path, 7)])
     assert results == [8]
-    (block,), _ = executor.compute([Call("dot", jobs.dot, (executor.pick(handle, 1), np.ones(3, "float32")))])
+    (block,), _ = executor.compute([Call("dot", jobs.dot, (Item(handle, (1,)), np.ones(3, "float32")))])
     assert len(jobs.ran(tmp_path, "read7")) == 1
     np.testing.assert_array_equal(block, jobs.read(tmp_path, 7)[1] @ np.ones(3, "float32"))
 

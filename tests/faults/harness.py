@@ -17,7 +17,6 @@ from distributed.core import Status
 from dkernel.data import open_source
 from dkernel.execution.base import resolve
 from dkernel.execution.cluster import ClusterExecutor
-from dkernel.execution.values import Item
 from dkernel.persistence import model_file
 from dkernel.recipe import Recipe
 from dkernel.training.fit import train
@@ -190,9 +189,8 @@ def only_copy_lost(point, monkeypatch):
         reached = not killed and any(re.search(POINTS[point], call.key) for call in calls)
         if reached:
             handles = []
-            resolve([arg for call in calls for arg in call.args], handles.append)
-            wholes = [handle.whole if isinstance(handle, Item) else handle for handle in handles]
-            pid = next(found[0] for whole in wholes if len(found := holders(self, whole)) == 1)
+            resolve([arg for call in calls for arg in call.args], lambda handle: handles.append(handle) or handle)
+            pid = next(found[0] for handle in handles if len(found := holders(self, handle)) == 1)
             killed.append(pid)
             os.kill(pid, signal.SIGKILL)
         return compute(self, calls, ahead, readers)

@@ -175,6 +175,6 @@ def dask_setup(worker):  # noqa: ARG001 - the name and its argument are Dask's
     (folder() / "workers" / str(os.getpid())).touch()
     if (folder() / "old-numpy").exists():
         process.versions = lambda: versions() | {"numpy": "0.9"}
-    tasks.apply = counted("call", tasks.apply, call_of)
-    tasks.open_value = counted("state", tasks.open_value, key_of)
+    state, call = counted("state", tasks.apply, key_of), counted("call", tasks.apply, call_of)
+    tasks.apply = lambda *args: (state if key_of(get_worker(), args).startswith("dkernel-state-") else call)(*args)
     file_parts.read_unit = counted("read", file_parts.read_unit, unit_of)

@@ -3,14 +3,19 @@
 import multiprocessing
 import os
 import signal
+from contextlib import nullcontext
 
 import dask
 import pytest
+from distributed import Client, LocalCluster
 
 from dkernel.execution.connect import connect
 from dkernel.execution.local import SerialExecutor
 from dkernel.streaming.progress import Progress
-from tests.faults.conftest import CONFIG
+from tests.faults.conftest import CONFIG, PATIENCE
+from tests.faults.harness import wait_until
+from tests.faults.test_clusters_of_others import clients
+from tests.faults.test_killed_client import known_tasks, plugins
 from tests.training.fits import digest, fit
 from tests.training.test_cells import CELLS
 
@@ -62,18 +67,46 @@ class Killed(Progress):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def _fit_until(phase, place):
-    fit(place / "kept", recipe=CELLS, scratch=str(place / "scratch"), progress=Killed(phase))
+def _fit_until(phase, place, address=None):
+    with connect(address) if address else nullcontext() as executor:
+        fit(place / "kept", executor, recipe=CELLS, scratch=str(place / "scratch"), progress=Killed(phase))
+
+
+def _killed(phase, place, address=None):
+    """A client is killed in this phase, and rows that were sorted to cells stay."""
+    process = multiprocessing.get_context("spawn").Process(target=_fit_until, args=(phase, place, address))
+    process.start()
+    process.join(PATIENCE)
+    assert process.exitcode == -signal.SIGKILL
+    assert list((place / "scratch").rglob("cells-*.npy"))
+
+
+def _resumed(place, executor=None):
+    found = fit(place / "kept", executor, recipe=CELLS, scratch=str(place / "scratch"))
+    assert found.resumed
+    assert [path for path in (place / "scratch").rglob("*") if path.is_file()] == []
+    assert digest(found, place) == digest(fit(None, SerialExecutor(), recipe=CELLS), place)
 
 
 @pytest.mark.parametrize("phase", ["sort rows to cells", pytest.param("cells", marks=pytest.mark.slow)])
 def test_a_client_killed(phase, tmp_path):
-    process = multiprocessing.get_context("spawn").Process(target=_fit_until, args=(phase, tmp_path))
-    process.start()
-    process.join(300)
-    assert process.exitcode == -signal.SIGKILL
-    assert list((tmp_path / "scratch").rglob("cells-*.npy"))
-    found = fit(tmp_path / "kept", recipe=CELLS, scratch=str(tmp_path / "scratch"))
-    assert found.resumed
-    assert [path for path in (tmp_path / "scratch").rglob("*") if path.is_file()] == []
-    assert digest(found, tmp_path) == digest(fit(None, SerialExecutor(), recipe=CELLS), tmp_path)
+    _killed(phase, tmp_path)
+    _resumed(tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("phase", ["sort rows to cells", "cells"])
+def test_a_client_killed_on_a_cluster_that_goes_on(phase, tmp_path):
+    options = {"n_workers": 2, "threads_per_worker": 1, "processes": True, "dashboard_address": ":0"}
+    with LocalCluster(**options) as cluster, Client(cluster) as client:
+        before = client.run_on_scheduler(plugins)
+
+        def nothing_is_left():
+            return client.run_on_scheduler(known_tasks) == 0 and client.run_on_scheduler(clients) == 1
+
+        _killed(phase, tmp_path, cluster.scheduler_address)
+        wait_until(nothing_is_left, PATIENCE)
+        with connect(cluster.scheduler_address) as executor:
+            _resumed(tmp_path, executor)
+        wait_until(nothing_is_left, PATIENCE)
+        assert client.run_on_scheduler(plugins) == before

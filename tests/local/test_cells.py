@@ -7,8 +7,10 @@ import pytest
 from scipy.optimize import minimize
 from scipy.spatial.distance import cdist
 
+from dkernel.kernels import Matern
+from dkernel.kernels.analysis.gradients import gradient_moment, metric_root
 from dkernel.linear.losses import loss_named
-from dkernel.local.cells import Cell, CellSettings, fit_cell, median_distance
+from dkernel.local.cells import Cell, CellSettings, fit_cell, median_distance, relearned
 
 SETTINGS = CellSettings(1.0, 0.1)
 
@@ -108,3 +110,13 @@ def test_a_row_has_the_same_scores_alone_and_in_any_block():
 def test_a_cell_without_rows_says_nothing():
     cell = Cell(np.eye(2, dtype=np.float32), np.zeros((0, 2), np.float32), np.zeros((0, 1), np.float32), 1.0)
     assert (cell.scores(np.ones((3, 2), np.float32)) == 0).all()
+
+
+@pytest.mark.parametrize(("nu", "outputs"), [(0.5, 2), (1.5, 40)])
+def test_a_metric_is_learned_in_float32_as_it_is_in_float64(nu, outputs):
+    X, root, R = problem(300, outputs=2)
+    R = np.concatenate([R] * (outputs // 2), axis=1)
+    cell = fitted(X, root, R, np.ones(len(X)), replace(SETTINGS, nu=nu, ridge=1e-3))
+    rows, Z, coef = (A.astype(np.float64) for A in (X @ root, cell.Z, cell.coef))
+    moment = root @ gradient_moment(Matern(nu, cell.length), rows, Z, coef) @ root.T.astype(np.float64)
+    np.testing.assert_allclose(relearned(cell, X), metric_root(moment, diagonal=False), atol=1e-4)

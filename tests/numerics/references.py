@@ -12,10 +12,10 @@ def decay_inplace(tile: NDArray[np.float32], b: float = 0.0, c: float = 0.0) -> 
     tile[...] = (1 + b * t + c * t * t) * np.exp2(-t)
 
 
-def refine_squared(X: NDArray[Any], Z: NDArray[Any], limits: NDArray[Any], out: NDArray[Any]) -> None:
+def refine_squared(X: NDArray[Any], Z: NDArray[Any], x: NDArray[Any], z: NDArray[Any], out: NDArray[Any]) -> None:
     """Define `refine_squared`."""
     exact = ((X[:, None].astype(np.float64) - Z) ** 2).sum(axis=2)
-    out[...] = np.where(out < limits[:, None], exact, out)
+    out[...] = np.where(out < np.add.outer(x, z) ** 2, exact, out)
 
 
 def cauchy_products(X: NDArray[Any], Z_transposed: NDArray[Any], out: NDArray[Any]) -> None:

@@ -34,13 +34,14 @@ def test_refine_is_its_twin(p):
     X, Z = RNG.standard_normal((40, p)).astype(np.float32), RNG.standard_normal((17, p)).astype(np.float32)
     Z[:9] = X[:9]
     out = (((X[:, None] - Z) ** 2).sum(axis=2) + RNG.uniform(-0.1, 0.1, (40, 17))).astype(np.float32)
-    limits = RNG.uniform(0, p, 40).astype(np.float32)
+    x, z = (RNG.uniform(0, p**0.5 / 2, n).astype(np.float32) for n in out.shape)
     twin, before = out.copy(), out.copy()
-    elementwise.refine_squared(X, Z, limits, out)
-    references.refine_squared(X, Z, limits, twin)
+    elementwise.refine_squared(X, Z, x, z, out)
+    references.refine_squared(X, Z, x, z, twin)
     np.testing.assert_allclose(out, twin, rtol=2e-6)
-    assert np.array_equal(out[before >= limits[:, None]], before[before >= limits[:, None]])
-    assert (before < limits[:, None]).any()
+    near = before < np.add.outer(x, z) ** 2
+    assert np.array_equal(out[~near], before[~near])
+    assert near.any()
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1), (5, 3, 17), (60, 300, 20)])

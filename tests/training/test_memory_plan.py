@@ -147,3 +147,22 @@ def test_local_stages_that_are_tried_leave_the_model_of_all_targets_its_size(row
     found = plan(source, recipe, ThreadsExecutor(2))
     assert found["local"] == tried
     assert found["model_bytes"] <= 2_000_000
+
+
+def test_a_plan_says_what_a_fit_takes_whose_sample_finds_few_components_to_be_enough(source):
+    """Cells are left out then, so neither their seconds nor their memory count in the smaller figures."""
+    executor = SerialExecutor()
+    whole, few = Plan.of(source, Recipe(), executor), Plan.of(source, Recipe(n_components=1024), executor)
+    both = whole.client_bytes + whole.worker_bytes
+    assert "cells" in whole.local
+    assert few.least_bytes == few.client_bytes + few.worker_bytes <= whole.least_bytes < both / 2
+    cores = 2  # that most_seconds is of
+    assert few.seconds <= whole.seconds < 0.7 * cores * whole.most_seconds
+
+
+def test_the_eigenvectors_of_all_folds_count_for_the_normal_equations(source):
+    given = Recipe(loss="squared", gamma=0.1, scale="standard", solver="normal", n_components=2000)
+    one = Plan.of(source, given.replace(n_components=2049), SerialExecutor())  # too many for the matrices of folds
+    folded = Plan.of(source, given, SerialExecutor())
+    assert folded.pass_flops > one.pass_flops + 4 * 10 * 2000**3
+    assert folded.setup_flops == 0

@@ -1,4 +1,4 @@
-"""Collections of objects, in memory or in Dask: whether they are such, as a table, and what its columns hold."""
+"""Collections of objects, in memory or in Dask, as a table with the types of its columns."""
 
 from collections.abc import Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""Data frames and arrays in memory or in Dask that an encoding makes inputs of."""
+"""Data frames and arrays, in memory or in Dask, whose columns an encoding turns into inputs."""
 
 import hashlib
 from collections.abc import Callable, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Outputs in an object store (s3://, gs://, ...): what can be promised where there is no rename.
+"""Outputs in an object store (s3://, gs://, ...), which has no rename: the file written last says that all is there.
 
     .NAME.staging-JOB/part-...   finished parts, one upload each, named as on a disk (manifest.py)
     NAME/_manifest.json          first: it says whose the folder is, so that a commit which was killed is gone on with

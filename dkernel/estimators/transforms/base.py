@@ -23,7 +23,7 @@ from dkernel.numerics.tiling import ROWS
 from dkernel.recipe import Recipe
 from dkernel.selection.landmark_selection import sample_rows
 
-STRIP_VALUES = 1 << 22  # of columns that exist at one time beside the answer
+STRIP_VALUES = 1 << 22  # values of the columns that exist at one time beside the answer
 
 
 class Unsupervised(NamedParameters, BaseEstimator):

@@ -13,7 +13,7 @@ from dkernel.features import by_landmarks, choose_map, features_named, is_comple
 from dkernel.kernels import parse
 from dkernel.recipe import Recipe
 
-MOST_DENSE_COLUMNS = 2**16  # of sparse rows that become dense some at a time: 2,048 of them are half a gigabyte
+MOST_DENSE_COLUMNS = 2**16  # columns of sparse rows that are made dense, 2,048 rows (half a gigabyte) at a time
 
 
 def _width(X: Any) -> int:
@@ -232,7 +232,7 @@ class KernelFeatures(_Chosen):
         auto = recipe.features == "auto"
         word = recipe.features
         if auto:
-            # Of sparse rows the map of landmarks alone knows every kernel that takes them.
+            # Only the map of landmarks takes every kernel of sparse rows.
             sparse = not isinstance(X, Source) and stays_sparse(X)
             word = "nystrom" if sparse else features_named(parse(recipe.kernel), _width(X), D, "auto")
         self.nystrom_ = None

@@ -23,7 +23,7 @@ from dkernel.numerics.random_streams import stream
 F64 = NDArray[np.float64]
 # Nearer than this share of its length a kernel with a corner at 0 counts as flat: its two sides cancel.
 CORNER = 1e-6
-MOST_OUTPUTS = 16  # so many outputs have gradients of their own; more are combined at random
+MOST_OUTPUTS = 16  # outputs that have gradients of their own; more are combined at random
 STRIP = 1024  # rows whose slopes exist at one time
 
 
@@ -79,7 +79,7 @@ def gradient_moment(kernel: Kernel, X: F64, Z: F64, coef: F64, seed: int = 0) ->
     Parameters
     ----------
     X : rows (n, p);  Z : landmarks (c, p);  coef : (c, outputs)
-    seed : of the random signs that combine the outputs where there are many: E (Σ_o s_o ∇f_o)(...)^T is the sum
+    seed : of the random signs that combine the outputs where there are many
 
     Examples
     --------
@@ -89,14 +89,20 @@ def gradient_moment(kernel: Kernel, X: F64, Z: F64, coef: F64, seed: int = 0) ->
     array([[0.3679, 0.    ],
            [0.    , 0.    ]])
     """
-    if coef.shape[1] > MOST_OUTPUTS:
-        signs = stream(seed, "outputs").integers(0, 2, (coef.shape[1], MOST_OUTPUTS)) * 2.0 - 1.0
-        coef = coef @ (signs / np.sqrt(MOST_OUTPUTS))
+    coef = combined_outputs(coef, seed)
     total = np.zeros((X.shape[1],) * 2)
     for start in range(0, len(X), STRIP):
         for G in gradients(kernel, X[start : start + STRIP], Z, coef):
             total += G.T @ G
     return total
+
+
+def combined_outputs(coef: F64, seed: int = 0) -> F64:
+    """At most MOST_OUTPUTS combinations of the outputs by random signs s: E (Σ_o s_o ∇f_o)(...)^T is the sum."""
+    if coef.shape[1] <= MOST_OUTPUTS:
+        return coef
+    signs = stream(seed, "outputs").integers(0, 2, (coef.shape[1], MOST_OUTPUTS)) * 2.0 - 1.0
+    return coef @ (signs / np.sqrt(MOST_OUTPUTS))
 
 
 def metric_root(moment: F64, diagonal: bool) -> F64:

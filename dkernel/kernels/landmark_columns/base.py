@@ -20,7 +20,7 @@ from dkernel.numerics.fused_products import exp2_products, fits
 
 COLUMN_BLOCK = tiling.TILE_COMPONENTS
 LOG2_E = 1.4426950408889634  # turns exp into exp2
-FAR = 1e36  # of a squared norm: twice the product of two such is a float32 number still
+FAR = 1e36  # a squared norm; twice the product of two of these is still a float32 number
 
 F32 = NDArray[np.float32]
 F64 = NDArray[np.float64]

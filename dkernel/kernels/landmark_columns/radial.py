@@ -36,15 +36,22 @@ class SquaredColumns(LandmarkColumns):
     """
 
     def __init__(self, Z: F64, length: float, sharp: bool = False, tolerance: float = DISTANCE_TOLERANCE) -> None:
-        self.n, self._tolerance = Z.shape[0], tolerance
+        self.n = Z.shape[0]
         self._inverse = np.float32(1 / length)
         self._center = center_of(Z)
         centred = within((Z - self._center) / length)
         norms = np.einsum("ij,ij->i", centred, centred)
-        self._landmarks = blocks_of(np.vstack([-2 * centred.T, norms, np.ones(self.n)]))
-        starts = range(0, self.n, COLUMN_BLOCK) if sharp else ()
-        self._near = [np.ascontiguousarray(centred[i : i + COLUMN_BLOCK], dtype=np.float32) for i in starts]
-        self._farthest = [float(norms[i : i + COLUMN_BLOCK].max()) for i in starts]
+        near = np.ascontiguousarray(centred, np.float32)
+        parts = [near[i : i + COLUMN_BLOCK] for i in range(0, self.n, COLUMN_BLOCK)]
+        self._landmarks = []
+        for i, rows in enumerate(parts):
+            wide = np.ones((rows.shape[1] + 2, len(rows)), np.float32)
+            np.multiply(rows.T, -2, out=wide[:-2])
+            wide[-2] = norms[i * COLUMN_BLOCK :][: len(rows)]
+            self._landmarks.append(wide)
+        self._near = parts if sharp else []
+        # A square wrong by e makes a distance d wrong by e / 2d.
+        self._share = np.float32(CANCELLED / 2 / tolerance)
 
     def rows(self, X: F32) -> tuple[F32, F32 | None]:
         """The augmented rows (r, p + 2); and, with `sharp`, the rows that they were made of."""
@@ -55,13 +62,13 @@ class SquaredColumns(LandmarkColumns):
         """One sgemm into the tile, and the near pairs again."""
         wide, scaled = rows
         block = first // COLUMN_BLOCK
-        np.matmul(wide, self._landmarks[block][:, : out.shape[1]], out=out)
+        landmarks = self._landmarks[block][:, : out.shape[1]]
+        np.matmul(wide, landmarks, out=out)
         if scaled is not None:
             from dkernel.numerics import elementwise  # compiles what no other kernel needs
 
-            # A square wrong by e makes a distance d wrong by e / 2d.
-            nearest = (wide[:, -1] + np.float32(self._farthest[block])) * np.float32(CANCELLED / 2 / self._tolerance)
-            elementwise.refine_squared(scaled, self._near[block][: out.shape[1]], nearest * nearest, out)
+            limits = self._share * wide[:, -1], self._share * landmarks[-2]
+            elementwise.refine_squared(scaled, self._near[block][: out.shape[1]], *limits, out)
 
 
 class DecayColumns(SquaredColumns):

@@ -18,7 +18,7 @@ from dkernel.validation import nearest_name
 
 F64 = NDArray[np.float64]
 SAMPLINGS = ("iid", "orthogonal", "sobol", "halton")
-SOBOL_MAX_DIMS = 21201  # of SciPy's table of directions
+SOBOL_MAX_DIMS = 21201  # dimensions in SciPy's table of directions
 # A uniform number nearer to 0 or 1 than this would become an infinite or useless frequency.
 EDGE = 1e-7
 # A Cauchy frequency beyond its 1e-6 tail spends all digits of a float32 phase; the bias this costs is below 2e-6 p.

@@ -1,4 +1,4 @@
-"""An interior-point method for losses with kinks, for the exact machine of few rows.
+"""An interior-point method for losses with kinks: the exact solver for few rows.
 
     minimize over a, b:  Σ w_i ℓ(y_i, s_i) + α/2 a^T K a,   s = K a + b,   Σ w_i = 1
 

@@ -1,4 +1,4 @@
-"""Newton's method on the coefficients of a kernel expansion: the exact machine of few rows.
+"""Newton's method on the coefficients of a kernel expansion: the exact solver for few rows.
 
     minimize over a, b:  Σ w_i ℓ(y_i, s_i) + α/2 a^T K a,   s = K a + b,   Σ w_i = 1
 
@@ -141,17 +141,19 @@ class Newton:
     def _shared(
         self, some: NDArray[np.bool_], a: Array, s: Array, alpha: float, enough: float
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """The way of some outputs, with one factor; and which of them are not at its end."""
+        """Compute the step of some outputs with one factor, and tell the outputs that have not reached its end."""
         a, s, Y = a[:, some], s[:, some], self.Y[:, some]
         w, slope = self.w[:, None], self.loss.derivative(Y, s)
-        h = self.loss.hessian(Y, s)[0]
+        h, change = self.loss.hessian(Y, s)
         r, rest, beta = -(w * slope + alpha * a), -self.w @ slope, np.zeros(a.shape[1])
         mean = h.mean(axis=1)
         curved = (mean > 1e-12) & (self.w > 0)  # smaller curvatures are rounding
         d = np.where(curved[:, None], 0.0, r / alpha)
         if not curved.any():
             return d, beta, np.zeros(len(beta), dtype=bool)
-        mean, w, change = mean[curved], w[curved], self.loss.hessian(Y[curved], s[curved])[1]
+        if not curved.all():
+            change = self.loss.hessian(Y[curved], s[curved])[1]
+        mean, w = mean[curved], w[curved]
 
         def bent(moved: Array) -> Array:
             return w * change(moved)
