@@ -210,9 +210,8 @@ class Passes(Solver[PassState]):
         i = int(np.argmin(loss))
         iterate, j = names[i // len(alphas)], i % len(alphas)
         figures = {"loss": float(loss[i]), "rows": int(found.n)} | self._merit(float(found.right[i]), found.n)
-        path = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
         line = {"holdout": name, "iterate": iterate, "alpha": alphas[j], "share_of_step": shares[j], **figures}
-        line["path"] = path
+        path = line["path"] = _best_of(alphas, loss.reshape(len(names), -1).min(axis=0))
         v = np.ascontiguousarray(candidates[iterate][:, j * outputs : (j + 1) * outputs])
         return SolverResult(v, alphas[j], shares[j], iterate, [], figures, tried=path), (line,)
 
