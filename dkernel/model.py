@@ -87,7 +87,7 @@ class Model:
 
     @property
     def known_columns(self) -> tuple[str, ...]:
-        """Columns of the training that are no inputs: the label, the weight, and what was excluded."""
+        """Columns of the training that are no inputs: the label, the weight and the excluded ones."""
         return (self.label, *self.facts.get("passed_over", ()))
 
     @cached_property

@@ -256,7 +256,7 @@ class Recipe:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Recipe":
-        """The recipe that `to_dict` wrote; names left out have their defaults, or what YOUNGER says."""
+        """The recipe that `to_dict` wrote; names left out have their defaults, or the values in YOUNGER."""
         for name in values:
             _refuse_unknown(name)
         values = {**YOUNGER, **values}

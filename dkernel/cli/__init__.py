@@ -73,7 +73,7 @@ def main() -> None:
 
 
 def _print_any_name() -> None:
-    """Let stdout take every name of a file: bytes that are no text as they are, else what it cannot show escaped."""
+    """Let stdout take every file name: bytes that are no text pass unchanged, unprintable characters are escaped."""
 
     def handled(error: UnicodeError) -> tuple[str | bytes, int]:
         try:

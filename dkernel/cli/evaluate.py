@@ -113,7 +113,7 @@ def _evaluate(values: Mapping[str, Any], place: Mapping[str, Any], record: "Reco
 
 
 def _draw(path: str, model: Any, rows: Any, record: "Record") -> None:
-    """Write the page. The figures are there: what goes wrong here is said, and the run is not a failure for it."""
+    """Write the page. The figures exist already, so an error here is reported and does not fail the run."""
     from dkernel.report import write_test
 
     try:

@@ -180,7 +180,7 @@ def rejected_of(source: Any) -> dict[str, Any]:
 
 
 def svmlight_options(command: Command) -> Command:
-    """Options for what svmlight files do not say themselves; the same for all files of a job."""
+    """Options for facts that svmlight files do not hold; they are the same for all files of a job."""
     command = setting(
         "--zero-based",
         type=click.Choice(["auto", "yes", "no"]),
@@ -246,7 +246,7 @@ def _read_config(ctx: click.Context, _: click.Parameter, path: str | None) -> No
 
 
 def config_text(ctx: click.Context, values: Mapping[str, Any]) -> str:
-    """The settings as a TOML file that gives them again; what is not set stands as a comment."""
+    """The settings as a TOML file that sets them again; unset ones are comments."""
     lines = []
     for name in (param.name for param in ctx.command.params if param.name in values):
         if name in _NOT_IN_CONFIG:

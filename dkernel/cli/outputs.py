@@ -49,7 +49,7 @@ def check_model_place(values: Mapping[str, Any]) -> None:
 
 
 def check_writable(option: str, path: str) -> None:
-    """Find out before the work what would keep a file from being written after it."""
+    """Find out before the work if something would keep a file from being written after it."""
     import tempfile
 
     from dkernel.data.writers.atomic import trouble

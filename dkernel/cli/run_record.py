@@ -128,7 +128,7 @@ class Record:
         return {**self.facts, "seconds": dict(self.seconds)}
 
     def summary(self) -> dict[str, Any]:
-        """The record as JSON has it, without what is long."""
+        """The record as JSON, without its long entries."""
         long = ("command", "history", "plan", "sample_path", "before")
         short = {name: value for name, value in self.facts.items() if name not in long}
         found: dict[str, Any] = json.loads(json.dumps({**short, "seconds": self.seconds}, default=plain))

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
     from dkernel.recipe import Recipe
 
 FEW_ROWS = 2000  # a smaller holdout is shown with a standard error: that of an error of 10 % is 0.7 % here
-SEEN = 1e-3  # a score this far from the optimum is worth a line
 # Name in the recipe -> words it takes, default, help. What is possible is said once, by the recipe; this is its help.
 RECIPE: dict[str, tuple[str, str, str]] = {
     "task": ("auto|classify|regress", "auto", "auto: regression if the label is float."),
@@ -195,7 +194,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
 
 
 def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
-    """The options of the recipe, without what the data will decide."""
+    """The options of the recipe, without those that the data decide."""
     found = {name: getattr(recipe, name) for name in RECIPE}
     if values["loss"] is None and recipe.task == "auto":
         found["loss"] = None  # the label decides it
@@ -205,7 +204,7 @@ def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
 
 
 def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> None:
-    """Refuse before any work what `values` could not, or should not, write after it."""
+    """Refuse, before any work, outputs that `values` could not or should not write after it."""
     check_outputs(values)
     if checkpoint is not None:
         checkpoint.check()
@@ -323,7 +322,7 @@ def _train(values: Mapping[str, Any], recipe: "Recipe", place: Mapping[str, Any]
 
 
 def report_on(path: str, result: Any, record: "Record", trail: Any) -> None:
-    """The page about a fit. The model is there: what goes wrong here is said, and the run is not a failure for it."""
+    """Write the page about a fit. The model exists already, so an error here is reported and does not fail the run."""
     from dkernel.report import write
 
     try:
@@ -368,6 +367,8 @@ def _uncertainty(name: str, value: float, rows: float) -> str:
 
 def lines_of(record: "Record") -> Iterator[str]:
     """Lines of the summary of a fit."""
+    from dkernel.linear.solvers.catalogue import SEEN
+
     found, seconds = record.facts, record.seconds
     rate = found["rows"] / max(seconds["train"], 1e-9)
     yield f"{found['model']}: {found['rows']:,} rows in {seconds['train']:.1f} s ({rate:,.0f} rows/s)"

@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 
 Place = Callable[[int], str]
 
-# What a column can be, as the reader sees it; "other" (lists, bytes, ...) can only be kept. "digits" is text that is
+# The kinds of a column, as the reader sees it; "other" (lists, bytes, ...) can only be kept. "digits" is text that is
 # all numbers but would not come back from them (007, 3.50): numbers to compute with, text to carry.
 KINDS = ("bool", "int", "float", "digits", "text", "date", "other", "empty")
 
-_MOST_ROWS = 131_072  # of a chunk of few features: enough that what a task costs is a small part
-_CHUNK_BYTES = 64 * 2**20  # of a chunk: some fit beside each other in the smallest worker
+_MOST_ROWS = 131_072  # rows of a chunk of few features: enough that the cost of a task is a small part
+_CHUNK_BYTES = 64 * 2**20  # bytes of a chunk: the smallest worker has room for some
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def one_a_row(values: Any, what: str, several: bool = False) -> NDArray[Any] | N
 def checked_beside(
     y: Any, weight: Any, n: int, place: Callable[[int], str]
 ) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
-    """Label and weight of the n rows of X, as numpy: one for each row, without what neither can be."""
+    """Label and weight of the n rows of X, as numpy, one for each row; invalid ones are refused."""
     parts = {"y": one_a_row(y, "y", several=True), "weight": one_a_row(weight, "weight")}
     for what, values in parts.items():
         if values is not None and len(values) != n:
@@ -237,7 +237,7 @@ def _as_targets(values: NDArray[Any], place: Place, name: str) -> NDArray[np.flo
     for j, column in enumerate(columns):
         if column.dtype.kind == "U":
             raise DataError(f"The label {name}[{j}] holds text; several targets are numbers.")
-    return np.stack(columns, axis=1, dtype=np.float64) + 0.0  # of the two zeros one
+    return np.stack(columns, axis=1, dtype=np.float64) + 0.0  # -0.0 becomes 0.0
 
 
 def _label_of_objects(values: NDArray[Any], place: Place, name: str) -> NDArray[Any]:

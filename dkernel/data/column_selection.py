@@ -24,7 +24,7 @@ def select(tables: Sequence[FileSchema], request: ReadOptions) -> ReadColumns:
     encoded = _encoded(tables, columns, request)
     found = [name for table in tables if table.rows for name in _objects(table, columns, request, encoded or {})]
     objects = tuple(name for name in columns if name in found)
-    # What looks like a number in text is text where objects are wanted.
+    # Text that looks like a number stays text where objects are wanted.
     as_text = [name for name in objects if all(table.inferred for table in tables)]
     as_text += [name for name, kind in (encoded or {}).items() if kind == "category"]
     dates = [name for name, kind in (encoded or {}).items() if kind == "date"]
@@ -175,7 +175,7 @@ def _fits(table: FileSchema, name: str, encoded: str | None) -> bool:
     kind = table.kinds[name]
     if encoded == "category":
         return kind != "other"
-    # Of text with a word among dates the reader names the row.
+    # Where a word stands among the dates of text, the reader names its row.
     return encoded == "date" and (kind in ("date", "empty") or (table.inferred and kind == "text"))
 
 
@@ -196,7 +196,7 @@ def _one_kind(name: str, tables: Sequence[FileSchema], request: ReadOptions) -> 
 
 
 def _label_kind(name: str, found: dict[str, FileSchema]) -> str:
-    # Whether a text file shows a decimal point is an accident of the file; a typed file says what it means.
+    # A text file shows a decimal point by accident; a typed file has the type that it means.
     if set(found) == {"int", "float"} and any(t.inferred for t in found.values()):
         return "float"
     (kind, table), (other, second) = list(found.items())[:2]

@@ -10,7 +10,7 @@ HEAD = 256  # rows that are looked at
 
 
 def dtype_for(head: NDArray[Any] | None) -> str:
-    """The dtype "auto" of blocks whose first rows these are, as they came; None where nobody can say.
+    """The dtype "auto" of blocks whose first rows these are, as they came; None where it cannot be known.
 
     A column that is far from 0 for its spread, 1e9 + N(0, 1) say, would be noise in float32: scaling centres it in the
     dtype of the blocks. Whole numbers up to 2^24 and what came as float32 lose nothing.
@@ -25,6 +25,6 @@ def dtype_for(head: NDArray[Any] | None) -> str:
         return "float32"
     exact = head[:HEAD].astype(np.float64)
     with np.errstate(over="ignore", invalid="ignore"):
-        # Of a column's deviation: rounding of that size is seen in no score
+        # A share of a column's deviation: no score shows rounding of that size.
         lost = np.std(exact - exact.astype(np.float32), axis=0) > 1e-3 * np.std(exact, axis=0)
     return "float64" if lost.any() else "float32"

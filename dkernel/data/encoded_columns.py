@@ -37,7 +37,7 @@ def encoded_kinds(
     found = {name: {table[name] for table in kinds} - {"empty"} for name in columns}
 
     def kind_of(name: str) -> str:
-        # Of several types a column is a category where it is named as one: it may be a mistake of a file.
+        # A column of several types is a category only where it is named as one: a file may hold a mistake.
         if name in named or (request.categorical != "none" and (name in coded or found[name] == {"text"})):
             return "category"
         return "date" if found[name] == {"date"} else "number"
@@ -54,7 +54,7 @@ def learned(
     tasks: Sequence[Delayed], kinds: Mapping[str, str], request: ReadOptions, compute: Callable[..., Any],
     coded: frozenset[str], where: str,
 ) -> tuple[Encoding, dict[str, str]]:  # fmt: skip
-    """The encoding that the counts of all parts decide, and what is worth saying of it.
+    """The encoding that the counts of all parts decide, and remarks about it.
 
     The parts are merged in their order, so workers decide nothing.
 

@@ -20,7 +20,7 @@ _EXTRAS = {"zarr": "zarr", "hdf5": "h5py"}
 
 
 def format_module(name: str) -> Any:
-    """The module that reads a format; a DKernelError where what it needs is not installed."""
+    """The module that reads a format; a DKernelError where a package that it needs is not installed."""
     try:
         return import_module(f"dkernel.data.readers.{name}")
     except ModuleNotFoundError as error:

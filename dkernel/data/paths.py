@@ -134,7 +134,7 @@ def named(item: str | os.PathLike) -> list[str]:
     text = _text(item)
     try:
         return _found(text, {}).paths
-    except Exception:  # of whatever file system: what cannot be listed is refused when it is opened
+    except Exception:  # any file system may raise its own; a place that cannot be listed is refused when it is opened
         return [text]
 
 
@@ -218,7 +218,7 @@ def _remote(url: str, options: dict[str, Any]) -> _Found:
         return _listed_by(system, url, path)
     except (OSError, DataError):
         raise
-    except Exception as error:  # of whatever library: it says what it lacks, such as credentials
+    except Exception as error:  # any library may raise its own, which says what is missing, such as credentials
         raise DataError(f"{url}: the address cannot be read ({type(error).__name__}: {error}).") from None
 
 
@@ -261,7 +261,7 @@ def _data(paths: Sequence[str], system: _System) -> list[str]:
     return sorted((p for p in paths if not _base(p).startswith(("_", ".")) and not _is_own(p, system)), key=natural)
 
 
-# What the files begin with that dkernel writes beside data: models and checkpoints, run records, reports, ONNX graphs.
+# First bytes of the files that dkernel writes beside data: models and checkpoints, run records, reports, ONNX graphs.
 _MARKS = (b'{"__metadata__":{"dkernel":', b'{\n  "config_sha256": ', b"<title>dkernel: ", b"\x12\x07dkernel")
 
 
@@ -270,7 +270,7 @@ def _is_own(path: str, system: _System) -> bool:
     if _split(path)[0] in FORMATS:
         return False
     try:
-        if system.isdir(path):  # of scores in parts, a checkpoint or unpacked copies
+        if system.isdir(path):  # a folder of scores in parts, of a checkpoint or of unpacked copies
             names = system.names(path)
             own = all(name.startswith((".", "checkpoint-", "dkernel-")) for name in names)
             return "_manifest.json" in names or (own and bool(names))
@@ -306,7 +306,7 @@ def _file(path: str, options: Mapping[str, Any]) -> File:
     return File(place, size, stamp, format_, compression, path, options)
 
 
-# What file systems call the version or the date of a file, the surest first.
+# Names that file systems give to the version or the date of a file, the surest first.
 _STAMPS = ("ETag", "etag", "mtime", "LastModified", "updated", "created")
 
 

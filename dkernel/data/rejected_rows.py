@@ -111,7 +111,7 @@ def _refusal(value: Any, name: str, wanted: ReadColumns) -> RejectedRow:
 
 
 def _shares(rows: Sequence[int], good: int) -> tuple[int, ...]:
-    """The chunks filled from the front with what is left; one at least, and be it empty."""
+    """The chunks filled from the front with the rows that are left; one chunk at least, even an empty one."""
     shares = []
     for n in rows:
         shares.append(min(n, good))
@@ -130,7 +130,7 @@ def rejected_row(lines: Lines | None, where: tuple[str, int], row: int, refusal:
 
 
 def _readable(name: str) -> str:
-    """The name of a file as text: bytes of it that are none are escaped."""
+    """The name of a file as text; bytes that are not text are escaped."""
     return name.encode("utf-8", "backslashreplace").decode()
 
 

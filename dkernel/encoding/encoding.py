@@ -23,7 +23,7 @@ DATE_WORDS = ("calendar", "seconds")
 
 @dataclass(frozen=True)
 class Encoding:
-    """The columns of a table in their order, each with what makes inputs of its values.
+    """The columns of a table in their order, each with the encoder that turns its values into inputs.
 
     Parameters
     ----------
@@ -132,7 +132,7 @@ class Encoding:
         return X, marks
 
     def _filled(self, X: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.int8] | None]:
-        """Numbers as they are, with the means in place of what is missing."""
+        """Numbers as they are, with means in place of missing ones."""
         with np.errstate(over="ignore", invalid="ignore"):
             if self.strict or X.dtype.kind != "f" or not np.isnan(X.sum()):
                 return X, None

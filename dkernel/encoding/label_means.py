@@ -40,7 +40,7 @@ def folds_of(first: int, n: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class LabelPart:
-    """The label of some rows: what is counted of it by the values of a category.
+    """The label of some rows, in the form that is summed by the values of a category.
 
     Parameters
     ----------
@@ -228,7 +228,7 @@ def places_of(values: Sequence[str], some: Iterable[str]) -> NDArray[np.int64]:
 
 @dataclass(frozen=True)
 class LabelMeans:
-    """Inputs that say what the label was, on average, where a category had a value.
+    """Inputs that hold the mean of the label where a category had a value.
 
     Parameters
     ----------

@@ -27,7 +27,7 @@ from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
 from dkernel.inference.score import digest_of
 from dkernel.kernels import Kernel
-from dkernel.linear.solvers.catalogue import SOLVERS
+from dkernel.linear.solvers.catalogue import SEEN, SOLVERS
 from dkernel.model import Model
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.reservoir_split import counted, rows_of
@@ -39,7 +39,6 @@ from dkernel.training.missing_values import with_missing_values
 from dkernel.training.result import TrainResult
 
 _OF_THE_RUN = ("checkpoint", "warm_start", "callbacks", "verbose")  # parameters that decide no result
-SEEN = 1e-3  # a score this far from the optimum is worth a warning
 
 
 class KernelMachine(NamedParameters, BaseEstimator):

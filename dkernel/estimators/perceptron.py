@@ -24,7 +24,7 @@ MOST_ROWS = 20_000  # their Gram matrix is 3.2 GB
 
 
 class KernelPerceptron(NamedParameters, ClassifierMixin, BaseEstimator):
-    """Perceptron in the space of a kernel: a row whose score has the wrong sign is added, until none has.
+    """Perceptron in the space of a kernel: rows whose scores have the wrong sign are added until no score has.
 
     s(x) = sum over i of a_i k(x_i, x);  on a mistake y_i s(x_i) <= 0:  a_i <- a_i + y_i
 

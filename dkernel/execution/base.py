@@ -63,7 +63,7 @@ class Call:
 
 
 def resolve(arg: Any, value: Callable[[Any], Any]) -> Any:
-    """`arg` with value(handle) in the place of every handle; whatever holds no handle is passed on untouched.
+    """`arg` with value(handle) in the place of every handle; an `arg` without handles is passed on unchanged.
 
     Where value(handle) is a handle itself, an item becomes the item of that.
 

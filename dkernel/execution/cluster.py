@@ -10,7 +10,6 @@ import time
 import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from functools import partial
 from itertools import islice
 from typing import Any
@@ -27,7 +26,7 @@ from dkernel.execution.payload import Payload
 from dkernel.execution.process import Settings, quiet_logs
 from dkernel.execution.tasks import Slot, run_task, unchanged
 from dkernel.execution.user_modules import user_modules
-from dkernel.execution.values import LOSSES, Future, Remote, Work
+from dkernel.execution.values import Future, Remote
 from dkernel.execution.versions import versions
 from dkernel.execution.workers import WorkerPool
 
@@ -119,7 +118,7 @@ class ClusterExecutor(Executor):
         with self._sent(()) as works:
             while True:
                 more = islice(rest, max(0, READY * self.slots - len(works)))
-                works += [self._send(Work(call)) for call in more]
+                works += [self._send(call) for call in more]
                 if not works:
                     return
                 done = self._settled(works, all_of_them=False)
@@ -136,7 +135,7 @@ class ClusterExecutor(Executor):
         def submit(attempt: int, at: str | None) -> Future:
             return self._submit(run_task, (self.settings, payload), f"dkernel-state-{key}", attempt, at)
 
-        return self._remember(Remote(submit, value=value, payload=payload))
+        return self._remember(Remote(key, submit, value=value, payload=payload))
 
     def release(self, handles: Iterable[Handle]) -> None:
         for handle in handles:
@@ -151,17 +150,17 @@ class ClusterExecutor(Executor):
     # Sending of tasks.
 
     @contextmanager
-    def _sent(self, calls: Sequence[Call]) -> Iterator[list[Work]]:
+    def _sent(self, calls: Sequence[Call]) -> Iterator[list[Remote]]:
         """The calls as tasks; inside the block they are waited for, and after it they are forgotten."""
-        works: list[Work] = []
+        works: list[Remote] = []
         try:
             for call in calls:
-                works.append(self._send(Work(call), len(calls)))
+                works.append(self._send(call, len(calls)))
             yield works
         finally:  # also what ends the other calls after an error: a task without a reference is forgotten
             self._connection.release_later(work.future for work in works if work.future is not None)
 
-    def _send(self, work: Work, calls: int = 1) -> Work:
+    def _send(self, call: Call, calls: int = 1) -> Remote:
         needs: dict[Remote, int] = {}
 
         def slot(handle: Handle) -> Any:
@@ -170,13 +169,16 @@ class ClusterExecutor(Executor):
                 return remote.value
             return Slot(needs.setdefault(remote, len(needs)))
 
-        call = work.call
         payload = Payload.of((call.function, tuple(resolve(arg, slot) for arg in call.args)))
-        work.needs = list(needs)
-        values = [remote.ensure() for remote in needs]
-        args = (self.settings, payload, *values)
-        work.future = self._submit(run_task, args, call.key, work.attempts, call.at)
-        work.future.add_done_callback(lambda _: self._news.set())
+
+        def submit(attempt: int, at: str | None) -> Future:
+            values = [remote.ensure() for remote in needs]
+            future = self._submit(run_task, (self.settings, payload, *values), call.key, attempt, at)
+            future.add_done_callback(lambda _: self._news.set())
+            return future
+
+        work = Remote(call.key, submit, call.at, needs)
+        work.ensure()
         return work
 
     def _submit(
@@ -202,7 +204,7 @@ class ClusterExecutor(Executor):
                 self.processes()  # Dask's client takes releases in their order: the key can be submitted afresh
             return self._connection.reach().compute(task, priority=-1, **self._workers.pin(at))
 
-        handle = self._remember(Remote(submit, at))
+        handle = self._remember(Remote(task.key, submit, at))
         handle.ensure()
         return handle
 
@@ -237,8 +239,8 @@ class ClusterExecutor(Executor):
 
     # Waiting for results.
 
-    def _settled(self, works: Sequence[Work], all_of_them: bool) -> list[Work]:
-        """The calls that have a value, all or at least one, with what was lost on the way sent again."""
+    def _settled(self, works: Sequence[Remote], all_of_them: bool) -> list[Remote]:
+        """Wait until all calls have a value, or at least one has; lost ones are sent again meanwhile."""
         quiet, known = time.monotonic(), -1
         while True:
             self._news.clear()
@@ -255,10 +257,10 @@ class ClusterExecutor(Executor):
             if finished != known:
                 quiet, known = time.monotonic(), finished
             self._mend_stuck(works, quiet)
-            self._check_alive(quiet, [work.call.key for work in works if work not in done])
+            self._check_alive(quiet, [work.key for work in works if work not in done])
             self._news.wait(TICK)
 
-    def _gathered(self, works: Sequence[Work]) -> list[Any] | None:
+    def _gathered(self, works: Sequence[Remote]) -> list[Any] | None:
         """The values; None where some were lost since they were there."""
         if not works:
             return []
@@ -271,12 +273,10 @@ class ClusterExecutor(Executor):
             time.sleep(TICK)
             return None
 
-    def _failed(self, work: Work) -> None:
-        """Send a call again whose task failed for no fault of its own; raise what another will raise as well."""
+    def _failed(self, work: Remote) -> None:
+        """Send a call again if its task failed for no fault of its own; raise an error that would come again."""
         error = self._connection.ask(work.future.exception)
-        if (
-            type(error).__name__ == "KilledWorker"
-        ):  # compared by name: distributed is imported only where a cluster is used
+        if type(error).__name__ == "KilledWorker":  # a name: distributed is imported only where a cluster is used
             raise KilledCallError.of(error) from None
         if isinstance(error, RefusedWorkerError):
             self._workers.refuse(error.worker, str(error))
@@ -291,23 +291,17 @@ class ClusterExecutor(Executor):
         else:
             raise error
 
-    def _again(self, work: Work, why: str) -> None:
+    def _again(self, work: Remote, why: str) -> None:
         self._count(work, why)
-        self._connection.release_later([work.future])
-        self._send(work)
+        self._connection.release_later(work.detach())
+        work.ensure()
 
-    def _count(self, work: Work, why: str) -> None:
-        work.attempts += 1
-        work.call = replace(work.call, at=None)
-        self.faults.append(f"the call {work.call.key!r} was sent again: {why}")
-        if work.attempts > LOSSES:
-            raise ClusterError(
-                f"The call {work.call.key!r} was lost {work.attempts} times ({why}). See what else uses the scheduler "
-                f"at {self.address}, and run the same command again."
-            )
+    def _count(self, work: Remote, why: str) -> None:
+        self.faults.append(f"the call {work.key!r} was sent again: {why}")
+        work.count(why)
 
-    def _mend_stuck(self, works: Sequence[Work], quiet: float) -> None:
-        """Give to others what waits for workers that are gone.
+    def _mend_stuck(self, works: Sequence[Remote], quiet: float) -> None:
+        """Give tasks that wait for lost workers to other workers.
 
         Dask does so itself while another worker runs. But a task that waits because nobody runs is only given to a
         worker that joins if it is the one that the task was meant for, and so never.
@@ -316,21 +310,12 @@ class ClusterExecutor(Executor):
         if not there or not (self._workers.replaced or time.monotonic() - quiet > STUCK):
             return
         self._workers.replaced = False
-        stuck = set()
-        for handle in list(self._handles):
-            if (
-                handle.future is not None
-                and not handle.future.done()
-                and handle.at is not None
-                and handle.at not in there
-            ):
-                self._connection.release_later([handle.future])
-                handle.recompute()
-                stuck.add(handle)
+        stuck = {handle for handle in list(self._handles) if handle.is_stuck(there)}
+        for handle in stuck:
+            self._connection.release_later(handle.detach())
+            handle.count("its worker is gone")
         for work in works:
-            if not work.future.done() and (
-                stuck.intersection(work.needs) or (work.call.at is not None and work.call.at not in there)
-            ):
+            if work.is_stuck(there) or (not work.future.done() and stuck.intersection(work.needs)):
                 self._again(work, "its worker is gone")
 
     def _check_alive(self, quiet_since: float, waiting: Sequence[str]) -> None:

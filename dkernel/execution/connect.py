@@ -199,7 +199,7 @@ def _local_cluster(workers: int, memory_limit: str | int | None) -> Iterator[Any
 
 
 def _security(tls: Mapping[str, str] | None) -> Any:
-    """Certificates of a client; only of files that exist and hold what they should."""
+    """Certificates of a client, of files that exist and hold an authority, a certificate and its key."""
     if not tls:
         return None
     ca, cert, key = tls["tls_ca_file"], tls["tls_cert"], tls.get("tls_key") or tls["tls_cert"]

@@ -65,7 +65,7 @@ class Connection:
         self._leaving.extend(futures)
 
     def release(self) -> None:
-        """Forget what was left."""
+        """Release the futures that were given to `release_later`."""
         with suppress(IndexError):  # two threads may come here at once
             while True:
                 self._leaving.pop().release()

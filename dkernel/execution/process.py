@@ -155,7 +155,7 @@ def quiet_logs() -> Iterator[None]:
 
 
 def import_ahead() -> None:
-    """Import what tasks are made of, all workers at the same time: else each waits for it in its first tasks."""
+    """Import the modules of the tasks on all workers at the same time, before the first tasks would wait for them."""
     for name in _IMPORTED_AHEAD:
         importlib.import_module(name)
     importlib.import_module("dkernel.numerics.tiling").exp2_inplace(

@@ -16,7 +16,7 @@ _PACKAGES = ("numpy", "numba", "scipy", "dask", "distributed")
 
 
 def versions() -> dict[str, str]:
-    """Name -> version of what decides a result, in this process.
+    """Name -> version of each package that decides a result, in this process.
 
     Examples
     --------

@@ -234,7 +234,7 @@ class FeatureMap(FromArguments, ABC):
         """
 
     def beyond(self, X: NDArray, root: NDArray[np.float64] | None = None) -> NDArray[np.float64] | None:  # noqa: ARG002
-        """Compute what the components leave of k(x, x), for a map of landmarks.
+        """Compute the part of k(x, x) that the components leave, for a map of landmarks.
 
         Parameters
         ----------

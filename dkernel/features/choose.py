@@ -192,7 +192,7 @@ class Drawing:
 
 @dataclass(frozen=True)
 class _Draw:
-    """One choice of maps: what is asked for, and the seed of the part that is drawn."""
+    """One choice of maps: the request, and the seed of the part that is drawn."""
 
     word: str
     n_in: int
@@ -222,7 +222,7 @@ class _Draw:
         return replace(self, seed=int(stream(self.seed, "part", i).integers(2**63)))
 
     def _sum(self, kernel: Sum, n: int) -> FeatureMap:
-        """Maps side by side; what needs few columns takes no more, and the rest is shared among the others."""
+        """Maps side by side; a map that needs few columns takes no more, and the others share the rest."""
         members = list(enumerate(kernel.members))
         if n < 2 * len(members):
             raise RecipeError(

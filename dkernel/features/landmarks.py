@@ -196,7 +196,7 @@ def _scored(kernel: Kernel, X: NDArray[np.floating], members: NDArray[np.floatin
 
 
 def _by_pivoted_cholesky(kernel: Kernel, X: NDArray[np.floating], n: int, seed: int) -> NDArray[np.intp]:
-    """Pivots drawn by the diagonal of what is left, many proposed at once and all but the right ones rejected.
+    """Pivots drawn by the diagonal of the residual: many are proposed at once, and all but the right ones are rejected.
 
     The pivots have the law of those drawn one by one; the work is in matrix products. F F^T is the approximation so
     far, F float64 (rows, n).

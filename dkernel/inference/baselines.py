@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 
 
 def check(which: str) -> None:
-    """Refuse what cannot be compared, before anything is trained."""
+    """Refuse models that cannot be compared, before anything is trained."""
     if which not in BASELINES:
         raise RecipeError(
             f"baselines={which!r} is not valid.{nearest_name(which, BASELINES)} Possible: {' | '.join(BASELINES)}."

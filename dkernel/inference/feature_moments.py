@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Phi:
-    """φ of a block of raw rows, as function(carried, X): what a worker is sent."""
+    """φ of a block of raw rows, as function(carried, X), in the form that a worker is sent."""
 
     function: Callable[[Any, NDArray[Any]], NDArray[np.floating]]
     carried: Any

@@ -252,7 +252,7 @@ class _Run:
         _check_rejected(staging, parts, max_bad_rows)
 
     def _reading(self, units: Sequence[Unit]) -> tuple[Callable[..., list[OutputPart]], Any]:
-        """The function that scores a group of units, and what it gets for their blocks.
+        """The function that scores a group of units, and the arguments for their blocks.
 
         Where one task reads a unit the task that scores it does it, else (arrays that other tasks make; such a unit is
         a group alone) the executor.

@@ -305,7 +305,7 @@ class Kernel(ABC):
         return float64_rows(Z)
 
     def _block(self, X: Any) -> NDArray[Any]:
-        """The gate: what was given, as a block of this kernel's domain."""
+        """Check the given rows, and make them a block of this kernel's domain."""
         if isinstance(X, SparseRows):
             self.require_sparse()
             return X  # type: ignore[return-value]

@@ -7,6 +7,7 @@ from dkernel.numerics.sparse_rows import SparseRows
 
 F64 = NDArray[np.float64]
 STRIP = 1 << 15  # values worked on at once: 256 KiB, inside L2
+TOLERANCE = 1e-12  # share of the length by which the distances of a kernel may be wrong
 NEAR = 0.1  # a share of the length; nearer pairs are taken one by one
 
 

@@ -17,7 +17,7 @@ from scipy.special import gammaln, kve
 
 from dkernel.errors import RecipeError
 from dkernel.kernels.base import Kernel, Rule
-from dkernel.kernels.distances import l2, squared_l2
+from dkernel.kernels.distances import TOLERANCE, l2, squared_l2
 from dkernel.kernels.landmark_columns.base import LandmarkColumns
 from dkernel.kernels.landmark_columns.radial import (
     CauchyProductColumns,
@@ -31,8 +31,6 @@ from dkernel.kernels.spectra import laws, mixtures
 __all__ = ["Cauchy", "Exponential", "Matern", "ProductCauchy", "RationalQuadratic"]
 
 F64 = NDArray[np.float64]
-# A distance may be wrong by this share of the length.
-TOLERANCE = 1e-12
 LARGEST_NU = 50.0  # beyond it the kernel is Gaussian for all purposes
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from dkernel.errors import DataError, RecipeError
 from dkernel.kernels.base import Kernel, Rule
-from dkernel.kernels.distances import l1, squared_l2
+from dkernel.kernels.distances import TOLERANCE, l1, squared_l2
 from dkernel.kernels.landmark_columns.base import GaussianColumns, LandmarkColumns, LaplacianColumns
 from dkernel.kernels.parameters import number_or_word, per_column, positive
 from dkernel.kernels.spectra import laws
@@ -23,8 +23,6 @@ from dkernel.kernels.spectra import laws
 __all__ = ["Gaussian", "Laplacian", "Stationary"]
 
 F64 = NDArray[np.float64]
-# The exponent of a float64 kernel value may be wrong by so much.
-EXPONENT_TOLERANCE = 1e-12
 
 
 @dataclass(frozen=True)
@@ -128,12 +126,12 @@ class Gaussian(Stationary):
         factors = self._factors(X.shape[1])
         if factors is None:
             gamma = self._number
-            values = squared_l2(X, Z, EXPONENT_TOLERANCE / gamma)
+            values = squared_l2(X, Z, TOLERANCE / gamma)
             values *= -gamma
         else:
             center = Z.mean(axis=0)  # before the factors: an offset times a factor would be rounded
             own = (X - center) * factors
-            values = squared_l2(own, own if X is Z else (Z - center) * factors, EXPONENT_TOLERANCE)
+            values = squared_l2(own, own if X is Z else (Z - center) * factors, TOLERANCE)
             np.negative(values, out=values)
         return np.exp(values, out=values)
 

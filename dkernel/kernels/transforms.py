@@ -264,7 +264,7 @@ class Normalized(WeightedKernel):
 
 @dataclass(frozen=True, repr=False)
 class Selection(UnaryKernel, operator="on"):
-    """k of some columns alone; what `k.on(columns)` makes.
+    """k of some columns alone, made by `k.on(columns)`.
 
     Columns are positions, or names; a name gets its position, kept beside it, when the names of the data are known.
 

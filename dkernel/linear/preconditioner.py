@@ -224,7 +224,7 @@ def _times(covariance: Matrix, v: Matrix) -> Matrix:
 
 
 def metric_root(metric: Matrix) -> Matrix:
-    """L with L L^T = M, lower triangular; a kernel that is none is refused."""
+    """L with L L^T = M, lower triangular; a kernel that is not positive semi-definite is refused."""
     try:
         return linalg.cholesky(metric.copy())
     except sl.LinAlgError:

@@ -23,7 +23,7 @@ F32 = NDArray[np.float32]
 U32 = NDArray[np.uint32]
 I64 = NDArray[np.int64]
 
-ROWS = 1024  # of a tile: a feature of these rows and the hashes of one grid stay in the L1 cache
+ROWS = 1024  # rows of a tile: one feature of these and the hashes of one grid stay in the L1 cache
 TOGETHER = 16  # grids whose codes are made before their coefficients are added: 2 MiB of 32,768 rows
 MOST_BITS = 24  # interval numbers of 8 bits still decide every bit of such a code
 FARTHEST = np.float32(2**30)  # intervals from the origin; all rows beyond share the last one
@@ -191,3 +191,6 @@ class Binning:
         for first in range(0, self.n_grids, TOGETHER):
             last = first + TOGETHER
             add_scores(self.part(first, last).codes(X), coef[first:last], scores)
+
+
+LOOPS = (_codes, add_sums, add_scores)

@@ -107,7 +107,7 @@ def packed(cells: Sequence[Cell]) -> dict[str, NDArray[Any]]:
 
 
 def unpacked(arrays: Mapping[str, NDArray[Any]], nu: float) -> list[Cell]:
-    """The cells of what `packed` gave; their arrays are views."""
+    """The cells that `packed` stored; their arrays are views."""
     Z, coef, ends, lengths = (arrays[name] for name in ("Z", "coef", "ends", "lengths"))
     roots = np.broadcast_to(arrays["roots"], (len(ends), *arrays["roots"].shape[1:]))
     starts = np.concatenate([[0], ends[:-1]])

@@ -14,7 +14,7 @@ from dkernel.local.inputs import GridInputs
 
 F32 = NDArray[np.float32]
 
-ROWS = 32_768  # of a block at a time: the table of a grid stays in the cache for all of them
+ROWS = 32_768  # rows of a block at a time: the table of a grid stays in the cache for all of them
 
 
 def coarse_to_fine(
@@ -37,7 +37,7 @@ def packed(coef: F32) -> dict[str, NDArray[Any]]:
 
 
 def unpacked(arrays: Mapping[str, NDArray[Any]], bits: int) -> F32:
-    """The coefficients of 2^bits bins again, from what `packed` gave."""
+    """The coefficients of 2^bits bins that `packed` stored."""
     if not 0 < bits <= MOST_BITS or arrays["occupied"].shape[1] != -(-(1 << bits) // 8):
         raise ValueError(f"No coefficients of {bits} bits.")
     occupied = np.unpackbits(arrays["occupied"], axis=1, count=1 << bits).astype(bool)

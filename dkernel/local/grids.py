@@ -66,7 +66,7 @@ class FixedPoint:
         (22, 42)
         """
         size = int(np.ceil(np.log2(bound)))
-        if weight is None:  # of 2^COUNT_BITS rows, beside their count and a sign
+        if weight is None:  # bits of a sum of 2^COUNT_BITS rows, beside their count and a sign
             return cls(bound, 62 - 2 * COUNT_BITS - size)
         total = int(np.ceil(np.log2(max(weight, 2.0**-60))))
         return cls(bound, 62 - size - total, 62 - total)
@@ -191,3 +191,6 @@ def joined(coef: F32, table: I64, fixed: FixedPoint, ridge: float, sample: U32, 
             steps[:, c] = scipy.linalg.lstsq(system, moment)[0]
         _stepped(d, steps, first, change)
     return change
+
+
+LOOPS = (_unpack, _minimisers, _outputs, _stepped)

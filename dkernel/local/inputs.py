@@ -82,7 +82,7 @@ class GridInputs:
 
     @classmethod
     def build(cls, spec: Mapping[str, Any], center: NDArray[np.float64]) -> "GridInputs":
-        """Make the inputs from what `spec` gave."""
+        """Make the inputs that `spec` describes."""
         return cls(center, tuple(tuple(int(j) for j in group) for group in spec["groups"]))
 
 
@@ -147,3 +147,6 @@ def named_groups(groups: Sequence[Sequence[str]], places: Mapping[str, int]) -> 
             members += [left.pop(name) for name in names]
         found.append(tuple(sorted(members)))
     return tuple(found)
+
+
+LOOPS = (_fill,)

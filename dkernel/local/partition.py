@@ -118,7 +118,7 @@ class CellTree:
 
     @classmethod
     def build(cls, arrays: Mapping[str, NDArray[Any]]) -> "CellTree":
-        """Make the tree from what `arrays` gave."""
+        """Make the tree that `arrays` stored."""
         return cls(arrays["directions"], arrays["places"], arrays["children"])
 
     def fits(self, p: int) -> bool:
@@ -248,7 +248,7 @@ def _cut(
     k = int(np.ceil(m / limit))
     if k < 2:
         return None
-    spread = _covariance(X[visit.rows[own][:: max(1, m // 4096)]] @ root)  # of a node, whose covariance is taken
+    spread = _covariance(X[visit.rows[own][:: max(1, m // 4096)]] @ root)  # a sample of the node gives its covariance
     for draw in range(DRAWS):
         direction = root @ (spread @ stream(seed, "cells", number, draw).standard_normal(len(root))).astype(np.float32)
         values = _values(X, visit.rows, direction)

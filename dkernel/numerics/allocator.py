@@ -25,7 +25,7 @@ LARGE = 4 * 2**20  # bytes of an array whose pages come from the system all the 
 
 
 def keep_pages() -> bool:
-    """Let this process keep up to HELD bytes of what it freed; False where its allocator has no such option."""
+    """Let this process keep up to HELD freed bytes; False where its allocator has no such option."""
     return _set_options({_MMAP_THRESHOLD: LARGE, _TRIM_THRESHOLD: HELD})
 
 

@@ -141,8 +141,7 @@ def descend(
     part, sums, R = aligned(laid.shape), aligned((tall, heads, LANES)), np.empty((tall, heads), np.float32)
     part[...] = 0.0
     code, number = DERIVATIVES[derivative[0]], np.float32(derivative[1])
-    walk = _exp2_walk if panels.function == "exp2" else _sincos_walk
-    walk(
+    WALKS[panels.function](
         padded, panels.packed, laid, intercept.astype(np.float32), targets, w, code, number,
         tile, sums, sums.reshape(-1), R, S, part, part.reshape(-1), G, g,
     )  # fmt: skip
@@ -358,3 +357,7 @@ def _sincos_walk(
         if since >= FLUSH or start + n == rows.shape[0]:
             _flush(whole, G)
             since = 0
+
+
+WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
+"""Function of the components -> its walk."""

@@ -225,6 +225,10 @@ def _sincos_walk(rows: Any, panels: Any, out: Any) -> None:
             _sincos_block(rows, panels, out, 0, i, j)
 
 
+WALKS = {"exp2": _exp2_walk, "sincos": _sincos_walk}
+"""Function of the products -> its walk."""
+
+
 def exp2_products(rows: NDArray[np.float32], panels: NDArray[np.float32], out: NDArray[np.float32]) -> None:
     """out <- 2^min(rows @ block, 0).
 

@@ -167,5 +167,8 @@ def _backward(L: Any, rows: Any) -> None:
                 for j in range(i + k + 1, i + 8):
                     total -= L[j, i + k] * rows[h, j]
                 rows[h, i + k] = total / L[i + k, i + k]
-        _less(L, rows[0], rows[1], i)
-        _less(L, rows[2], rows[3], i)
+        for h in range(0, 4, 2):
+            _less(L, rows[h], rows[h + 1], i)
+
+
+LOOPS = (_product, _forward, _backward)

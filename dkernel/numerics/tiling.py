@@ -14,9 +14,9 @@ import os
 import stat
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from functools import wraps
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -43,27 +43,44 @@ FLAGS = {"contract", "nnan", "ninf", "nsz", "arcp"}
 _folder_lock = threading.Lock()  # numba's setting of a folder is one of the process
 
 
-def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], Callable[..., None]]:
+class CompiledLoop:
     """A loop that numba compiles when it is first called: of all that are imported a process calls a few.
 
     It is kept on disk: beside the code, in the home, or where neither can be written in a folder for temporary files.
     """
 
-    def wrap(function: Callable[..., None]) -> Callable[..., None]:
-        options: dict[str, Any] = {"fastmath": flags, "nogil": True, "error_model": "numpy"}
-        lock, found = threading.Lock(), list[Callable[..., None]]()
+    def __init__(self, function: Callable[..., None], signature: str, flags: set[str]) -> None:
+        update_wrapper(self, function)
+        self._source, self._signature = function, signature
+        self._options: dict[str, Any] = {"fastmath": flags, "nogil": True, "error_model": "numpy"}
+        self._lock = threading.Lock()
+        self._loop: Callable[..., None] | None = None
 
-        @wraps(function)
-        def call(*args: Any) -> None:
-            if not found:
-                with lock:
-                    if not found:
-                        found.append(_loop(function, signature, options))
-            found[0](*args)
+    def __call__(self, *args: Any) -> None:
+        (self._loop or self.load())(*args)
 
-        return call
+    def load(self) -> Callable[..., None]:
+        """Compile the loop, or read it from disk, unless that was done before."""
+        with self._lock:
+            if self._loop is None:
+                self._loop = _loop(self._source, self._signature, self._options)
+            return self._loop
 
-    return wrap
+
+def compiled(signature: str, flags: set[str] = FLAGS) -> Callable[[Callable[..., None]], CompiledLoop]:
+    """A `CompiledLoop` of a function."""
+    return partial(CompiledLoop, signature=signature, flags=flags)
+
+
+def load_beside(loops: Sequence[CompiledLoop]) -> None:
+    """Load loops one after the other in a thread, while the caller does other work; the process may end between two."""
+
+    def load() -> None:
+        for loop in loops:
+            if threading.main_thread().is_alive():
+                loop.load()
+
+    threading.Thread(target=load, name="dkernel-loops").start()
 
 
 def _loop(function: Callable[..., None], signature: str, options: Mapping[str, Any]) -> Callable[..., None]:

@@ -111,7 +111,7 @@ class Checkpoint:
             path.unlink(missing_ok=True)
 
     def check(self) -> None:
-        """Refuse, before anything is read and without a trace, what could only fail later."""
+        """Refuse, before anything is read and without a trace, a checkpoint that could only fail later."""
         path = self.path
         if path.exists() and not path.is_dir():
             raise DataError(f"{path}: this is a file, and a checkpoint is a folder. {_NO_STATE}")

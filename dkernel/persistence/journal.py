@@ -23,11 +23,11 @@ class Journal:
     """Progress of the run before this one, in words; None without one."""
 
     def stage(self, name: str, compute: Callable[[], T], valid: Callable[[T], bool] | None = None) -> T:  # noqa: ARG002
-        """The result of a stage: what a run before this one kept, where that is still valid, else what is computed."""
+        """The result of a stage: the one that an earlier run kept, if it is still valid, or else a computed one."""
         return compute()
 
     def found(self, name: str) -> Any:  # noqa: ARG002
-        """The stored value of a stage; None where there is none."""
+        """The stored value of a stage, or None."""
         return None
 
     def parts(self, name: str) -> list[Any]:  # noqa: ARG002
@@ -38,7 +38,7 @@ class Journal:
         """The next part of a stage."""
 
     def position(self, name: str, where: Callable[[Any], str]) -> Any:  # noqa: ARG002
-        """The last state of a solver that was kept under this name, `where` in words; None where there is none."""
+        """The last state of a solver that was kept under this name, or None; `where` describes it."""
         return None
 
     def reached(self, name: str, state: Any) -> None:
@@ -46,7 +46,7 @@ class Journal:
 
     @contextmanager
     def kept(self) -> Iterator[None]:
-        """Around a solver: whatever ends it, its last state is kept."""
+        """Keep the last state of a solver, however the block around it ends."""
         yield
 
     def finish(self, result: Any) -> None:

@@ -9,14 +9,14 @@ from math import inf
 from dkernel.recipe import Recipe
 from dkernel.recipe_checks import EFFORTS
 
-CHOICE = 0.2  # of the global stage's flops: what the choice of kernel, scale and gamma may take
-LEAST_CHOICE = 1e11  # that no fit is too small for: some seconds
+CHOICE = 0.2  # share of the global stage's flops that the choice of kernel, scale and gamma may take
+LEAST_CHOICE = 1e11  # flops that the choice may always take, some seconds
 LOCAL = 3.0  # times the global stage's seconds at these speeds: what each local stage of local="auto" may take
 # Counted flops that a core of today does in a second, by the part of a fit: products of tiles and Cholesky factors in
 # float32 are near its roof, exponentials in float64 and walks through tables are not.
 SPEEDS: Mapping[str, float] = {"survey": 15e9, "choice": 15e9, "global": 45e9, "grids": 12e9, "cells": 36e9}
 CORES = 2  # whose seconds max_seconds counts, on every machine
-# Of a limit: what the global stage may take where its size is open, and the choice. The rest is the local stage's.
+# Shares of a limit for the global stage, where its size is open, and for the choice; the local stage has the rest.
 GLOBAL_PART, CHOICE_PART = 0.5, 0.25
 
 
@@ -60,6 +60,6 @@ def choice_flops(recipe: Recipe, flops: float) -> float:
 
 
 def affords(recipe: Recipe, kind: str, work: Mapping[str, float]) -> bool:
-    """True if a local stage is within what it may take, beside the work of the other parts."""
+    """True if a local stage stays within its budget, beside the work of the other parts."""
     own, others = (core_seconds({part: work[part]}) for part in (kind, "global"))
     return own <= EFFORTS[recipe.effort] * LOCAL * others and core_seconds(work) <= limit_of(recipe)

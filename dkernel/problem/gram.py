@@ -111,7 +111,7 @@ def gram_of(
     n = components.map.n_components
     gram, moment = np.zeros((n + 1, n + 1), products), np.zeros((n + 1, Y.shape[1]))
     energy, total = np.zeros(Y.shape[1]), 0.0
-    held = np.empty((min(STRIP, len(X)), n + 1), products)  # of all strips: fresh pages would be a fifth of this
+    held = np.empty((min(STRIP, len(X)), n + 1), products)  # for all strips: fresh pages would take a fifth longer
     for start in range(0, len(X), STRIP):
         part = slice(start, start + STRIP)
         F, T = with_intercept(components, X[part], made, into=held[: len(X) - start]), Y[part]

@@ -12,7 +12,7 @@ from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.problem.budget import global_flops
 from dkernel.recipe import GIVEN, Recipe
 
-LEAST_COMPONENTS, MOST_COMPONENTS = 1024, 16_384  # of n_components="auto"
+LEAST_COMPONENTS, MOST_COMPONENTS = 1024, 16_384  # bounds of n_components="auto"
 STEP = 256  # components between two numbers that "auto" may be: half a tile
 MOST_HOLDOUT = 16_384  # more rows would not make the choice better, and each is scored on every pass
 HELD = 2_000  # rows outside the preconditioner's sample that measure its leverage
@@ -25,15 +25,15 @@ FREE_FLOPS = 4e11
 # (15.3 % at 2,000 components, 12.2 % at 5,000), as are those of a quadratic form of 28 features. Of 260 rows a
 # component a sample of three cost covtype 0.3 points, and one of two 0.7 (2,000 components, the mean of four seeds).
 SAMPLED = ((100, 4), (0, 6))
-SAMPLE_FLOPS = 1e10  # of its Gram matrix, a fraction of a second: few components can have more rows
+SAMPLE_FLOPS = 1e10  # flops of its Gram matrix, a fraction of a second: few components can have more rows
 # A round has its price whatever its work, a message to a scheduler and one back and a step of the client. A pass of 32
 # rounds learns nearly what one of 64 does where there are rows enough for each component: covtype with 2,000 components
 # the same, a million rows of a quadratic form 1.62 in place of 1.55 % (16 rounds: 1.99); of 105 rows a component it
 # cost covtype 0.2 points. So their number falls with the square of that; where a round is much work, it does not fall.
 MOST_ROUNDS, LEAST_ROUNDS = 64, 32
-ROUND_FLOPS = 4e10  # of a round that is much work, a second of one core
+ROUND_FLOPS = 4e10  # flops of a round that is much work, a second of one core
 SETTLED = 204  # rows a component with which the least rounds do
-MANY_ROWS = 2**18  # of fewer a pass is short whatever its rounds
+MANY_ROWS = 2**18  # with fewer rows a pass is short, however many its rounds are
 # Rows for a component that teach all that a pass can: of fewer the second pass taught covtype another 0.3 points
 # (15,000 components, 35 rows for each), and it costs less than the setup did.
 ENOUGH_ROWS = 64
@@ -121,7 +121,7 @@ class Sizes:
     @classmethod
     def _with(cls, components: int, n: int, p: int, recipe: Recipe) -> "Sizes":
         few = SOLVERS[recipe.solver].in_memory
-        held_out = recipe.holdout > 0 and n > 2 and not few  # of two rows one alone would be left to learn from
+        held_out = recipe.holdout > 0 and n > 2 and not few  # two rows would leave one to learn from
         holdout = min(MOST_HOLDOUT, n - 1, max(1, round(recipe.holdout * n))) if held_out else 0
         rest = n - holdout
         if held_out and rest < 2:
@@ -194,7 +194,7 @@ class Sizes:
 
     @staticmethod
     def automatic(n: int, p: int) -> int:
-        """clip(max(8 sqrt(n), n / 4), 1024, 16384), and no more than what the setup may cost.
+        """clip(max(8 sqrt(n), n / 4), 1024, 16384), and no more than the setup may cost.
 
         The setup is 6 D^3 flops (the Gram matrix of 6 D rows), a pass n D (2 p + 20): the setup may cost half a pass,
         or FREE_FLOPS. Rounded to half tiles.

@@ -115,7 +115,7 @@ class Targets:
         return {"accuracy": right / max(n, 1)}
 
     def codes(self, y: NDArray[Any], place: Callable[[int], str] = "row {} of a block".format) -> NDArray[np.intp]:
-        """Class numbers (n,); a label that is none of the classes is refused, at the place of its row."""
+        """Class numbers (n,); a label that is not among the classes is refused, with the place of its row."""
         assert self.classes is not None
         known = self.positive
         text = self.classes.dtype.kind == "U" if known is None else isinstance(known, str)

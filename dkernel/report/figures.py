@@ -72,7 +72,7 @@ def alphas(axes: Any, paths: Sequence[tuple[str, Mapping[str, float]]], chosen: 
 
 @drawing
 def race(axes: Any, board: Sequence[Mapping[str, Any]]) -> None:
-    """The candidates of a search: rows of the last rung that each ran, and what it did on them."""
+    """The candidates of a search: rows of the last rung that each ran, and its error on them."""
     name = "rmse" if "rmse" in board[0] else "error"
     known = [line for line in board if line.get(name) is not None]
     axes.plot([line["rows"] for line in known], [line[name] for line in known], "o", color=COLOURS[0], alpha=0.4)

@@ -51,14 +51,14 @@ class Gammas:
 
 
 def requested(recipe: Recipe, word: str) -> str | float:
-    """Rule that fills a placeholder: the recipe's gamma for "auto", else what the kernel says itself."""
+    """Rule that fills a placeholder: the recipe's gamma for "auto", else the word of the kernel itself."""
     return recipe.gamma if word == "auto" else word
 
 
 def _variance(scaling: Scaling, survey: SurveyResult, columns: Sequence[int] | None) -> float:
     """Variance of all scaled numbers of some columns together, the `X.var()` of gamma="scale"."""
     some = slice(None) if columns is None else list(columns)
-    shift = 0.0 if scaling.kind in SPARSE else scaling.shift  # what keeps digits there is no part of the scaling
+    shift = 0.0 if scaling.kind in SPARSE else scaling.shift  # there the shift only keeps digits
     mean = ((survey.moments.mean - shift) * scaling.factor)[some]
     variance = float(np.mean((survey.moments.variance * scaling.factor**2)[some]) + np.var(mean))
     return variance if variance > 0 else 1.0

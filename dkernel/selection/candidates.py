@@ -36,7 +36,7 @@ class Candidate:
 @stored("Chosen")
 @dataclass(frozen=True, eq=False)
 class SelectedModel:
-    """The choice, and one line of what it was chosen from.
+    """The choice, and a line for each of its parts that says why.
 
     Parameters
     ----------

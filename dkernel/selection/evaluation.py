@@ -24,7 +24,7 @@ from dkernel.problem.targets import Targets
 MOMENT_ROWS, MOMENT_PARTS = 8192, 2  # whose gradients are averaged; parts for two threads
 
 PATH = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # alphas a candidate is judged by, best of them
-PARTS = 2  # of the rows: each has a square of its own
+PARTS = 2  # parts of the rows; each has a square of its own
 
 Array = NDArray[np.float64]
 
@@ -117,7 +117,7 @@ def evaluate_candidate(
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
     nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
-    silent = partial(np.seterr, over="ignore", invalid="ignore")  # as the thread of this call is
+    silent = partial(np.seterr, over="ignore", invalid="ignore")  # the thread of this call is silent too
     with ThreadPoolExecutor(min(threads, PARTS), initializer=silent) as pool:
         covariance, moment = _means(components, half, targets, level.rows, pool)
         metric = np.zeros_like(covariance)

@@ -64,7 +64,7 @@ def landmarks_of(
         return scaling.apply(split.landmarks.X), split
     pool, n = split.pool, sizes.candidates
     classes = None
-    if recipe.landmarks == "stratified":  # of a rare class there are few rows: none is left out
+    if recipe.landmarks == "stratified":  # a rare class has few rows: none is left out
         assert pool.y is not None
         classes, n = targets.codes(pool.y), len(pool.X)
     found = select(recipe.landmarks, kernel, scaling.apply(pool.X[:n]), sizes.components, recipe.seed, classes)

@@ -19,7 +19,7 @@ from dkernel.kernels import Kernel
 from dkernel.kernels.analysis.gradients import gradients, has_gradient, is_radial
 
 F64 = NDArray[np.float64]
-MOST_COLUMNS = 512  # of the data: M is a square of them, and a row costs 2 p^2 flops to be moved
+MOST_COLUMNS = 512  # columns of the data: M is a square of them, and moving a row takes 2 p^2 flops
 
 
 def learnable(kernel: Kernel, p: int) -> str:

@@ -42,19 +42,19 @@ from dkernel.selection.reasons import Found, Reasons
 from dkernel.streaming.survey import SurveyResult
 
 GRID = tuple(2.0**k for k in range(-2, 7))
-# Of the median value of the L1 distance, exp(-1) at a typical pair is too steep for most data.
+# The median rule of the L1 distance gives exp(-1) at a typical pair, which is too steep for most data.
 LAPLACIAN_GRID = tuple(2.0**k for k in range(-5, 3))
 # Times that a grid goes on beyond the best at its end, by two gammas each: to where kernels are linear or 0.
 EXTENSIONS = 4
 FIRST, SECOND, THIRD, LAST = (
     Fidelity(256, 1024, 1024), Fidelity(512, 4096, 4096), Fidelity(1024, 16_384, 4096), Fidelity(2048, 16_384, 4096),
 )  # fmt: skip
-FINALISTS = 6  # of the first level
+FINALISTS = 6  # candidates that the first level leaves
 METRIC_ROUNDS = 3  # turns of metric and kernel, each of which is a fit
-MOST_TERMS = 3  # of a sum; drawn, each has two components at least
+MOST_TERMS = 3  # terms of a sum; where components are drawn, each has two at least
 ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
 MOST_L1 = 32  # features: the L1 distance costs several times a product beyond
-CLEARLY = 0.98  # of the loss: what is less simple, or costs more a row, must be better by so much
+CLEARLY = 0.98  # share of the loss by which a candidate that is less simple, or costs more a row, must be better
 # Where a doubling of the components wins half of what the one before won, all doublings to come win together as much as
 # the last one did. Under this share of the loss, a standard error of it added, there are enough; above the second, one
 # more doubling cannot show it; above the third none is enough: at 512 landmarks it is 1.04 of kin40k, .37 of letter,
@@ -107,7 +107,7 @@ class _Search:
         kernels = recipe.kernels
         if drawing is not None and len(kernels) > 1:
             kernels = tuple(kernel for kernel in kernels if drawing.suits(kernel)) or kernels[:1]
-        # Of one-hot inputs few are at work in a row, and the columns that they are of count.
+        # Few one-hot inputs are at work in a row, so the columns that they encode are counted.
         p = rows.X.shape[1] if encoding is None else len(encoding.columns)
         several = len(kernels) > 1 and p > MOST_L1
         self.families = [k for k in kernels if not (several and isinstance(k, Laplacian))]
@@ -118,7 +118,7 @@ class _Search:
         self.budget = choice_flops(recipe, flops)
         self.spent, self.calls = 0.0, 0
         self.seen: list[Candidate] = []  # all that were judged
-        self.levels: list[list[Found]] = []  # of those that were judged together
+        self.levels: list[list[Found]] = []  # each level was judged together
         # id of a family -> losses without a metric, and after each round of learning
         self.rounds: dict[int, list[float]] = {}
 
@@ -192,7 +192,7 @@ class _Search:
         return SelectedModel(best.kernel, best.scaling, why, best.metric, best.weights, enough, rough, judged.alpha)
 
     def judged(self, candidates: Sequence[Candidate], level: Fidelity, drawn: bool = True) -> list[Found]:
-        """The candidates with what was found of them, the best first; unless `drawn`, on landmarks in any case."""
+        """The candidates with their losses, the best first; unless `drawn`, all are judged on landmarks."""
         level = level.within(self.components, self.half)
         self.calls += 1
         self.seen += candidates

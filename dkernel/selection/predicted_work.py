@@ -8,7 +8,7 @@ from dkernel.selection.model_selection import FIRST, GRID, LAST, MOST_L1, SECOND
 
 JUDGED_AGAIN = 10  # candidates of the second level: the finalists and their neighbours
 LEARNED = 6  # candidates of the third level for each kernel: three widths and the turns of the metric
-SUMS = 4  # of two kernels
+SUMS = 4  # sums of two kernels
 
 
 def choice_work(recipe: Recipe, p: int, rows: int, components: int, drawn: bool, budget: float) -> float:

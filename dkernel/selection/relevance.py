@@ -26,14 +26,14 @@ def relevance(X: F64, Y: F64) -> F64:
     if not X.shape[1] or len(X) < 2:
         return np.ones(X.shape[1])
     root = np.eye(X.shape[1])
-    for _ in range(3):  # of the metric: the third changes little
+    for _ in range(3):  # rounds of the metric: the third changes little
         Z = X @ root
         some = Z[:500]
         distances = np.sqrt(np.square(some[:, None] - some[None]).sum(axis=2))
         length = float(np.median(distances[distances > 0])) if (distances > 0).any() else 1.0
         kernel = Exponential(length=length)
         K = kernel(Z, Z)
-        K[np.diag_indices_from(K)] += 1e-2  # of k(x, x): labels have noise
+        K[np.diag_indices_from(K)] += 1e-2  # a share of k(x, x), since labels have noise
         coef = scipy.linalg.cho_solve(scipy.linalg.cho_factor(K, overwrite_a=True), Y)
         # Rows whose gradients are averaged
         root = metric_root(root @ gradient_moment(kernel, Z[:1000], Z, coef) @ root.T, diagonal=False)

@@ -100,7 +100,7 @@ class Context:
         self, statistic: Statistic[Any, R], broadcast: Any, key: str, pieces: Sequence[RowSlice],
         following: Sequence[RowSlice], beside: Callable[[], T],
     ) -> tuple[R, T]:  # fmt: skip
-        """The statistic of the pieces of a round, and what `beside` gives, which is computed here meanwhile.
+        """The statistic of the pieces of a round, and the result of `beside`, which is computed here meanwhile.
 
         Parameters
         ----------
@@ -252,7 +252,7 @@ class Solver(StateMachine[S, SolverResult]):
 def judged(
     context: Context, alphas: Sequence[float], found: LossSums | None, name: str
 ) -> tuple[dict[str, float], tuple[dict[str, Any], ...]]:
-    """Figures of the best of some alphas, by what `Context.judge` found, and the line of the history."""
+    """Figures of the best of some alphas, by the losses of `Context.judge`, and the line of the history."""
     if found is None:
         return {}, ()
     losses = found.loss / found.weight

@@ -89,7 +89,7 @@ def deduplicate(source: Source, recipe: Recipe, executor: Executor) -> Source:
 
 
 def _distinct(rows: Block) -> Block:
-    """Different rows in the order of a hash of what they hold: one in which nothing is sorted."""
+    """Different rows in the order of a hash of their content, in which nothing is sorted."""
     first: dict[bytes, int] = {}
     place = np.empty(len(rows.X), np.intp)
     for i, key in enumerate(_contents(rows)):

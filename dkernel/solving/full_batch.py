@@ -144,7 +144,7 @@ class LimitedMemory(FullBatch):
 
 
 class Polish(FullBatch):
-    """Full-batch solver that begins with what passes have found, for its alpha.
+    """Full-batch solver that starts at the result of passes, for its alpha.
 
     Parameters
     ----------

@@ -198,7 +198,7 @@ class Passes(Solver[PassState]):
     def _choose(
         self, candidates: dict[str, Array], name: str, found: LossSums | None
     ) -> tuple[SolverResult, tuple[dict[str, Any], ...]]:
-        """The candidate, and the alpha, with the smallest loss on the holdout; and what the history says of it."""
+        """The candidate and the alpha with the smallest loss on the holdout, and their line of the history."""
         outputs, alphas = self.solver.outputs, self.solver.alphas
         shares = self.solver.shares or [1.0] * len(alphas)
         if found is None:

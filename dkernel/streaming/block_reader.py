@@ -29,7 +29,7 @@ PARTS, PART_BYTES = 16, 256 * 2**20
 
 
 class _Parts(Generic[S]):
-    """The sum of a reading, and in a journal what it is made of; `with` it around the reading, whatever ends that.
+    """The sum of a reading, whose parts a journal keeps; a context manager around the reading, however that ends.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def grouped(units: Sequence[Unit], row_bytes: int) -> list[range]:
 
 
 def task_of(units: Sequence[Unit]) -> Delayed:
-    """The task whose value is the tuple of what these units give; that of a unit alone is its own."""
+    """The task whose value is the tuple of the values of these units; a unit alone has its own task."""
     if len(units) == 1:
         return units[0].task
     tasks: list[Task] = [(dict(unit.task.__dask_graph__()), unit.task.key) for unit in units]

@@ -47,8 +47,9 @@ METRIC_ROWS = (2048, 8192)
 METRIC_ROUNDS, METRIC_RIDGE = 3, 1e-3  # a third round changes little
 CHOLESKY = 0.25  # a flop of a Cholesky factorization in float32 takes this share of the time of others
 # A pair of rows of a cell takes as long as so many flops: 4 ns for its kernel, and 2 ns for each round of the metric,
-# whose gradients are those of half of the rows; one or three rounds are usual.
-PAIR = 200
+# whose gradients are those of half of the rows. One or three rounds are usual, 220 and 360 flops: this is their
+# geometric mean.
+PAIR = 280
 
 
 def cell_rows_of(recipe: Recipe) -> int:
@@ -74,12 +75,13 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     tried = TRIED * sum(SIZES)
     model = 4 * held * (p + outputs) + 4 * p * p * -(-n // cell_rows_of(recipe)) * partitions
     metric = metric_rows(n)
+    pairs = held * float(m) + METRIC_ROUNDS * float(metric) ** 2
     cubes = held * float(m) ** 2 + tried * float(small) ** 3 + METRIC_ROUNDS * float(metric) ** 3
     return LocalCost(
         task_bytes=8 * m * m + 3 * row * 2 * m,
         client_bytes=2 * model + 8 * metric**2,
         model_bytes=model,
-        flops=CHOLESKY * cubes / 3 + PAIR * float(held) * m,
+        flops=CHOLESKY * cubes / 3 + PAIR * pairs,
         readings=1,
         scratch_bytes=held * row,
         checkpoint_bytes=model,

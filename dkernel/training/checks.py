@@ -46,7 +46,7 @@ def merged(source: Source, recipe: Recipe, executor: Executor) -> Source:
 def checked(
     source: Source, recipe: Recipe, executor: Executor, chosen: SelectedModel | None, validation: Block | None
 ) -> tuple[Source, Recipe]:
-    """The source as it is learned from, and the recipe with its solver; or a refusal of what does not go together."""
+    """The source as it is learned from, and the recipe with its solver; data and recipe that do not fit are refused."""
     source = counted(source, executor)
     if source.n_counted < 2:
         raise DataError(f"The data have {source.n_counted} row(s) that count; a model needs at least two.")

@@ -10,8 +10,11 @@ from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError
 from dkernel.execution.base import Executor
+from dkernel.local import binning, grids, inputs
+from dkernel.numerics import fused_gradient, fused_products, thin_linalg
 from dkernel.numerics.sparse_rows import named
 from dkernel.numerics.threads import one_blas_thread
+from dkernel.numerics.tiling import CompiledLoop, load_beside
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
@@ -48,7 +51,7 @@ from dkernel.validation import silent_overflow
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
-    """Plan of `train`: what it needs and does; nothing is read."""
+    """Plan of `train`: its memory, work and steps; nothing is read."""
     check_together(source, recipe)
     return Plan.of(source, with_solver(recipe.for_columns(source.columns), source), executor).as_dict()
 
@@ -83,7 +86,7 @@ def train(
 
 
 def _run(job: Job, checkpoint: Checkpoint | None) -> TrainResult:
-    """The result, from the checkpoint where it is there; what was opened on the way is closed."""
+    """The result, from the checkpoint if that has it; resources opened on the way are closed."""
     with silent_overflow(), ExitStack() as opened:
         if checkpoint is not None:
             kept = checkpoint.opened(job.identity, job.plan.checkpoint_bytes, job.progress)
@@ -104,6 +107,7 @@ def _stages(job: Job, opened: ExitStack) -> dict[str, Any]:
     source = job.source
     feed = BlockReader(job.executor, source, job.plan.kept)
     try:
+        load_beside(_loops(job))
         survey = read_survey(job, feed)
         data = digest(source.n_rows, (*named(source.columns), source.label or ""), survey.sums)
         labels = learn_labels(job, survey)
@@ -132,6 +136,14 @@ def _stages(job: Job, opened: ExitStack) -> dict[str, Any]:
         "sample": posed.split.fitted,
         "sample_path": ready.sample_path,
     }
+
+
+def _loops(job: Job) -> tuple[CompiledLoop, ...]:
+    """The compiled loops that a usual fit needs, in the order of the stages: the choice waits for the first alone."""
+    if not job.solver.in_rounds or job.drawing is not None or job.source.objects:
+        return ()
+    local = (*inputs.LOOPS, *binning.LOOPS, *grids.LOOPS) if "grids" in job.plan.local else ()
+    return (fused_products.WALKS["exp2"], *thin_linalg.LOOPS, fused_gradient.WALKS["exp2"], *local)
 
 
 def _solve(job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds) -> SolverResult:

@@ -60,7 +60,7 @@ class Job:
         landmarks: Any = None, settled: SelectedModel | None = None, validation: Block | None = None,
         callback: Callback | None = None,
     ) -> "Job":  # fmt: skip
-        """The job; what cannot be done is refused."""
+        """The job; a job that cannot be done is refused."""
         recipe = recipe if validation is None else recipe.replace(holdout=0.0)
         recipe, given = for_given(recipe.for_columns(source.columns), landmarks, source)
         plan = Plan.of(source, recipe, executor)

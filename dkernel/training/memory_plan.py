@@ -162,7 +162,7 @@ class Plan:
         )  # fmt: skip
 
     def check(self) -> None:
-        """Refuse what cannot fit, with both numbers and what would."""
+        """Refuse a fit that needs more memory than there is, with both numbers and one that fits."""
         if self.memory_limit is not None and self.worker_bytes > self.memory_limit:
             fixed, smaller = self.worker_bytes - self._task(self.columns), self.columns
             while smaller > 64 and fixed + self._task(smaller) > self.memory_limit:

@@ -93,7 +93,7 @@ class RacedHeads:
     candidates: tuple[int, ...]
 
     def only(self, alive: Sequence[int]) -> "RacedHeads | None":
-        """The same of the candidates that are left; None if there are none."""
+        """The same of the candidates that are left, or None."""
         kept = [j for j, number in enumerate(self.candidates) if number in alive]
         if not kept:
             return None

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 import dask
 import numpy as np
 import pytest
+from distributed import Client
 
 from dkernel.errors import ClusterError, DataError, RecipeError, UnsupportedError
 from dkernel.execution import cluster
@@ -24,6 +25,7 @@ from dkernel.execution import connect as doors
 from dkernel.execution.base import Call, Item
 from dkernel.execution.connect import SHORT_LOGS, ClusterExecutor, connect, default_executor
 from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.execution.process import import_ahead
 from dkernel.execution.versions import versions
 from dkernel.numerics.allocator import ONE_HEAP
 from tests.execution import jobs
@@ -328,8 +330,6 @@ def test_other_versions_are_refused_with_a_table(executor, monkeypatch):
 
 
 def test_an_asynchronous_client_is_refused(executor):
-    from distributed import Client
-
     async def use():
         async with Client(executor.client.scheduler.address, asynchronous=True) as client:
             with pytest.raises(UnsupportedError, match="asynchronous"):
@@ -422,6 +422,8 @@ def test_a_scheduler_and_workers_started_by_hand_and_their_end(tmp_path):
     worker = subprocess.Popen([*begin, "worker", "--nthreads", "1", "--no-nanny", *options], env=env, **quiet)
     try:
         wait_until(file.exists, 120)
+        with Client(scheduler_file=str(file)) as client:
+            client.submit(import_ahead).result(120)  # on a busy machine longer than the patience
         with connect(scheduler_file=str(file), patience=12) as executor:
             assert executor.address == json.loads(file.read_text())["address"]
             calls = [Call(f"square-{i}", jobs.noted_square, (str(tmp_path), i, 0.2)) for i in range(4)]

@@ -2,6 +2,7 @@
 
 import os
 import tempfile
+import threading
 
 import numpy as np
 import pytest
@@ -181,3 +182,16 @@ def test_loops_are_kept_among_temporary_files_where_no_other_place_can_be_writte
         assert x.tolist() == [2.0, 2.0, 2.0]
     assert bool(list(folder.rglob("*.nbi"))) is kept
     assert settings.CACHE_DIR == ""
+
+
+def test_loops_are_loaded_in_a_thread_and_are_the_callers_own_afterwards():
+    loop, other = (tiling.compiled("void(float32[::1])")(doubled) for _ in range(2))
+    before = set(threading.enumerate())
+    tiling.load_beside([loop, other])
+    for thread in set(threading.enumerate()) - before:
+        thread.join()
+    assert loop.load() is loop.load()
+    x = np.ones(3, np.float32)
+    loop(x)
+    other(x)
+    assert x.tolist() == [4.0, 4.0, 4.0]

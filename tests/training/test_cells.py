@@ -1,6 +1,5 @@
 """Cells after the global stage: rough targets, losses, weights, resume, file, the order of arrival, refusals."""
 
-import dask.array as da
 import numpy as np
 import pytest
 
@@ -126,18 +125,6 @@ def test_cells_that_gain_nothing_are_left_out_and_the_model_is_that_without_them
     np.testing.assert_array_equal(found.decision_function(X), plain.decision_function(X))
 
 
-def test_a_file_holds_the_cells_and_dask_rows_get_the_same_answers(tmp_path):
-    X, y = rough(1500)
-    found = machine(local="cells", cell_rows=300, calibration="platt").fit(X, y > 0)
-    assert len(found.model_.local.ends) > 3
-    dkernel.save(found, tmp_path / "m.safetensors")
-    again = dkernel.load(tmp_path / "m.safetensors")
-    np.testing.assert_array_equal(again.predict_proba(X), found.predict_proba(X))
-    lazy = found.decision_function(da.from_array(X, chunks=(400, -1)))
-    np.testing.assert_array_equal(lazy.compute(), found.decision_function(X))
-    np.testing.assert_array_equal(found.decision_function(X[7:8]), found.decision_function(X)[7:8])
-
-
 def test_threads_give_the_bytes_of_the_loop(tmp_path):
     found = [digest(fit(None, executor, recipe=CELLS), tmp_path) for executor in (SerialExecutor(), ThreadsExecutor(3))]
     assert found[0] == found[1]
@@ -220,5 +207,5 @@ def test_what_has_no_meaning_is_refused_by_name():
 def test_the_plan_states_matrices_rows_and_scratch():
     small, large = (cell_cost(10**6, 28, RECIPE.replace(local="cells", cell_rows=n), 1) for n in (1000, 4000))
     assert large.task_bytes > 8 * 6000**2 > 10 * small.task_bytes
-    assert large.flops > 5 * small.flops
+    assert large.flops > 4 * small.flops  # beside the metric, whose rows are as many
     assert small.scratch_bytes == large.scratch_bytes > 1.5e6 * 4 * 28

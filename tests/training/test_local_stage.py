@@ -1,5 +1,6 @@
 """Grids after the global stage: rough targets, every smooth loss, weights, resume, and what is refused."""
 
+import dask.array as da
 import numpy as np
 import pytest
 
@@ -86,11 +87,11 @@ def test_grids_that_gain_nothing_are_left_out_and_the_model_is_that_without_them
     np.testing.assert_array_equal(found.decision_function(X), plain.decision_function(X))
 
 
-def test_a_file_holds_the_grids_and_dask_rows_get_the_same_answers(tmp_path):
-    import dask.array as da
-
+@pytest.mark.parametrize("stage", [{"local": "grids", "n_grids": 64}, {"local": "cells", "cell_rows": 300}])
+def test_a_file_holds_the_stage_and_dask_rows_get_the_same_answers(tmp_path, stage):
     X, y = rough(1500)
-    found = machine(local="grids", n_grids=64, calibration="platt").fit(X, y > 0)
+    found = machine(**stage, calibration="platt").fit(X, y > 0)
+    assert found.model_.local is not None
     dkernel.save(found, tmp_path / "m.safetensors")
     again = dkernel.load(tmp_path / "m.safetensors")
     np.testing.assert_array_equal(again.predict_proba(X), found.predict_proba(X))

@@ -22,7 +22,7 @@ from dkernel.errors import DataError
 if TYPE_CHECKING:
     import dask.array as da
 
-# What pandas infers of a column of objects -> one of block.KINDS.
+# The type that pandas infers for a column of objects -> one of block.KINDS.
 _INFERRED = {
     "string": "text", "boolean": "bool", "integer": "int", "floating": "float", "mixed-integer-float": "float",
     "decimal": "float", "datetime": "date", "datetime64": "date", "date": "date", "time": "date", "timedelta": "date",
@@ -90,7 +90,7 @@ def _inferred(column: Any) -> str:
 def _tasks(
     X: Any, columns: Sequence[str], kinds: Mapping[str, str], beside: tuple[Any, Any] = (None, None)
 ) -> list[Delayed]:
-    """The counts of each partition or chunk, or of parts of what is in memory."""
+    """The counts of each partition or chunk, or of parts of data in memory."""
     count = partial(count_rows, tuple(columns), dict(kinds))
     if is_dask(X):
         parts = _parts(X)
@@ -171,7 +171,7 @@ def table_of(X: Any, columns: Sequence[str], kinds: Mapping[str, str] | None = N
 
 
 def table_token(X: Any, columns: Sequence[str]) -> bytes:
-    """sha256 of what the columns hold."""
+    """sha256 of the content of the columns."""
     digest = hashlib.sha256()
     table = table_of(X, columns)
     for name in columns:

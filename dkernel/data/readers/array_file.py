@@ -17,7 +17,7 @@ from dkernel.errors import DataError
 Fetch = Callable[[str, int, int], NDArray[Any]]
 
 _NOTHING: Mapping[str, NDArray[Any]] = MappingProxyType({})
-# Which of several two-dimensional arrays is the features.
+# Names of the features among several two-dimensional arrays.
 _MATRIX_NAMES = ("X", "x", "features", "data")
 
 

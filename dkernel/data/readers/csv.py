@@ -171,7 +171,7 @@ class _Kinds:
             if kind in ("text", "date", "other") and name in self.known:
                 kind = "bool" if _mostly_truths(table.column(name)) else "float"  # the words are bad rows, be they many
             elif kind == "text" and name != self.label and _mostly_numbers(table.column(name)):
-                kind = "float"  # so that reading it names the row of the word
+                kind = "float"  # reading it as numbers names the row of the word
             if kind != "empty" or name not in self.found:
                 self.found[name] = "text" if kind in ("date", "other") and name == self.label else kind
         for name in as_text:

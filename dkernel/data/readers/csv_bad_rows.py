@@ -20,12 +20,12 @@ from dkernel.data.rejected_rows import FilteredRows, RejectedRow
 from dkernel.errors import DataError
 
 ABSENT = "the value is missing"
-# What pyarrow surely reads as a number; anything else is tried out.
+# Text that pyarrow surely reads as a number; other text is tried.
 _NUMBER = r"^-?[0-9]{1,100}(\.[0-9]{1,100})?([eE][-+]?[0-9]{1,2})?$"
 
 
 def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) -> FilteredRows:
-    """The good rows of one byte range, and why the others are none."""
+    """The good rows of one byte range, and the reasons of the others."""
     data, header = file.read(*part.marks), part.extra
     fields = split(data, header.delimiter, part.marks[0], part.line)
     refused: dict[int, RejectedRow] = {}

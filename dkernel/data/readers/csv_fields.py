@@ -154,6 +154,6 @@ def fits(value: str, type_: Any) -> bool:
     try:
         pa.array([value]).cast(type_)
     except pa.ArrowInvalid:
-        # What is missing has its own message.
+        # A missing value has its own message.
         return value == "" or value in NULLS
     return True

@@ -42,7 +42,7 @@ def read_valid(file: File, part: FilePart, wanted: ReadColumns, place: Place) ->
     others = [name for name in (wanted.label, wanted.weight) if name is not None]
     for name in others if wanted.fills else [*wanted.columns, *others]:
         column = table.column(name)
-        if pa.types.is_dictionary(column.type):  # which may hold a null of its own
+        if pa.types.is_dictionary(column.type):  # a dictionary may hold a null of its own
             column = column.cast(column.type.value_type)
         for row in pc.indices_nonzero(pc.is_null(column)).to_pylist():
             refused.setdefault(row, RejectedRow(name, "the value is missing"))

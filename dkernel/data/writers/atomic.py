@@ -15,8 +15,8 @@ from pathlib import Path
 
 from dkernel.errors import NO_ROOM, ClusterError, DataError, DKernelError
 
-_RENAME_EXCHANGE = 2  # of linux/fs.h
-_AT_FDCWD = -100  # of fcntl.h
+_RENAME_EXCHANGE = 2  # the value in linux/fs.h
+_AT_FDCWD = -100  # the value in fcntl.h
 _FORBIDDEN = (errno.EACCES, errno.EPERM, errno.EROFS)
 
 

@@ -14,7 +14,7 @@ from dkernel.errors import DataError
 
 @dataclass(frozen=True)
 class Location:
-    """A path that is read or written, and what names it.
+    """A path that is read or written, and the option that names it.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ class Location:
 
         try:
             system, path = fsspec.core.url_to_fs(self.path)
-        except Exception:  # of whatever file system: it is refused where it is opened
+        except Exception:  # any file system may raise its own; the output is refused when it is opened
             return self.path.rstrip("/")
         if "file" in ((system.protocol,) if isinstance(system.protocol, str) else system.protocol):
             return os.path.realpath(path)

@@ -130,7 +130,7 @@ class Destination:
         return None
 
     def _holds(self, manifest: Manifest) -> bool:
-        """True if the output is what the manifest says, byte for byte."""
+        """True if the output equals its manifest, byte for byte."""
         if self.format.folder:
             names = sorted(p.name for p in self.path.iterdir() if p.name[0] not in "._")
             if names != [entry.name for entry in manifest.files] or not (self.path / "_SUCCESS").exists():
@@ -186,7 +186,7 @@ class Destination:
         return Staging(self, job, self._staging(job))
 
     def _sweep(self, manifest: Manifest) -> None:
-        """Remove the staging folders of this destination that nobody works in, and lists of outputs that are gone."""
+        """Remove the staging folders of this destination that no job works in, and lists of outputs that are gone."""
         for path in self._lists():
             if manifest.rejects is None or path.name != manifest.rejects.name:
                 path.unlink(missing_ok=True)
@@ -247,7 +247,7 @@ class Staging:
         )
 
     def _leave(self) -> None:
-        # What is finished stays for a rerun; nothing else is worth a trace on the disk.
+        # Finished parts stay for a rerun; nothing else is left on the disk.
         if not any(OutputPart.is_name(path.name) or path.name == "moved.json" for path in self._listed()):
             shutil.rmtree(self.folder, ignore_errors=True)
         os.close(self._handle)
@@ -258,7 +258,7 @@ class Staging:
         self._leave()
 
     def discard(self) -> None:
-        """Remove all of it: bad data are mended by other data, which are another job, and nobody would come back."""
+        """Remove all of it: bad data are mended by other data, which are another job, so no job would come back."""
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _listed(self) -> list[Path]:

@@ -43,10 +43,10 @@ class Format(ABC):
     True
     """
 
-    ending: ClassVar[str]  # of the destination
-    staged: ClassVar[str]  # of a part while it is staged
+    ending: ClassVar[str]  # ending of the destination
+    staged: ClassVar[str]  # ending of a part while it is staged
     folder: ClassVar[bool] = False  # the parts themselves are the output
-    kept_as: ClassVar[str] = "types"  # what the kept columns of text files become (tables.Request)
+    kept_as: ClassVar[str] = "types"  # the form that kept columns of text files take (tables.Request)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}()"

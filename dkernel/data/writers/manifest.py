@@ -24,7 +24,7 @@ from dkernel.data.writers.formats import FORMATS
 from dkernel.encoding.encoding import Counted, added
 from dkernel.errors import DataError
 
-PROTOCOL = 2  # of the manifest: raised where an older dkernel could not read it
+PROTOCOL = 2  # version of the manifest; it is raised where an older dkernel could not read it
 _FINISHED = re.compile(r"part-(\d{5,})\.(\d+)\.([0-9a-f]{64})(?:\.(\d+)\.([0-9a-f]{64}))?")
 
 
@@ -48,7 +48,7 @@ class OutputPart:
 
     @property
     def staged(self) -> str:
-        """The name of the finished part while it is staged; whoever reads the name knows the record."""
+        """The name of the finished part while it is staged; the name holds the record."""
         more = f".{self.rejected}.{self.rejects_sha256}" if self.rejected else ""
         return f"part-{self.index:05d}.{self.rows}.{self.sha256}{more}"
 

@@ -210,7 +210,7 @@ class StoreStaging:
         """Keep finished parts for a rerun; a store holds no others."""
 
     def discard(self) -> None:
-        """Remove all of it: bad data are mended by other data, which are another job, and nobody would come back."""
+        """Remove all of it: bad data are mended by other data, which are another job, so no job would come back."""
         with _explained(self.url):
             self.system.invalidate_cache()
             self.destination.sweep(self.job)

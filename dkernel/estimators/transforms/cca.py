@@ -55,7 +55,7 @@ class View(OnFeatures):
             raise DataError("A view of KernelCCA holds numbers; KernelFeatures makes them of texts, lists and sets.")
 
     def project(self, mean: NDArray[np.float64], weights: NDArray[np.float64]) -> None:
-        """Leave what `transform` needs: (φ - mean) @ weights."""
+        """Set the attributes that `transform` needs: (φ - mean) @ weights."""
         self.mean_, self.weights_ = mean, weights
         self.n_components_ = weights.shape[1]
 

@@ -223,7 +223,7 @@ class SparseColumns(LandmarkColumns):
         return values.astype(np.float32)
 
     def fill(self, rows: F32, first: int, out: F32) -> None:
-        """Hand out what is there."""
+        """Hand out the columns of the tile."""
         out[...] = rows[:, first : first + out.shape[1]]
 
 

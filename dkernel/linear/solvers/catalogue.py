@@ -5,6 +5,8 @@ from dataclasses import dataclass, replace
 
 from dkernel.linear.losses import Loss
 
+SEEN = 1e-3  # a fit that ends with scores this far from the optimum is reported
+
 
 @dataclass(frozen=True)
 class SolverEntry:

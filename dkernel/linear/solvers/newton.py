@@ -237,5 +237,5 @@ class _System:
 
 
 def _ratio(a: Array, b: Array) -> Array:
-    """a / b; 0 where b is none, as at the end of an output."""
+    """a / b, and 0 where b is 0, as at the end of an output."""
     return np.asarray(np.where(b > 0, a / np.where(b > 0, b, 1.0), 0.0))
