@@ -113,6 +113,7 @@ def _stages(job: Job, opened: ExitStack) -> dict[str, Any]:
         survey = read_survey(job, feed)
         data = digest(source.n_rows, (*named(source.columns), source.label or ""), survey.sums)
         labels = learn_labels(job, survey)
+        job = job.for_outputs(labels.targets.outputs)
         for name, text in (*source.notes.items(), *cautions(survey, labels.counts, source, labels.targets)):
             job.note(name, text)
         chosen = choose_model(job, labels, survey, split_rows(job, survey))

@@ -1,7 +1,7 @@
 """A fit before anything is read: its source, recipe, sizes, plan and names."""
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dkernel.data.block import Block
@@ -96,12 +96,17 @@ class Job:
         n_in = self.source.n_in if sparse else self.sizes.p
         return Drawing(self.features, n_in, recipe.sampling, recipe.form, recipe.seed, sparse)
 
-    def check_outputs(self, outputs: int) -> None:
-        """Refuse a local stage that does not fit with so many outputs: of classes the plan knew no number."""
-        if self.plan.local and outputs > self.plan.outputs:
-            plan = Plan.of(self.source, self.recipe, self.executor, outputs)
-            plan.check()
-            plan.check_model(self.recipe.max_model_size)
+    def for_outputs(self, outputs: int) -> "Job":
+        """The job with the local stages that so many outputs can pay for: of classes the plan knew no number.
+
+        One that was asked for by name and does not fit is refused.
+        """
+        if not self.plan.local or outputs <= self.plan.outputs:
+            return self
+        plan = Plan.of(self.source, self.recipe, self.executor, outputs)
+        plan.check()
+        plan.check_model(self.recipe.max_model_size)
+        return replace(self, plan=replace(self.plan, local=plan.local))
 
     def note(self, name: str, text: str) -> None:
         """Store and report a choice."""

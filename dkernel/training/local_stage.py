@@ -84,7 +84,9 @@ def check_local(recipe: Recipe, loss: Loss, source: Source) -> None:
         )
 
 
-def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, work: Mapping[str, float]) -> tuple[str, ...]:
+def local_kinds(
+    recipe: Recipe, source: Source, sizes: Sizes, work: Mapping[str, float], outputs: int
+) -> tuple[str, ...]:
     """The local stages that a fit tries: that of the recipe, or for "auto" those that may be a gain.
 
     Parameters
@@ -96,8 +98,8 @@ def local_kinds(recipe: Recipe, source: Source, sizes: Sizes, work: Mapping[str,
     fits = loss_named(recipe.loss).smooth and not source.objects and not source.sparse
     if not (is_open(recipe) and fits) or sizes.holdout < AUTO_HOLDOUT:
         return ()
-    costs = {kind: stage.cost(sizes.n, sizes.p, recipe, source.targets) for kind, stage in LOCAL_STAGES.items()}
-    room = inf if recipe.max_model_size is None else recipe.max_model_size - sizes.model_bytes(source.targets)
+    costs = {kind: stage.cost(sizes.n, sizes.p, recipe, outputs) for kind, stage in LOCAL_STAGES.items()}
+    room = inf if recipe.max_model_size is None else recipe.max_model_size - sizes.model_bytes(outputs)
     kinds: dict[str, float] = {}
     for kind, cost in costs.items():
         if cost.model_bytes <= room and affords(recipe, kind, {**work, **kinds, kind: cost.flops}):

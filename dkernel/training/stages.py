@@ -128,7 +128,6 @@ def learn_labels(job: Job, survey: SurveyResult) -> Labels:
     if said := doubtful_task(job.recipe, recipe.task, kind, survey.labels):
         job.note("task", said)
     targets, counts = make_targets(recipe, survey, job.source.label, job.sizes.n)
-    job.check_outputs(targets.outputs)
     if recipe.cost is not None:
         learned = 1 - job.sizes.holdout / job.sizes.n
         weight = learned * targets.weight(recipe.class_weight, counts, survey.weight)

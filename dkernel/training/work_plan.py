@@ -46,7 +46,7 @@ class Work:
         drawn, budget = not by_landmarks(recipe.features, auto=True), choice_flops(recipe, work["global"])
         rows = sizes.reservoir - sizes.holdout
         work["choice"] = choice_work(recipe, sizes.p, rows, sizes.components, drawn, budget)
-        kinds = local_kinds(recipe, source, sizes, work)
+        kinds = local_kinds(recipe, source, sizes, work, outputs)
         local = {kind: LOCAL_STAGES[kind].cost(sizes.n, sizes.p, recipe, outputs).flops for kind in kinds}
         return cls(sizes, passes, work["survey"], work["choice"], setup, turn, local)
 

@@ -182,6 +182,7 @@ class _Search:
             try:
                 survey = read_survey(base, feed)
                 self.targets = learn_labels(base, survey).targets
+                base.for_outputs(self.targets.outputs)  # refuses what does not fit
                 lanes = self._lanes(survey)
                 order = choose_order(base, survey, feed, opened)
                 feed, schedules = order.feed, order.schedules

@@ -14,7 +14,9 @@ from dkernel.problem.budget import choice_flops
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
 from dkernel.recipe_checks import EFFORTS
+from dkernel.streaming.progress import Progress
 from dkernel.training.fit import plan
+from dkernel.training.job import Job
 
 
 def rows(n=3000, p=3):
@@ -44,6 +46,18 @@ def test_less_effort_tries_fewer_local_stages():
     tried = [planned(effort=effort)["local"] for effort in EFFORTS]
     assert set(tried[0]) <= set(tried[1]) <= set(tried[2])
     assert tried[0] != tried[2]
+
+
+def test_a_local_stage_is_tried_where_it_takes_three_times_the_global_stage_at_most():
+    def tried(n, classes, **given):
+        source = from_arrays(*rows(n, 16))
+        job = Job.of(source, Recipe(solver="psgd", **given), SerialExecutor(), Progress("none"))
+        return job.for_outputs(classes).plan.local
+
+    assert tried(3900, 1) == ()  # 195 rows are held out
+    assert tried(8000, 1) == ("grids",)
+    assert tried(8000, 26) == ()  # the sums of 26 classes take ten times the global stage
+    assert "grids" in tried(8000, 26, effort="high")
 
 
 @pytest.mark.parametrize("seconds", [4, 10, 100, 1e5])
