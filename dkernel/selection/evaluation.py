@@ -1,8 +1,10 @@
 """Evaluation of a choice: ridge regression on a few components, and the loss that is to be fitted on other rows."""
 
-from concurrent.futures import Executor, ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import partial, reduce
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -23,7 +25,7 @@ from dkernel.problem.targets import Targets
 
 MOMENT_ROWS, MOMENT_PARTS = 8192, 2  # whose gradients are averaged; parts for two threads
 
-PATH = (1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)  # alphas a candidate is judged by, best of them
+PATH = (1e-2, 1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8)  # alphas a candidate is judged by, until the loss rises
 PARTS = 2  # parts of the rows; each has a square of its own
 
 Array = NDArray[np.float64]
@@ -98,13 +100,22 @@ class CandidateLoss:
     error: float = np.inf
 
 
+Over = Callable[..., Iterator[Any]]
+IN_TURN: Over = map  # as the map of a pool of threads, without one
+Judged = tuple[CandidateLoss, Array | None]  # and coefficients with the intercept, of one alpha
+
+
 def evaluate_candidate(
     kernel: Kernel, scaling: Scaling, half: FitValidationSplit, loss: Loss, targets: Targets, level: Fidelity,
-    threads: int = 1, drawing: Drawing | None = None, plain: bool = False,
+    threads: int = 1, drawing: Drawing | None = None, plain: bool = False, near: float | None = None,
 ) -> CandidateLoss:  # fmt: skip
     """Fit and judge one candidate; runs on a worker. The number of threads moves no bit; more than PARTS are no use.
 
     Columns are of the kind that the fit will have: drawn ones, or those of landmarks.
+
+    Parameters
+    ----------
+    near : alpha that another candidate of this family had; all are looked at where it is None
     """
     map: FeatureMap
     if drawing is None:
@@ -117,21 +128,25 @@ def evaluate_candidate(
     Y_judged = targets.of(half.y_judged[: level.judged])
     weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
     nothing = CandidateLoss(np.inf, np.zeros((map.n_components, targets.outputs)))
-    silent = partial(np.seterr, over="ignore", invalid="ignore")  # the thread of this call is silent too
-    with ThreadPoolExecutor(min(threads, PARTS), initializer=silent) as pool:
-        covariance, moment = _means(components, half, targets, level.rows, pool)
+    silent = partial(np.seterr, over="ignore", invalid="ignore")
+    with (
+        ThreadPoolExecutor(min(threads, PARTS), initializer=silent) as pool,
+        np.errstate(over="ignore", invalid="ignore"),
+    ):
+        over = IN_TURN if threads == 1 else pool.map  # a thread beside this one would be an alpha ahead of the end
+        covariance, moment = _means(components, half, targets, level.rows, over)
         metric = np.zeros_like(covariance)
         own = map.coordinates().metric
         metric[:-1, :-1] = own * np.eye(map.n_components) if isinstance(own, float) else own
 
-        def at(alpha: float) -> tuple[CandidateLoss, Array | None]:
+        def at(alpha: float) -> Judged:
             w = _ridge(covariance, metric, moment, alpha)
             if w is None:
                 return nothing, None
             found = _mean(loss.judged(Y_judged, judged @ w), weight_judged)
             return (CandidateLoss(found, w[:-1], alpha), w) if np.isfinite(found) else (nothing, None)
 
-        best, whole = min(pool.map(at, PATH), key=lambda found: found[0].loss)
+        best, whole = _best_alpha(partial(over, at), near)
     if not level.halved or map.n_components < 2 or whole is None:
         return best
     some = np.append(np.arange(map.n_components // 2), map.n_components)  # and the intercept
@@ -147,6 +162,25 @@ def evaluate_candidate(
     return replace(best, gain=gain, error=float(np.sqrt(np.square(share) @ np.square(rows - gain))))
 
 
+def _best_alpha(over: Callable[[Sequence[float]], Iterator[Judged]], near: float | None) -> Judged:
+    """The best of the alphas from the one above `near` down, until the loss rises; where that is the first, upwards."""
+    first = 0 if near not in PATH else max(0, PATH.index(near) - 1)
+    best = _until_worse(over(PATH[first:]))
+    if best[0].alpha == PATH[first]:
+        best = _until_worse(chain([best], over(PATH[:first][::-1])))
+    return best
+
+
+def _until_worse(path: Iterator[Judged]) -> Judged:
+    """The last before the first that is no better; those that wait for a thread are not computed then."""
+    best = next(path)
+    for found in path:
+        if best[0].loss < np.inf and not found[0].loss < best[0].loss:
+            break
+        best = found
+    return best
+
+
 def _ridge(covariance: Array, metric: Array, moment: Array, alpha: float) -> Array | None:
     """Coefficients and intercept; None where this alpha is too small for this kernel's spectrum."""
     A = alpha * metric
@@ -159,7 +193,7 @@ def _ridge(covariance: Array, metric: Array, moment: Array, alpha: float) -> Arr
 
 
 def _means(
-    components: ScaledComponents, half: FitValidationSplit, targets: Targets, rows: int, pool: Executor
+    components: ScaledComponents, half: FitValidationSplit, targets: Targets, rows: int, over: Over
 ) -> tuple[Array, Array]:
     """Means over the first rows, in PARTS, of the products of components, and of these with the targets."""
     # In float32, as the fit will have them, where that takes a quarter of the time.
@@ -171,7 +205,7 @@ def _means(
         return gram_of(components, half.X[own], Y[own], None if weight is None else weight[own], made)
 
     ends = [rows * i // PARTS for i in range(PARTS + 1)]
-    total = reduce(GramSum.merge, pool.map(part, ends, ends[1:]))
+    total = reduce(GramSum.merge, over(part, ends, ends[1:]))
     total.gram /= total.weight
     return total.gram, total.moment / total.weight
 

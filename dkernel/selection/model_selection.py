@@ -30,15 +30,9 @@ from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.selection.bandwidth import Gammas, requested
 from dkernel.selection.candidates import Candidate, SelectedModel, has, is_next
-from dkernel.selection.evaluation import (
-    MOMENT_PARTS,
-    Fidelity,
-    FitValidationSplit,
-    evaluate_candidate,
-    moment_of,
-)
+from dkernel.selection.evaluation import MOMENT_PARTS, Fidelity, FitValidationSplit, evaluate_candidate, moment_of
 from dkernel.selection.metric_learning import learnable, with_metric
-from dkernel.selection.reasons import Found, Reasons
+from dkernel.selection.reasons import Found, Reasons, best_of_each
 from dkernel.streaming.survey import SurveyResult
 
 GRID = tuple(2.0**k for k in range(-2, 7))
@@ -118,6 +112,7 @@ class _Search:
         self.budget = choice_flops(recipe, flops)
         self.spent, self.calls = 0.0, 0
         self.seen: list[Candidate] = []  # all that were judged
+        self.known: dict[tuple[Candidate, Fidelity, bool], Found] = {}
         self.levels: list[list[Found]] = []  # each level was judged together
         # id of a family -> losses without a metric, and after each round of learning
         self.rounds: dict[int, list[float]] = {}
@@ -196,19 +191,29 @@ class _Search:
         level = level.within(self.components, self.half)
         self.calls += 1
         self.seen += candidates
-        threads, drawing = self.executor.threads_each(len(candidates)), self.drawing if drawn else None
-        self.spent += sum(level.flops(c.family, self.p, drawing is not None) for c in candidates)
+        drawing = self.drawing if drawn else None
+        new = [c for c in candidates if (c, level, drawn) not in self.known]
+        self.spent += sum(level.flops(c.family, self.p, drawing is not None) for c in new)
+        threads = self.executor.threads_each(max(1, len(new)))
+        rest = self.held, self.loss, self.targets, level, threads, drawing
         calls = [
             Call(
                 f"{self.key}-{self.calls}-{i}",
                 evaluate_candidate,
-                (c.kernel, c.scaling, self.held, self.loss, self.targets, level, threads, drawing, c.plain),
+                (c.kernel, c.scaling, *rest, c.plain, self._near(c)),
             )
-            for i, c in enumerate(candidates)
+            for i, c in enumerate(new)
         ]
-        found = list(zip(candidates, self.executor.compute(calls)[0], strict=True))
+        for each in zip(new, self.executor.compute(calls)[0], strict=True):
+            self.known[each[0], level, drawn] = each
+        found = [self.known[c, level, drawn] for c in candidates]
         self.levels.append(sorted(found, key=lambda each: each[1].loss))
         return self.levels[-1]
+
+    def _near(self, candidate: Candidate) -> float | None:
+        """The best alpha of its family so far."""
+        known = [loss for c, loss in self.known.values() if c.family is candidate.family]
+        return min(known, key=lambda each: each.loss).alpha if known else None
 
     def _finalists(self, candidates: list[Candidate]) -> list[Found]:
         """The best of each family, the best family first."""
@@ -216,7 +221,7 @@ class _Search:
             first = self._extended(self.judged(candidates, FIRST), FIRST)
             candidates += [c for c, _ in first if c not in candidates]
             if len({level.within(self.components, self.half) for level in (FIRST, SECOND)}) == 1:  # all rows were used
-                return _best_of_each(first)
+                return best_of_each(first)
             kept = [candidate for candidate, _ in first[:FINALISTS]]
             for family in self.families:
                 kept += [c for c, _ in first if c.family is family and c not in kept][: 0 if has(kept, family) else 2]
@@ -226,8 +231,8 @@ class _Search:
                 kept += [c for c in candidates if is_next(c, best) and c not in kept]
             candidates = kept
             if self._affordable(SECOND, [c.family for c in kept], FIRST.components).components == FIRST.components:
-                return _best_of_each(first)
-        return _best_of_each(self._extended(self.judged(candidates, SECOND), SECOND))
+                return best_of_each(first)
+        return best_of_each(self._extended(self.judged(candidates, SECOND), SECOND))
 
     def _extended(self, found: list[Found], level: Fidelity) -> list[Found]:
         """The candidates with more gammas of each family whose best is at an end of all that were judged so far.
@@ -390,11 +395,3 @@ class _Search:
         while level.components > least and sum(level.flops(f, self.p, drawn) for f in families) > left:
             level = replace(level, components=level.components // 2, rows=max(level.rows // 2, 2048))
         return level
-
-
-def _best_of_each(found: Sequence[Found]) -> list[Found]:
-    """The first of each family, in their order."""
-    first: dict[int, Found] = {}
-    for each in found:
-        first.setdefault(id(each[0].family), each)
-    return list(first.values())

@@ -75,3 +75,11 @@ class Reasons:
                 value = min(losses, key=losses.__getitem__)
                 return f": loss {mine:.4g}, and {losses[value]:.4g} of the next, {value}"
         return ""
+
+
+def best_of_each(found: Sequence[Found]) -> list[Found]:
+    """The first of each family, in their order."""
+    first: dict[int, Found] = {}
+    for each in found:
+        first.setdefault(id(each[0].family), each)
+    return list(first.values())

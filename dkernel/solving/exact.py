@@ -45,9 +45,10 @@ MOST_ROWS = 4096
 
 MOST_BYTES = 2**29  # bytes of the features, of which there are some copies
 
-ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
-"""alpha="auto" looks at these, the largest first."""
+ALPHAS, LARGER = tuple(10.0**k for k in range(-2, -10, -1)), (0.1, 1.0)
+"""alpha="auto" looks at these, the largest first; and at the larger ones, where the first is the best."""
 
+ALIKE = 1.01  # times the smallest loss is as good
 WORSE = 2  # alphas in a row that are worse than the best so far end the search
 TOLERANCE, ROUGH = 1e-9, 1e-3  # by which scores still move: of the fit, and of those that only judge an alpha
 MOST_READINGS, FEW_READINGS = 300, 25  # readings of the batch solvers, likewise
@@ -159,8 +160,8 @@ class Exact(Solver[Found]):
             losses, judged = _judged(problem, rows)
             check_finite(problem.components.map.kernel, "losses on rows that were left out", min(losses.values()))
         # The largest of equally good alphas has the smallest coefficients, and its optimum is found soonest.
-        least = 1.01 * min(losses.values(), default=0.0)  # times the smallest loss is as good
-        alpha = next((each for each, loss in losses.items() if loss <= least), context.recipe.alpha)
+        least = ALIKE * min(losses.values(), default=0.0)
+        alpha = max((each for each, loss in losses.items() if loss <= least), default=context.recipe.alpha)
         assert not isinstance(alpha, str)
         context.progress.phase("solve")
         matrix = _Rows.of(problem, coordinates, rows)
@@ -171,7 +172,12 @@ class Exact(Solver[Found]):
         if losses:
             path = {f"{each:g}": value for each, value in losses.items()}
             history.append({"holdout": "exact", "iterate": "exact", "alpha": alpha, **judged[alpha], "path": path})
-        facts = {"alpha": list(losses) or [alpha], "steps": readings, "moved": moved, "converged": moved <= TOLERANCE}
+        facts = {
+            "alpha": sorted(losses, reverse=True) or [alpha],
+            "steps": readings,
+            "moved": moved,
+            "converged": moved <= TOLERANCE,
+        }
         return {"v": v, "alpha": alpha, "history": history, "judged": judged.get(alpha, {}), "facts": facts}
 
 
@@ -190,7 +196,8 @@ def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[flo
     losses: dict[float, float] = {}
     figures: dict[float, dict[str, float]] = {}
     starts: list[Array | None] = [None] * folds
-    for alpha in ALPHAS:
+
+    def judge(alpha: float) -> None:
         found = []
         for i, (fitted, judged) in enumerate(halves):
             starts[i] = v = fitted.optimum(alpha, ROUGH, starts[i])[0]
@@ -198,8 +205,15 @@ def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[flo
         loss, right, weight, count = (float(sum(each)) for each in zip(*found, strict=True))
         losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
         figures[alpha] = {"loss": loss / weight, "rows": int(count), **problem.targets.merit(right, int(count))}
+
+    for alpha in ALPHAS:
+        judge(alpha)
         if len(losses) > WORSE and min(list(losses.values())[-WORSE:]) > min(losses.values()):
             break
+    for alpha in LARGER:
+        if min(losses.values()) * ALIKE < losses[max(losses)]:
+            break
+        judge(alpha)
     return losses, figures
 
 

@@ -158,8 +158,9 @@ class Newton:
         def bent(moved: Array) -> Array:
             return w * change(moved)
 
-        moved = bent(self.K[np.ix_(curved, ~curved)] @ d[~curved])
-        system = _System.of(self.K[np.ix_(curved, curved)], alpha / (w[:, 0] * mean), alpha)
+        moved = bent((self.K @ d)[curved])
+        K = self.K if curved.all() else self.K[np.ix_(curved, curved)]
+        system = _System.of(K, alpha / (w[:, 0] * mean), alpha)
         d[curved], beta, late = self._solved(system, bent, r[curved] - moved, rest - moved.sum(axis=0), enough)
         return d, beta, late & (not self.loss.joint)
 
