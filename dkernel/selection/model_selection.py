@@ -275,7 +275,7 @@ class _Search:
             )[0]
             learned.append(now)
             losses.append(now[1].loss)
-            if turn and now[1].loss > 0.995 * losses[-2]:
+            if now[1].loss > 0.995 * losses[-2]:
                 break
         best = min(learned, key=lambda each: each[1].loss)
         self.rounds[id(start.family)] = losses
