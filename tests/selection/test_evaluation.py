@@ -49,6 +49,14 @@ def test_the_best_of_the_path_is_that_of_numpy_and_threads_move_no_bit(kernel, w
         np.testing.assert_array_equal(again.coef, found.coef)
 
 
+@pytest.mark.parametrize("near", PATH)
+def test_the_path_finds_the_same_alpha_wherever_it_begins(near):
+    half, loss, targets = halves(False), loss_named("squared_hinge"), Targets(np.array([0, 1]))
+    whole = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, loss, targets, LEVEL)
+    found = evaluate_candidate(Gaussian(gamma=0.3), SCALING, half, loss, targets, LEVEL, near=near)
+    assert (found.alpha, found.loss) == (whole.alpha, whole.loss)
+
+
 def test_a_candidate_without_any_solution_is_no_error_and_the_worst():
     half, targets = halves(weighted=False), Targets(np.array([0, 1]))
     half.X[7] = np.nan  # what no reader lets through
