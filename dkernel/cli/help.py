@@ -8,8 +8,8 @@ import click
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Data": (
-        "label", "exclude", "weight", "keep", "partition_by", "categorical", "missing", "dates", "allow_extra", "max_bad_rows",
-        "delimiter", "no_header", "encoding", "n_features", "zero_based", "dtype", "scratch",
+        "label", "exclude", "weight", "keep", "partition_by", "categorical", "missing", "dates", "allow_extra",
+        "max_bad_rows", "delimiter", "no_header", "encoding", "n_features", "zero_based", "dtype", "scratch",
     ),
     "Model": (
         "task", "kernel", "gamma", "n_components", "loss", "alpha", "local", "n_grids", "cell_rows", "cell_overlap",
@@ -26,7 +26,7 @@ GROUPS: Mapping[str, tuple[str, ...]] = {
     "Cluster": ("scheduler", "scheduler_file", "tls_ca_file", "tls_cert", "tls_key", "cluster_timeout"),
 }  # fmt: skip
 USUAL = (
-    "label", "exclude", "categorical", "missing", "keep", "partition_by", "max_bad_rows", "task", "kernel", "gamma", "n_components",
+    "label", "exclude", "categorical", "missing", "keep", "max_bad_rows", "task", "kernel", "gamma", "n_components",
     "loss", "alpha", "local", "budget", "grid", "out", "write", "report", "overwrite", "quiet", "dry_run",
     "checkpoint", "resume", "workers", "memory_limit", "scheduler", "help",
 )  # fmt: skip
