@@ -8,8 +8,8 @@ import click
 
 GROUPS: Mapping[str, tuple[str, ...]] = {
     "Data": (
-        "label", "exclude", "weight", "keep", "categorical", "missing", "dates", "allow_extra", "max_bad_rows",
-        "delimiter", "no_header", "encoding", "n_features", "zero_based", "dtype", "scratch",
+        "label", "exclude", "weight", "keep", "partition_by", "categorical", "missing", "dates", "allow_extra",
+        "max_bad_rows", "delimiter", "no_header", "encoding", "n_features", "zero_based", "dtype", "scratch",
     ),
     "Model": (
         "task", "kernel", "gamma", "n_components", "loss", "alpha", "local", "n_grids", "cell_rows", "cell_overlap",

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     help="label, score, std, probability, novelty. Default: label,score; for a regression score.",
 )
 @setting("--keep", type=NAMES, metavar="COL,...", help="Columns to copy to the output.")
+@setting("--partition-by", type=NAMES, metavar="COL,...", help="Columns whose values name folders of the output.")
 @setting("--exclude", type=NAMES, metavar="COL,...", help="Columns to ignore, such as identifiers.")
 @setting("--allow-extra", is_flag=True, help="Ignore columns that the model does not know.")
 @bad_rows_option
@@ -85,14 +86,15 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
     from dkernel.persistence import model_file
 
     record.note(paths=list(values["data"]), model=values["model"], out=values["out"])
-    form = destination_of(values["out"]).format
+    divided = values["partition_by"] or ()
+    form = destination_of(values["out"], partition_by=divided).format
     model = model_file.load(values["model"])
     record.note(model_sha256=digest(Path(values["model"]))[1])
     with running(record, values, place) as (progress, executor):
         source = open_source(
             list(values["data"]),
             columns=model.columns,
-            keep=values["keep"] or (),
+            keep=tuple(dict.fromkeys([*(values["keep"] or ()), *divided])),
             exclude=values["exclude"] or (),
             dtype=model.recipe.dtype,
             kernel=model.map.kernel,
@@ -113,6 +115,7 @@ def _score(values: Mapping[str, Any], place: Mapping[str, Any], record: "Record"
             overwrite=values["overwrite"],
             max_bad_rows=values["max_bad_rows"],
             progress=progress,
+            partition_by=divided,
         )
     record.note(rows_in=result.rows_in, rows_out=result.rows, rows_rejected=result.rejected, skipped=result.skipped)
     record.note(input_fingerprint=source.fingerprint, parts=result.parts, reused=result.reused, filled=result.filled)

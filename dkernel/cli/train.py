@@ -367,19 +367,15 @@ def _uncertainty(name: str, value: float, rows: float) -> str:
 
 def lines_of(record: "Record") -> Iterator[str]:
     """Lines of the summary of a fit."""
-    from dkernel.linear.solvers.catalogue import SEEN
+    from dkernel.linear.solvers.catalogue import early_end
 
     found, seconds = record.facts, record.seconds
     rate = found["rows"] / max(seconds["train"], 1e-9)
     yield f"{found['model']}: {found['rows']:,} rows in {seconds['train']:.1f} s ({rate:,.0f} rows/s)"
     if "kernel" not in found["chosen"]:
         yield f"  {'kernel':<12} {found['kernel']}"
-    for name, value in found["chosen"].items():
+    for name, value in {**found["chosen"], **early_end(found["facts"])}.items():
         yield f"  {name:<12} {value}"
-    solver = found["facts"].get("solver") or {}
-    if not solver.get("converged", True) and solver.get("decrement", 0.0) >= SEEN:
-        passes, left = solver["passes"], solver["decrement"]
-        yield f"  {'solver':<12} stopped after {passes} passes: the scores would still move by about {left:.1g}"
     holdout = dict(found["facts"].get("holdout") or {})
     if holdout:
         rows = holdout.pop("rows", 0)

@@ -14,7 +14,10 @@ from dkernel.errors import DataError
 from dkernel.validation import nearest_name
 
 AT_ONCE = 64
-"""Tasks whose counts are here at one time: each may hold 1,000 values of every category."""
+"""Tasks whose results are here at one time."""
+
+COUNTED = 4096
+"""Counts of columns that are here at one time: each may hold 1,000 values, some 100 KB."""
 
 
 def encoded_kinds(
@@ -65,8 +68,9 @@ def learned(
     where : the file, or X, for messages
     """
     total: TableCounts | None = None
-    for first in range(0, len(tasks), AT_ONCE):
-        for counts in compute(*tasks[first : first + AT_ONCE]):
+    at_once = max(1, min(AT_ONCE, COUNTED // len(kinds)))
+    for first in range(0, len(tasks), at_once):
+        for counts in compute(*tasks[first : first + at_once]):
             total = counts if total is None else total.merge(counts)
     assert total is not None
     notes = {**total.notes(kinds), **_notations(total, kinds, coded, request, where)}

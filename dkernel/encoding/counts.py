@@ -35,30 +35,29 @@ BUCKETS = 32  # for values that are rare, which have little to say each
 class NumberCount:
     """Rows with a number, their sum and smallest, and rows without.
 
-    `common` counts the values as far as MOST_VALUES go, where one of them fills more than half of the rows; else None.
+    `common` counts the values as far as MOST_VALUES go.
     """
 
     n: int = 0
     total: float = 0.0
     low: float = np.inf
     missing: int = 0
-    common: Mapping[float, int] | None = field(default_factory=dict)
+    common: Mapping[float, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, values: Any) -> "NumberCount":
+    def of(cls, values: Any, counted: bool = True) -> "NumberCount":
         finite = values if values.dtype.kind != "f" else values[np.isfinite(values)]
         missing = int(np.isnan(values).sum()) if values.dtype.kind == "f" else 0
         low = float(finite.min()) if len(finite) else np.inf
-        return cls(len(finite), float(finite.sum(dtype=np.float64)), low, missing, _common(finite))
+        return cls(len(finite), float(finite.sum(dtype=np.float64)), low, missing, _common(finite) if counted else {})
 
     def merge(self, other: "NumberCount") -> "NumberCount":
-        common = None if self.common is None or other.common is None else _summed(self.common, other.common)
         return NumberCount(
             self.n + other.n,
             self.total + other.total,
             min(self.low, other.low),
             self.missing + other.missing,
-            None if common is None else _bounded(common),
+            _bounded(_summed(self.common, other.common)),
         )
 
     @property
@@ -67,14 +66,15 @@ class NumberCount:
 
         Whole numbers without large gaps are counts, of which neighbours are alike.
         """
-        counts = self.common or {}
-        if not counts or (all(v % 1 == 0 for v in counts) and max(counts) - min(counts) < 2 * len(counts)):
+        counts = self.common
+        if not counts or 2 * max(counts.values()) <= self.n or len(counts) < SEVERAL:
+            return ()
+        if all(v % 1 == 0 for v in counts) and max(counts) - min(counts) < 2 * len(counts):
             return ()
         often = sorted(
             (v for v, n in counts.items() if n > max(1.0, self.n / MOST_VALUES)), key=lambda v: (-counts[v], v)
         )
-        filled = len(counts) >= SEVERAL and 2 * counts[often[0]] > self.n
-        return tuple(sorted(often[:MOST_LEVELS])) if filled else ()
+        return tuple(sorted(often[:MOST_LEVELS]))
 
     def column(
         self, name: str, kind: str, indicator: bool, calendar: bool = False, coded: bool = False
@@ -88,19 +88,18 @@ class NumberCount:
         )
 
 
-def _common(x: NDArray[Any]) -> dict[float, int] | None:
-    """Counts of numbers, of which one fills more than half; else None."""
-    if not len(x):
-        return {}
+def _common(x: NDArray[Any]) -> dict[float, int]:
+    """Counts of numbers; none where hardly two are equal, as rows across all of them tell before they are sorted."""
     with np.errstate(over="ignore"):
         single = x.astype(np.float32)
-    middle = np.partition(single, len(x) // 2)[len(x) // 2]
-    if 2 * np.count_nonzero(single == middle) <= len(x):
-        return None
+    if len(single) > MOST_VALUES:
+        some = single[:: len(single) // MOST_VALUES]
+        if len(np.unique(some)) == len(some):
+            return {}
     found, counts = np.unique(single, return_counts=True)
     if len(found) > MOST_VALUES:  # as _bounded, before very many values become a dict
         counts = counts - np.sort(counts)[-MOST_VALUES - 1]
-    return {float(v): int(n) for v, n in zip(found[counts > 0], counts[counts > 0], strict=True)}
+    return dict(zip(found[counts > 0].tolist(), counts[counts > 0].tolist(), strict=True))
 
 
 def _summed(one: Mapping[Value, int], other: Mapping[Value, int]) -> dict[Value, int]:
@@ -209,7 +208,8 @@ class TableCounts:
         first : number of the first row
         """
         found: list[Count] = []
-        part = LabelPart.of(label, weight) if "category" in kinds.values() else None
+        coded_too = "category" in kinds.values()
+        part = LabelPart.of(label, weight) if coded_too else None
         folds = None if part is None else folds_of(first, len(table))
         for j, (name, kind) in enumerate(kinds.items()):
             column = table.column(name) if isinstance(table, pa.Table) else table[:, j]
@@ -217,7 +217,8 @@ class TableCounts:
                 column = column if isinstance(table, pa.Table) else pa.array(column)
                 found.append(CategoryCount.of(*coded(column), part, folds))
             else:
-                found.append(NumberCount.of(numbers(column) if isinstance(table, pa.Table) else column))
+                values = numbers(column) if isinstance(table, pa.Table) else column
+                found.append(NumberCount.of(values, coded_too and kind == "number"))
         return cls(tuple(found), len(table))
 
     def merge(self, other: "TableCounts") -> "TableCounts":

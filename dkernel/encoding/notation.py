@@ -7,6 +7,7 @@ AMOUNT = r"[-+\u2212(]?[$€£¥]? ?(?:\d{1,3}(?:[,.' \u2019\u00a0\u202f]\d{3})+
 NUMBER = re.compile(rf"{AMOUNT} ?[%$€£¥]?\)?")
 PLAIN = re.compile(r"\d+")  # a ZIP code looks like this, and is a category
 QUANTITY = re.compile(rf"{AMOUNT}[ \u00a0]?([^\W\d_]{{1,12}}(?:/[^\W\d_]{{1,3}})?[23²³]?)")
+CURRENCY = re.compile(rf"(USD|EUR|GBP|CHF|JPY|CNY|INR|CAD|AUD|SEK|NOK|DKK|PLN|BRL|MXN|KRW|ZAR) ?{AMOUNT}")
 MONTH = r"(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*\.?"
 CLOCK = r"(?:[ T:]\d.*)?"
 ISO = re.compile(r"\d{4}-\d{2}-\d{2}(?:[ T]\d.*)?")
@@ -14,6 +15,12 @@ DATE = re.compile(
     rf"(?:(?:mon|tue|wed|thu|fri|sat|sun)[a-z]*\.?,? )?(?:(?:\d{{1,2}}[/.-]\d{{1,2}}[/.-]\d{{4}}"
     rf"|\d{{4}}[/.-]\d{{1,2}}[/.-]\d{{1,2}}|\d{{1,2}}/\d{{1,2}}/\d{{2}}"
     rf"|{MONTH} \d{{1,2}},? \d{{4}}|\d{{1,2}}\.?[ /-]{MONTH}[ /-]\d{{4}}){CLOCK}|{MONTH} +\d{{1,2}} \d\d:.* \d{{4}})",
+    re.IGNORECASE,
+)
+
+MOMENT = re.compile(
+    rf"{MONTH}[ -]\d{{4}}|(?:19|20)\d{{2}}-(?:0[1-9]|1[0-2])|\d{{4}}[ /-]?q[1-4]|q[1-4][ /-]?\d{{4}}"
+    r"|(?:[01]?\d|2[0-3]):[0-5]\d(?::[0-5]\d(?:\.\d+)?)?(?: ?[ap]m)?|-?\d+ days?,? [+-]?\d+:[0-5]\d:[0-5]\d(?:\.\d+)?",
     re.IGNORECASE,
 )
 
@@ -51,7 +58,7 @@ def foremost(one: str, other: str) -> str:
 
 
 def remark_on(words: Sequence[str]) -> str | None:
-    """What is worth saying of the different values of a category: they are amounts with a unit, or nearly all numbers.
+    """A remark on the different values of a category: amounts with a unit, months or times, or nearly all numbers.
 
     Examples
     --------
@@ -62,10 +69,12 @@ def remark_on(words: Sequence[str]) -> str | None:
     >>> remark_on(["3 kg", "5 kg"]), remark_on([f"row {i}" for i in range(20)])
     (None, None)
     """
-    found = [QUANTITY.fullmatch(word.strip()) for word in words]
+    found = [QUANTITY.fullmatch(word.strip()) or CURRENCY.fullmatch(word.strip()) for word in words]
     units = {match[1] for match in found if match}
     if len(words) >= SEVERAL and all(found) and len(units) <= FEW_UNITS:
         return f"numbers with a unit, such as {words[0]!r}"
+    if len(words) >= SEVERAL and all(MOMENT.fullmatch(word.strip()) for word in words):
+        return f"months, times or durations, such as {words[0]!r} (see pandas.to_datetime, to_timedelta)"
     others = [word for word in words if not is_amount(word)]
     amounts = len(words) - len(others)
     if others and amounts >= SEVERAL * len(others):

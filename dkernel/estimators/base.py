@@ -27,7 +27,7 @@ from dkernel.execution.connect import default_executor
 from dkernel.inference.evaluate import evaluate
 from dkernel.inference.score import digest_of
 from dkernel.kernels import Kernel
-from dkernel.linear.solvers.catalogue import SEEN, SOLVERS
+from dkernel.linear.solvers.catalogue import SOLVERS, early_end
 from dkernel.model import Model
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.problem.reservoir_split import counted, rows_of
@@ -186,7 +186,7 @@ class KernelMachine(NamedParameters, BaseEstimator):
             result = with_missing_values(run, source, recipe, checkpoint, progress)
         self._keep_for_report(result, progress)
         self.model_ = result.model
-        self.history_, self.chosen_ = result.history, result.chosen
+        self.history_, self.chosen_ = result.history, result.chosen | early_end(result.model.facts)
         self.n_components_ = result.model.map.n_components
         self._learned()
         self._warn_of_an_early_end()
@@ -230,12 +230,11 @@ class KernelMachine(NamedParameters, BaseEstimator):
 
     def _warn_of_an_early_end(self) -> None:
         """Warn, as scikit-learn's solvers do, where one that goes to the optimum was stopped by its passes."""
-        found = self.model_.facts.get("solver", {})
-        ended = found.get("converged", True) or found["decrement"] < SEEN
-        if SOLVERS[self.model_.recipe.solver].until_converged and not ended:
+        ended = early_end(self.model_.facts)
+        if SOLVERS[self.model_.recipe.solver].until_converged and ended:
+            more = 2 * self.model_.facts["solver"]["passes"]
             warnings.warn(
-                f"solver={self.model_.recipe.solver!r} was stopped after {found['passes']} passes: the scores would "
-                f"still move by about {found['decrement']:.1g}. Give it more (passes={2 * found['passes']}), or a "
+                f"solver={self.model_.recipe.solver!r} was {ended['solver']}. Give it more (passes={more}), or a "
                 "larger alpha.",
                 ConvergenceWarning,
                 stacklevel=3,

@@ -85,6 +85,7 @@ def score(
     overwrite: bool = False,
     max_bad_rows: int = 0,
     progress: Any = None,
+    partition_by: Sequence[str] = (),
 ) -> ScoreResult:
     """Score the rows of `source` into `out`; parts that an interrupted run of the same job finished are taken over.
 
@@ -96,13 +97,14 @@ def score(
     max_bad_rows : so many rows may be left out, of a source that was opened with `quarantine`; with one more the run
         ends with a DataError that shows the first ten
     progress : gets the rows as they are written (streaming/progress.py)
+    partition_by : kept columns by whose values a folder is divided, year=2020/part-00000.parquet
     """
     words = words_for(model, write)
     columns = output_columns(model, source.kept, words)
     units = [unit for unit in source.units if sum(unit.rows)]
     if not units:
         raise DataError("There are no rows to score: every file of the input is empty.")
-    destination = destination_of(out, overwrite)
+    destination = destination_of(out, overwrite, partition_by)
     replaced = [Location(str(path), "the output") for path in (destination.path, *destination.companions())]
     check_apart([Location(name, "of the rows to score") for name in source.files], replaced)
     if "label" in words:
@@ -115,6 +117,7 @@ def score(
         # A release that cuts the same files elsewhere must not take over the parts of another.
         "layout": _sha256([source.dtype, [unit.rows for unit in units]]),
     }
+    job |= {"partition_by": json.dumps(list(partition_by))} if partition_by else {}
     done = destination.complete(job)
     if done is not None:
         return _allowed(_result(destination, done, len(units), columns, skipped=True), max_bad_rows)

@@ -59,6 +59,9 @@ MANY = [str(i) for i in range(40)]
         (["1 year", *(f"{i} years" for i in range(12))], "numbers with a unit, such as '1 year'"),
         ([*MANY, "?", ">40"], "numbers or dates, such as '0', but for '?', '>40'"),
         ([*(f"2024-01-{i:02}" for i in range(1, 29)), "-"], "numbers or dates, such as '2024-01-01', but for '-'"),
+        ([f"USD {i}" for i in range(12)], "numbers with a unit, such as 'USD 0'"),
+        ([f"BUS {i}" for i in range(12)], None),
+        ([f"{i}-{i + 10}" for i in range(2000, 2020)], None),
         (["36 months", "60 months"], None),
         ([f"{i} {chr(97 + i)}" for i in range(20)], None),
         ([*MANY, *"abcdef"], None),
@@ -68,6 +71,19 @@ MANY = [str(i) for i in range(40)]
 )
 def test_amounts_that_became_a_category_are_remarked_on(words, remark):
     assert remark_on(words) == remark
+
+
+MONTHS = [f"{year}-{month:02}" for year in (2018, 2019) for month in range(1, 13)]
+MOMENTS = [MONTHS, [f"{pd.Period(month):%b %Y}" for month in MONTHS], [f"{i}Q{i % 4 + 1}" for i in range(2001, 2020)]]
+MOMENTS += [[f"{i}:30 PM" for i in range(1, 13)], [str(pd.Timedelta(i, "D")) for i in range(12)]]
+
+
+@pytest.mark.parametrize("words", MOMENTS)
+def test_months_times_and_durations_in_text_are_remarked_on(words):
+    example = f"months, times or durations, such as {words[0]!r} (see pandas.to_datetime, to_timedelta)"
+    assert remark_on(words) == example
+    assert remark_on([*words, "never"]) is None
+    assert remark_on(words[:5]) is None
 
 
 def table(words):

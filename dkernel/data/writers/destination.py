@@ -54,6 +54,7 @@ from dkernel.data.writers.manifest import (
     refuse_other,
     staging_name,
 )
+from dkernel.data.writers.partitions import Partitioned, files_in
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
 REJECTS_NAME = "_rejects.csv"
@@ -70,7 +71,7 @@ class Destination:
     True
     """
 
-    def __init__(self, path: str | os.PathLike[str], overwrite: bool = False) -> None:
+    def __init__(self, path: str | os.PathLike[str], overwrite: bool = False, partition_by: Sequence[str] = ()) -> None:
         if "://" in os.fspath(path):
             raise UnsupportedError(
                 f"{os.fspath(path)}: an output is written to a file system, where a rename makes it appear as a whole. "
@@ -80,6 +81,8 @@ class Destination:
         self.path = Path(path).resolve()
         self.overwrite = overwrite
         self.format = format_of(self.path)
+        if partition_by:
+            self.format = Partitioned.of(partition_by, self.format)
         if not self.path.parent.is_dir():
             raise DataError(
                 f"{self.path}: the folder {self.path.parent} is not there. Make it, or choose another place."
@@ -132,7 +135,7 @@ class Destination:
     def _holds(self, manifest: Manifest) -> bool:
         """True if the output equals its manifest, byte for byte."""
         if self.format.folder:
-            names = sorted(p.name for p in self.path.iterdir() if p.name[0] not in "._")
+            names = [name for name in files_in(self.path) if name[0] not in "._"]
             if names != [entry.name for entry in manifest.files] or not (self.path / "_SUCCESS").exists():
                 return False
             files = [self.path / entry.name for entry in manifest.files]
@@ -173,13 +176,13 @@ class Destination:
     def _foreign(self, manifest: Manifest | None) -> list[str]:
         if not self.path.is_dir():
             return []
-        found = sorted(p.name for p in self.path.iterdir())
         if not self.format.folder:
+            found = sorted(p.name for p in self.path.iterdir())
             return [] if {"zarr.json", ".zgroup", ".zarray"} & set(found) else found
         known = {"_manifest.json", "_SUCCESS", REJECTS_NAME} | {
             entry.name for entry in (manifest.files if manifest else ())
         }
-        return [name for name in found if name not in known]
+        return [name for name in files_in(self.path) if name not in known]
 
     def stage(self, job: Mapping[str, str]) -> "Staging":
         """The staging folder of this job; a context manager, for one client at a time."""
@@ -365,10 +368,16 @@ class Staging:
             manifest = Manifest(self.job, (Entry(path.name, rows, size, sha256),), rejected, listed, filled)
             write_file(self.folder / "manifest.json", manifest.to_bytes())
             return output, manifest
-        named = named_parts(parts, form.staged)
         output.mkdir()
+        named: dict[str, OutputPart] = {}
+        if isinstance(form, Partitioned):
+            entries = tuple(Entry(name, rows, *digest(output / name)) for name, rows in form.divide(staged, output))
+            sync_tree(output)
+        else:
+            named = named_parts(parts, form.staged)
+            entries = entries_of(named)
         listed = self._list(lists, rejected, output / REJECTS_NAME, REJECTS_NAME)
-        manifest = Manifest(self.job, entries_of(named), rejected, listed, filled)
+        manifest = Manifest(self.job, entries, rejected, listed, filled)
         write_file(output / "_manifest.json", manifest.to_bytes())
         # Before the parts: it is what a rerun takes them back by.
         moves = {name: part.staged for name, part in named.items()}

@@ -80,7 +80,7 @@ class Format(ABC):
                 )
 
 
-def _gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
+def gathered(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Join tables until each has at least GROUP_ROWS rows, but for the last."""
     waiting: list[pa.Table] = []
     for table in tables:
@@ -97,7 +97,7 @@ def _schema_of(part: Path) -> pa.Schema:
         return file.schema_arrow
 
 
-def _row_groups(parts: Sequence[Path]) -> Iterator[pa.Table]:
+def row_groups(parts: Sequence[Path]) -> Iterator[pa.Table]:
     for part in parts:
         with opened_parquet(part) as file:
             for group in range(file.num_row_groups):
@@ -126,7 +126,7 @@ class Parquet(Format):
         """Parquet holds every type that Arrow reads from a file."""
 
     def stage(self, tables: Iterable[pa.Table], path: Path) -> None:
-        groups = _gathered(tables)
+        groups = gathered(tables)
         first = next(groups)
         # Numbers of which hardly two are equal: a dictionary of them is most of the time of writing, and of the file a
         # third.
@@ -146,7 +146,7 @@ class Parquet(Format):
             _same(first, _schema_of(part), part)
 
     def assemble(self, parts: Sequence[Path], columns: Sequence[str], rows: int, path: Path) -> None:  # noqa: ARG002
-        self.stage(_row_groups(parts), path)
+        self.stage(row_groups(parts), path)
 
 
 class Folder(Parquet):
@@ -330,7 +330,7 @@ class Zarr(Format):
             dtype = str if _is_text(kind) else np.dtype(kind.to_pandas_dtype())
             arrays[name] = group.create_array(name, shape=(rows,), chunks=(GROUP_ROWS,), dtype=dtype)
         first = 0
-        for table in _sliced(_row_groups(parts)):
+        for table in _sliced(row_groups(parts)):
             for name, array in arrays.items():
                 array[first : first + table.num_rows] = _filled(table, name, self.ending)
             first += table.num_rows
@@ -339,7 +339,7 @@ class Zarr(Format):
 def _sliced(tables: Iterable[pa.Table]) -> Iterator[pa.Table]:
     """Cut the rows into tables of GROUP_ROWS rows, but for the last."""
     rest: pa.Table | None = None
-    for table in _gathered(tables):
+    for table in gathered(tables):
         whole = table if rest is None else pa.concat_tables([rest, table])
         first = 0
         while whole.num_rows - first >= GROUP_ROWS:

@@ -41,7 +41,7 @@ from dkernel.encoding.encoding import Counted
 from dkernel.errors import ClusterError, DataError, DKernelError, UnsupportedError
 
 
-def destination_of(path: Any, overwrite: bool = False) -> "AnyDestination":
+def destination_of(path: Any, overwrite: bool = False, partition_by: Sequence[str] = ()) -> "AnyDestination":
     """The place of an output: of a file system, or of a store when `path` is a URL.
 
     Examples
@@ -49,7 +49,11 @@ def destination_of(path: Any, overwrite: bool = False) -> "AnyDestination":
     >>> type(destination_of("memory://bucket/scores")).__name__, type(destination_of("scores")).__name__
     ('StoreDestination', 'Destination')
     """
-    return StoreDestination(str(path), overwrite) if "://" in str(path) else Destination(path, overwrite)
+    if "://" not in str(path):
+        return Destination(path, overwrite, partition_by)
+    if partition_by:
+        raise UnsupportedError(f"{path}: an output in a store is not divided. Write it to a folder, and copy that.")
+    return StoreDestination(str(path), overwrite)
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from dkernel.linear.losses import Loss
 
@@ -52,3 +53,18 @@ SOLVERS: Mapping[str, SolverEntry] = {
     "lbfgs": SolverEntry("dkernel.solving.full_batch:LimitedMemory", until_converged=True, prepared=True),
 }
 """A new solver is one file with its class, and one line here."""
+
+
+def early_end(facts: Mapping[str, Any]) -> dict[str, str]:
+    """The line about a solver that was stopped before its optimum; nothing where it arrived or does not look for one.
+
+    Examples
+    --------
+    >>> early_end({"solver": {"converged": False, "passes": 8, "decrement": 0.02}})
+    {'solver': 'stopped after 8 passes: the scores would still move by about 0.02'}
+    """
+    found = facts.get("solver") or {}
+    if found.get("converged", True) or found.get("decrement", 0.0) < SEEN:
+        return {}
+    moved = f"the scores would still move by about {found['decrement']:.1g}"
+    return {"solver": f"stopped after {found['passes']} passes: {moved}"}

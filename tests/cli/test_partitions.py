@@ -1,0 +1,80 @@
+"""Scores in folders of the values of a column, as Dask and Spark write and read them: whole, and no row lost."""
+
+import json
+
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+
+import dkernel
+from dkernel.data.writers.partitions import Partitioned
+
+FIXED = ["--kernel", "gaussian", "--gamma", "0.5", "--n-components", "16", "--alpha", "1e-4", "--metric", "identity"]
+
+
+@pytest.fixture
+def rows(run, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    rng = np.random.default_rng(0)
+    frame = pd.DataFrame({"id": np.arange(600), "a": rng.normal(size=600), "year": rng.integers(2019, 2022, 600)})
+    frame["city"] = rng.choice(["La Paz", "a/b=c", "Zürich"], 600)
+    frame["y"] = np.where(frame["a"] > 0, "yes", "no")
+    frame.to_parquet("t.parquet", index=False, row_group_size=100)
+    result = run("train", "t.parquet", "--label", "y", "--exclude", "id,year,city", "--out", "m", *FIXED, "--quiet")
+    assert result.exit_code == 0, result.output
+    return frame
+
+
+@pytest.mark.filterwarnings("ignore:The inplace keyword")  # of Dask, which pandas will drop
+def test_rows_are_those_of_one_folder_in_their_order(run, rows):
+    job = ["score", "m", "t.parquet", "--keep", "id", "--partition-by", "year,city"]
+    for out in ("s", "again"):
+        said = run(*job, "--out", out)
+        assert said.exit_code == 0, said.output
+    assert run("score", "m", "t.parquet", "--keep", "id,year,city", "--out", "flat", "--quiet").exit_code == 0
+    flat = pd.read_parquet("flat")
+    for found in (pd.read_parquet("s"), dd.read_parquet("s").compute()):
+        assert (found.groupby(["year", "city"], observed=True)["id"].diff().dropna() > 0).all()
+        found = found.sort_values("id", ignore_index=True).astype({"year": "int64", "city": "str"})
+        pd.testing.assert_frame_equal(found[flat.columns], flat, check_dtype=False)
+    source = dkernel.open_source("s", label="label", exclude="id")
+    assert (source.n_rows, source.table_columns) == (len(rows), ("score", "year", "city"))
+    with open("s/_manifest.json") as one, open("again/_manifest.json") as other:
+        assert json.load(one)["files"] == json.load(other)["files"]
+    assert "already complete" in run(*job, "--out", "s").stdout
+
+
+def test_other_files_are_kept_and_a_file_that_is_gone_is_found(run, rows, tmp_path):
+    job = ["score", "m", "t.parquet", "--out", "s", "--partition-by", "year", "--quiet"]
+    assert run(*job).exit_code == 0
+    (tmp_path / "s" / "year=2020" / "mine.txt").write_text("notes")
+    refused = run(*job, "--overwrite", "--keep", "id")
+    assert refused.exit_code == 65
+    assert "year=2020/mine.txt" in refused.stderr
+    (tmp_path / "s" / "year=2020" / "mine.txt").unlink()
+    (tmp_path / "s" / "year=2020" / "part-00000.parquet").unlink()
+    assert "was changed since it was written" in run(*job).stderr
+    assert run(*job, "--overwrite").exit_code == 0
+    assert len(pd.read_parquet("s")) == len(rows)
+
+
+def test_a_missing_key_has_the_folder_of_hive_and_a_stop_loses_nothing(run, rows, tmp_path, monkeypatch):
+    rows.assign(year=rows["year"].where(rows["id"] % 5 > 0).astype("Int64")).to_parquet("gaps.parquet", index=False)
+    job = ["score", "m", "gaps.parquet", "--out", "s", "--partition-by", "year", "--quiet"]
+    with monkeypatch.context() as patch:
+        patch.setattr(Partitioned, "divide", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        assert run(*job).exit_code != 0
+    assert not (tmp_path / "s").exists()
+    assert run(*job).exit_code == 0
+    assert len(pd.read_parquet("s/year=__HIVE_DEFAULT_PARTITION__")) == 120
+    assert len(dd.read_parquet("s")) == 600
+
+
+@pytest.mark.usefixtures("rows")
+def test_what_cannot_be_divided_is_refused(run, tmp_path):
+    said = run("score", "m", "t.parquet", "--out", "s.csv", "--partition-by", "year")
+    assert "Give a name without an ending" in said.stderr
+    assert "no column" in run("score", "m", "t.parquet", "--out", "s", "--partition-by", "month").stderr
+    assert "is not divided" in run("score", "m", "t.parquet", "--out", "memory://b/s", "--partition-by", "year").stderr
+    assert not (tmp_path / "s").exists()
