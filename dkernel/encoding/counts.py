@@ -97,8 +97,7 @@ def _common(x: NDArray[Any]) -> dict[float, int]:
         if len(np.unique(some)) == len(some):
             return {}
     found, counts = np.unique(single, return_counts=True)
-    if len(found) > MOST_VALUES:  # as _bounded, before very many values become a dict
-        counts = counts - np.sort(counts)[-MOST_VALUES - 1]
+    counts = counts - _excess(counts)  # before very many values become a dict
     return dict(zip(found[counts > 0].tolist(), counts[counts > 0].tolist(), strict=True))
 
 
@@ -111,10 +110,13 @@ def _summed(one: Mapping[Value, int], other: Mapping[Value, int]) -> dict[Value,
 
 def _bounded(counts: dict[Value, int]) -> dict[Value, int]:
     """The most frequent MOST_VALUES of values, less the count of the next."""
-    if len(counts) <= MOST_VALUES:
-        return counts
-    less = sorted(counts.values(), reverse=True)[MOST_VALUES]
-    return {value: n - less for value, n in counts.items() if n > less}
+    less = _excess(np.array(list(counts.values()), np.int64))
+    return {value: n - less for value, n in counts.items() if n > less} if less else counts
+
+
+def _excess(counts: NDArray[np.int64]) -> int:
+    """The count of the value after the most frequent MOST_VALUES; 0 where there is none."""
+    return int(np.sort(counts)[-MOST_VALUES - 1]) if len(counts) > MOST_VALUES else 0
 
 
 @dataclass(frozen=True)
@@ -137,10 +139,8 @@ class CategoryCount:
         found = np.bincount(codes, minlength=len(words))
         gaps = np.array([word is None for word in words], bool)
         missing, found = int(found[gaps].sum()), np.where(gaps, 0, found)
-        places, less = np.flatnonzero(found), 0
-        if len(places) > MOST_VALUES:  # the cut of _bounded, made before very many values become a dict
-            less = int(np.sort(found[places])[-MOST_VALUES - 1])
-            places = np.flatnonzero(found > less)
+        less = _excess(found[found > 0])  # before very many values become a dict
+        places = np.flatnonzero(found > less)
         bounded = cls(
             {words[i] or "": int(found[i]) - less for i in places.tolist()}, missing, not less,
             notation=example_of(words),
