@@ -201,17 +201,17 @@ def _fitted(
     callback: Callable[[dict[str, Any]], Any] | None,
 ) -> LocalStage:  # fmt: skip
     """The cells of the residual, or of the label where the problem has a start, kept where the holdout gains."""
-    which = "" if problem.start is None else "-label"
-    key = rows.key + which
-    context.progress.phase("choose width and ridge of cells" + which.replace("-", " of the "))
+    suffix, cells = ("", "cells") if problem.start is None else ("-label", "cells of the label")
+    key = rows.key + suffix
+    context.progress.phase(f"choose width and ridge of {cells}")
     find = partial(_chosen, context, problem, rows.runs, rows.numbers, key, asked)
-    chosen = context.journal.stage(f"cells-settings{which}", find)
+    chosen = context.journal.stage(f"cells-settings{suffix}", find)
     if not chosen:
         why = f"none: a few cells of {TRIED_ROWS:,} rows win less than {LEAST_GAIN:.0%} of the loss of rows held out"
         return LocalStage(None, [], {}, why)
     settings = CellSettings(*chosen)
-    context.progress.phase("cells" + which.replace("-", " of the "), int(sum(ends[-1] for _, ends in rows.runs)))
-    fit = fit_cells(context, problem, rows.runs, rows.tree, rows.numbers, settings, key, callback, f"cells{which}")
+    context.progress.phase(cells, int(sum(ends[-1] for _, ends in rows.runs)))
+    fit = fit_cells(context, problem, rows.runs, rows.tree, rows.numbers, settings, key, callback, f"cells{suffix}")
     machine = CellMachine.of(rows.inputs, fit.tree, fit.cells, settings.nu, rows.unit)
     return _judged(context, machine, fit.history, settings, problem.start)
 
