@@ -40,6 +40,7 @@ Array = NDArray[np.float64]
 
 PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 """alpha="auto" looks at these on the sample."""
+MIDDLE = PATH[len(PATH) // 2]  # where only one has room, and no choice has looked at any
 
 # effective dimensions are at most this share of the columns; steps of few rows want fewer
 LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
@@ -218,7 +219,7 @@ def _wide(evaluator: SampleEvaluator, split: ReservoirSplit, n: int) -> _Covaria
 
 
 def alpha_path(outputs: int, near: float | None = None) -> tuple[float, ...]:
-    """The alphas that alpha="auto" looks at: fewer where each is many heads.
+    """The alphas that alpha="auto" looks at: fewer where each is many heads, and of very many that of the choice alone.
 
     Parameters
     ----------
@@ -228,8 +229,12 @@ def alpha_path(outputs: int, near: float | None = None) -> tuple[float, ...]:
     --------
     >>> alpha_path(1), alpha_path(1, 1e-7), alpha_path(26, 1e-8)
     ((1e-09, 1e-08, 1e-07, 1e-06, 1e-05, 0.0001, 0.001), (1e-09, 1e-08, 1e-07, 1e-06), (1e-09, 1e-06))
+    >>> alpha_path(100, 1e-2), alpha_path(100, 1e-5), alpha_path(100)
+    ((0.001,), (1e-05,), (1e-06,))
     """
     path = PATH[:: max(1, -(-len(PATH) * outputs // MOST_HEADS))]
+    if len(path) == 1:
+        return (min(PATH, key=lambda alpha: abs(np.log(alpha / (near or MIDDLE)))),)
     return path[: 1 + sum(alpha < ABOVE * near for alpha in path)] if near else path
 
 

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 import scipy.linalg as sl
 
+from dkernel import KernelClassifier
 from dkernel.data.block import Block
 from dkernel.execution.local import SerialExecutor
 from dkernel.features import NystromMap, Scaling
@@ -107,3 +108,11 @@ def test_a_start_of_little_work_is_made_in_this_process_to_the_same_bits(rows, m
         assert (executor.sent == 0) == little
     np.testing.assert_array_equal(*found)
     assert np.abs(found[0]).max() > 0
+
+
+def test_the_one_alpha_that_many_classes_have_room_for_is_that_of_the_choice():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(1500, 4))
+    y = (2 * X @ rng.normal(size=(4, 60)) + rng.gumbel(size=(1500, 60))).argmax(axis=1)
+    fit = KernelClassifier(kernel="gaussian", solver="psgd", n_components=64, local="none").fit(X, y)
+    assert fit.alpha_ >= 1e-6
