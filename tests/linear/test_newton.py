@@ -86,3 +86,18 @@ def test_outputs_share_the_factors(name, monkeypatch):
     Y = np.where(np.arange(60)[:, None] % 30 == np.arange(30), 1.0, -1.0)
     reached = Newton(K, Y, W, loss_named(name)).optimum(1e-3)
     assert len(made) == reached.steps < 20
+
+
+def test_outputs_that_are_at_their_optima_are_left_alone(monkeypatch):
+    solved, solve = [], newton._System.solve
+    monkeypatch.setattr(newton._System, "solve", lambda of, r, rest: solved.append(r.shape[1]) or solve(of, r, rest))
+    Y = np.where(np.digitize(NUMBER, [-1, 0, 1])[:, None] == np.arange(4), 1.0, -1.0)
+    machine = Newton(K, Y, W, loss_named("logistic"))
+    reached = machine.optimum(1e-4)
+    assert solved[0] == 4 > min(solved)
+    start = reached.v.copy()
+    start[:, 0] = 0.0
+    solved.clear()
+    again = machine.optimum(1e-4, start=start)
+    assert solved.count(4) < len(solved) / 2
+    np.testing.assert_allclose(again.v, reached.v, atol=1e-6)

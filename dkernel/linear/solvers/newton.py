@@ -15,7 +15,7 @@ and Wright 2006, section 7.1 (how well a step is to be solved).
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import scipy.linalg as sl
@@ -25,6 +25,7 @@ from dkernel.errors import UnsupportedError
 from dkernel.linear.losses import Loss
 
 Array = NDArray[np.float64]
+Outputs = slice | NDArray[np.intp]
 
 MOST_STEPS = 100  # a fit takes some ten or twenty
 MOST_ITERATIONS = 40  # conjugate gradients take some ten in a step
@@ -99,31 +100,35 @@ class Newton:
         """
         alpha = max(alpha, 1e-14)
         v = np.zeros((len(self.K) + 1, self.Y.shape[1])) if start is None else start.copy()
-        a, b = v[:-1], v[-1]
-        Ka, moved, steps = self.K @ a, np.inf, 0
-        alone = np.full(len(b), len(b) == 1)
-        while moved > tolerance and steps < MOST_STEPS:
+        Ka, steps = self.K @ v[:-1], 0
+        moved, alone = np.full(v.shape[1], np.inf), np.full(v.shape[1], v.shape[1] == 1)
+        while (left := moved > tolerance).any() and steps < MOST_STEPS:
             steps += 1
-            d, beta = self._step(a, Ka + b, alpha, min(ROUGHLY, moved**0.5), alone)
-            Kd = self.K @ d
-            t = self._length(v, Ka, np.vstack([d, beta]), Kd, alpha)
-            far = np.sqrt(self._sums(self.w[:, None] * np.square(t * (Kd + beta))))
-            moved = float(far.max())
-            a += t * d
-            b += t * beta
-            Ka += t * Kd
-            if not self.loss.joint:
-                moved = moved if ((t > 0) | alone).all() else np.inf
-                alone |= t < 1
-        return Reached(v, steps, moved)
+            some = replace(self, Y=self.Y[:, left])  # outputs that are at their optima stay there
+            moved[left], alone[left], v[:, left], Ka[:, left] = some._moved(
+                moved[left], alone[left], v[:, left], Ka[:, left], alpha
+            )
+        return Reached(v, steps, float(moved.max()))
+
+    def _moved(
+        self, moved: Array, alone: NDArray[np.bool_], v: Array, Ka: Array, alpha: float
+    ) -> tuple[Array, NDArray[np.bool_], Array, Array]:
+        """One step: by how much it moved the scores of each output, the outputs that are alone then, v, and K a."""
+        d, beta = self._step(v[:-1], Ka + v[-1], alpha, np.minimum(ROUGHLY, np.sqrt(moved)), alone)
+        Kd, step = self.K @ d, np.vstack([d, beta])
+        t = self._length(v, Ka, step, Kd, alpha)
+        far = np.sqrt(self._sums(self.w[:, None] * np.square(t * (Kd + beta))))
+        if not self.loss.joint:
+            far, alone = np.where((t > 0) | alone, far, np.inf), alone | (t < 1)
+        return far, alone, v + t * step, Ka + t * Kd
 
     def _sums(self, each: Array) -> Array:
         """Sums over the rows of each output; over all outputs where the loss sees them together."""
         sums = each.sum(axis=0)
         return sums.sum(keepdims=True) if self.loss.joint else sums
 
-    def _step(self, a: Array, s: Array, alpha: float, enough: float, alone: NDArray[np.bool_]) -> tuple[Array, Array]:
-        """The way to the minimum of the quadratic model at s, up to `enough` of its length.
+    def _step(self, a: Array, s: Array, alpha: float, enough: Array, alone: NDArray[np.bool_]) -> tuple[Array, Array]:
+        """The way to the minimum of the quadratic model at s, of each output up to `enough` of its length.
 
         Parameters
         ----------
@@ -132,60 +137,78 @@ class Newton:
         d, beta, alone = np.empty_like(a), np.empty(a.shape[1]), alone.copy()
         if not alone.all():
             some = ~alone
-            d[:, some], beta[some], alone[some] = self._shared(some, a, s, alpha, enough)
+            d[:, some], beta[some], alone[some] = self._shared(some, a, s, alpha, enough[some])
         for j in np.flatnonzero(alone):
             one = np.arange(len(alone)) == j
-            d[:, one], beta[one], _ = self._shared(one, a, s, alpha, enough)
+            d[:, one], beta[one], _ = self._shared(one, a, s, alpha, enough[one])
         return d, beta
 
     def _shared(
-        self, some: NDArray[np.bool_], a: Array, s: Array, alpha: float, enough: float
+        self, some: NDArray[np.bool_], a: Array, s: Array, alpha: float, enough: Array
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
         """Compute the step of some outputs with one factor, and tell the outputs that have not reached its end."""
         a, s, Y = a[:, some], s[:, some], self.Y[:, some]
         w, slope = self.w[:, None], self.loss.derivative(Y, s)
-        h, change = self.loss.hessian(Y, s)
         r, rest, beta = -(w * slope + alpha * a), -self.w @ slope, np.zeros(a.shape[1])
-        mean = h.mean(axis=1)
+        mean = self.loss.hessian(Y, s)[0].mean(axis=1)
         curved = (mean > 1e-12) & (self.w > 0)  # smaller curvatures are rounding
         d = np.where(curved[:, None], 0.0, r / alpha)
         if not curved.any():
             return d, beta, np.zeros(len(beta), dtype=bool)
-        if not curved.all():
-            change = self.loss.hessian(Y[curved], s[curved])[1]
-        mean, w = mean[curved], w[curved]
+        Y, s, mean, w = Y[curved], s[curved], mean[curved], w[curved]
 
-        def bent(moved: Array) -> Array:
-            return w * change(moved)
+        def bent(at: Outputs) -> Callable[[Array], Array]:
+            change = self.loss.hessian(Y[:, at], s[:, at])[1]
+            return lambda moved: w * change(moved)
 
-        moved = bent((self.K @ d)[curved])
+        moved = bent(slice(None))((self.K @ d)[curved])
         K = self.K if curved.all() else self.K[np.ix_(curved, curved)]
         system = _System.of(K, alpha / (w[:, 0] * mean), alpha)
         d[curved], beta, late = self._solved(system, bent, r[curved] - moved, rest - moved.sum(axis=0), enough)
         return d, beta, late & (not self.loss.joint)
 
     def _solved(
-        self, system: "_System", bent: Callable[[Array], Array], r: Array, rest: Array, enough: float
+        self,
+        system: "_System",
+        bent: Callable[[Outputs], Callable[[Array], Array]],
+        r: Array,
+        rest: Array,
+        enough: Array,
     ) -> tuple[Array, Array, NDArray[np.bool_]]:
-        """Conjugate gradients in the space of the kernel, whose inner products are a^T K a."""
-        d, beta, alpha = np.zeros_like(r), np.zeros_like(rest), system.alpha
+        """Conjugate gradients in the space of the kernel, whose inner products are a^T K a.
+
+        Parameters
+        ----------
+        bent : outputs -> the function from changes of their scores to those of the weighted derivatives
+        """
+        found, late = np.zeros((len(r) + 1, len(rest))), np.zeros(len(rest), dtype=bool)
+        at = np.arange(len(rest))  # the outputs that are not there yet: the others leave
+        d, beta, curve = np.zeros_like(r), np.zeros_like(rest), bent(slice(None))
         z, zeta, Kz = system.solve(r, rest)
         p, pb, Kp, now = z, zeta, Kz, self._inner(r, Kz, rest, zeta)
-        first, late = now, np.zeros(len(now), dtype=bool)
+        least = enough**2 * now
         for _ in range(MOST_ITERATIONS):
-            q = bent(Kp + pb)
-            q, qb = q + alpha * p, q.sum(axis=0)
+            q = curve(Kp + pb)
+            q, qb = q + system.alpha * p, q.sum(axis=0)
             t = _ratio(now, self._inner(q, Kp, qb, pb))
             d, beta = d + t * p, beta + t * pb
             r, rest = r - t * q, rest - t * qb
             z, zeta, Kz = system.solve(r, rest)
             then = self._inner(r, Kz, rest, zeta)
-            late = then > enough**2 * first
-            if not late.any():
-                break
             share, now = _ratio(then, now), then
             p, pb, Kp = z + share * p, zeta + share * pb, Kz + share * Kp
-        return d, beta, late
+            late[at] = stays = now > least
+            if stays.all():
+                continue
+            found[:-1, at], found[-1, at] = d, beta
+            if not stays.any():
+                break
+            at, curve = at[stays], bent(at[stays])
+            d, p, Kp, r = (each[:, stays] for each in (d, p, Kp, r))
+            beta, pb, rest, now, least = (each[stays] for each in (beta, pb, rest, now, least))
+        if late.any():
+            found[:-1, at], found[-1, at] = d, beta
+        return found[:-1], found[-1], late
 
     def _inner(self, r: Array, Kz: Array, rest: Array, zeta: Array) -> Array:
         return self._sums(np.vstack([r * Kz, rest * zeta]))
