@@ -50,8 +50,9 @@ class Recipe:
     landmarks : rule that chooses them; "given" in the record of a fit with an array of landmarks
     features : one of `dkernel.features.FEATURES`, which says what each is
     form : of the Fourier map, sin/cos pairs or cos + offset; "exponential" has the columns of the pairs
-    loss : one of `dkernel.linear.losses`; "huber(1.35)", "epsilon_insensitive(0.1)" and "quantile(0.5)" may have
-        another number, the first two in standard deviations of the targets
+    loss : one of `dkernel.linear.losses`; "auto" is "squared_hinge", or of several classes "softmax" with a linear
+        kernel, where few rows are better learned so; "huber(1.35)", "epsilon_insensitive(0.1)" and "quantile(0.5)" may
+        have another number, the first two in standard deviations of the targets
     alpha : a number; "auto"; or "C=10", as of support vector machines: 1 / (C n), n the weight of the rows learned from
     solver : "psgd", preconditioned stochastic gradients; the others find the optimum: "normal" (squared loss, one pass,
         every alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and "exact" (every loss but the perceptron's, up to
@@ -101,7 +102,7 @@ class Recipe:
     landmarks: str = "uniform"
     sampling: str = "auto"
     form: str = "pairs"
-    loss: str = "squared_hinge"
+    loss: str = "auto"
     alpha: str | float = "auto"
     solver: str = "psgd"
     passes: str | int = "auto"
@@ -142,7 +143,7 @@ class Recipe:
             )
         if self.task == "regress" and not loss.regresses:
             raise RecipeError(
-                f"loss={self.loss!r} is for classes and task='regress' predicts numbers. Use loss='squared'."
+                f"loss={loss.text!r} is for classes and task='regress' predicts numbers. Use loss='squared'."
             )
         if self.task == "regress" or not loss.classifies:
             which = "task='regress'" if self.task == "regress" else f"loss={self.loss!r}"

@@ -32,7 +32,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "landmarks": ("uniform", "stratified", "kmeans", "leverage", "rpcholesky"),
     "sampling": ("auto", *SAMPLINGS, *FAST),
     "form": FORMS,
-    "loss": tuple(LOSSES),
+    "loss": ("auto", *LOSSES),
     "alpha": ("auto",),
     "solver": tuple(SOLVERS),
     "scale": ("auto", *SCALINGS),

@@ -52,9 +52,9 @@ RECIPE: dict[str, tuple[str, str, str]] = {
     ),
     "form": ("pairs|offset|exponential", "pairs", "Fourier features: sine and cosine, or cosine with an offset."),
     "loss": (
-        "squared_hinge|hinge|logistic|softmax|perceptron|squared|huber|epsilon_insensitive|quantile",
+        "auto|squared_hinge|hinge|logistic|softmax|perceptron|squared|huber|epsilon_insensitive|quantile",
         "",
-        "Default: by the task.",
+        "auto: by the task and the classes.",
     ),
     "class_weight": ("balanced", "", "Give all classes the same total weight."),
     "alpha": ("auto|NUMBER|C=NUMBER", "auto", "Regularization; C=10 is 1 / (10 n)."),
@@ -196,7 +196,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
 def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
     """The options of the recipe, without those that the data decide."""
     found = {name: getattr(recipe, name) for name in RECIPE}
-    if values["loss"] is None and recipe.task == "auto":
+    if values["loss"] in (None, "auto") and recipe.task == "auto":
         found["loss"] = None  # the label decides it
     if values["dtype"] is None:
         found["dtype"] = None  # the first rows do
@@ -269,7 +269,7 @@ def open_for(values: Mapping[str, Any], recipe: "Recipe") -> tuple[Any, "Recipe"
 
 def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) -> "Recipe":
     """The recipe for a label of this kind: a floating one is regressed on, unless an option speaks of classes."""
-    if kind == "float" and recipe.task == "auto" and recipe.positive is None and values["loss"] is None:
+    if kind == "float" and recipe.task == "auto" and recipe.positive is None and values["loss"] in (None, "auto"):
         recipe = recipe.replace(loss="squared")
     return _with_typed_positive(recipe, kind, values["label"])
 

@@ -16,7 +16,8 @@ from dkernel.linear.losses import LOSSES
 
 
 def _has_probabilities(estimator: "KernelClassifier") -> bool:
-    loss = LOSSES.get(str(estimator.loss))
+    fitted = getattr(estimator, "model_", None) if estimator.loss == "auto" else None
+    loss = LOSSES.get(str(estimator.loss)) if fitted is None else fitted.loss
     if (loss is not None and loss.probable) or estimator.calibration is not None:
         return True
     raise UnsupportedError(
@@ -51,8 +52,9 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         is by rows, and fewer landmarks if more would gain little.
     landmarks : {"uniform", "stratified", "kmeans", "leverage", "rpcholesky"} or array, default="uniform"
         Rule that chooses the landmarks ("stratified" by class), or an array of landmarks in the units of X.
-    loss : {"squared_hinge", "hinge", "logistic", "softmax", "perceptron", "squared"}, default="squared_hinge"
-        Loss; "softmax" sees all classes at once.
+    loss : {"auto", "squared_hinge", "hinge", "logistic", "softmax", "perceptron", "squared"}, default="auto"
+        Loss; "softmax" sees all classes at once. "auto" is "squared_hinge", or of several classes and few rows
+        "softmax" with a linear kernel, where it has fewer wrong labels.
     alpha : float, "auto" or str, default="auto"
         Strength of the regularization; "auto" chooses from a path judged on the holdout, and "C=10" is 1 / (C n) as in
         scikit-learn's SVC.
@@ -189,7 +191,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         features: str = "auto",
         n_components: str | int = "auto",
         landmarks: Landmarks = "uniform",
-        loss: str = "squared_hinge",
+        loss: str = "auto",
         alpha: str | float = "auto",
         solver: str = "auto",
         passes: str | int = "auto",

@@ -48,7 +48,11 @@ def loss_named(text: str) -> Loss:
     --------
     >>> loss_named("quantile(0.9)"), loss_named("huber").text, loss_named("huber(1.35)").text
     (Quantile(q=0.9), 'huber', 'huber')
+    >>> loss_named("auto").text  # the first of the catalogue, where nothing else is chosen
+    'squared_hinge'
     """
+    if text == "auto":
+        return next(iter(LOSSES.values()))
     found = re.fullmatch(r"\s*(\w+)\s*(?:\(([^()]*)\))?\s*", text)
     name = found[1] if found else text
     if found is None or name not in LOSSES:

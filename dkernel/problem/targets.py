@@ -64,7 +64,7 @@ def resolve_task(recipe: Recipe, kind: str | None) -> str:
         return "classify"
     if kind == "float" and not regresses:
         raise RecipeError(
-            f"The label is floating, so task='auto' means a regression, and loss={recipe.loss!r} is for classes. "
+            f"The label is floating, so task='auto' means a regression, and loss={loss.text!r} is for classes. "
             "Use loss='squared', or task='classify' if the numbers are names of classes."
         )
     if regresses and kind in ("int", "bool"):

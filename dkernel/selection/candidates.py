@@ -43,6 +43,7 @@ class SelectedModel:
     enough : components beyond which there is little to gain; None where that is not known
     rough : whether each doubling of the components nearly halves the loss, so that no number of them is enough
     alpha : of the ridge regression that was judged best; None where nothing was judged
+    loss : that was chosen with a linear kernel of the features; None for the one that was asked for
     """
 
     kernel: Kernel
@@ -53,6 +54,7 @@ class SelectedModel:
     enough: int | None = None
     rough: bool = False
     alpha: float | None = None
+    loss: str | None = None
 
 
 def has(candidates: Sequence[Candidate], family: Kernel) -> bool:

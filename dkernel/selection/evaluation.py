@@ -89,6 +89,7 @@ class CandidateLoss:
 
     Parameters
     ----------
+    wrong : rows whose label is not that of the largest score, of several classes
     gain, error : by how much half as many components have a larger loss, and the standard error of that; infinite
         where nobody asked
     """
@@ -96,6 +97,7 @@ class CandidateLoss:
     loss: float
     coef: NDArray[np.float64]
     alpha: float = 0.0
+    wrong: NDArray[np.bool_] | None = None
     gain: float = np.inf
     error: float = np.inf
 
@@ -143,8 +145,11 @@ def evaluate_candidate(
             w = _ridge(covariance, metric, moment, alpha)
             if w is None:
                 return nothing, None
-            found = _mean(loss.judged(Y_judged, judged @ w), weight_judged)
-            return (CandidateLoss(found, w[:-1], alpha), w) if np.isfinite(found) else (nothing, None)
+            S = judged @ w
+            found = _mean(loss.judged(Y_judged, S), weight_judged)
+            several = targets.classes is not None and targets.outputs > 1
+            wrong = S.argmax(axis=1) != Y_judged.argmax(axis=1) if several else None
+            return (CandidateLoss(found, w[:-1], alpha, wrong), w) if np.isfinite(found) else (nothing, None)
 
         best, whole = _best_alpha(partial(over, at), near)
     if not level.halved or map.n_components < 2 or whole is None:

@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from dkernel.errors import UnsupportedError
 from dkernel.features import Scaling
 from dkernel.kernels import Kernel
-from dkernel.kernels.analysis.gradients import gradients, has_gradient, is_radial
+from dkernel.kernels.analysis.gradients import gradients, has_gradient, is_radial, metric_root
+from dkernel.selection.candidates import Candidate
 
 F64 = NDArray[np.float64]
 MOST_COLUMNS = 512  # columns of the data: M is a square of them, and moving a row takes 2 p^2 flops
@@ -58,6 +59,22 @@ def check_metric(metric: str, kernel: Kernel, p: int, objects: bool, sparse: boo
         )
     if not has_gradient(kernel):
         gradients(kernel, np.zeros((1, p)), np.zeros((1, p)), np.zeros((1, 1)))  # says why
+
+
+def in_metric(candidate: Candidate, base: Scaling, moment: F64, X: NDArray[Any], kind: str) -> Candidate:
+    """The candidate in the metric that the gradients of its fitted function say.
+
+    Parameters
+    ----------
+    base : scaling without a metric
+    moment : of gradients of the scaled rows as they are now
+    """
+    now = candidate.scaling.rotation if kind == "full" else np.diag(candidate.scaling.factor / base.factor)
+    if now is not None:  # the metric is one of the rows before it
+        moment = now @ moment @ now.T
+    root = metric_root(moment, kind == "diagonal")
+    weights = np.diag(moment) / max(float(np.trace(moment)), 1e-300)
+    return replace(candidate, scaling=with_metric(base, root, X, kind == "diagonal"), metric=kind, weights=weights)
 
 
 def with_metric(scaling: Scaling, root: F64, X: NDArray[Any], diagonal: bool) -> Scaling:

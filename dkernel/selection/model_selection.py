@@ -21,7 +21,6 @@ from dkernel.execution.base import Call, Executor
 from dkernel.features import Drawing, Scaling, is_complete
 from dkernel.features.scaling import SPARSE
 from dkernel.kernels import Kernel, Laplacian, Linear
-from dkernel.kernels.analysis.gradients import metric_root
 from dkernel.linear.losses import Loss
 from dkernel.numerics.object_values import number_columns, numbers_of
 from dkernel.problem.budget import choice_flops
@@ -30,8 +29,10 @@ from dkernel.problem.targets import Targets
 from dkernel.recipe import Recipe
 from dkernel.selection.bandwidth import Gammas, requested
 from dkernel.selection.candidates import Candidate, SelectedModel, has, is_next
+from dkernel.selection.enough import enough_of
 from dkernel.selection.evaluation import MOMENT_PARTS, Fidelity, FitValidationSplit, evaluate_candidate, moment_of
-from dkernel.selection.metric_learning import learnable, with_metric
+from dkernel.selection.joint_loss import LEAST_JUDGED, better_of, fit_linear, linear_flops
+from dkernel.selection.metric_learning import in_metric, learnable
 from dkernel.selection.reasons import Found, Reasons, best_of_each
 from dkernel.streaming.survey import SurveyResult
 
@@ -49,12 +50,6 @@ MOST_TERMS = 3  # terms of a sum; where components are drawn, each has two at le
 ENOUGH_JUDGED = 1000  # rows, without which a sum of kernels wins by luck
 MOST_L1 = 32  # features: the L1 distance costs several times a product beyond
 CLEARLY = 0.98  # share of the loss by which a candidate that is less simple, or costs more a row, must be better
-# Where a doubling of the components wins half of what the one before won, all doublings to come win together as much as
-# the last one did. Under this share of the loss, a standard error of it added, there are enough; above the second, one
-# more doubling cannot show it; above the third none is enough: at 512 landmarks it is 1.04 of kin40k, .37 of letter,
-# .08 of california, .02 of magic. Of 10,000 rows of magic .01 takes 2,560 landmarks and twice the work of .015, which
-# takes 1,024, for test errors of 12.09 and 11.86 in place of 12.04 and 11.83 %.
-ENOUGH, FAR_FROM_ENOUGH, ROUGH = 0.015, 0.04, 0.75
 
 
 def select_model(
@@ -69,6 +64,7 @@ def select_model(
     key: str,
     drawing: Drawing | None = None,
     encoding: Encoding | None = None,
+    joint: Loss | None = None,
 ) -> SelectedModel:
     """Kernel and scaling with every "auto", "median" and "scale" replaced.
 
@@ -78,13 +74,15 @@ def select_model(
     components, flops : D of the fit to come, and the predicted work of the rest of it
     drawing : of the fit's map, None for landmarks; of several kernels those without such a map are left out
     encoding : what makes the inputs of the columns of a table; a category is one column, and keeps its unit
+    joint : loss of all classes at once, that may come with a linear kernel in place of `loss`
     """
     search = _Search(recipe, survey, rows, targets, loss, components, flops, executor, key, drawing, encoding)
     candidates = search.candidates()
     if len(candidates) == 1 and search.metric_of(candidates[0]) == "identity":
         return SelectedModel(candidates[0].kernel, candidates[0].scaling, {})
     with search:
-        return search.run(candidates)
+        selected, best = search.run(candidates)
+        return selected if joint is None else search.beside_linear(selected, best, joint)
 
 
 class _Search:
@@ -166,25 +164,40 @@ class _Search:
 
     def metric_of(self, candidate: Candidate) -> str:
         """Metric to learn for a candidate's kernel, "identity" for none."""
-        asked_for = self.recipe.metric
-        if asked_for != "auto":
-            return asked_for
+        if self.recipe.metric != "auto":
+            return self.recipe.metric
         open_gamma = len(self._grid(candidate.family)) > 1
         of_numbers = self.rows.X.dtype.kind != "O" and not self.sparse
         return learnable(candidate.family, self.p) if open_gamma and of_numbers else "identity"
 
-    def run(self, candidates: list[Candidate]) -> SelectedModel:
+    def run(self, candidates: list[Candidate]) -> tuple[SelectedModel, Candidate]:
         """The levels, one after the other."""
-        finalists = self._finalists(candidates)
-        found = self._learned(finalists)
+        found = self._learned(self._finalists(candidates))
         drawn_apart = self.drawing is None or self.components >= 2 * MOST_TERMS
         if len(self.families) > 1 and len(self.half.X_judged) >= ENOUGH_JUDGED and drawn_apart:
             found = self._stacked(found)
         best, judged = self._linear(self._last(found, len(candidates)))
         reasons = Reasons(best, self.families, candidates, self.levels, f"{len(self.half.X_judged):,} other rows")
         why = reasons.said(self.rounds.get(id(best.family), []), judged.loss, len(self._grid(best.family)) > 1)
-        enough, rough = self._enough(best)
-        return SelectedModel(best.kernel, best.scaling, why, best.metric, best.weights, enough, rough, judged.alpha)
+        made = best.kernel, best.scaling, why, best.metric, best.weights, *self._enough(best), judged.alpha
+        return SelectedModel(*made), best
+
+    def beside_linear(self, selected: SelectedModel, best: Candidate, joint: Loss) -> SelectedModel:
+        """The choice, or the linear kernel with the loss of all classes at once: judged again where few rows say so."""
+        scaling = self._scaling("standard" if self.recipe.scale == "auto" else self.recipe.scale)
+        levels = {each.within(self.components, self.half): None for each in (FIRST, replace(THIRD, rows=SECOND.rows))}
+        is_open, taken = self._linear_is_open and len(self.half.X_judged) >= LEAST_JUDGED, selected
+        for level in levels if is_open else ():
+            self.spent += linear_flops(self.p, self.targets.outputs, level)
+            if self.spent > self.budget:
+                break
+            work = scaling, self.held, joint, self.targets, level, self.recipe.alpha
+            found = self.executor.compute([Call(f"{self.key}-joint-{level.rows}", fit_linear, work)])[0][0]
+            rest = found, joint, self.loss, level.rows / len(self.rows.X)
+            taken = better_of(selected, self.judged([best], level)[0][1], scaling, *rest)
+            if taken is selected:
+                break
+        return taken
 
     def judged(self, candidates: Sequence[Candidate], level: Fidelity, drawn: bool = True) -> list[Found]:
         """The candidates with their losses, the best first; unless `drawn`, all are judged on landmarks."""
@@ -297,15 +310,8 @@ class _Search:
             )
             for part in range(MOMENT_PARTS)
         ]
-        moment = sum(self.executor.compute(calls)[0])
         base = self._scaling(candidate.scaling.kind, candidate.family.shift_invariant)
-        # Gradients are of the scaled rows as they are now; the metric is one of the rows before it.
-        now = candidate.scaling.rotation if kind == "full" else np.diag(candidate.scaling.factor / base.factor)
-        if now is not None:
-            moment = now @ moment @ now.T
-        root = metric_root(moment, kind == "diagonal")
-        weights = np.diag(moment) / max(float(np.trace(moment)), 1e-300)
-        return replace(candidate, scaling=with_metric(base, root, X, kind == "diagonal"), metric=kind, weights=weights)
+        return in_metric(candidate, base, sum(self.executor.compute(calls)[0]), X, kind)
 
     def _scaling(self, kind: str, free: bool = False) -> Scaling:
         if self.survey.largest is not None:
@@ -358,12 +364,16 @@ class _Search:
             last = wider
         return last
 
+    @property
+    def _linear_is_open(self) -> bool:
+        is_open = self.recipe.kernel == self.recipe.gamma == "auto" and self.recipe.metric in ("auto", "identity")
+        return is_open and self.rows.X.dtype.kind != "O" and not self.sparse and self.drawing is None
+
     def _linear(self, found: Found) -> Found:
         """The linear kernel, where it is clearly better than the best of the others: many features are learned so."""
-        recipe, best = self.recipe, found[0]
-        is_open = recipe.kernel == recipe.gamma == "auto" and recipe.metric in ("auto", "identity")
-        if not is_open or self.drawing is not None or self.rows.X.dtype.kind == "O" or self.sparse:
+        if not self._linear_is_open:
             return found
+        best = found[0]
         candidate = self._bound(Linear(), self._scaling(best.scaling.kind), (1.0,), plain=True)[0]
         level = LAST if self.p > SECOND.components else SECOND
         if not self.judged([candidate], level)[0][1].loss < CLEARLY * found[1].loss:
@@ -378,16 +388,9 @@ class _Search:
             return 2 * self.p, False  # half of them are all features
         if self.drawing is not None or len(self.half.X_judged) < ENOUGH_JUDGED:
             return None, False
-        for components in (SECOND.components, THIRD.components, LAST.components):
-            level = replace(LAST, components=components, halved=True)
-            if 2 * level.within(self.components, self.half).components > self.components:
-                break
-            judged = self.judged([best], level)[0][1]
-            if judged.gain + judged.error < ENOUGH * judged.loss:
-                return components, False
-            if not judged.gain < FAR_FROM_ENOUGH * judged.loss:
-                return None, ROUGH * judged.loss < judged.gain - judged.error < np.inf
-        return None, False
+        levels = [replace(LAST, components=each.components, halved=True) for each in (SECOND, THIRD, LAST)]
+        levels = [each for each in levels if 2 * each.within(self.components, self.half).components <= self.components]
+        return enough_of(levels, lambda level: self.judged([best], level)[0][1])
 
     def _affordable(self, level: Fidelity, families: Sequence[Kernel], least: int = SECOND.components) -> Fidelity:
         """The level, halved down to `least` components until fits of these kernels are within the budget."""

@@ -23,11 +23,10 @@ from dkernel.errors import RecipeError
 from dkernel.execution.base import Executor
 from dkernel.features import FeatureMap, NystromMap
 from dkernel.features.base import Coordinates
-from dkernel.linear.preconditioner import factorize, metric_root
-from dkernel.linear.solvers.full_batch import batch_solver
+from dkernel.linear.preconditioner import metric_root
+from dkernel.linear.solvers.full_batch import minimized
 from dkernel.linear.solvers.interior_point import Interior
 from dkernel.linear.solvers.newton import Newton
-from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledComponents
 from dkernel.numerics.rows import contents
 from dkernel.problem.components import with_intercept
@@ -296,20 +295,8 @@ class _Rows:
         if self.expands:
             reached = Newton(np.ascontiguousarray(self.F[:, :-1]), self.Y, w, loss).optimum(alpha, tolerance, start)
             return reached.v, reached.steps, reached.moved
-        weighted, outputs = w[:, None] * self.F, self.Y.shape[1]
-        P = factorize(self.F.T @ weighted, self.coordinates.metric, max(alpha, 1e-14), self.F[:1])
-        settings = PSGD([P], [alpha], self.coordinates.metric, loss, outputs)
-        solver = batch_solver(loss)(settings, tolerance)
-        state = solver.start(P.solve(weighted.T @ self.Y) if start is None else start)
-        limit = MOST_READINGS if tolerance <= TOLERANCE else FEW_READINGS
-        while not solver.is_over(state) and state.passes < limit:
-            points = solver.candidates(state)
-            S, values, slopes = self.F @ points, [], np.empty_like(points)
-            for j in range(0, points.shape[1], outputs):
-                s = S[:, j : j + outputs]
-                values.append(float(w @ loss.value(self.Y, s).sum(axis=1)))
-                slopes[:, j : j + outputs] = weighted.T @ loss.derivative(self.Y, s)
-            state = solver.advance(state, np.array(values), slopes)
+        most = MOST_READINGS if tolerance <= TOLERANCE else FEW_READINGS
+        state = minimized(self.F, self.Y, w, loss, alpha, self.coordinates.metric, tolerance, most, start)
         return state.v, state.passes, float(state.decrement.max())
 
     def _in_a_box(self, alpha: float, tolerance: float, w: Array) -> tuple[Array, int, float]:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.features import FeatureMap, NystromMap, by_landmarks
-from dkernel.linear.losses import loss_named
+from dkernel.linear.losses import LOSSES, Loss, loss_named
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.model import ScaledComponents
 from dkernel.problem.finite_check import LOOKED_AT, check_products
@@ -41,6 +41,8 @@ from dkernel.streaming.shuffle import folder_of, rewrite_shuffled
 from dkernel.streaming.survey import Survey, SurveyResult
 from dkernel.training.job import Job
 from dkernel.training.local_stage import worth_trying
+
+CONVERGED = 100  # passes of a polish that goes to the optimum, at most
 
 
 @dataclass(frozen=True, eq=False)
@@ -144,6 +146,9 @@ def split_rows(job: Job, survey: SurveyResult) -> ReservoirSplit:
 
 def settle_sizes(job: Job, survey: SurveyResult, chosen: SelectedModel) -> tuple[Job, ReservoirSplit]:
     """Settle the number of components, divide the rows for it, and report the sizes."""
+    if chosen.loss is not None:  # the features themselves, few numbers that are cheap to take to their optimum
+        polish = CONVERGED if job.solver.in_rounds else 0
+        job = replace(job, features="exact", sizes=replace(job.sizes, polish=polish))
     job, why = _with_enough(job, chosen)
     if job.recipe.local == "auto":
         job = replace(
@@ -195,13 +200,24 @@ def choose_model(
     targets, recipe = labels.targets, labels.recipe
     loss = loss_named(recipe.loss).of(targets.outputs)
     job.progress.phase("choose scale and gamma")
-    rest = job.plan.flops, job.executor, f"{job.key}-{stage}", job.drawing, job.source.encoding
+    rest = job.plan.flops, job.executor, f"{job.key}-{stage}", job.drawing, job.source.encoding, _joint(job, labels)
     chosen = job.journal.stage(
         stage, lambda: select_model(recipe, survey, split.fitted, targets, loss, job.sizes.components, *rest)
     )
     rows = chosen.scaling.apply(split.fitted.X[:LOOKED_AT], recipe.dtype)
     check_products(chosen.kernel, rows, job.source.columns)
     return chosen
+
+
+def _joint(job: Job, labels: Labels) -> Loss | None:
+    """The loss of all classes at once that the choice may take, where the machine is open and goes to its optimum."""
+    recipe, sizes = labels.recipe, job.sizes
+    is_open = recipe.loss == recipe.features == recipe.n_components == "auto" and recipe.landmarks == "uniform"
+    ends = job.solver.in_memory or (recipe.polish == "auto" and sizes.polish)
+    if not (is_open and ends) or recipe.rank or recipe.calibration or job.given is not None:
+        return None
+    several = labels.targets.classes is not None and labels.targets.outputs > 1
+    return next(each for each in LOSSES.values() if each.joint) if several and sizes.p <= sizes.components else None
 
 
 def pose_problem(job: Job, labels: Labels, chosen: SelectedModel, split: ReservoirSplit) -> PosedProblem:
@@ -211,7 +227,11 @@ def pose_problem(job: Job, labels: Labels, chosen: SelectedModel, split: Reservo
     recipe, targets, sizes = labels.recipe, labels.targets, job.sizes
     weights = targets.weights_of(recipe.class_weight, labels.counts)
     map, split = _map(job, recipe, chosen, split, targets)
+    if chosen.loss is not None and recipe.alpha == "auto" and job.solver.in_rounds:
+        assert chosen.alpha is not None
+        recipe = recipe.replace(alpha=chosen.alpha)  # it was chosen on the same components, at their optimum
     recipe = recipe.replace(
+        loss=chosen.loss or loss_named(recipe.loss).text,
         kernel=repr(chosen.kernel),
         scale=chosen.scaling.kind,
         metric=chosen.metric,

@@ -30,6 +30,7 @@ from dkernel.data.object_columns import check_gamma, check_source
 from dkernel.data.source import Source
 from dkernel.errors import DataError, RecipeError
 from dkernel.execution.base import Executor
+from dkernel.linear.losses import loss_named
 from dkernel.linear.solvers.psgd import PSGD
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.persistence.checkpoint import Checkpoint, run_of
@@ -207,6 +208,7 @@ class _Search:
         name = f"choice-{recipe.kernel}-{recipe.gamma}-{recipe.metric}-{recipe.scale}"
         name = "choice-" + hashlib.sha256(name.encode()).hexdigest()[:12]
         labels = learn_labels(job, survey)
+        labels = replace(labels, recipe=labels.recipe.replace(loss=loss_named(labels.recipe.loss).text))
         split = split_reservoir(survey.reservoir, self.base.sizes)
         if name not in self._choices:
             job = replace(job, key=self.key, journal=self.journal)

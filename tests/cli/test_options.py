@@ -173,7 +173,7 @@ def test_wrong_options_exit_2_and_say_which(args, words, tmp_path, monkeypatch):
 
 def test_a_regression_has_the_squared_loss():
     assert settings("--task", "regress")["loss"] == "squared"
-    assert settings("--task", "classify")["loss"] == "squared_hinge"
+    assert settings("--task", "classify")["loss"] == "auto"
     assert settings("--loss", "hinge")["loss"] == "hinge"
 
 

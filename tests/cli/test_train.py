@@ -196,7 +196,7 @@ def test_floating_names_of_classes(run, tmp_path, options, classes):
     result = run("train", tmp_path / "x.npy", "--label", "-1", *options, *small, "--out", tmp_path / "m")
     assert result.exit_code == 0, result.output
     assert dkernel.load(tmp_path / "m").model_.classes.tolist() == classes
-    assert json.loads(result.stdout)["recipe"]["loss"] == "squared_hinge"
+    assert json.loads(result.stdout)["recipe"]["loss"] == "auto"
 
 
 def test_positive_makes_two_classes(run, data, tmp_path):

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.linear.losses import Loss
+from dkernel.linear.preconditioner import Metric, factorize
 from dkernel.linear.solvers.psgd import PSGD
 
 Array = NDArray[np.float64]
@@ -229,3 +230,31 @@ class LBFGS(Batch):
 def batch_solver(loss: Loss) -> type[Batch]:
     """The solver that suits a loss."""
     return PCG if loss.quadratic else LBFGS
+
+
+def minimized(
+    F: Array, Y: Array, w: Array, loss: Loss, alpha: float, metric: Metric, tolerance: float, most: int,
+    start: Array | None = None,
+) -> BatchState:  # fmt: skip
+    """The last state on features that are held in memory.
+
+    Parameters
+    ----------
+    F : features with their 1 last (n, m + 1);  Y : targets (n, outputs);  w : weights (n,) of sum 1
+    metric : of the ridge
+    most : readings
+    start : coefficients to begin at; None for those of a ridge regression
+    """
+    weighted, outputs = w[:, None] * F, Y.shape[1]
+    P = factorize(F.T @ weighted, metric, max(alpha, 1e-14), F[:1])
+    solver = batch_solver(loss)(PSGD([P], [alpha], metric, loss, outputs), tolerance)
+    state = solver.start(P.solve(weighted.T @ Y) if start is None else start)
+    while not solver.is_over(state) and state.passes < most:
+        points = solver.candidates(state)
+        S, values, slopes = F @ points, [], np.empty_like(points)
+        for j in range(0, points.shape[1], outputs):
+            s = S[:, j : j + outputs]
+            values.append(float(w @ loss.value(Y, s).sum(axis=1)))
+            slopes[:, j : j + outputs] = weighted.T @ loss.derivative(Y, s)
+        state = solver.advance(state, np.array(values), slopes)
+    return state

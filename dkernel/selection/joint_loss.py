@@ -1,0 +1,75 @@
+"""The linear kernel with a loss that sees all classes at once, beside the best kernel of one class against the rest.
+
+Of many classes whose borders are planes few are planes themselves between one class and all others, so that no machine
+of one class against the rest is as good as a linear one of all at once.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from dkernel.features import Scaling
+from dkernel.kernels import Linear
+from dkernel.linear.losses import Loss
+from dkernel.linear.solvers.full_batch import minimized
+from dkernel.problem.targets import Targets
+from dkernel.selection.candidates import SelectedModel
+from dkernel.selection.evaluation import CandidateLoss, Fidelity, FitValidationSplit
+
+TOLERANCE, READINGS = 1e-3, 25  # by which scores may still move, and readings of the rows for an alpha
+LEAST_JUDGED = 200  # rows: fewer have standard errors of some hundredths
+ALPHAS = (1e-3, 1e-4, 1e-5)  # one after the other, until the loss rises
+
+
+def linear_flops(p: int, outputs: int, level: Fidelity) -> float:
+    """Predicted, of `fit_linear`: scores and gradients at three points a reading, exponentials, squares."""
+    values = 3.0 * outputs * (4 * p + 200)
+    return level.rows * (len(ALPHAS) * READINGS * values + float(p) * p)
+
+
+def fit_linear(
+    scaling: Scaling, half: FitValidationSplit, loss: Loss, targets: Targets, level: Fidelity, alpha: str | float
+) -> CandidateLoss:
+    """Fit and judge the linear kernel for each alpha, until the loss rises; runs on a worker."""
+    F, G = (
+        np.pad(scaling.apply(X, "float64").astype(np.float64), ((0, 0), (0, 1)), constant_values=1.0)
+        for X in (half.X[: level.rows], half.X_judged[: level.judged])
+    )
+    Y, Y_judged = targets.of(half.y[: level.rows]), targets.of(half.y_judged[: level.judged])
+    w = np.ones(len(F)) if half.weight is None else half.weight[: level.rows]
+    weight_judged = None if half.weight_judged is None else half.weight_judged[: level.judged]
+    best, start = CandidateLoss(np.inf, np.zeros((F.shape[1] - 1, targets.outputs))), None
+    for each in (alpha,) if isinstance(alpha, float) else ALPHAS:
+        start = minimized(F, Y.astype(np.float64), w / w.sum(), loss, each, 1.0, TOLERANCE, READINGS, start).v
+        S = G @ start
+        found = float(np.average(loss.value(Y_judged, S).sum(axis=1), weights=weight_judged))
+        if not found < best.loss:
+            break
+        best = CandidateLoss(found, start[:-1], each, wrong=S.argmax(axis=1) != Y_judged.argmax(axis=1))
+    return best
+
+
+def better_of(
+    selected: SelectedModel, judged: CandidateLoss, scaling: Scaling, found: CandidateLoss, loss: Loss, usual: Loss,
+    share: float,
+) -> SelectedModel:  # fmt: skip
+    """The choice, or the linear kernel where it has fewer wrong labels by more than one standard error.
+
+    Parameters
+    ----------
+    judged : of the choice's kernel, with the `usual` loss, on the rows of `found`
+    share : of the rows, that were fitted: more want a smaller alpha, as a support vector machine's C stays as it is
+    """
+    assert judged.wrong is not None
+    assert found.wrong is not None
+    errors = [float(each.mean()) for each in (found.wrong, judged.wrong)]
+    gain = judged.wrong.astype(np.float64) - found.wrong
+    if not gain.mean() > gain.std() / np.sqrt(len(gain)):
+        return selected
+    kernel = Linear()
+    said = f"{loss.text} with {kernel!r}: error {errors[0]:.4g} on {len(gain):,} other rows, and {errors[1]:.4g} of "
+    why = {"loss": f"{said}{usual.text} with {selected.kernel!r}"}
+    return replace(
+        selected, kernel=kernel, scaling=scaling, why=why, metric="identity", weights=None, enough=None, rough=False,
+        alpha=share * found.alpha, loss=loss.text,
+    )  # fmt: skip

@@ -1,0 +1,44 @@
+"""A linear kernel with the loss of all classes at once, where one class against the rest errs more."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+
+from dkernel import KernelClassifier
+
+
+def planes(n, k=12, p=10, seed=0):
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n, p))
+    return X, (2 * X @ np.random.default_rng(k).normal(size=(p, k)) + rng.gumbel(size=(n, k))).argmax(axis=1)
+
+
+def rings(n):
+    X = np.random.default_rng(0).normal(size=(n, 2))
+    return X, np.digitize(np.square(X).sum(axis=1), [0.8, 2.0])
+
+
+@pytest.mark.parametrize("solver", ["exact", "psgd"])
+def test_classes_between_planes_are_learned_as_well_as_by_logistic_regression(solver):
+    X, y = planes(2900)
+    fit = KernelClassifier(solver=solver).fit(X[:900], y[:900])
+    assert fit.model_.recipe.loss == "softmax"
+    assert fit.n_components_ == X.shape[1]
+    assert "squared_hinge" in fit.chosen_["loss"]
+    assert fit.predict_proba(X[:2]).shape == (2, 12)
+    linear = LogisticRegression().fit(X[:900], y[:900])
+    assert fit.score(X[900:], y[900:]) > linear.score(X[900:], y[900:]) - 0.01
+
+
+def test_a_loss_that_is_given_stays():
+    X, y = planes(900)
+    fit = KernelClassifier(loss="squared_hinge").fit(X, y)
+    assert fit.model_.recipe.loss == "squared_hinge"
+    assert "loss" not in fit.chosen_
+    assert not hasattr(fit, "predict_proba")
+
+
+def test_rings_are_learned_one_against_the_rest():
+    fit = KernelClassifier().fit(*rings(900))
+    assert fit.model_.recipe.loss == "squared_hinge"
+    assert not hasattr(fit, "predict_proba")
