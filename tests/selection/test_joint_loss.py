@@ -5,6 +5,10 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from dkernel import KernelClassifier
+from dkernel.data import from_arrays
+from dkernel.execution.local import SerialExecutor, ThreadsExecutor
+from dkernel.recipe import Recipe
+from dkernel.training.fit import train
 
 
 def planes(n, k=12, p=10, seed=0):
@@ -42,3 +46,11 @@ def test_rings_are_learned_one_against_the_rest():
     fit = KernelClassifier().fit(*rings(900))
     assert fit.model_.recipe.loss == "squared_hinge"
     assert not hasattr(fit, "predict_proba")
+
+
+def test_is_the_same_on_every_executor():
+    X, y = planes(900)
+    recipe = Recipe(task="classify", solver="psgd")
+    one, other = (train(from_arrays(X, y), recipe, of).model for of in (SerialExecutor(), ThreadsExecutor(2)))
+    assert one.recipe.loss == "softmax"
+    np.testing.assert_array_equal(one.coef, other.coef)
