@@ -16,7 +16,7 @@ from dkernel.local.grid_machine import GridMachine
 from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
-from dkernel.selection.relevance import relevance
+from dkernel.selection.relevance import ROWS, relevance
 from dkernel.solving.grids import GROUP, GridSettings, fit_grids
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.schedule import RowSlice
@@ -96,7 +96,9 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     """Needs of the grids.
 
     A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row its
-    scores, and one that is kept its inputs, target, weight and codes of a group.
+    scores, and one that is kept its inputs, target, weight and codes of a group. At first the client has the kernel
+    matrix of the rows that relevances are learned on, and what makes it; in the end it copies the coefficients that are
+    not 0 into the model file.
     """
     grids, bins = grids_of(recipe, n, p, outputs), 1 << bits_of(n)
     tried, few = 6.0 * tried_grids(recipe, n, grids), min(n, TRIED_ROWS)
@@ -107,7 +109,8 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
         result_bytes=task,
         row_bytes=4 * outputs,
         kept_bytes=4 * (p + outputs + 1 + GROUP),
-        client_bytes=2 * coef,
+        client_bytes=coef,
+        alone_bytes=max(2 * coef, 24 * min(n, ROWS) ** 2),
         model_bytes=grids * grid_bytes(n, outputs),
         flops=GRID_FLOPS * (1 + outputs) / 2 * rows + TABLE_FLOPS * outputs * tables,
         readings=grids // GROUP,
