@@ -22,7 +22,7 @@ from dkernel.training.work_plan import HEADS, Work, phases_of, squares_of, task_
 # pages that it keeps (dkernel.numerics.allocator) are in it too.
 WORKER_BASE = 340 * 2**20
 CLIENT_BASE = 360 * 2**20  # the client has the scheduler's part too
-THREADS_BASE = 200 * 2**20  # a process whose threads do the work has no scheduler
+THREADS_BASE = 230 * 2**20  # a process whose threads do the work has no scheduler
 BYTES = 150e6  # a core of today reads so much Parquet in a second
 COPIES = 4  # a worker may hold so many units of others beside its own
 UNEVEN = 1.5  # one of the workers may hold so many times its share of a source that is kept
