@@ -29,7 +29,7 @@ def relevance(X: F64, Y: F64) -> F64:
     for _ in range(3):  # rounds of the metric: the third changes little
         Z = X @ root
         some = Z[:500]
-        distances = np.sqrt(np.square(some[:, None] - some[None]).sum(axis=2))
+        distances = np.stack([np.sqrt(np.square(some - z).sum(axis=1)) for z in some])
         length = float(np.median(distances[distances > 0])) if (distances > 0).any() else 1.0
         kernel = Exponential(length=length)
         K = kernel(Z, Z)
