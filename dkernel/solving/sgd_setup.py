@@ -43,6 +43,9 @@ PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 # effective dimensions are at most this share of the columns; steps of few rows want fewer
 LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
+# Of few data, which a polish reads as a whole, the Gram matrix is of two rows a component: 4,096 components of
+# california come to the same error with these as with 12,000 rows, in 9 CPU seconds of setup in place of 14.
+GRAM_ROWS, LEAST_GRAM_ROWS = 2, 8192
 GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D x D numbers, whose pages are dear
 # The sample has so many rows for each effective dimension; without the tamed directions 16 are needed. A large source,
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
@@ -121,17 +124,19 @@ def runs_on_client(executor: Executor, wide: bool) -> bool:
 
 
 def prepare(
-    evaluator: SampleEvaluator, split: ReservoirSplit, alphas: Sequence[float], n: int, flops: float = 0.0
-) -> Prepared:
+    evaluator: SampleEvaluator, split: ReservoirSplit, alphas: Sequence[float], n: int, flops: float = 0.0,
+    polished: bool = False,
+) -> Prepared:  # fmt: skip
     """The preconditioners of these alphas, the safe step, and a start fitted to the sample.
 
     Parameters
     ----------
     n : rows of the source
     flops : of the fit
+    polished : whether a polish of all rows follows the passes
     """
     problem, coordinates = evaluator.problem, evaluator.coordinates
-    ground = _wide(evaluator, split, n) if is_wide(coordinates) else _dense(evaluator, split, n, flops)
+    ground = _wide(evaluator, split, n) if is_wide(coordinates) else _dense(evaluator, split, n, flops, polished)
     rho = ground.rho
     alphas = _worth_trying(alphas, rho, n, len(split.sample.X))
     # One factor for all alphas of a large source: none of them is far above ρ.
@@ -177,21 +182,22 @@ def is_wide(coordinates: Coordinates) -> bool:
     return coordinates.n > MOST_DENSE and not isinstance(coordinates.basis, np.ndarray)
 
 
-def _dense(evaluator: SampleEvaluator, split: ReservoirSplit, n: int, flops: float) -> _CovarianceEstimate:
-    problem, coordinates = evaluator.problem, evaluator.coordinates
-    size = -(-len(split.sample.X) // GRAM_LEAVES)
+def _dense(
+    evaluator: SampleEvaluator, split: ReservoirSplit, n: int, flops: float, polished: bool
+) -> _CovarianceEstimate:
+    problem, coordinates, large = evaluator.problem, evaluator.coordinates, is_large(n, len(split.sample.X))
+    rows = len(split.sample.X)
+    rows = rows if large or not polished else min(rows, max(LEAST_GRAM_ROWS, GRAM_ROWS * coordinates.n))
+    size = -(-rows // GRAM_LEAVES)
     sample = evaluator.executor.keep(split.sample, f"{evaluator.key}-sample")
-    total = evaluator.over(
-        Gram(problem, evaluator.executor.threads_each(GRAM_LEAVES)), sample, len(split.sample.X), size, "gram"
-    )
+    total = evaluator.over(Gram(problem, evaluator.executor.threads_each(GRAM_LEAVES)), sample, rows, size, "gram")
     evaluator.executor.release([sample])
     weight = max(total.weight, 1e-300)
     total.gram /= weight
     covariance, moment = in_coordinates(coordinates, total.gram), total.moment / weight
     moment = np.concatenate([coordinates.reduce(moment[:-1]), moment[-1:]])
-    large = is_large(n, len(split.sample.X))
-    rows, share = (LARGE_TARGET, LARGE_SHARE) if large else (TARGET, SMALL_SHARE)
-    target = min(len(split.sample.X) / rows, share * len(covariance))
+    each, share = (LARGE_TARGET, LARGE_SHARE) if large else (TARGET, SMALL_SHARE)
+    target = min(rows / each, share * len(covariance))
     metric, map, root, certified = coordinates.metric, problem.components.map, None, None
     if not isinstance(metric, float):
         root = metric_root(metric)
