@@ -6,7 +6,7 @@ group of grids. The client joins the changes of the group (`dkernel.local.grids`
 loss cannot raise it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -233,15 +233,22 @@ class GridFit:
 
     Parameters
     ----------
-    coef : float32 (n_grids, n_bins, outputs)
+    changes : coefficients of the groups, float32 (GROUP, n_bins, outputs) each
     scores : of the holdout, float32 (rows, outputs)
     history : a line for each round
     """
 
     settings: GridSettings
-    coef: F32
+    changes: Sequence[F32]
     scores: F32
     history: list[dict[str, Any]]
+
+    def coef(self, outputs: int) -> F32:
+        """Coefficients of all grids, float32 (n_grids, n_bins, outputs); 0 of those that were not fitted."""
+        coef = np.zeros((self.settings.n_grids, self.settings.binning.n_bins, outputs), np.float32)
+        for number, change in enumerate(self.changes):
+            coef[number * GROUP : (number + 1) * GROUP] = change
+        return coef
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -303,11 +310,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
 
     def finish(self, state: GridState) -> GridFit:
         self.context.feed.executor.release([self.held])
-        shape = self.settings.n_grids, self.settings.binning.n_bins, self.context.problem.targets.outputs
-        coef = np.zeros(shape, np.float32)
-        for number, change in enumerate(state.changes):
-            coef[number * GROUP : (number + 1) * GROUP] = change
-        return GridFit(self.settings, coef, state.scores, list(state.history))
+        return GridFit(self.settings, state.changes, state.scores, list(state.history))
 
     def kept(self, journal: Journal) -> GridState | None:
         state = self.start()

@@ -205,10 +205,9 @@ def fit_grid_stage(
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
     context.progress.phase("grids", rows * n_grids // GROUP)
     fit = fit_grids(context, settings(width, ridge, n_grids, n), "grids", callback)
-    unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (fit.coef.shape[2],))
-    machine = GridMachine(
-        inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, fit.coef, np.ascontiguousarray(unit)
-    )
+    targets = context.problem.targets
+    unit, coef = np.broadcast_to(np.asarray(targets.width, np.float64), (targets.outputs,)), fit.coef(targets.outputs)
+    machine = GridMachine(inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, coef, np.ascontiguousarray(unit))
     facts: dict[str, Any] = {"grids": n_grids, "width": width, "ridge": ridge, "groups": len(inputs.groups)}
     words = f"{n_grids:,} grids of width {width:.3g}, ridge {ridge:g}"
     words += f", categories {named}" if (named := _in_words(groups, _names(context.feed.source))) else ""
