@@ -29,9 +29,10 @@ GRADIENTS = 2000  # rows at which gradients are averaged
 # Nearer than this share of the length the kernel of smoothness 1/2 counts as round: the sums of its slopes, that grow
 # as the inverse of it, are in float32.
 CORNER = np.float32(1e-3)
-# A loss that is not quadratic takes so many steps: covtype's log loss is 0.267 after 20, 0.286 after one, and 0.276 at
-# the minimum.
-STEPS = 20
+# A loss that is not quadratic takes at most so many steps: covtype's log loss is 0.267 after 20, 0.286 after one, and
+# 0.276 at the minimum. It takes fewer where the scores move by less than MOVED of their unit in root mean square: cells
+# with squared hinge mostly two, and 2, 3, 5 and 60 steps leave 9.77, 9.77, 9.79 and 9.79 % of 30,000 rows of covtype.
+STEPS, MOVED = 20, 3e-3
 
 
 @dataclass(frozen=True)
@@ -184,7 +185,8 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
     """The machine f of these rows, near the least Σ_i weight_i loss(Y_i, S_i + f(X_i)) + L/2 ridge |f|^2.
 
     L bounds the loss's second derivative. Each step minimises the quadratic bound of the loss at the scores of the step
-    before, a kernel ridge regression of the same matrix; of a quadratic loss the first is exact.
+    before, a kernel ridge regression of the same matrix; of a quadratic loss the first is exact. Others end where the
+    scores hardly move.
 
     Parameters
     ----------
@@ -206,8 +208,10 @@ def fit_cell(X: F32, root: F32, loss: Loss, Y: F32, S: F32, weight: F64, setting
         residual = -loss.derivative(Y, (S + f[place]).astype(np.float32)) / np.float32(loss.curvature)
         means = [np.bincount(place, weight * column) / total for column in residual.T]
         target = f + np.stack(means, axis=1)
-        coef = solve(target)
+        coef, before = solve(target), f
         f = target - ridge[:, None] * coef  # K coef, without K
+        if np.sqrt(np.mean((f - before) ** 2)) < MOVED:
+            break
     return Cell(root, Z, np.ascontiguousarray(coef, np.float32), length, settings.nu)
 
 

@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 from dkernel.numerics.tiling import EXP2, _float_from_bits, compiled
 
+STRETCH = 128  # pairs that are looked through together before any of them is computed again
+
 
 @compiled("void(float32[::1], float32, float32)")
 def _decay(z: Any, b: Any, c: Any) -> None:
@@ -31,14 +33,20 @@ def _decay(z: Any, b: Any, c: Any) -> None:
 @compiled("void(float32[:, ::1], float32[:, ::1], float32[::1], float32[::1], float32[:, ::1])")
 def _refine(X: Any, Z: Any, x: Any, z: Any, out: Any) -> None:
     for i in range(out.shape[0]):
-        for j in range(out.shape[1]):
-            nearest = x[i] + z[j]
-            if out[i, j] < nearest * nearest:
-                total = np.float32(0.0)
-                for k in range(X.shape[1]):
-                    d = X[i, k] - Z[j, k]
-                    total += d * d
-                out[i, j] = total
+        for first in range(0, out.shape[1], STRETCH):
+            squares, others = out[i, first : first + STRETCH], z[first : first + STRETCH]
+            near = np.int32(0)
+            for j in range(squares.size):  # without a branch, so in wide registers
+                nearest = x[i] + others[j]
+                near |= np.int32(squares[j] < nearest * nearest)
+            for j in range(squares.size if near else 0):
+                nearest = x[i] + others[j]
+                if squares[j] < nearest * nearest:
+                    total = np.float32(0.0)
+                    for k in range(X.shape[1]):
+                        d = X[i, k] - Z[first + j, k]
+                        total += d * d
+                    squares[j] = total
 
 
 @compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")

@@ -29,12 +29,14 @@ def test_decay_at_its_ends():
     np.testing.assert_allclose(tile[2:], [2.0**-100, 2.0**-126], rtol=1e-5)
 
 
+@pytest.mark.parametrize("spread", [0.5, 0.01])  # near pairs in all stretches, or in some
+@pytest.mark.parametrize("m", [17, elementwise.STRETCH, 3 * elementwise.STRETCH + 1])
 @pytest.mark.parametrize("p", [1, 3, 40])
-def test_refine_is_its_twin(p):
-    X, Z = RNG.standard_normal((40, p)).astype(np.float32), RNG.standard_normal((17, p)).astype(np.float32)
-    Z[:9] = X[:9]
-    out = (((X[:, None] - Z) ** 2).sum(axis=2) + RNG.uniform(-0.1, 0.1, (40, 17))).astype(np.float32)
-    x, z = (RNG.uniform(0, p**0.5 / 2, n).astype(np.float32) for n in out.shape)
+def test_refine_is_its_twin(p, m, spread):
+    X, Z = RNG.standard_normal((40, p)).astype(np.float32), RNG.standard_normal((m, p)).astype(np.float32)
+    Z[-9:] = X[:9]
+    out = (((X[:, None] - Z) ** 2).sum(axis=2) + RNG.uniform(-0.1, 0.1, (40, m)) * spread).astype(np.float32)
+    x, z = (RNG.uniform(0, spread * p**0.5, n).astype(np.float32) for n in out.shape)
     twin, before = out.copy(), out.copy()
     elementwise.refine_squared(X, Z, x, z, out)
     references.refine_squared(X, Z, x, z, twin)
