@@ -30,7 +30,7 @@ from dkernel.problem.objective import (
     Problem,
 )
 from dkernel.problem.reservoir_split import ReservoirSplit, part_of, pieces_of
-from dkernel.problem.sizes import flops_of, is_large
+from dkernel.problem.sizes import SAMPLE_FLOPS, flops_of, is_large
 from dkernel.selection.landmark_selection import certificate
 from dkernel.solving.sketch import CovarianceSum, features_of, sketch_covariance
 from dkernel.streaming.reduction import R, Statistic
@@ -43,8 +43,8 @@ PATH = (1e-9, 1e-8, 1e-7, 1e-6, 1e-5, 1e-4, 1e-3)
 
 # effective dimensions are at most this share of the columns; steps of few rows want fewer
 LARGE_SHARE, SMALL_SHARE = 0.75, 0.5
-# Of few data, which a polish reads as a whole, the Gram matrix is of two rows a component: 4,096 components of
-# california come to the same error with these as with 12,000 rows, in 9 CPU seconds of setup in place of 14.
+# Of few data, which a polish reads as a whole, the Gram matrix is of two rows a component, where more are dear: 4,096
+# components of california come to the same error with these as with 12,000 rows, in 9 CPU seconds in place of 14.
 GRAM_ROWS, LEAST_GRAM_ROWS = 2, 8192
 GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D x D numbers, whose pages are dear
 # The sample has so many rows for each effective dimension; without the tamed directions 16 are needed. A large source,
@@ -187,7 +187,8 @@ def _dense(
 ) -> _CovarianceEstimate:
     problem, coordinates, large = evaluator.problem, evaluator.coordinates, is_large(n, len(split.sample.X))
     rows = len(split.sample.X)
-    rows = rows if large or not polished else min(rows, max(LEAST_GRAM_ROWS, GRAM_ROWS * coordinates.n))
+    if polished and not large:
+        rows = min(rows, max(LEAST_GRAM_ROWS, GRAM_ROWS * coordinates.n, int(SAMPLE_FLOPS / coordinates.n**2)))
     size = -(-rows // GRAM_LEAVES)
     sample = evaluator.executor.keep(split.sample, f"{evaluator.key}-sample")
     total = evaluator.over(Gram(problem, evaluator.executor.threads_each(GRAM_LEAVES)), sample, rows, size, "gram")
