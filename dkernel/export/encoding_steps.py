@@ -1,5 +1,6 @@
 """The encoding of a table as a ColumnTransformer of scikit-learn, fitted to a few made rows."""
 
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
@@ -36,12 +37,11 @@ def encoder_of(encoding: Encoding) -> Any:
 
 def units_of(encoding: Encoding) -> NDArray[np.float64]:
     """The value of each input where the made one is 1."""
-    made = []
-    for column in encoding.columns:
-        hot = isinstance(column, CategoryColumn)
-        first = 0 if hot else 1 + column.indicator  # type: ignore[union-attr]
-        made += [first <= j < (column.one_hot if hot else first + len(column.levels)) for j in range(len(column.names))]
-    return np.where(made, ONE_HOT, 1.0)
+    units = np.ones(len(encoding.names))
+    units[list(chain.from_iterable(encoding.groups))] = ONE_HOT
+    # That a number is missing is 1 in both.
+    units[[encoding.places[c.name][1] for c in encoding.columns if isinstance(c, NumberColumn) and c.indicator]] = 1.0
+    return units
 
 
 def _has_texts(encoding: Encoding) -> bool:

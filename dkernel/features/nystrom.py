@@ -201,6 +201,11 @@ class NystromMap(FeatureMap):
             return self._left(X, lambda K: linalg.forward(self._root, K).T)
         return self._left(X, lambda K: (K @ self.whitening).T)
 
+    def left_out(self, n: int) -> NDArray[np.float64]:
+        """r(z) of the first n landmarks, each by all others: 1 / (K^{-1})_ii, (n,). Not of a given rank."""
+        half = linalg.forward(self._root, np.eye(min(n, self.n_components), self.n_components))
+        return 1.0 / np.einsum("ij,ij->i", half, half)
+
     def beyond(self, X: NDArray, root: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
         """Compute k(x, x) - c^T M^{-1} c, as a solver has it: the smallest eigenvalues do not count in its coordinates.
 

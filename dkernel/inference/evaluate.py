@@ -17,6 +17,7 @@ from dkernel.execution.base import Executor
 from dkernel.features import NystromMap
 from dkernel.inference.score import digest_of
 from dkernel.linear.metrics import ScoreHistogram, area_under_curve
+from dkernel.linear.solvers.catalogue import SOLVERS
 from dkernel.model import Model
 from dkernel.numerics.random_streams import row_hash
 from dkernel.numerics.rows import wide
@@ -40,8 +41,9 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     a list of label, n, precision, recall; for a regression n, rmse, mae, r2, of several targets their means. Fractions;
     None where a figure has no meaning: auc with rows of one class, the precision of a class that is never predicted, r2
     of a constant label. `far` has the share of rows that are far from the model's data, and their error or rmse: rows
-    whose novelty is above that of every row that the training compared with its landmarks. A uniform sample of `rows`
-    is looked at; there is no `far` where there are no landmarks, or too many for that. `filled` is there where values
+    whose novelty is above that of every row that the training compared with its landmarks; an exact fit, whose rows are
+    the landmarks, compares each with the others. A uniform sample of `rows` is looked at; there is no `far` where there
+    are no landmarks, or too many for that. `filled` is there where values
     came that training never saw: "missing" or "unknown" -> column -> how many.
     """
     if source.label is None:
@@ -59,10 +61,10 @@ def evaluate(model: Model, source: Source, executor: Executor, progress: Progres
     where = _Rows.of(source)
     targets = Targets(model.classes, model.recipe.positive)
     statistic: Any = _Regression(model, where) if model.classes is None else _Classes(model, where, targets)
-    rows = _affordable(model)
+    rows, largest = _compared(model)
     if rows > 0:
         threshold = min(1.0, rows / source.n_rows) * float(2**64 - 2**12)
-        statistic = _Far(statistic, model, where, np.uint64(threshold))
+        statistic = _Far(statistic, model, where, np.uint64(threshold), largest)
     if model.reading is not None:
         statistic = _Counting(statistic, model.reading)
     key = f"dkernel-evaluate-{digest_of(model)[:16]}-{source.token}"
@@ -126,12 +128,14 @@ class _Rows:
         return X[some], y[some], weight[some], lambda row: self.name(piece, int(some[row]))
 
 
-def _affordable(model: Model) -> int:
-    """Rows whose novelty is cheap beside the factor that it needs; 0 for none."""
-    if not isinstance(model.map, NystromMap) or "trace_largest" not in (model.facts.get("certificate") or {}):
-        return 0
-    c = float(model.map.n_components)
-    return max(0, int((FAR_FLOPS - c**3 / 3) / c**2))
+def _compared(model: Model) -> tuple[int, float]:
+    """Rows whose novelty is cheap beside the factor that it needs, 0 for none, and the largest that training knows."""
+    known, map = (model.facts.get("certificate") or {}).get("trace_largest"), model.map
+    if not isinstance(map, NystromMap) or (known is None and not SOLVERS[model.recipe.solver].in_memory):
+        return 0, 0.0
+    c = float(map.n_components)
+    rows = max(0, int((FAR_FLOPS - c**3 / 3) / c**2))
+    return rows, float(map.left_out(rows).max()) if known is None and rows else known or 0.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,12 +145,14 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
     Parameters
     ----------
     threshold : hashes up to it are those rows
+    largest : novelty of the rows of the training
     """
 
     inner: Any
     model: Model
     where: _Rows
     threshold: np.uint64
+    largest: float
 
     def step(self, block: Block, piece: RowSlice, broadcast: Any) -> tuple[Any, Array]:
         inner = self.inner.step(block, piece, broadcast)
@@ -156,9 +162,8 @@ class _Far(Statistic[tuple[Any, Array], dict[str, Any]]):
         X, y, weight = X[some], y[some], weight[some]
         if not len(X):
             return inner, np.zeros(4)
-        largest = self.model.facts["certificate"]["trace_largest"]
         own = self.model.map.kernel.diag(wide(self.model.scaling.apply(self.model.block(X))))
-        far = self.model.novelty(X) > np.maximum(largest, ROUNDING * own)
+        far = self.model.novelty(X) > np.maximum(self.largest, ROUNDING * own)
         return inner, np.array(
             [len(X), weight.sum(), weight[far].sum(), self._errors(X[far], y[far], weight[far], name)]
         )

@@ -228,10 +228,13 @@ def _solver(Z: F32, length: float, nu: float, ridge: F64) -> tuple[Callable[[F64
         del K
     else:
         return lambda B: solve(B.astype(np.float32)), ridge
-    rows = Z.astype(np.float64)
+    rows, kernel = Z.astype(np.float64), Matern(nu=nu, length=length)
     while True:
-        K = Matern(nu=nu, length=length)(rows, rows)
-        K[np.diag_indices_from(K)] += ridge
+        K = np.empty((len(Z), len(Z)))
+        for first in range(0, len(Z), STRIP):  # what makes a strip is small beside the matrix
+            own = slice(first, min(first + STRIP, len(Z)))
+            K[own, : own.stop] = kernel(rows[own], rows[: own.stop])
+        K[np.diag_indices_from(K)] = 1.0 + ridge
         try:
             return linalg.factored(K), ridge
         except scipy.linalg.LinAlgError:

@@ -114,8 +114,8 @@ class _Search:
         self.seen: list[Candidate] = []  # all that were judged
         self.known: dict[tuple[Candidate, Fidelity, bool], Found] = {}
         self.levels: list[list[Found]] = []  # each level was judged together
-        # id of a family -> losses without a metric, and after each round of learning
-        self.rounds: dict[int, list[float]] = {}
+        # id of a family -> losses without a metric, and after each round of learning; and the components of these
+        self.rounds: dict[int, tuple[list[float], int]] = {}
 
     @cached_property
     def half(self) -> FitValidationSplit:
@@ -182,7 +182,7 @@ class _Search:
             found = self._stacked(found)
         best, judged = self._linear(self._last(found, len(candidates)))
         reasons = Reasons(best, self.families, candidates, self.levels, f"{len(self.half.X_judged):,} other rows")
-        why = reasons.said(self.rounds.get(id(best.family), []), judged.loss, len(self._grid(best.family)) > 1)
+        why = reasons.said(*self.rounds.get(id(best.family), ([], 0)), judged.loss, len(self._grid(best.family)) > 1)
         enough, rough = self._enough(best)
         return SelectedModel(best.kernel, best.scaling, why, best.metric, best.weights, enough, rough, judged.alpha)
 
@@ -278,7 +278,7 @@ class _Search:
             if now[1].loss > 0.995 * losses[-2]:
                 break
         best = min(learned, key=lambda each: each[1].loss)
-        self.rounds[id(start.family)] = losses
+        self.rounds[id(start.family)] = losses, level.within(self.components, self.half).components
         better = best[1].loss <= CLEARLY * before[1].loss
         return best if better or self.recipe.metric != "auto" else before
 

@@ -41,3 +41,16 @@ def choice_work(recipe: Recipe, p: int, rows: int, components: int, drawn: bool,
     later = (LEARNED * learns + SUMS * (len(kernels) > 1)) * len(kernels) * each(THIRD) + 2 * is_open * each(LAST)
     # A level is halved until it is within what is left, so half of that is spent.
     return first + min(later, max(0.0, budget - first) / 2)
+
+
+def choice_bytes(rows: int, components: int) -> int:
+    """Bytes of a candidate at the last level: covariance, metric, a copy of it, a factor, and the components of the
+    rows that judge it.
+
+    Parameters
+    ----------
+    rows : of the sample
+    components : of the fit to come
+    """
+    c = min(LAST.components, components, rows)
+    return 32 * c * c + 4 * c * min(LAST.judged, max(1, rows // 3))

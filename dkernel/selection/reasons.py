@@ -28,12 +28,13 @@ class Reasons:
     levels: Sequence[Sequence[Found]]
     rows: str
 
-    def said(self, rounds: Sequence[float], loss: float, open_gamma: bool) -> dict[str, str]:
+    def said(self, rounds: Sequence[float], components: int, loss: float, open_gamma: bool) -> dict[str, str]:
         """A sentence for each part that was open.
 
         Parameters
         ----------
         rounds : losses without a metric and after each round that learned one; empty where none was learned
+        components : that these were judged on
         loss : of the best
         """
         best, rows, why = self.best, self.rows, {}
@@ -46,7 +47,7 @@ class Reasons:
         if rounds:
             before, learned = rounds[0], ", ".join(f"{each:.4g}" for each in rounds[1:])
             rest = f"loss {before:.4g} without one, and {learned} after each round of learning it"
-            why["metric"] = f"{best.metric}: {rest}"
+            why["metric"] = f"{best.metric}: with {components:,} components {rest}"
         if len({c.scaling.kind for c in self.candidates}) > 1:
             tried = " and ".join(dict.fromkeys(c.scaling.kind for c in self.candidates))
             margin = self._margin(lambda c: c.scaling.kind, lambda c: c.family)

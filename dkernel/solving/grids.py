@@ -6,7 +6,7 @@ group of grids. The client joins the changes of the group (`dkernel.local.grids`
 loss cannot raise it.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -233,22 +233,15 @@ class GridFit:
 
     Parameters
     ----------
-    changes : coefficients of the groups, float32 (GROUP, n_bins, outputs) each
+    coef : float32 (n_grids, n_bins, outputs)
     scores : of the holdout, float32 (rows, outputs)
     history : a line for each round
     """
 
     settings: GridSettings
-    changes: Sequence[F32]
+    coef: F32
     scores: F32
     history: list[dict[str, Any]]
-
-    def coef(self, outputs: int) -> F32:
-        """Coefficients of all grids, float32 (n_grids, n_bins, outputs); 0 of those that were not fitted."""
-        coef = np.zeros((self.settings.n_grids, self.settings.binning.n_bins, outputs), np.float32)
-        for number, change in enumerate(self.changes):
-            coef[number * GROUP : (number + 1) * GROUP] = change
-        return coef
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -257,12 +250,12 @@ class GridState(State):
 
     Parameters
     ----------
-    changes : coefficients of the groups so far, float32 (GROUP, n_bins, outputs) each
+    change : coefficients of the last group, float32 (GROUP, n_bins, outputs); None before the first
     scores : of the holdout, float32 (rows, outputs)
     ended : whether somebody wants no more
     """
 
-    changes: tuple[F32, ...] = ()
+    change: F32 | None = None
     scores: F32
     ended: bool = False
 
@@ -288,6 +281,8 @@ class GridSolver(StateMachine[GridState, GridFit]):
         )
         self.held = context.feed.executor.keep(self.statistic, f"{reading.run}-statistic")
         self.sample, self.holdout = inputs(context.sample.X), inputs(context.holdout.X)
+        # Of the groups so far; a group that is fitted again has the same. Its pages come as groups are written.
+        self.coef = np.zeros((settings.n_grids, settings.binning.n_bins, context.problem.targets.outputs), np.float32)
 
     def start(self) -> GridState:
         return GridState(scores=self.context.holdout.scores)
@@ -310,7 +305,7 @@ class GridSolver(StateMachine[GridState, GridFit]):
 
     def finish(self, state: GridState) -> GridFit:
         self.context.feed.executor.release([self.held])
-        return GridFit(self.settings, state.changes, state.scores, list(state.history))
+        return GridFit(self.settings, self.coef, state.scores, list(state.history))
 
     def kept(self, journal: Journal) -> GridState | None:
         state = self.start()
@@ -320,7 +315,8 @@ class GridSolver(StateMachine[GridState, GridFit]):
 
     def keep(self, journal: Journal, state: GridState) -> None:
         if journal.keeps:
-            journal.part(self.name, {"change": packed(state.changes[-1]), "line": state.history[-1]})
+            assert state.change is not None
+            journal.part(self.name, {"change": packed(state.change), "line": state.history[-1]})
 
     def _part(self, number: int) -> Binning:
         return self.settings.binning.part(number * GROUP, (number + 1) * GROUP)
@@ -328,17 +324,16 @@ class GridSolver(StateMachine[GridState, GridFit]):
     def _after(self, state: GridState, change: F32, line: dict[str, Any]) -> GridState:
         scores = state.scores.copy()
         self._part(state.steps).add_scores(self.holdout.T, change, scores)
-        return GridState(
-            history=(*state.history, line), steps=state.steps + 1, changes=(*state.changes, change), scores=scores
-        )
+        self.coef[state.steps * GROUP : (state.steps + 1) * GROUP] = change
+        return GridState(history=(*state.history, line), steps=state.steps + 1, change=change, scores=scores)
 
     def _read(self, state: GridState) -> BinSums:
         executor, number = self.context.feed.executor, state.steps
-        turn = Turn(number, float(self.widths[number]), state.changes[-1] if number else None)
+        turn = Turn(number, float(self.widths[number]), state.change)
         key = f"{self.reading.run}-{number}"
 
         def restored() -> Handle:
-            return executor.keep(replace(turn, change=None, history=np.concatenate(state.changes)), f"{key}-history")
+            return executor.keep(replace(turn, change=None, history=self.coef[: number * GROUP]), f"{key}-history")
 
         broadcast = executor.keep(turn, key)
         total = self.reading.total(

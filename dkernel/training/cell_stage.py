@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from math import inf
+from math import ceil, inf
 from pathlib import Path
 from typing import Any
 
@@ -82,10 +82,12 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     """Needs of the cells.
 
     A task has a kernel matrix, in float64 where float32 does not do, and the rows of its part of the shuffle; the
-    client has the rows of all cells and their coefficients.
+    client has the rows of all cells and their coefficients, and before that the matrix of the rows that their metric is
+    learned on.
     """
     overlap = 1 + overlap_of(recipe)
     m, small = (int(overlap * min(n, rows)) for rows in (cell_rows_of(recipe), TRIED_ROWS))
+    largest = overlap * n / ceil(n / (ROOM * cell_rows_of(recipe)))  # cuts make equal cells
     partitions = recipe.cell_partitions
     held, row = int(n * overlap) * partitions, run_dtype(p, outputs).itemsize
     tried, fits = TRIED * sum(SIZES), 1 + learns_label(recipe)
@@ -94,8 +96,9 @@ def cell_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     pairs = fits * held * float(m) + METRIC_ROUNDS * float(metric) ** 2
     cubes = fits * (held * float(m) ** 2 + tried * float(small) ** 3) + METRIC_ROUNDS * float(metric) ** 3
     return LocalCost(
-        task_bytes=8 * m * m + 3 * row * 2 * m,
-        client_bytes=(1 + fits) * model + 8 * metric**2,
+        task_bytes=int(8 * largest**2 + 3 * row * 2 * largest),
+        client_bytes=(1 + fits) * model,
+        alone_bytes=8 * metric**2,
         model_bytes=model,
         flops=CHOLESKY * cubes / 3 + PAIR * pairs,
         readings=1,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cache
 from itertools import chain, pairwise
+from math import exp
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,7 @@ from dkernel.local.grid_machine import GridMachine
 from dkernel.local.inputs import GridInputs, Groups, has_two_values, named_groups, one_hot_groups
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
-from dkernel.selection.relevance import relevance
+from dkernel.selection.relevance import ROWS, relevance
 from dkernel.solving.grids import GROUP, GridSettings, fit_grids
 from dkernel.solving.residual import ResidualContext
 from dkernel.streaming.schedule import RowSlice
@@ -96,18 +97,22 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
     """Needs of the grids.
 
     A task has a packed table and that of the sums, the client the tables of all tasks and all coefficients; a row its
-    scores, and one that is kept its inputs, target, weight and codes of a group.
+    scores, and one that is kept its inputs, target, weight and codes of a group. At first the client has the kernel
+    matrix of the rows that relevances are learned on, and what makes it; in the end it copies the coefficients of the
+    bins that have rows into the model file, with a mask of them.
     """
     grids, bins = grids_of(recipe, n, p, outputs), 1 << bits_of(n)
     tried, few = 6.0 * tried_grids(recipe, n, grids), min(n, TRIED_ROWS)
     rows, tables = float(n) * grids + tried * few, bins * float(grids) + tried * (1 << bits_of(few))
     coef, task = grids * bins * 4 * outputs, GROUP * bins * 8 * (2 * outputs + 2)
+    copied = int(coef * (1.25 - exp(-n / bins)))  # so many of the bins that a hash chooses have none of n rows
     return LocalCost(
         task_bytes=task,
         result_bytes=task,
         row_bytes=4 * outputs,
         kept_bytes=4 * (p + outputs + 1 + GROUP),
-        client_bytes=2 * coef,
+        client_bytes=coef,
+        alone_bytes=max(coef + copied, 24 * min(n, ROWS) ** 2),
         model_bytes=grids * grid_bytes(n, outputs),
         flops=GRID_FLOPS * (1 + outputs) / 2 * rows + TABLE_FLOPS * outputs * tables,
         readings=grids // GROUP,
@@ -205,9 +210,10 @@ def fit_grid_stage(
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
     context.progress.phase("grids", rows * n_grids // GROUP)
     fit = fit_grids(context, settings(width, ridge, n_grids, n), "grids", callback)
-    targets = context.problem.targets
-    unit, coef = np.broadcast_to(np.asarray(targets.width, np.float64), (targets.outputs,)), fit.coef(targets.outputs)
-    machine = GridMachine(inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, coef, np.ascontiguousarray(unit))
+    unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (fit.coef.shape[2],))
+    machine = GridMachine(
+        inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, fit.coef, np.ascontiguousarray(unit)
+    )
     facts: dict[str, Any] = {"grids": n_grids, "width": width, "ridge": ridge, "groups": len(inputs.groups)}
     words = f"{n_grids:,} grids of width {width:.3g}, ridge {ridge:g}"
     words += f", categories {named}" if (named := _in_words(groups, _names(context.feed.source))) else ""

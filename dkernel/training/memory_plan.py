@@ -8,31 +8,22 @@ from typing import Any
 from dkernel.data.source import Source
 from dkernel.errors import MemoryBudgetError, RecipeError
 from dkernel.execution.base import Executor
-from dkernel.features import by_landmarks
 from dkernel.features.base import MOST_DENSE
-from dkernel.features.block_coordinates import BLOCK
-from dkernel.linear.solvers.catalogue import SOLVERS
-from dkernel.numerics.tiling import PIECE_ROWS
 from dkernel.problem.budget import CORES
-from dkernel.problem.components import STRIP
 from dkernel.problem.sizes import Sizes
 from dkernel.recipe import Recipe
-from dkernel.solving.driver import solver_class
-from dkernel.solving.sgd_setup import GRAM_LEAVES, PATH, WIDE_DIRECTIONS, runs_on_client
-from dkernel.solving.sketch import SKETCH_CLIENT, SKETCH_TASK, rank_of
-from dkernel.streaming.schedule import bundle_size
+from dkernel.selection.predicted_work import choice_bytes
 from dkernel.training.local_stage import local_cost
 from dkernel.training.result import LocalCost
-from dkernel.training.work_plan import Work
+from dkernel.training.work_plan import HEADS, Work, phases_of, squares_of, task_bytes
 
 # A process holds so much after its imports, as Dask counts it against a worker's limit. A worker that finds no compiled
 # loops on disk compiles them in some 40 MiB of it, and one without Python's own bytecode takes as much again. Freed
 # pages that it keeps (dkernel.numerics.allocator) are in it too.
 WORKER_BASE = 340 * 2**20
 CLIENT_BASE = 360 * 2**20  # the client has the scheduler's part too
-THREADS_BASE = 200 * 2**20  # a process whose threads do the work has no scheduler
+THREADS_BASE = 230 * 2**20  # a process whose threads do the work has no scheduler
 BYTES = 150e6  # a core of today reads so much Parquet in a second
-HEADS = 4  # at most so many alphas and shares of the step go through the passes
 COPIES = 4  # a worker may hold so many units of others beside its own
 UNEVEN = 1.5  # one of the workers may hold so many times its share of a source that is kept
 HELD_SHARE = 0.4  # a source that is kept between passes may take this share of the workers' memory
@@ -47,7 +38,7 @@ class Plan:
     worker_bytes : of each worker's process (of this process, where threads do the work)
     client_bytes : of the client, beside that
     least_bytes : of the client and a worker together, if the sample finds the fewest components to be enough
-    reading_bytes : of each worker while it reads: with fewer columns it is hardly less
+    reading_bytes : of each worker while it reads, or fits a local stage: with fewer columns it is hardly less
     memory_limit : of each worker, None where none is known
     kept : whether the source stays in the workers' memory between passes
     in_process : whether the work is done in the client's own process
@@ -104,37 +95,28 @@ class Plan:
     def _of(cls, source: Source, recipe: Recipe, executor: Executor, outputs: int, work: Work) -> "Plan":
         sizes = work.sizes
         n, p, D = sizes.n, sizes.p, sizes.components
-        row, matrix = source.row_bytes + 16, 8 * D * D
-        unit = max((unit.n_rows for unit in source.units), default=0) * row
-        # While one bundle is used the next is read, and one worker may have got all of it; reading holds a unit twice,
-        # as it was stored and as a block.
-        in_flight = min(2 * bundle_size([unit.rows for unit in source.units], row), len(source.units)) * unit
-        # A rule that evaluates the kernel holds a column of all candidates for each landmark.
-        picking = 8 * sizes.candidates * D if sizes.candidates > D else 0
-        wide = D > MOST_DENSE and recipe.rank is None and SOLVERS[recipe.solver].prepared
-        squares = _wide_client(D, by_landmarks(recipe.features)) if wide else _squares(sizes, recipe) * matrix
-        reservoir = sizes.reservoir * row
+        row, kinds, passes = source.row_bytes + 16, tuple(work.local), work.passes
         workers, limit = executor.workers, executor.memory_limit  # asked for once: workers may come meanwhile
-        threads = max(1, executor.slots // workers)
         apart = executor.name == "cluster"
-        base = (
-            (WORKER_BASE if apart else THREADS_BASE)
-            + reservoir
-            + (D * row + 16 * source.n_in if source.sparse else 4 * D * p)
-        )
-        client = (CLIENT_BASE if apart else 0) + 3 * reservoir + max(squares, picking)
-        kinds, passes = tuple(work.local), work.passes
+        reservoir = sizes.reservoir * row
         local = local_cost(kinds, n, p, recipe, outputs)
-        sums, tree = _sums(recipe, source, D)
-        base += threads * (local.task_bytes + tree * matrix) + local.row_bytes * n // workers
-        # The data are read first, and the passes are prepared after that. A source that is kept is in memory both
-        # times, and not in equal shares.
-        reading = base + in_flight + threads * (2 * unit + _tile(D, outputs))
-        held = _held(source.n_rows * row, workers, unit) + local.kept_bytes * n // workers
-        tasks, beside = _tasks(executor, D, outputs, squares, wide)
-        client += beside + local.client_bytes + executor.slots * (local.result_bytes + 4 * sums * matrix)
-        worker = max(reading, base + tasks)
-        with_data = max(reading + max(0, held - in_flight), base + held + tasks)
+        landmarks = D * row + 16 * source.n_in if source.sparse else 4 * D * p
+        base = (WORKER_BASE if apart else THREADS_BASE) + reservoir + landmarks
+        squares = squares_of(sizes, recipe)
+        phases = phases_of(source, recipe, executor, outputs, work, local, squares)
+        most = max(phase.client for phase in phases)
+        client = (CLIENT_BASE if apart else 0) + 3 * reservoir + most
+        held = _held(source.n_rows * row, workers, max((unit.n_rows for unit in source.units), default=0) * row)
+
+        def largest(held: int, kept: bool) -> int:
+            """Bytes of a worker, or of this process beside those of the client, in the largest of the phases."""
+            each = [phase.worker + max(phase.units, held) + kept * phase.kept for phase in phases]
+            if apart or limit is not None:
+                return base + max(each)
+            return base + max(own + phase.client for own, phase in zip(each, phases, strict=True)) - most
+
+        worker, with_data = largest(0, kept=False), largest(held, kept=True)
+        reading = base + max(phase.worker + phase.units for phase in phases if not phase.squares)
         total = limit * workers if limit else _available()
         kept = _has_room(source.nbytes, workers * worker, total) and (limit is None or with_data <= limit)
         read = 1 if kept else 1 + passes + local.readings
@@ -155,7 +137,7 @@ class Plan:
             local_flops=local.flops,
             model_bytes=sizes.model_bytes(outputs) + local.model_bytes,
             readings=2 + passes + local.readings,
-            checkpoint_bytes=_checkpoint(D, outputs, reservoir, row, squares if wide else 3 * matrix, local),
+            checkpoint_bytes=_checkpoint(D, outputs, reservoir, row, min(squares, 24 * D**2), local),
             scratch_bytes=local.scratch_bytes,
             seconds=(work.seconds + read * source.nbytes / BYTES) / executor.slots,
             most_seconds=work.seconds / CORES,
@@ -200,7 +182,8 @@ class Plan:
             )
 
     def _task(self, columns: int) -> int:
-        return _task(columns, self.outputs, columns > MOST_DENSE)
+        judging = choice_bytes(self.reservoir, columns) if self.choice_flops else 0
+        return max(judging, task_bytes(columns, self.outputs, columns > MOST_DENSE))
 
     @property
     def flops(self) -> float:
@@ -222,7 +205,7 @@ _WORDS = {
     "worker_bytes": "memory, each worker",
     "client_bytes": "memory, client",
     "least_bytes": "memory of both, if few components do",
-    "reading_bytes": "memory to read, each worker",
+    "reading_bytes": "least memory, each worker",
     "memory_limit": "limit of each worker",
     "kept": "data kept in memory",
     "in_process": "work done by threads",
@@ -268,16 +251,6 @@ def _in_words(name: str, value: Any) -> str:
     return f"{value:,}" if isinstance(value, int) else f"{value}"
 
 
-def _sums(recipe: Recipe, source: Source, columns: int) -> tuple[int, int]:
-    """Squares that a task gives the client, which has those of all tasks of a reading at a time, and that it holds.
-
-    The tree of a task holds a sum for each level and the one that comes.
-    """
-    sums = solver_class(recipe.solver).squares(columns)
-    levels = max((unit.n_rows for unit in source.units), default=0) // PIECE_ROWS
-    return sums, sums * (levels.bit_length() + 1) + (sums > 0)
-
-
 def _has_room(source: int, work: int, total: int) -> bool:
     """True if a source may stay in memory beside the work, with some to spare."""
     return source * 1.1 + work < total and source < HELD_SHARE * total
@@ -292,69 +265,6 @@ def _held(source: int, workers: int, unit: int) -> int:
     """Bytes of a source that is kept in the worker with most of it: it may have copies of units of others, where some
     worker has no unit of a round."""
     return int(min(source, max(UNEVEN * source, source + workers * COPIES * unit) / workers))
-
-
-def _working(columns: int, outputs: int) -> int:
-    """Bytes of one task at its largest: the Gram matrix of the sample, or a tile of rows with its gradient.
-
-    A worker has three D x D matrices: its sum, and that of the task before, on its way to the client as a copy.
-    """
-    return max(24 * columns**2 + 16 * STRIP * columns, _tile(columns, outputs))
-
-
-def _squares(sizes: Sizes, recipe: Recipe) -> int:
-    """D x D matrices of the client at one time: covariance and one that comes or goes, of landmarks the metric and its
-    root; and a factor for each alpha of the path that can have a ridge of its own: a large source has one, and leaves
-    of the Gram matrix that arrive before it."""
-    if not SOLVERS[recipe.solver].prepared or recipe.rank is not None:  # eigenvectors, and what makes them
-        return 11
-    several = 2 if sizes.large else len(PATH)
-    metric = 2 if by_landmarks(recipe.features, auto=True) else 0
-    return 2 + metric + (several if recipe.alpha == "auto" else 1)
-
-
-def _tasks(executor: Executor, columns: int, outputs: int, squares: int, wide: bool) -> tuple[int, int]:
-    """Bytes of the tasks of the setup: of a worker (this process, where that works), and of a client beside workers."""
-    threads = max(1, executor.slots // executor.workers)
-    apart, home = executor.name == "cluster", runs_on_client(executor, wide)
-    beside = _beside(columns, outputs, executor.slots, squares, wide) if home else 0
-    if apart and home:
-        return threads * _tile(columns, outputs), beside
-    limited = apart or executor.memory_limit is not None
-    return (threads * _task(columns, outputs, wide) if limited else beside), 0
-
-
-def _beside(columns: int, outputs: int, threads: int, squares: int, wide: bool) -> int:
-    """Bytes of tasks beside the client's squares in one process: theirs are gone when it makes its own.
-
-    No sum is copied there: all leaves of the Gram matrix are there at its end, and the client has the metric.
-    """
-    if wide:
-        return max(0, threads * _wide_working(columns, outputs) - squares)
-    sums = 8 * (GRAM_LEAVES + 1) * columns**2 + min(threads, GRAM_LEAVES) * 24 * STRIP * columns
-    return max(0, max(sums, threads * _tile(columns, outputs)) - squares)
-
-
-def _tile(columns: int, outputs: int) -> int:
-    return 4 * 256 * columns + 48 * columns * outputs
-
-
-def _task(columns: int, outputs: int, wide: bool) -> int:
-    """Bytes of one task of a fit of so many columns."""
-    return _wide_working(columns, outputs) if wide else _working(columns, outputs)
-
-
-def _wide_working(columns: int, outputs: int) -> int:
-    """Bytes of one task of a fit that makes no squares: a tile of rows with its gradient, or columns of the sample."""
-    heads = max(WIDE_DIRECTIONS, HEADS * outputs)
-    return SKETCH_TASK + 4 * 256 * columns + 4 * 8 * heads * columns
-
-
-def _wide_client(columns: int, landmarks: bool) -> int:
-    """Bytes of the client of such a fit: the sketch, vectors of all columns, the blocks of landmarks."""
-    rank = rank_of(columns)
-    blocks = 8 * BLOCK * columns + 6 * 8 * BLOCK**2 if landmarks else 0
-    return 4 * rank * columns + 14 * 8 * WIDE_DIRECTIONS * columns + SKETCH_CLIENT + blocks
 
 
 def _mib(n: float) -> str:

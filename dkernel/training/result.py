@@ -101,7 +101,7 @@ class LocalCost:
     task_bytes : of a task;  result_bytes : of what the client gets of it
     row_bytes : of a row
     kept_bytes : of a row that is kept in memory
-    client_bytes : of the client
+    client_bytes : of the client beside the tasks;  alone_bytes : of it before the first and after the last of them
     model_bytes : of its part of the model file, at most
     flops : of its work
     readings : of the source
@@ -114,6 +114,7 @@ class LocalCost:
     row_bytes: int = 0
     kept_bytes: int = 0
     client_bytes: int = 0
+    alone_bytes: int = 0
     model_bytes: int = 0
     flops: float = 0.0
     readings: int = 0

@@ -61,6 +61,8 @@ MANY = [str(i) for i in range(40)]
         ([*(f"2024-01-{i:02}" for i in range(1, 29)), "-"], "numbers or dates, such as '2024-01-01', but for '-'"),
         ([f"USD {i}" for i in range(12)], "numbers with a unit, such as 'USD 0'"),
         ([f"BUS {i}" for i in range(12)], None),
+        ([f"P{i}" for i in range(12)], None),
+        ([f"PT{i}" for i in range(12)], None),
         ([f"{i}-{i + 10}" for i in range(2000, 2020)], None),
         (["36 months", "60 months"], None),
         ([f"{i} {chr(97 + i)}" for i in range(20)], None),
@@ -76,6 +78,8 @@ def test_amounts_that_became_a_category_are_remarked_on(words, remark):
 MONTHS = [f"{year}-{month:02}" for year in (2018, 2019) for month in range(1, 13)]
 MOMENTS = [MONTHS, [f"{pd.Period(month):%b %Y}" for month in MONTHS], [f"{i}Q{i % 4 + 1}" for i in range(2001, 2020)]]
 MOMENTS += [[f"{i}:30 PM" for i in range(1, 13)], [str(pd.Timedelta(i, "D")) for i in range(12)]]
+MOMENTS += [[pd.Timedelta(i, "h").isoformat() for i in range(12)], [f"P{i}W" for i in range(12)]]
+MOMENTS += [[f"PT{i}.5S" for i in range(12)], ["P1Y2M", *(f"P{i}DT12H" for i in range(12))]]
 
 
 @pytest.mark.parametrize("words", MOMENTS)

@@ -37,6 +37,7 @@ def wide(monkeypatch):
         "dkernel.solving.sgd_setup",
         "dkernel.features.nystrom",
         "dkernel.selection.landmark_selection",
+        "dkernel.training.work_plan",
         "dkernel.training.memory_plan",
     ):
         monkeypatch.setattr(f"{place}.MOST_DENSE", 1000)
@@ -139,11 +140,11 @@ def test_the_certificate_is_that_of_the_blocks():
 GIB = 2**30
 
 
-def planned(D, features, n=500_000, p=54):
+def planned(D, features, n=500_000, p=54, limit=None):
     X = np.lib.stride_tricks.as_strided(np.zeros(1, np.float32), (n, p), (0, 0))
     source = from_arrays(X, np.lib.stride_tricks.as_strided(np.zeros(1), (n,), (0,)))
     recipe = Recipe(n_components=D, features=features, kernel="Gaussian(gamma=0.1)", task="classify")
-    return Plan.of(source, recipe, ThreadsExecutor(2))
+    return Plan.of(source, recipe, ThreadsExecutor(2, memory_limit=limit))
 
 
 @pytest.mark.parametrize(("D", "features"), [(100_000, "fourier"), (500_000, "fourier"), (50_000, "nystrom")])
@@ -202,9 +203,9 @@ def test_a_worker_too_small_for_very_many_columns_is_told_what_fits():
 
     from dkernel.errors import MemoryBudgetError
 
-    plan = planned(200_000, "fourier")
+    plan = planned(200_000, "fourier", limit=8 * GIB)
     with pytest.raises(MemoryBudgetError) as refused:
         replace(plan, memory_limit=plan.worker_bytes - 2**27, reading_bytes=2**28).check()
     columns = int(re.search(r"n_components=(\d+)", str(refused.value))[1])
     assert 20_000 < columns < 200_000
-    assert planned(columns, "fourier").worker_bytes <= plan.worker_bytes - 2**27
+    assert planned(columns, "fourier", limit=8 * GIB).worker_bytes <= plan.worker_bytes - 2**27

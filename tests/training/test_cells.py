@@ -10,7 +10,7 @@ from dkernel.execution.local import SerialExecutor, ThreadsExecutor
 from dkernel.recipe import Recipe
 from dkernel.solving.cell_fits import fit_cells
 from dkernel.training import cell_stage, local_stage
-from dkernel.training.cell_stage import MIDDLE, SIZES, cell_cost, lowest
+from dkernel.training.cell_stage import MIDDLE, ROOM, SIZES, cell_cost, lowest
 from tests.streaming.sources import source_of
 from tests.training.fits import RECIPE, digest, fit
 from tests.training.test_local_stage import machine, rough
@@ -209,7 +209,7 @@ def test_what_has_no_meaning_is_refused_by_name():
 
 def test_the_plan_states_matrices_rows_and_scratch():
     small, large = (cell_cost(10**6, 28, RECIPE.replace(local="cells", cell_rows=n), 1) for n in (1000, 4000))
-    assert large.task_bytes > 8 * 6000**2 > 10 * small.task_bytes
+    assert large.task_bytes > 8 * (ROOM * 5990) ** 2 > 10 * small.task_bytes  # as cuts make them, with their bands
     assert large.flops > 4 * small.flops  # beside the metric, whose rows are as many
     assert small.scratch_bytes == large.scratch_bytes > 1.5e6 * 4 * 28
 

@@ -130,8 +130,8 @@ def test_the_plan_is_json(source):
 def test_a_worker_holds_the_matrices_of_a_sums_levels():
     """Of 65,536 rows in one chunk, 32 pieces, the tree of a normal equation's sum has six levels at a time."""
     rows = from_arrays(np.zeros((65_536, 3)), np.arange(65_536.0))
-    recipe = Recipe(n_components=1024, loss="squared", features="nystrom")
-    psgd, normal = (plan(rows, recipe.replace(solver=solver), SerialExecutor()) for solver in ("psgd", "normal"))
+    recipe = Recipe(n_components=1024, loss="squared", features="nystrom", gamma=0.1, scale="none", metric="identity")
+    psgd, normal = (plan(rows, recipe.replace(solver=solver), Limited(8 * GIB)) for solver in ("psgd", "normal"))
     matrices = (normal["worker_bytes"] - psgd["worker_bytes"]) / (8 * 1024**2)
     assert matrices > 5 * 6
 
@@ -166,3 +166,16 @@ def test_the_eigenvectors_of_all_folds_count_for_the_normal_equations(source):
     folded = Plan.of(source, given, SerialExecutor())
     assert folded.pass_flops > one.pass_flops + 4 * 10 * 2000**3
     assert folded.setup_flops == 0
+
+
+def test_phases_that_do_not_live_together_are_not_added(source):
+    """Cells are fitted when the factors of the setup are gone, and the tree of a sum before its eigenvectors are."""
+    executor, matrix = ThreadsExecutor(2), 8 * 3000**2
+    alone, cells = (
+        Plan.of(source, Recipe(n_components=3000, gamma=0.1, local=local), executor) for local in ("none", "cells")
+    )
+    assert cells.client_bytes + cells.worker_bytes < alone.client_bytes + alone.worker_bytes + matrix
+    given = Recipe(loss="squared", gamma=0.1, scale="standard", metric="identity", solver="normal", n_components=2000)
+    normal = Plan.of(source, given, executor)
+    each = 5 * (3 + 2)  # folds, and levels of half of 20,000 rows
+    assert 2 * each < (normal.client_bytes + normal.worker_bytes) / (8 * 2000**2) < 2 * each + 10
