@@ -72,6 +72,7 @@ class Context:
     holdout : handle of the holdout's block and its rows, None for none
     callback : called with each line of the history as it is made; where it returns True the solver stops
     watched : whether the holdout is to be judged within a pass too
+    near : alpha that the choice has found best, None where it judged nothing
     """
 
     recipe: Recipe
@@ -87,6 +88,7 @@ class Context:
     journal: Journal = field(default_factory=Journal)
     callback: Callback | None = None
     watched: bool = False
+    near: float | None = None
     _handles: dict[str, Handle] = field(default_factory=dict)
 
     @property

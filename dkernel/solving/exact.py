@@ -10,7 +10,7 @@ rows left out of a fit.
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -44,8 +44,9 @@ MOST_ROWS = 4096
 
 MOST_BYTES = 2**29  # bytes of the features, of which there are some copies
 
-ALPHAS, LARGER = tuple(10.0**k for k in range(-2, -10, -1)), (0.1, 1.0)
-"""alpha="auto" looks at these, the largest first; and at the larger ones, where the first is the best."""
+ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
+"""alpha="auto" looks at these downwards; and at those above where it began, where the first is the best."""
+BEGIN = 1e-2  # where it begins, or one above the alpha that the choice has found
 
 ALIKE = 1.01  # times the smallest loss is as good
 WORSE = 2  # alphas in a row that are worse than the best so far end the search
@@ -152,19 +153,20 @@ class Exact(Solver[Found]):
         problem, coordinates = context.inside.problem, context.evaluator.coordinates
         if isinstance(coordinates.metric, np.ndarray):
             metric_root(coordinates.metric)  # refuses a kernel that is none
-        losses: dict[float, float] = {}
-        judged: dict[float, dict[str, float]] = {}
+        found = _Judged()
         if context.recipe.alpha == "auto":
             context.progress.phase("choose alpha")
-            losses, judged = _judged(problem, rows)
-            check_finite(problem.components.map.kernel, "losses on rows that were left out", min(losses.values()))
+            found = _judged(problem, coordinates, rows, context.near)
+            least = min(found.losses.values())
+            check_finite(problem.components.map.kernel, "losses on rows that were left out", least)
+        losses, judged = found.losses, found.figures
         # The largest of equally good alphas has the smallest coefficients, and its optimum is found soonest.
         least = ALIKE * min(losses.values(), default=0.0)
         alpha = max((each for each, loss in losses.items() if loss <= least), default=context.recipe.alpha)
         assert not isinstance(alpha, str)
         context.progress.phase("solve")
-        matrix = _Rows.of(problem, coordinates, rows)
-        v, readings, moved = matrix.optimum(alpha, TOLERANCE)
+        matrix = found.matrix or _Rows.of(problem, coordinates, rows)
+        v, readings, moved = matrix.optimum(alpha, TOLERANCE, found.starts.get(alpha))
         loss, right, weight, n = matrix.figures(matrix.F, matrix.Y, matrix.weight, v)
         line = {"pass": 1, "round": 1, "rows": n, "loss": loss / weight, **problem.targets.merit(right, n)}
         history: list[dict[str, Any]] = [{**line, "steps": readings}]
@@ -180,40 +182,63 @@ class Exact(Solver[Found]):
         return {"v": v, "alpha": alpha, "history": history, "judged": judged.get(alpha, {}), "facts": facts}
 
 
-def _judged(problem: Problem, rows: Block) -> tuple[dict[float, float], dict[float, dict[str, float]]]:
-    """Alpha -> the mean loss on rows that a fit was made without, and alpha -> all figures of these.
+@dataclass(frozen=True, eq=False)
+class _Judged:
+    """The alphas that were looked at.
+
+    Parameters
+    ----------
+    losses : mean, on rows that a fit was made without;  figures : all of these rows
+    starts : of the fit of all rows
+    matrix : all rows, where all were looked at
+    """
+
+    losses: dict[float, float] = field(default_factory=dict)
+    figures: dict[float, dict[str, float]] = field(default_factory=dict)
+    starts: dict[float, Array] = field(default_factory=dict)
+    matrix: "_Rows | None" = None
+
+
+def _judged(problem: Problem, coordinates: Coordinates, rows: Block, near: float | None) -> _Judged:
+    """The loss of each alpha on rows that were left out of a fit.
 
     A third of many rows is left out once; of fewer rows up to five parts one after the other.
     """
+    whole, of_all = rows, problem
     rows, problem = _first(rows, problem)
     n = len(rows.X)
     problem = problem if _is_expansion(problem, rows.X) else _smaller(problem)
-    matrix = _Rows.of(problem, problem.components.map.coordinates(), rows)
+    if problem is not of_all:
+        coordinates = problem.components.map.coordinates()
+    matrix = _Rows.of(problem, coordinates, rows)
     folds = min(max(JUDGED_ROWS // n, 1), MOST_FOLDS, n)
     part = np.arange(n) % max(folds, min(THIRD, n))
     halves = [matrix.halves(part == i, rows) for i in range(folds)]
-    losses: dict[float, float] = {}
-    figures: dict[float, dict[str, float]] = {}
-    starts: list[Array | None] = [None] * folds
+    found = _Judged(matrix=matrix if problem is of_all else None)
+    losses, starts = found.losses, list[Array | None]([None] * folds)
 
     def judge(alpha: float) -> None:
-        found = []
+        sums = []
         for i, (fitted, judged) in enumerate(halves):
             starts[i] = v = fitted.optimum(alpha, ROUGH, starts[i])[0]
-            found.append(matrix.figures(*judged, v))
-        loss, right, weight, count = (float(sum(each)) for each in zip(*found, strict=True))
+            sums.append(matrix.figures(*judged, v))
+            if i == 0 and matrix.expands:  # rows that were left out, or not looked at, have no coefficient yet
+                found.starts[alpha] = np.zeros((len(whole.X) + 1, v.shape[1]))
+                found.starts[alpha][np.append(np.flatnonzero(part != 0), len(whole.X))] = v
+        loss, right, weight, count = (float(sum(each)) for each in zip(*sums, strict=True))
         losses[alpha] = loss / weight if np.isfinite(loss) else np.inf
-        figures[alpha] = {"loss": loss / weight, "rows": int(count), **problem.targets.merit(right, int(count))}
+        found.figures[alpha] = {"loss": loss / weight, "rows": int(count), **problem.targets.merit(right, int(count))}
 
-    for alpha in ALPHAS:
+    first = sum(alpha > (5 * BEGIN if near is None else 50 * near) for alpha in ALPHAS)
+    for alpha in ALPHAS[first:]:
         judge(alpha)
         if len(losses) > WORSE and min(list(losses.values())[-WORSE:]) > min(losses.values()):
             break
-    for alpha in LARGER:
+    for alpha in reversed(ALPHAS[:first]):
         if min(losses.values()) * ALIKE < losses[max(losses)]:
             break
         judge(alpha)
-    return losses, figures
+    return found
 
 
 def _first(rows: Block, problem: Problem) -> tuple[Block, Problem]:

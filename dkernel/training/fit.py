@@ -158,7 +158,7 @@ def _solve(job: Job, posed: PosedProblem, ready: Ready, rounds: Rounds) -> Solve
     watched = bool(job.callback or recipe.patience or job.validation is not None)
     context = Context(
         recipe, job.sizes, ready.prepared, evaluator, ready.evaluator, rounds.feed, rounds.schedules,
-        posed.split.sample, holdout, job.progress, job.journal, job.callback, watched,
+        posed.split.sample, holdout, job.progress, job.journal, job.callback, watched, posed.alpha,
     )  # fmt: skip
     outcome = solve(solver_class(recipe.solver)(context), job.journal, job.callback)
     context.release()

@@ -112,7 +112,7 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
         row_bytes=4 * outputs,
         kept_bytes=4 * (p + outputs + 1 + GROUP),
         client_bytes=coef,
-        alone_bytes=max(coef + copied, 24 * min(n, ROWS) ** 2),
+        alone_bytes=max(coef + copied, 12 * min(n, ROWS) ** 2),
         model_bytes=grids * grid_bytes(n, outputs),
         flops=GRID_FLOPS * (1 + outputs) / 2 * rows + TABLE_FLOPS * outputs * tables,
         readings=grids // GROUP,

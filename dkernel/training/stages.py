@@ -294,7 +294,7 @@ def prepare_solver(job: Job, posed: PosedProblem) -> Ready:
 def _prepared(job: Job, posed: PosedProblem, evaluator: SampleEvaluator) -> tuple[Prepared, dict[str, float]]:
     split, alpha, outputs, sizes = posed.split, posed.recipe.alpha, posed.problem.targets.outputs, job.sizes
     alphas = (float(alpha),) if alpha != "auto" else alpha_path(outputs, posed.alpha)
-    prepared, path = prepare(evaluator, split, alphas, sizes.n, job.plan.flops), {}
+    prepared, path = prepare(evaluator, split, alphas, sizes.n, job.plan.flops, sizes.polish > 0), {}
     solver, best = prepared.solver, 0
     if len(solver.alphas) > 1:
         # The alphas worth a place in the passes, judged on rows that the sample does not hold.
