@@ -106,9 +106,12 @@ def test_clusters_leave_as_a_model(k, tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [OneClassSVM, KernelKMeans])
-def test_workers_change_no_byte(kind, tmp_path):
-    X, machine = from_arrays(ball(9000)[0]), kind(gamma=0.4, n_components=40, max_iter=4)
+@pytest.mark.parametrize(
+    "machine",
+    [OneClassSVM(gamma=0.4, n_components=40, max_iter=4), KernelKMeans(gamma=0.4, n_map_components=40, max_iter=4)],
+)
+def test_workers_change_no_byte(machine, tmp_path):
+    X = from_arrays(ball(9000)[0])
     dkernel.save(machine.fit(X), tmp_path / "alone")
     with Client(n_workers=2, threads_per_worker=1, dashboard_address=":0"):
         dkernel.save(machine.fit(X), tmp_path / "cluster")

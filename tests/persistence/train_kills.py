@@ -98,7 +98,7 @@ def one(folder: Path, kill_before: int | str, complete: str) -> dict:
     left = sorted(p.name for p in (folder / "checkpoint").iterdir())
     # A step is written down right before it is done: the last one was done, the kill came before the next.
     files = max(0, sum(name.startswith("replace") for name in steps) - STAGES)
-    saved = EVERY * min(files, ROUNDS // EVERY) + max(0, files - ROUNDS // EVERY)
+    saved = EVERY * min(files, ROUNDS // EVERY) + max(0, files - ROUNDS // EVERY - 1)  # a file says that rounds ended
     lost = {place for place in first if place[0] >= saved}
     twice = {place for place, n in pieces_of(log).items() if n > 1}
     return {
