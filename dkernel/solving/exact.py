@@ -45,7 +45,7 @@ MOST_ROWS = 4096
 MOST_BYTES = 2**29  # bytes of the features, of which there are some copies
 
 ALPHAS = tuple(10.0**k for k in range(0, -10, -1))
-"""alpha="auto" looks at these downwards; and at those above where it began, where the first is the best."""
+"""alpha="auto" looks at these downwards from where it begins, and then upwards, while the loss falls."""
 BEGIN = 1e-2  # where it begins, or one above the alpha that the choice has found
 
 ALIKE = 1.01  # times the smallest loss is as good
@@ -234,10 +234,11 @@ def _judged(problem: Problem, coordinates: Coordinates, rows: Block, near: float
         judge(alpha)
         if len(losses) > WORSE and min(list(losses.values())[-WORSE:]) > min(losses.values()):
             break
-    for alpha in reversed(ALPHAS[:first]):
-        if min(losses.values()) * ALIKE < losses[max(losses)]:
-            break
+    for alpha in reversed(ALPHAS[:first]):  # rounding gives tiny alphas a minimum of their own
+        below = losses[max(losses)]
         judge(alpha)
+        if losses[alpha] > below:
+            break
     return found
 
 

@@ -52,6 +52,9 @@ GRAM_LEAVES = 2  # the Gram matrix is summed in so few pieces since each holds D
 # whose sample is few rows a column, wants more dimensions of it: its passes can tell what is noise there.
 TARGET, LARGE_TARGET = 8, 5
 NEAR = 4  # the alphas of a large source are at most so many times ρ
+# The path ends at so many times the alpha of the choice, or with the next alpha. More components mostly want the same
+# or less, but an end at the choice's own leaves a smooth function of 2,000 rows 25 times the squared error.
+ABOVE = 9.0
 # Sums of float32 products have eigenvalues of 3e-9 to 1.2e-8 of the largest one below 0 where the true ones are nothing
 # (128 to 2,048 cosines and sines, 8,192 and 12,288 rows).
 ROUNDING = 2.0**-26
@@ -228,20 +231,19 @@ def alpha_path(outputs: int, near: float | None = None) -> tuple[float, ...]:
 
     Parameters
     ----------
-    near : alpha that few components want. More want the same or less, so the path ends there: each alpha above it is
-        a factor and heads for nothing
+    near : alpha that few components want; each that is far above it is a factor and heads for nothing
 
     Examples
     --------
     >>> alpha_path(1), alpha_path(1, 1e-7), alpha_path(26, 1e-8)
-    ((1e-09, 1e-08, 1e-07, 1e-06, 1e-05, 0.0001, 0.001), (1e-09, 1e-08, 1e-07), (1e-09, 1e-06))
+    ((1e-09, 1e-08, 1e-07, 1e-06, 1e-05, 0.0001, 0.001), (1e-09, 1e-08, 1e-07, 1e-06), (1e-09, 1e-06))
     >>> alpha_path(100, 1e-2), alpha_path(100, 1e-5), alpha_path(100)
     ((0.001,), (1e-05,), (1e-06,))
     """
     path = PATH[:: max(1, -(-len(PATH) * outputs // MOST_HEADS))]
     if len(path) == 1:
         return (min(PATH, key=lambda alpha: abs(np.log(alpha / (near or MIDDLE)))),)
-    return path[: 1 + sum(alpha < near for alpha in path)] if near else path
+    return path[: 1 + sum(alpha < ABOVE * near for alpha in path)] if near else path
 
 
 def alpha_paths(

@@ -38,7 +38,7 @@ TARGET_BOUND = 4.0  # the bound of a regression is so many times the largest tar
 
 # "auto" judges by so many rows, a twentieth of those that are too many for an exact solution. Differences of the losses
 # of the same rows tell what their errors do not: with 400 of 8,000 rows what gained was kept, and what did not was not
-# or did no harm (scripts/bench/README.md).
+# or did no harm (scripts/bench/CHOICES.md).
 AUTO_HOLDOUT = 200
 
 
