@@ -111,7 +111,7 @@ def test_with_certificates_it_trains_to_the_same_bytes(secure, certs):
 @pytest.mark.slow
 def test_dask_s_own_settings_do_as_well(secure):
     by_config = train(secure, "config", secure.address, env={"DASK_CONFIG": str(secure.folder / "config")})
-    assert by_config.read_bytes() == train(secure, "alone", None).read_bytes()
+    assert by_config.read_bytes() == train(secure, "alone-again", None).read_bytes()
 
 
 @pytest.mark.cluster
