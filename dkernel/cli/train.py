@@ -196,7 +196,7 @@ def train(ctx: click.Context, /, **values: Any) -> None:
 def settled(values: Mapping[str, Any], recipe: "Recipe") -> dict[str, Any]:
     """The options of the recipe, without those that the data decide."""
     found = {name: getattr(recipe, name) for name in RECIPE}
-    if values["loss"] in (None, "auto") and recipe.task == "auto":
+    if loss_of(values) is None and recipe.task == "auto":
         found["loss"] = None  # the label decides it
     if values["dtype"] is None:
         found["dtype"] = None  # the first rows do
@@ -216,12 +216,19 @@ def check_fit(values: Mapping[str, Any], checkpoint: "Checkpoint | None") -> Non
         check_writable("--report", values["report"])
 
 
+def loss_of(values: Mapping[str, Any]) -> str | None:
+    """The loss that --loss names; None where the task, the solver and the data decide it."""
+    loss: str | None = values["loss"]
+    return None if loss == "auto" else loss
+
+
 def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     """The recipe that the options ask for."""
     from dkernel.data.object_columns import check_gamma
     from dkernel.linear.solvers.catalogue import SOLVERS
     from dkernel.recipe import Recipe
 
+    values = {**values, "loss": loss_of(values)}
     given = {"solver": "auto"} | {name: values[name] for name in RECIPE if values[name] is not None}
     solver = SOLVERS.get(given.get("solver", ""))
     if given.get("task") == "regress" or (solver is not None and solver.quadratic_only):
@@ -269,7 +276,7 @@ def open_for(values: Mapping[str, Any], recipe: "Recipe") -> tuple[Any, "Recipe"
 
 def _for_label(values: Mapping[str, Any], recipe: "Recipe", kind: str | None) -> "Recipe":
     """The recipe for a label of this kind: a floating one is regressed on, unless an option speaks of classes."""
-    if kind == "float" and recipe.task == "auto" and recipe.positive is None and values["loss"] in (None, "auto"):
+    if kind == "float" and recipe.task == "auto" and recipe.positive is None and loss_of(values) is None:
         recipe = recipe.replace(loss="squared")
     return _with_typed_positive(recipe, kind, values["label"])
 

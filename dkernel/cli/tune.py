@@ -20,7 +20,7 @@ from dkernel.cli.options import (
     setting,
     svmlight_options,
 )
-from dkernel.cli.train import check_fit, lines_of, open_for, recipe_of, recipe_options, report_on, settled
+from dkernel.cli.train import check_fit, lines_of, loss_of, open_for, recipe_of, recipe_options, report_on, settled
 
 if TYPE_CHECKING:
     from dkernel.cli.run_record import Record
@@ -122,7 +122,7 @@ def _tune(
     with running(record, values, place) as (progress, executor):
         with record.phase("open"):
             # A loss on the grid is one that was asked for: it tells classes from numbers as --loss does.
-            asked = {**values, "loss": values["loss"] or next(iter(grid.get("loss", ())), None)}
+            asked = {**values, "loss": loss_of(values) or next(iter(grid.get("loss", ())), None)}
             source, recipe = open_for(asked, recipe if "loss" not in grid else recipe.replace(loss=asked["loss"]))
         record.note(input_fingerprint=source.fingerprint, rows=source.n_rows, **rejected_of(source))
         with record.phase("train"):

@@ -176,6 +176,15 @@ def test_a_floating_label_is_regressed_on(run, data, tmp_path):
     assert json.loads(plan.stdout)["outputs"] == 1
 
 
+@pytest.mark.parametrize("more", [[], ["--task", "regress"], ["--solver", "normal"]])
+def test_loss_auto_is_a_loss_that_is_not_given(run, data, more):
+    args = ("train", data / "train.parquet", "--label", "price", *FLOATING, *more)
+    for asked in (["--dry-run", "--json"], ["--print-config"]):
+        found, said = run(*args, *asked), run(*args, *asked, "--loss", "auto")
+        assert (found.exit_code, said.exit_code) == (0, 0), said.output
+        assert said.stdout == found.stdout
+
+
 @pytest.mark.parametrize("loss", ["squared_hinge", "hinge", "logistic"])
 def test_a_loss_for_classes_is_refused_for_a_floating_label(run, data, tmp_path, loss):
     result = run(
