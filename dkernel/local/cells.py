@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from dkernel.kernels import Matern
 from dkernel.kernels.analysis.gradients import combined_outputs, metric_root
 from dkernel.kernels.landmark_columns.radial import DecayColumns, SquaredColumns
-from dkernel.linear.losses import Loss
+from dkernel.linear.losses import Loss, loss_named
 from dkernel.numerics import linalg
 from dkernel.numerics.tiling import TILE_COMPONENTS, scratch
 
@@ -26,6 +26,7 @@ SMOOTHNESS = {0.5: (1.0, 0.0, 0.0), 1.5: (3**0.5, 1.0, 0.0)}
 # as much as to solve.
 TOLERANCE = 1e-4
 GRADIENTS = 2000  # rows at which gradients are averaged
+METRIC_ROUNDS = 3  # of a metric that is learned before there are cells: the third changes little
 # Nearer than this share of the length the kernel of smoothness 1/2 counts as round: the sums of its slopes, that grow
 # as the inverse of it, are in float32.
 CORNER = np.float32(1e-3)
@@ -153,6 +154,22 @@ def relearned(cell: Cell, X: F32) -> F32:
     if not 0 < np.trace(moment) < np.inf:
         return cell.root
     return metric_root(moment, diagonal=False).astype(np.float32)
+
+
+def learned_root(X: F32, Y: F32, ridge: float, gradients: int) -> F32:
+    """Root (p, p) of the metric in which kernel ridge regressions of rows change alike in all directions.
+
+    Parameters
+    ----------
+    X : scaled rows (n, p);  Y : targets (n, outputs)
+    ridge : a share of k(x, x)
+    gradients : at the first so many rows
+    """
+    root, start, weight = np.eye(X.shape[1], dtype=np.float32), np.zeros_like(Y), np.ones(len(X))
+    for _ in range(METRIC_ROUNDS):
+        cell = fit_cell(X, root, loss_named("squared"), Y, start, weight, CellSettings(1.0, ridge))
+        root = relearned(cell, X[:gradients])
+    return root
 
 
 def _gradient_moment(cell: Cell, rows: F32) -> F64:

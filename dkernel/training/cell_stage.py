@@ -11,9 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dkernel.features import Scaling
-from dkernel.linear.losses import loss_named
 from dkernel.local.cell_machine import CellInputs, CellMachine
-from dkernel.local.cells import GRADIENTS, SMOOTHNESS, CellSettings, fit_cell, relearned
+from dkernel.local.cells import GRADIENTS, METRIC_ROUNDS, SMOOTHNESS, CellSettings, learned_root
 from dkernel.local.partition import CellTree, grow_partitions
 from dkernel.recipe import Recipe
 from dkernel.selection.metric_learning import MOST_COLUMNS
@@ -44,7 +43,7 @@ FIRST, THEN = (1,), (0, 3, 1)
 LEAST_GAIN = 0.01
 # The metric is learned on an eighth of the rows within these: of covtype 2,500 rows leave 3.7 %, 7,000 rows 3.5 %.
 METRIC_ROWS = (2048, 8192)
-METRIC_ROUNDS, METRIC_RIDGE = 3, 1e-3  # a third round changes little
+METRIC_RIDGE = 1e-3  # as a share of k(x, x)
 CHOLESKY = 0.25  # a flop of a Cholesky factorization in float32 takes this share of the time of others
 # A pair of rows of a cell takes as long as so many flops: 4 ns for its kernel, and 2 ns for each round of the metric,
 # whose gradients are those of half of the rows. One or three rounds are usual, 220 and 360 flops: this is their
@@ -130,11 +129,7 @@ def learned_metric(context: ResidualContext, inputs: CellInputs, rows: int) -> N
     if len(X) > 1 and 1 < len(spread) <= MOST_COLUMNS:
         assert context.sampled.y is not None
         targets, own = context.problem.targets.of(context.sampled.y[:rows]), np.ix_(spread, spread)
-        X, squared = np.ascontiguousarray(X[:, spread]), loss_named("squared")
-        for _ in range(METRIC_ROUNDS):
-            settings = CellSettings(1.0, METRIC_RIDGE)
-            cell = fit_cell(X, root[own], squared, targets, np.zeros_like(targets), np.ones(len(X)), settings)
-            root[own] = relearned(cell, X[:GRADIENTS])
+        root[own] = learned_root(np.ascontiguousarray(X[:, spread]), targets, METRIC_RIDGE, GRADIENTS)
     return root
 
 
