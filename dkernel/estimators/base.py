@@ -185,12 +185,15 @@ class KernelMachine(NamedParameters, BaseEstimator):
         with default_executor() as executor, self._progress() as progress:
             result = with_missing_values(run, source, recipe, checkpoint, progress)
         self._keep_for_report(result, progress)
-        self.model_ = result.model
-        self.history_, self.chosen_ = result.history, result.chosen | early_end(result.model.facts)
-        self.n_components_ = result.model.map.n_components
-        self._learned()
+        self._take(result.model, result.history, result.chosen)
         self._warn_of_an_early_end()
         return self
+
+    def _take(self, model: Model, history: list[dict[str, Any]], chosen: dict[str, str]) -> None:
+        """Take a fitted model, the history of its fit and what was chosen."""
+        self.model_, self.history_, self.chosen_ = model, history, chosen | early_end(model.facts)
+        self.n_components_ = model.map.n_components
+        self._learned()
 
     def _keep_for_report(self, result: Any, progress: Progress, **more: Any) -> None:
         phases = progress.seconds()
@@ -303,10 +306,8 @@ class KernelMachine(NamedParameters, BaseEstimator):
                 now = now.learned(block, landmarks, executor)
         self._partial = now
         if now.model is not None:
-            self.model_, self.n_components_ = now.model, now.model.map.n_components
-            self.history_ = [] if now.stream is None else list(now.stream.history)
-            self.chosen_ = dict(now.model.facts.get("chosen", {}))
-            self._learned()
+            history = [] if now.stream is None else list(now.stream.history)
+            self._take(now.model, history, now.model.facts.get("chosen", {}))
         return self
 
     def _learned(self) -> None:

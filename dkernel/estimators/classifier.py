@@ -53,11 +53,10 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
     landmarks : {"uniform", "stratified", "kmeans", "leverage", "rpcholesky"} or array, default="uniform"
         Rule that chooses the landmarks ("stratified" by class), or an array of landmarks in the units of X.
     loss : {"auto", "squared_hinge", "hinge", "logistic", "softmax", "perceptron", "squared"}, default="auto"
-        Loss; "softmax" sees all classes at once. "auto" is "squared_hinge", or of several classes and few rows
-        "softmax" with a linear kernel, where it has fewer wrong labels.
+        Loss; "softmax" sees all classes at once. "auto" is "squared_hinge", or of few rows of several classes "softmax"
+        with a linear kernel, where that has fewer wrong labels.
     alpha : float, "auto" or str, default="auto"
-        Strength of the regularization; "auto" chooses from a path judged on the holdout, and "C=10" is 1 / (C n) as in
-        scikit-learn's SVC.
+        Regularization; "auto" chooses from a path judged on the holdout, and "C=10" is 1 / (C n), as of SVC.
     solver : {"auto", "psgd", "normal", "pcg", "lbfgs", "exact"}, default="auto"
         Solver. "psgd" is preconditioned stochastic gradient descent. The others find the optimum: "normal" (squared
         loss, one pass for every alpha), "pcg" (squared loss), "lbfgs" (losses without kinks) and "exact" (all losses
@@ -77,7 +76,7 @@ class KernelClassifier(ClassifierMixin, KernelMachine):
         Local stage, which learns the residual of the map, for targets that are too rough for some thousand components:
         "grids" is random binning, "cells" an exact machine in each cell of a partition of the rows. It is left out
         where the holdout gains less than one standard error, is not for hinge and perceptron, and has no `partial_fit`.
-        "auto" tries grids on 10,000 rows and more, where kernel, gamma, map, alpha and solver are open.
+        "auto" tries grids on some 4,000 rows and more, where kernel, gamma, map, alpha and solver are open.
     n_grids : int or "auto", default="auto"
         Number of grids, rounded up to a multiple of 16; "auto" is 128 to 1,024, by rows, and fewer for many classes.
     cell_rows : int or "auto", default="auto"

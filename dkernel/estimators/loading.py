@@ -10,7 +10,6 @@ from dkernel.estimators.base import KernelMachine
 from dkernel.estimators.classifier import KernelClassifier
 from dkernel.estimators.one_class import OneClassSVM
 from dkernel.estimators.regressor import KernelRegressor
-from dkernel.linear.solvers.catalogue import early_end
 from dkernel.model import Model
 from dkernel.persistence import model_file
 from dkernel.recipe import GIVEN
@@ -61,10 +60,8 @@ def estimator_of(model: Model) -> Any:
         return _known(one, model)
     kind = KernelRegressor if model.classes is None else KernelClassifier
     machine = kind(**_parameters(kind, model))
-    machine.history_, machine.chosen_ = [], model.facts.get("chosen", {}) | early_end(model.facts)
-    machine.n_components_ = model.map.n_components
     _known(machine, model)
-    machine._learned()
+    machine._take(model, [], model.facts.get("chosen", {}))
     return machine
 
 

@@ -17,7 +17,6 @@ from dkernel.estimators.errors import require_fitted
 from dkernel.estimators.parameters import NamedParameters
 from dkernel.estimators.validation import rule_of, source_of
 from dkernel.execution.connect import default_executor
-from dkernel.linear.solvers.catalogue import early_end
 from dkernel.persistence.checkpoint import Checkpoint
 from dkernel.recipe import Recipe
 from dkernel.training.missing_values import with_missing_values
@@ -191,13 +190,7 @@ class Tuner(NamedParameters, MetaEstimatorMixin, BaseEstimator):
         with default_executor() as executor, best._progress() as progress:
             found = with_missing_values(run, source, recipe, checkpoint, progress)
         best._keep_for_report(found.fit, progress, leaderboard=found.leaderboard)
-        best.model_, best.history_, best.chosen_ = (
-            found.fit.model,
-            found.fit.history,
-            found.fit.chosen | early_end(found.fit.model.facts),
-        )
-        best.n_components_ = best.model_.map.n_components
-        best._learned()
+        best._take(found.fit.model, found.fit.history, found.fit.chosen)
         self.best_estimator_ = best.set_params(**found.params)
         self.best_params_, self.leaderboard_, self.passes_ = found.params, found.leaderboard, found.passes
         self.cv_results_ = _results(found.leaderboard)
