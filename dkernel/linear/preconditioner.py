@@ -248,7 +248,7 @@ def _lanczos(
         for _ in range(2):  # twice is enough
             w -= basis[: j + 1].T @ (basis[: j + 1] @ w)
         norm = float(np.linalg.norm(w))
-        ended = j + 1 == steps or norm < 1e-13 * abs(diagonal[0])
+        ended = j + 1 == steps or norm <= 1e-13 * abs(diagonal[0])
         if ended or (j + 1) % together == 0:
             yield diagonal[: j + 1], off[:j]
         if ended:

@@ -116,6 +116,14 @@ def test_weights_of_classes_are_weights_of_rows():
     assert by_row.scores(X).mean() > plain.scores(X).mean() + 0.1
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_a_constant_component_is_prepared_for_whatever_signs_are_drawn(seed):
+    """The signs of a trace may be those of a vector that the Gram matrix of two equal columns makes 0."""
+    X, y = rough(1000, seed=10 + seed)
+    recipe = Recipe(**ALONE, holdout=0.0, alpha=1e-4, loss="squared", seed=seed)
+    assert np.isfinite(train(from_arrays(X, y), recipe, SerialExecutor()).model.scores(X)).all()
+
+
 def test_weights_are_copies_of_rows():
     X, y = rough(1500)
     weight = np.random.default_rng(5).integers(0, 3, 1500)
