@@ -50,9 +50,10 @@ class Recipe:
     landmarks : rule that chooses them; "given" in the record of a fit with an array of landmarks
     features : one of `dkernel.features.FEATURES`, which says what each is
     form : of the Fourier map, sin/cos pairs or cos + offset; "exponential" has the columns of the pairs
-    loss : one of `dkernel.linear.losses`; "auto" is "squared_hinge", or of several classes "softmax" with a linear
-        kernel, where few rows are better learned so; "huber(1.35)", "epsilon_insensitive(0.1)" and "quantile(0.5)" may
-        have another number, the first two in standard deviations of the targets
+    loss : one of `dkernel.linear.losses`; "auto" is "squared" for numbers and "squared_hinge" for classes, or of
+        several "softmax" with a linear kernel, where few rows are better learned so; "huber(1.35)",
+        "epsilon_insensitive(0.1)" and "quantile(0.5)" may have another number, the first two in standard deviations of
+        the targets
     alpha : a number; "auto"; or "C=10", as of support vector machines: 1 / (C n), n the weight of the rows learned from
     solver : "psgd", preconditioned stochastic gradients; the others find the optimum: "normal" (squared loss, one pass,
         every alpha), "pcg" (squared loss), "lbfgs" (smooth losses), and "exact" (every loss but the perceptron's, up to
@@ -133,6 +134,8 @@ class Recipe:
     def __post_init__(self) -> None:
         for name, check in CHECKS.items():
             object.__setattr__(self, name, check(name, getattr(self, name)))
+        if self.task == "regress" and self.loss == "auto":
+            object.__setattr__(self, "loss", "squared")
         self._check_together()
 
     def _check_together(self) -> None:

@@ -59,6 +59,10 @@ def test_none_is_a_spelling_of_no_scale():
     assert Recipe(scale=None) == Recipe(scale="none")
 
 
+def test_the_loss_of_numbers_is_squared_where_none_is_named():
+    assert Recipe(task="regress") == Recipe(task="regress", loss="squared")
+
+
 def test_different_recipes_have_different_digests():
     assert len({recipe.digest for recipe in EXAMPLES}) == len(EXAMPLES)
 
@@ -106,7 +110,7 @@ def test_cannot_be_changed_and_replace_makes_a_new_one():
         ({"class_weight": [["a"]]}, ["class_weight"]),
         ({"positive": float("nan")}, ["positive=nan"]),
         ({"positive": [1]}, ["positive=[1]"]),
-        ({"task": "regress"}, ["squared_hinge", "Use loss='squared'"]),
+        ({"task": "regress", "loss": "hinge"}, ["loss='hinge'", "Use loss='squared'"]),
         ({"task": "regress", "loss": "squared", "positive": 1}, ["positive=1", "task='classify'"]),
         ({"task": "regress", "loss": "squared", "class_weight": "balanced"}, ["class_weight='balanced'"]),
     ],

@@ -231,7 +231,7 @@ def recipe_of(values: Mapping[str, Any]) -> "Recipe":
     values = {**values, "loss": loss_of(values)}
     given = {"solver": "auto"} | {name: values[name] for name in RECIPE if values[name] is not None}
     solver = SOLVERS.get(given.get("solver", ""))
-    if given.get("task") == "regress" or (solver is not None and solver.quadratic_only):
+    if solver is not None and solver.quadratic_only:
         given.setdefault("loss", "squared")
     recipe = Recipe(**given)
     if "gamma" in given and "kernel" in given:

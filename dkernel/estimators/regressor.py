@@ -32,8 +32,9 @@ class KernelRegressor(RegressorMixin, KernelMachine):
         is by rows, and fewer landmarks if more would gain little.
     landmarks : {"uniform", "kmeans", "leverage", "rpcholesky"} or array, default="uniform"
         Rule that chooses the landmarks, or an array of landmarks in the units of X.
-    loss : {"squared", "huber(1.35)", "epsilon_insensitive(0.1)", "quantile(0.5)"}, default="squared"
-        Loss; the numbers can be changed. Those of "huber" and "epsilon_insensitive" are in standard deviations of y.
+    loss : {"squared", "huber(1.35)", "epsilon_insensitive(0.1)", "quantile(0.5)", "auto"}, default="squared"
+        Loss; "auto" is "squared". The numbers can be changed; those of "huber" and "epsilon_insensitive" are in
+        standard deviations of y.
     alpha : float, "auto" or str, default="auto"
         Strength of the regularization; "auto" chooses from a path judged on the holdout, and "C=10" is 1 / (C n) as in
         scikit-learn's SVR.
