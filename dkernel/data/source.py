@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from dask.delayed import Delayed
+from dask.local import get_sync
+from numpy.typing import NDArray
 
 from dkernel.data.block import Block
 from dkernel.encoding import Encoding
@@ -142,6 +144,11 @@ class Source:
         dtype = "O" if self.label_dtype in (None, "U") else self.label_dtype
         chunks = (self.chunk_rows,) if self.targets == 1 else (self.chunk_rows, (self.targets,))
         return None if self.label is None else self._array("y", chunks, dtype)
+
+    def first_labels(self) -> NDArray[Any]:
+        """The labels of the first unit, which is read here and now."""
+        task = self.units[0].task
+        return np.concatenate([block.y for block in get_sync(dict(task.__dask_graph__()), task.key)])
 
     @property
     def weight_array(self) -> "da.Array | None":

@@ -6,6 +6,8 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import numpy as np
+
 from dkernel.data.block import Block
 from dkernel.data.source import Source
 from dkernel.errors import DataError
@@ -53,9 +55,19 @@ from dkernel.validation import silent_overflow
 
 
 def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
-    """Plan of `train`: its memory, work and steps; nothing is read."""
+    """Plan of `train`: its memory, work and steps; of the rows only the first unit is read, to count the classes."""
     check_together(source, recipe)
-    return Plan.of(source, with_solver(recipe.for_columns(source.columns), source), executor).as_dict()
+    recipe = with_solver(recipe.for_columns(source.columns), source)
+    return Plan.of(source, recipe, executor, _outputs(source, recipe)).as_dict()
+
+
+def _outputs(source: Source, recipe: Recipe) -> int:
+    """Scores of a row, one for each of several classes: as many as the labels of the first unit show."""
+    numbers = recipe.task == "regress" or (source.label_kind == "float" and recipe.task != "classify")
+    if source.label is None or numbers or recipe.positive is not None:
+        return 1
+    classes = len(np.unique(source.first_labels()))
+    return classes if classes > 2 else 1
 
 
 def train(

@@ -33,6 +33,16 @@ def source():
 GIB = 2**30
 
 
+def test_a_plan_knows_how_many_classes_there_are():
+    X, y = np.random.default_rng(0).standard_normal((2000, 4)), np.arange(2000)
+    executor = SerialExecutor()
+    for labels, more, outputs in [
+        (y % 12, {}, 12), (y % 2, {}, 1), (y % 3 * 1.0, {"task": "classify"}, 3), (y % 3 * 1.0, {"loss": "squared"}, 1),
+        (y % 12, {"positive": 3}, 1), (y % 3, {"task": "regress"}, 1), (np.array(list("abcd"))[y % 4], {}, 4),
+    ]:  # fmt: skip
+        assert plan(from_arrays(X, labels), Recipe(**more), executor)["outputs"] == outputs
+
+
 def test_enough_memory_passes_and_too_little_is_refused_with_both_numbers(source):
     recipe = Recipe(n_components=3000)
     Plan.of(source, recipe, Limited(8 * GIB)).check()
