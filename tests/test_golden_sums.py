@@ -11,8 +11,10 @@ SUMS = kept()
 @pytest.mark.skipif(SUMS is None, reason=f"no sums for this processor and these libraries: {family()}")
 @pytest.mark.parametrize("name", CASES)
 def test_the_bits_are_what_they_were(name):
-    now = sums(name)
     assert name in SUMS, "A new case: python -m tests.golden.sums writes its sums."
+    if SUMS[name] is None:
+        pytest.skip("a commit from a machine of another family changed it: python -m tests.golden.sums writes its sums")
+    now = sums(name)
     assert not changed(SUMS[name], now), (
         f"{told(name, SUMS[name], now)}. If that is meant, `python -m tests.golden.sums` writes the new sums; the "
         "commit says which changed and why."

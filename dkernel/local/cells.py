@@ -156,7 +156,7 @@ def relearned(cell: Cell, X: F32) -> F32:
     return metric_root(moment, diagonal=False).astype(np.float32)
 
 
-def learned_root(X: F32, Y: F32, ridge: float, gradients: int) -> F32:
+def learned_root(X: F32, Y: F32, ridge: float, gradients: int, rounds: int = METRIC_ROUNDS) -> F32:
     """Root (p, p) of the metric in which kernel ridge regressions of rows change alike in all directions.
 
     Parameters
@@ -164,9 +164,10 @@ def learned_root(X: F32, Y: F32, ridge: float, gradients: int) -> F32:
     X : scaled rows (n, p);  Y : targets (n, outputs)
     ridge : a share of k(x, x)
     gradients : at the first so many rows
+    rounds : of fitting and learning
     """
     root, start, weight = np.eye(X.shape[1], dtype=np.float32), np.zeros_like(Y), np.ones(len(X))
-    for _ in range(METRIC_ROUNDS):
+    for _ in range(rounds):
         cell = fit_cell(X, root, loss_named("squared"), Y, start, weight, CellSettings(1.0, ridge))
         root = relearned(cell, X[:gradients])
     return root

@@ -28,6 +28,7 @@ GRID_ROWS = 2**30  # n_grids="auto" asks for so many rows times grids of a sweep
 MOST_GRIDS, LEAST_GRIDS = 1024, 128  # more gain little on covtype; fewer make a coarse kernel
 MOST_BYTES = 2**30  # the client holds the coefficients in so much memory, so many classes have fewer grids
 MOST_BITS = 16  # with 18 covtype's error is 2.52 in place of 2.53 %, and no table fits the cache
+MOST_LEVELS = 256  # that relevances are learned beside: their gradients take memory by the square
 CATEGORY = 1.0  # gamma of a category: a grid separates all its levels with probability 1 - 1/e
 # The overall width, from the middle outwards while the loss falls, and the ridge of a grid are tried on some of the
 # rows and grids. 65,536 rows and 256 grids of covtype choose the width that 522,911 rows and 1,024 grids want; all rows
@@ -120,16 +121,28 @@ def grid_cost(n: int, p: int, recipe: Recipe, outputs: int) -> LocalCost:
 
 
 def relevances(context: ResidualContext, inputs: GridInputs, survey: SurveyResult) -> NDArray[np.float64]:
-    """gamma of each input where the overall width is 1: relevance over deviation, and CATEGORY for groups."""
+    """gamma of each input where the overall width is 1: relevance over deviation, and CATEGORY for groups.
+
+    There is a row without sight of the categories and, where they have few levels, one with it: numbers that say
+    nothing by themselves may say much within a category, and those that say what a category says may be left little
+    beside it.
+    """
     sample, moments = context.sampled, survey.moments
-    scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
-    X = scaling.apply(sample.X, "float64")[:, inputs.numbers].astype(np.float64, copy=False)
-    gamma = np.full(inputs.n_out, CATEGORY)
-    spread = X.std(axis=0) > 0
-    numbers = np.zeros(len(inputs.numbers))
     assert sample.y is not None
-    numbers[spread] = relevance(X[:, spread], context.problem.targets.of(sample.y).astype(np.float64))
-    gamma[: len(numbers)] = numbers * scaling.factor[inputs.numbers]
+    scaling = Scaling.of("standard", moments.mean, moments.variance, survey.low, survey.high)
+    X = scaling.apply(sample.X[:ROWS], "float64").astype(np.float64, copy=False)
+    Y = context.problem.targets.of(sample.y[:ROWS]).astype(np.float64)
+    levels, n = [j for group in inputs.groups for j in group], len(inputs.numbers)
+    seen = [X[:, inputs.numbers]]
+    if 0 < len(levels) <= MOST_LEVELS:
+        seen.append(np.hstack([seen[0], sample.X[:ROWS, levels] != 0]))
+    gamma = np.full((len(seen), inputs.n_out), CATEGORY)
+    for row, columns in zip(gamma, seen, strict=True):
+        found, spread = np.zeros(columns.shape[1]), columns.std(axis=0) > 0
+        found[spread] = relevance(columns[:, spread], Y)
+        numbers = found[:n][spread[:n]]
+        mean = float(np.sqrt(np.square(numbers).mean())) if len(numbers) else 0.0
+        row[:n] = (found[:n] / mean if mean > 0 else spread[:n]) * scaling.factor[inputs.numbers]
     return gamma
 
 
@@ -190,26 +203,27 @@ def fit_grid_stage(
     context.progress.phase("prepare grids")
     groups = _groups(context, recipe.one_hot)
     inputs = GridInputs(survey.moments.mean, groups)
-    gamma = context.journal.stage("relevance", lambda: relevances(context, inputs, survey))
+    gammas = context.journal.stage("relevance", lambda: relevances(context, inputs, survey))
     n_grids = grids_of(recipe, n, len(survey.moments.mean), context.problem.targets.outputs)
     rows = sum(piece.n for piece in context.pieces)
-    width, ridge, few = WIDTH, RIDGES[1], tried_grids(recipe, n, n_grids)
+    gamma, width, ridge, few = gammas[-1], WIDTH, RIDGES[1], tried_grids(recipe, n, n_grids)
     tried = replace(context, pieces=_some(context.pieces))
 
-    def settings(width: float, ridge: float, grids: int, rows: int) -> GridSettings:
+    def settings(gamma: NDArray[np.float64], width: float, ridge: float, grids: int, rows: int) -> GridSettings:
         return GridSettings(
             inputs, np.where(inputs.categorical, gamma, gamma * width), grids, bits_of(rows), ridge, recipe.seed
         )
 
     if context.judges:
         context.progress.phase("choose the width of grids")
-        width, ridge, loss = context.journal.stage("grids-width", lambda: _chosen(tried, settings, few))
+        which, width, ridge, loss = context.journal.stage("grids-width", lambda: _chosen(tried, settings, gammas, few))
+        gamma = gammas[which]
         before = context.gain(context.holdout.scores)[0]
         if rows <= TRIED_ROWS and loss >= before:
             why = f"none: {few} grids have a loss of {loss:.4g} on the holdout, and {before:.4g} without them"
             return LocalStage(None, [], {"loss_before": before, "loss": loss}, why)
     context.progress.phase("grids", rows * n_grids // GROUP)
-    fit = fit_grids(context, settings(width, ridge, n_grids, n), "grids", callback)
+    fit = fit_grids(context, settings(gamma, width, ridge, n_grids, n), "grids", callback)
     unit = np.broadcast_to(np.asarray(context.problem.targets.width, np.float64), (fit.coef.shape[2],))
     machine = GridMachine(
         inputs, fit.settings.gamma, recipe.seed, fit.settings.bits, fit.coef, np.ascontiguousarray(unit)
@@ -246,18 +260,23 @@ def _cut(piece: RowSlice) -> list[RowSlice]:
     ]
 
 
-def _chosen(context: ResidualContext, settings: Callable[..., GridSettings], grids: int) -> tuple[float, float, float]:
-    """Width, and then the ridge, of the smallest loss on the holdout, and that loss, with so many grids."""
+def _chosen(
+    context: ResidualContext, settings: Callable[..., GridSettings], gammas: NDArray[np.float64], grids: int
+) -> tuple[int, float, float, float]:
+    """Row of gammas, then width, then ridge of the smallest loss on the holdout, and that loss, with so many grids."""
     rows = sum(piece.n for piece in context.pieces)
 
     @cache
-    def loss(step: int, ridge: float) -> float:
-        fit = fit_grids(context, settings(WIDTH * WIDER**step, ridge, grids, rows), f"grids-{step}-{ridge}")
-        return context.gain(fit.scores)[1]
+    def loss(which: int, step: int, ridge: float) -> float:
+        tried = settings(gammas[which], WIDTH * WIDER**step, ridge, grids, rows)
+        return context.gain(fit_grids(context, tried, f"grids-{which}-{step}-{ridge}").scores)[1]
 
-    best = 0
+    which, best = min(range(len(gammas)), key=lambda which: loss(which, 0, RIDGES[1])), 0
     for direction in (1, -1):
-        while abs(best + direction) <= STEPS and loss(best + direction, RIDGES[1]) < loss(best, RIDGES[1]):
+        while (
+            abs(best + direction) <= STEPS
+            and loss(which, best + direction, RIDGES[1]) < loss(which, best, RIDGES[1])
+        ):  # fmt: skip
             best += direction
-    ridge = min(RIDGES, key=lambda ridge: loss(best, ridge))
-    return WIDTH * WIDER**best, ridge, loss(best, ridge)
+    ridge = min(RIDGES, key=lambda ridge: loss(which, best, ridge))
+    return which, WIDTH * WIDER**best, ridge, loss(which, best, ridge)
