@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dkernel.numerics.tiling import EXP2, _float_from_bits, compiled
+from dkernel.numerics.tiling import EXP2, FLAGS, _float_from_bits, compiled
 
 STRETCH = 128  # pairs that are looked through together before any of them is computed again
 
@@ -49,17 +49,19 @@ def _refine(X: Any, Z: Any, x: Any, z: Any, out: Any) -> None:
                     squares[j] = total
 
 
-@compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])")
+@compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])", FLAGS - {"arcp", "ninf"})
 def _cauchy(X: Any, Z_transposed: Any, out: Any) -> None:
+    one = np.float32(1.0)
     for i in range(X.shape[0]):
         for j in range(out.shape[1]):
-            out[i, j] = np.float32(1.0)
+            out[i, j] = one
         for k in range(X.shape[1]):
             x = X[i, k]
             for j in range(out.shape[1]):
                 d = x - Z_transposed[k, j]
-                # Divided at once: the product of the denominators would overflow where the value only underflows.
-                out[i, j] /= np.float32(1.0) + d * d
+                out[i, j] *= one + d * d
+        for j in range(out.shape[1]):
+            out[i, j] = one / out[i, j]  # 0 where the product overflows, and exact to the last bit
 
 
 def decay_inplace(tile: NDArray[np.float32], b: float = 0.0, c: float = 0.0) -> None:
