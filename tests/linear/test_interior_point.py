@@ -56,6 +56,18 @@ def test_objectives_are_those_of_libsvm_or_smaller(C, weighted):
         assert C > 1e2 or mine >= theirs * (1 - 1e-4)  # beyond it libsvm gives up, and the gap is what is known
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(("loss", "gap"), [(Hinge(), 1e-9), (EpsilonInsensitive(0.1), 1e-3), (Quantile(0.9), 1e-5)])
+def test_a_strength_that_leaves_few_digits_ends_where_rounding_begins(loss, gap, weighted):
+    K, y, t = rows()
+    n = len(y)
+    w = np.random.default_rng(1).integers(1, 4, n) / 1.0 if weighted else np.ones(n)
+    target = y if loss.name == "hinge" else t
+    found = Interior(K, target[:, None], w / w.sum(), loss).optimum(1 / (1e6 * w.sum()))
+    assert found.moved <= gap
+    assert found.steps < 30
+
+
 @pytest.mark.parametrize("C", [1e-2, 1.0, 1e2, 1e4])
 def test_half_quantiles_are_regression_without_a_tube(C):
     K, _, t = rows()

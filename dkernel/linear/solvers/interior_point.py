@@ -76,10 +76,13 @@ class _Path:
         self.sign, self.upper, self.cost = (np.stack(part) for part in zip(*sides, strict=True))
         # Both distances to the walls are kept: upper - x is nothing but rounding where x is near it.
         self.x, self.left = self.upper / 2, self.upper / 2
-        size = max(1.0, float(np.abs(self.cost).mean()))
-        self.z, self.t = np.full_like(self.x, size), np.full_like(self.x, size)
         self.b = 0.0
         self._moved()
+        # The multipliers begin where the gradient is z - t: what differs falls no faster than the barriers' mean, and
+        # small alphas would have barriers that leave no digits for it.
+        size = max(1.0, float(np.abs(self.cost).mean()))
+        gradient = self.sign * self.Kb / self.alpha + self.cost
+        self.z, self.t = size + np.maximum(gradient, 0.0), size + np.maximum(-gradient, 0.0)
 
     def _moved(self) -> None:
         self.beta = self.origin + (self.sign * self.x).sum(axis=0)
@@ -87,21 +90,26 @@ class _Path:
 
     def run(self, tolerance: float) -> tuple[Array, float, int, float]:
         """a, b, the steps, and the gap over the primal objective."""
-        steps, gap = 0, self._gap()
-        while gap > tolerance and steps < MOST_STEPS:
+        steps, (gap, barriers) = 0, self._gap()
+        while gap > tolerance and barriers > tolerance / 10 and steps < MOST_STEPS:
             if self._step() < 1e-10:  # steps shorter than that lead nowhere
                 break
-            steps, gap = steps + 1, self._gap()
+            steps, (gap, barriers) = steps + 1, self._gap()
         return self.beta / self.alpha, self.b, steps, gap
 
-    def _gap(self) -> float:
-        """Primal less dual, over the primal: an upper bound of what is still to be gained, but for a misfit of Σ β."""
+    def _gap(self) -> tuple[float, float]:
+        """Two parts of the primal: its gap to the dual, and what the gap would be without rounding.
+
+        The gap is an upper bound of what is still to be gained, but for a misfit of Σ β.
+        """
         s = self.Kb / self.alpha + self.b
         norm = float(self.beta @ self.Kb) / self.alpha
         primal = float(self.w @ self.loss.value(self.y, s)) + norm / 2
         # The costs of the origin are those of a quantile's lower bound: β⁰ y.
         dual = -norm / 2 - float((self.cost * self.x).sum()) + float(self.origin @ self.y)
-        return abs(primal - dual) / max(abs(primal), 1e-300) + abs(float(self.beta.sum())) / len(self.y)
+        barriers = float((self.x * self.z + self.left * self.t).sum())
+        size = max(abs(primal), 1e-300)
+        return abs(primal - dual) / size + abs(float(self.beta.sum())) / len(self.y), barriers / size
 
     def _step(self) -> float:
         """One predictor and corrector; the share of the way that was gone."""
