@@ -81,6 +81,10 @@ class NystromMap(FeatureMap):
         return self.groups_
 
     @property
+    def quick(self) -> bool:
+        return bool(self._prepared.quick)
+
+    @property
     def panels(self) -> PackedComponents | None:
         found: PackedComponents | None = self._prepared.panels
         return found

@@ -6,7 +6,6 @@ import pytest
 
 from dkernel import KernelClassifier, KernelRegressor
 from tests.estimators.test_harmless import quadratic
-from tests.processor import WIDE
 
 
 @pytest.mark.parametrize("sampling", ["orthogonal", "structured", "fastfood"])
@@ -30,7 +29,6 @@ def test_a_kernel_that_lacks_the_sampling_is_refused_before_the_data_are_read(ru
     assert "needs a kernel of the Euclidean distance" in result.output
 
 
-@pytest.mark.xfail(not WIDE, reason="without AVX-512 the fit of this gamma does not converge", strict=False)
 def test_gamma_goes_beyond_its_grid():
     X = np.random.default_rng(0).uniform(0, 1, (6000, 1))
     y = np.sin(2 * np.pi * 24 * X[:, 0])
