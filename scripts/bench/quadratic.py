@@ -5,6 +5,7 @@
 Written chunk by chunk as NPY files of (rows, columns + 1) float32 or float64, the label last.
 """
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -45,7 +46,7 @@ def written(
         path, size = out / f"part-{low // (FILE * STEP):05d}.npy", min(FILE * STEP, n - low)
         if path.exists():
             continue
-        staged = path.with_suffix(".staged")
+        staged = path.with_suffix(f".{os.getpid()}")  # two processes may make the same rows
         held = np.lib.format.open_memmap(staged, mode="w+", dtype=dtype, shape=(size, columns + 1))
         for first in range(0, size, STEP):
             m = min(STEP, size - first)
