@@ -89,7 +89,8 @@ def test_each_column_is_the_fit_of_that_target_alone(changes, off):
     assert both.coef.shape == (both.map.n_components, 2)
     for j in range(2):
         apart = np.abs(found[:, j] - fit(X, Y[:, j], weight, landmarks, **changes).predict(X))
-        assert apart.max() < (off if WIDE else max(off, 1e-4)) * Y[:, j].std(), j
+        room = off if WIDE else 10 * off  # the place of a row moves its last bits, and the fits have other orders
+        assert apart.max() < room * Y[:, j].std(), j
 
 
 def test_alpha_is_that_of_the_sum_of_the_standardized_targets():
