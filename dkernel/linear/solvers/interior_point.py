@@ -98,7 +98,7 @@ class _Path:
         return self.beta / self.alpha, self.b, steps, gap
 
     def _gap(self) -> tuple[float, float]:
-        """Two parts of the primal: its gap to the dual, and what the gap would be without rounding.
+        """Shares of the primal: its gap to the dual, and what that would be without rounding.
 
         The gap is an upper bound of what is still to be gained, but for a misfit of Σ β.
         """
