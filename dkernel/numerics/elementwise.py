@@ -49,6 +49,7 @@ def _refine(X: Any, Z: Any, x: Any, z: Any, out: Any) -> None:
                     squares[j] = total
 
 
+# Products that overflow are values of 0, and a reciprocal that is estimated would be off the same way in every value.
 @compiled("void(float32[:, ::1], float32[:, ::1], float32[:, ::1])", FLAGS - {"arcp", "ninf"})
 def _cauchy(X: Any, Z_transposed: Any, out: Any) -> None:
     one = np.float32(1.0)
@@ -61,7 +62,7 @@ def _cauchy(X: Any, Z_transposed: Any, out: Any) -> None:
                 d = x - Z_transposed[k, j]
                 out[i, j] *= one + d * d
         for j in range(out.shape[1]):
-            out[i, j] = one / out[i, j]  # 0 where the product overflows, and exact to the last bit
+            out[i, j] = one / out[i, j]
 
 
 def decay_inplace(tile: NDArray[np.float32], b: float = 0.0, c: float = 0.0) -> None:

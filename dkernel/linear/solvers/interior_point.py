@@ -78,8 +78,8 @@ class _Path:
         self.x, self.left = self.upper / 2, self.upper / 2
         self.b = 0.0
         self._moved()
-        # The multipliers begin where the gradient is z - t: what differs falls no faster than the barriers' mean, and
-        # small alphas would have barriers that leave no digits for it.
+        # The multipliers begin where z - t is the gradient. A misfit would fall no faster than the barriers, and at a
+        # small alpha these would be at the end of their digits before it is gone.
         size = max(1.0, float(np.abs(self.cost).mean()))
         gradient = self.sign * self.Kb / self.alpha + self.cost
         self.z, self.t = size + np.maximum(gradient, 0.0), size + np.maximum(-gradient, 0.0)
