@@ -1,6 +1,6 @@
 """Targets: the task, the classes or the centre and width of the targets, and raw labels as targets."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ from dkernel.validation import nearest_name
 LEAST_WIDTH = float(np.sqrt(np.finfo(np.float64).tiny))  # the smallest width whose square keeps all its digits
 
 
-def doubtful_task(recipe: Recipe, task: str, kind: str, labels: dict[Any, float] | None) -> str | None:
+def doubtful_task(recipe: Recipe, task: str, kind: str, labels: Collection[Any] | None) -> str | None:
     """Caution about a task that was not given and that the label leaves in doubt; None without doubt.
 
     Raises

@@ -18,6 +18,7 @@ from dkernel.numerics.sparse_rows import named
 from dkernel.numerics.threads import one_blas_thread
 from dkernel.numerics.tiling import CompiledLoop, load_beside
 from dkernel.persistence.checkpoint import Checkpoint
+from dkernel.problem.targets import doubtful_task
 from dkernel.recipe import Recipe
 from dkernel.selection.candidates import SelectedModel
 from dkernel.solving.driver import Callback, Context, SolverResult, solve, solver_class
@@ -62,12 +63,19 @@ def plan(source: Source, recipe: Recipe, executor: Executor) -> dict[str, Any]:
 
 
 def _outputs(source: Source, recipe: Recipe) -> int:
-    """Scores of a row, one for each of several classes: as many as the labels of the first unit show."""
+    """Scores of a row, one for each of several classes: as many as the labels of the first unit show.
+
+    Raises
+    ------
+    DataError
+        for whole numbers that `train` would not take for classes
+    """
     numbers = recipe.task == "regress" or (source.label_kind == "float" and recipe.task != "classify")
     if source.label is None or numbers or recipe.positive is not None:
         return 1
-    classes = len(np.unique(source.first_labels()))
-    return classes if classes > 2 else 1
+    labels = np.unique(source.first_labels())
+    doubtful_task(recipe, "classify", "int" if labels.dtype.kind == "i" else "text", labels.tolist())
+    return len(labels) if len(labels) > 2 else 1
 
 
 def train(

@@ -177,10 +177,11 @@ def test_a_csv_without_header_is_refused_or_read(run, there):
 
 def test_a_label_that_leaves_the_task_in_doubt_is_said_or_refused(run, there):
     there.assign(y=np.arange(len(there)) * 7 % 331).to_parquet("price.parquet", index=False)
-    refused = run("train", "price.parquet", "--label", "y", "--out", "m", *FIXED)
-    assert refused.exit_code == 65
-    assert "331 different whole numbers" in refused.stderr
-    assert "--task regress" in refused.stderr
+    for how in (["--out", "m", *FIXED], ["--dry-run"]):
+        refused = run("train", "price.parquet", "--label", "y", *how)
+        assert refused.exit_code == 65
+        assert "331 different whole numbers" in refused.stderr
+        assert "--task regress" in refused.stderr
     ok(run, "train", "price.parquet", "--label", "y", "--task", "regress", "--out", "m", *FIXED)
     there.assign(y=(there["y"] == "yes").astype(float)).to_parquet("float.parquet", index=False)
     said = ok(run, "train", "float.parquet", "--label", "y", "--out", "n", *FIXED[:-1]).stdout
