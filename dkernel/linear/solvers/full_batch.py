@@ -35,7 +35,8 @@ class BatchState:
     value : of the objective at v for each α, (paths,)
     decrement : sqrt(g^T P g) for each α, as good as the root mean square by which scores would still move
     pairs : steps and changes of the gradient that L-BFGS remembers, the oldest first
-    scale : of the steps, for each α; failures : readings in a row without a better point
+    scale : of the steps, for each α
+    failures : readings without a better point, where no gain is left that rounding would not hide
     passes : readings so far
     """
 
@@ -76,7 +77,7 @@ class Batch(ABC):
 
     def is_over(self, state: BatchState) -> bool:
         """True if every α has come to its end."""
-        # After three readings without a better point the gain that is left is below the rounding of the gradients.
+        # After three such readings the gain that is left is below the rounding of the gradients.
         return bool(((state.decrement <= self.tolerance) | (state.failures >= 3)).all())
 
     @abstractmethod
@@ -172,7 +173,9 @@ class LBFGS(Batch):
             value, g = found[0]
             return self._turned(replace(state, gradient=g, value=value, passes=1))
         values = np.stack([value for value, _ in found])
-        taken = self._taken(state, values, [g for _, g in found])
+        slope = state.scale * self._dot(state.gradient, state.direction)
+        slopes = np.stack([state.scale * self._dot(g, state.direction) for _, g in found])
+        taken = self._taken(state, values, slope, slopes)
         best, better = taken.argmin(axis=0), np.isfinite(taken.min(axis=0))
         v, g = state.v.copy(), state.gradient.copy()
         for i in range(k):
@@ -186,23 +189,34 @@ class LBFGS(Batch):
             value=np.where(better, np.take_along_axis(values, best[None], axis=0)[0], state.value),
             # L-BFGS remembers 12 pairs.
             pairs=(*state.pairs, (v - state.v, g - state.gradient))[-12:] if better.any() else state.pairs,
-            scale=np.where(better, 1.0, state.scale / 8),
-            failures=np.where(better, 0.0, state.failures + 1),
+            scale=np.where(better, 1.0, state.scale * self._shorter(slope, slopes[-1])),
+            failures=np.where(better, 0.0, state.failures + ~(-slope > ROUNDING * np.abs(state.value))),
             passes=state.passes + 1,
         )
         return self._turned(moved)
 
-    def _taken(self, state: BatchState, values: Array, gradients: list[Array]) -> Array:
+    def _shorter(self, slope: Array, last: Array) -> Array:
+        """Factor of the steps after a reading without a better point: to where the slope between v and the shortest
+        candidate is zero, as a line, and at most half of that candidate's step.
+
+        Few far rows that P has not seen can make the curvature a million times that of P.
+        """
+        rise = np.where(last > 0, last - slope, np.inf)
+        return np.clip(np.where(rise < np.inf, -slope / rise, 1.0), np.finfo(np.float64).eps, 0.5) * STEPS[-1]
+
+    def _taken(self, state: BatchState, values: Array, slope: Array, slopes: Array) -> Array:
         """Merit of each candidate and α, (k, paths), small is good, infinite where the candidate is no step forward.
 
         The value, where it fell as the slope promised (Armijo). Near the optimum that is below the rounding of sums, of
         which slopes still tell: then the slope, where it has come down and the value has not risen by more than that
         rounding (the approximate conditions of Hager and Zhang 2005).
+
+        Parameters
+        ----------
+        slope, slopes : of the value along the steps, at v and at the candidates
         """
-        slope = state.scale * self._dot(state.gradient, state.direction)
         # A step must gain 1e-4 of what the slope promises (Armijo).
         fell = np.stack([value <= state.value + 1e-4 * t * slope for t, value in zip(STEPS, values, strict=True)])
-        slopes = np.stack([state.scale * self._dot(g, state.direction) for g in gradients])
         level = values <= state.value + ROUNDING * np.abs(state.value)
         flat = level & (np.abs(slopes) <= FLATTER * np.abs(slope))
         return np.where(fell.any(axis=0), np.where(fell, values, np.inf), np.where(flat, np.abs(slopes), np.inf))
