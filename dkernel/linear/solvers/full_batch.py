@@ -195,11 +195,16 @@ class LBFGS(Batch):
         )
         return self._turned(moved)
 
-    def _shorter(self, slope: Array, last: Array) -> Array:
-        """Factor of the steps after a reading without a better point: to where the slope between v and the shortest
-        candidate is zero, as a line, and at most half of that candidate's step.
+    @staticmethod
+    def _shorter(slope: Array, last: Array) -> Array:
+        """Factor of the steps after a reading without a better point, at most half of the shortest candidate's.
 
-        Few far rows that P has not seen can make the curvature a million times that of P.
+        With it the first candidate is where the slope, as a line from v to the shortest candidate, is zero: a few far
+        rows that P has not seen can make the curvature a million times that of P.
+
+        Parameters
+        ----------
+        slope, last : of the value along the steps, at v and at the shortest candidate
         """
         rise = np.where(last > 0, last - slope, np.inf)
         return np.clip(np.where(rise < np.inf, -slope / rise, 1.0), np.finfo(np.float64).eps, 0.5) * STEPS[-1]
