@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 
 WORSE = 1.05  # a pass whose best candidate is worse than its start by this much is undone
 WINDOW = "average"  # without a holdout this mean of the iterates is returned
+FEW_ROUNDS = 8  # of fewer, one may have most of the loss by chance
 
 
 @stored("Spot")
@@ -86,7 +87,9 @@ class Passes(Solver[PassState]):
 
     def finish(self, spot: PassState) -> SolverResult:
         assert spot.best is not None
-        return replace(spot.best, history=list(spot.history))
+        first = np.eye(1, self.solver.outputs)
+        nothing = float(self.gradient.problem.loss.value(2 * first - 1, 0 * first).sum())
+        return replace(spot.best, history=list(spot.history), facts=_unlearned(spot.history, nothing))
 
     def plan(self, spot: PassState) -> Callable[[], Any] | None:
         judge = self.context.judge
@@ -232,6 +235,31 @@ def _best_of(alphas: Sequence[float], losses: Array) -> dict[str, float]:
 
 def _loss(outcome: SolverResult) -> float:
     return outcome.holdout["loss"]
+
+
+def _unlearned(history: Sequence[dict[str, Any]], nothing: float) -> dict[str, Any]:
+    """Losses of the last pass, if one round has more than all others together, and more than scores of 0 have.
+
+    Steps are cut where few far rows make the gradient long, so rounds may not learn them.
+
+    Parameters
+    ----------
+    nothing : loss of scores of 0
+
+    Examples
+    --------
+    >>> lines = [{"pass": 1, "round": i, "loss": 0.25} for i in range(8)]
+    >>> _unlearned(lines, 0.5)
+    {}
+    >>> lines[5]["loss"] = 30.0
+    >>> _unlearned(lines, 0.5)
+    {'solver': {'converged': False, 'worst_round': 30.0, 'usual_round': 0.25}}
+    """
+    lines = [line for line in history if "round" in line]
+    losses = [line["loss"] for line in lines if line["pass"] == lines[-1]["pass"]]
+    if len(losses) < FEW_ROUNDS or not max(losses) > max(nothing, sum(losses) / 2):
+        return {}
+    return {"solver": {"converged": False, "worst_round": max(losses), "usual_round": float(np.median(losses))}}
 
 
 def _rows(rounds: Sequence[tuple[RowSlice, ...]], first: int) -> int:

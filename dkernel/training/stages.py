@@ -329,7 +329,7 @@ def without_components(
     return (
         replace(posed, recipe=recipe, problem=problem, weights=None),
         replace(ready, prepared=Prepared(nothing, np.zeros(0), {}), evaluator=evaluator),
-        replace(outcome, v=v, variance=None),
+        replace(outcome, v=v, variance=None, facts={}),
     )
 
 

@@ -4,11 +4,13 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pyarrow.parquet as pq
 import pytest
 
-from dkernel.data import open_source
+from dkernel.data import from_arrays, open_source
 from dkernel.execution.local import ThreadsExecutor
+from dkernel.linear.solvers.catalogue import early_end
 from dkernel.recipe import Recipe
 from dkernel.training.fit import train
 
@@ -56,3 +58,20 @@ def test_kin40k():
     recipe = Recipe(kernel="Gaussian(gamma=0.2)", scale="standard", n_components=2000, loss="squared", task="regress")
     model, X, y = fit("kin40k", recipe)
     assert np.sqrt(np.mean((model.predict(X) - y) ** 2)) <= 0.20 * y.std()
+
+
+def test_far_rows_that_the_rounds_do_not_learn_are_said():
+    """Two diamonds have impossible sizes, 40 and 50 deviations off, and a cubic kernel makes them a million times as
+    long as the others: not one of the sample, so steps are cut for them."""
+    table = pd.read_parquet(DATA / "diamonds" / "train.parquet")
+    X, y = table[["carat", "depth", "table", "x", "y", "z"]].to_numpy(np.float32), table["price"].to_numpy(float)
+    recipe = Recipe(kernel="Polynomial(degree=3, c=6)", features="nystrom", n_components=1024, local="none",
+                    task="regress", loss="squared", scale="standard", metric="identity", alpha=1e-6, polish=0)  # fmt: skip
+    errors, said = [], []
+    for solver in ("psgd", "lbfgs"):
+        model = train(from_arrays(X, y), recipe.replace(solver=solver), ThreadsExecutor()).model
+        errors.append(np.sqrt(np.mean((model.predict(X) - y) ** 2)) / y.std())
+        said.append(early_end(model.facts).get("solver", ""))
+    assert 10 * errors[1] < errors[0]
+    assert "few far rows may not be learned" in said[0]
+    assert "far rows" not in said[1]

@@ -56,14 +56,19 @@ SOLVERS: Mapping[str, SolverEntry] = {
 
 
 def early_end(facts: Mapping[str, Any]) -> dict[str, str]:
-    """The line about a solver that was stopped before its optimum; nothing where it arrived or does not look for one.
+    """The line about a solver that ended before its optimum; nothing where it arrived or does not look for one.
 
     Examples
     --------
     >>> early_end({"solver": {"converged": False, "passes": 8, "decrement": 0.02}})
     {'solver': 'stopped after 8 passes: the scores would still move by about 0.02'}
+    >>> print(early_end({"solver": {"converged": False, "worst_round": 15.6, "usual_round": 0.019}})["solver"])
+    a few far rows may not be learned: one of the last rounds has a loss of 15.6, usually 0.019; solver=lbfgs helps
     """
     found = facts.get("solver") or {}
+    if "worst_round" in found:
+        losses = f"a loss of {found['worst_round']:.3g}, usually {found['usual_round']:.2g}"
+        return {"solver": f"a few far rows may not be learned: one of the last rounds has {losses}; solver=lbfgs helps"}
     if found.get("converged", True) or found.get("decrement", 0.0) < SEEN:
         return {}
     moved = f"the scores would still move by about {found['decrement']:.1g}"
