@@ -65,8 +65,18 @@ def test_far_rows_that_the_rounds_do_not_learn_are_said():
     long as the others: not one of the sample, so steps are cut for them."""
     table = pd.read_parquet(DATA / "diamonds" / "train.parquet")
     X, y = table[["carat", "depth", "table", "x", "y", "z"]].to_numpy(np.float32), table["price"].to_numpy(float)
-    recipe = Recipe(kernel="Polynomial(degree=3, c=6)", features="nystrom", n_components=1024, local="none",
-                    task="regress", loss="squared", scale="standard", metric="identity", alpha=1e-6, polish=0)  # fmt: skip
+    recipe = Recipe(
+        kernel="Polynomial(degree=3, c=6)",
+        features="nystrom",
+        n_components=1024,
+        local="none",
+        task="regress",
+        loss="squared",
+        scale="standard",
+        metric="identity",
+        alpha=1e-6,
+        polish=0,
+    )
     errors, said = [], []
     for solver in ("psgd", "lbfgs"):
         model = train(from_arrays(X, y), recipe.replace(solver=solver), ThreadsExecutor()).model
