@@ -61,8 +61,8 @@ def test_kin40k():
 
 
 def test_far_rows_that_the_rounds_do_not_learn_are_said():
-    """Two diamonds have impossible sizes, 40 and 50 deviations off, and a cubic kernel makes them a million times as
-    long as the others: not one of the sample, so steps are cut for them."""
+    """Two diamonds have impossible sizes, 40 and 47 deviations off, and a cubic kernel makes their features a million
+    times as long as others. The preconditioner has not seen them, so rounds with them cut their steps."""
     table = pd.read_parquet(DATA / "diamonds" / "train.parquet")
     X, y = table[["carat", "depth", "table", "x", "y", "z"]].to_numpy(np.float32), table["price"].to_numpy(float)
     recipe = Recipe(

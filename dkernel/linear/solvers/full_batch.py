@@ -36,7 +36,7 @@ class BatchState:
     decrement : sqrt(g^T P g) for each α, as good as the root mean square by which scores would still move
     pairs : steps and changes of the gradient that L-BFGS remembers, the oldest first
     scale : of the steps, for each α
-    failures : readings without a better point, where no gain is left that rounding would not hide
+    failures : readings without a better point; L-BFGS counts those whose promised gain rounding would hide
     passes : readings so far
     """
 
@@ -77,7 +77,7 @@ class Batch(ABC):
 
     def is_over(self, state: BatchState) -> bool:
         """True if every α has come to its end."""
-        # After three such readings the gain that is left is below the rounding of the gradients.
+        # After three failures the gain that is left is below the rounding of the gradients.
         return bool(((state.decrement <= self.tolerance) | (state.failures >= 3)).all())
 
     @abstractmethod
